@@ -92,7 +92,7 @@ lock: $(VENV)/bin/python  ## constraints.txt, with the newest versions
 	  --all-extras --group dev pyproject.toml --output-file constraints.txt
 
 # The script of the pages' charts, as npm's registry has it: only for who takes a newer one; then its
-# SHA-256 belongs into replayer/report/scripts.py.
+# SHA-256 belongs into replayer/report/pages/scripts.py.
 plotly: PLOTLY = plotly.js-basic-dist-min@4.1.1
 plotly:
 	folder=$$(mktemp -d) && npm pack --silent --pack-destination $$folder $(PLOTLY) && \

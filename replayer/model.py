@@ -92,7 +92,7 @@ class Cold(Noun):
         return self.resident_bytes / whole
 
 
-class Verdict(StrEnum):
+class ReadOrigin(StrEnum):
     """Where the blocks that sessions read came from."""
 
     BUFFERED = "buffered"
@@ -110,8 +110,8 @@ class Ledger(Noun):
     `ratio = device_reads / riops`.  A layer that could not be counted is None.
     """
 
-    asked: Verdict | None
-    verdict: Verdict
+    asked: ReadOrigin | None
+    verdict: ReadOrigin
     window_seconds: float
     riops: float
     buffer_hits: float
@@ -360,7 +360,7 @@ its main process and its other programs."""
 KERNEL_FRAME = "_[k]"
 
 
-class Profile(Noun):
+class StackProfile(Noun):
     """What the processors executed in one window: folded call chains, as flame graphs have them.
 
     A stack is `class;mode;thread;root;...;leaf`: the class is one of PROFILED, the mode `user` or
@@ -430,7 +430,7 @@ class Outcome(Noun):
     """Of a replay, by fingerprint; () of every other step."""
     account: Account | None = Field(default=None, exclude_if=lambda account: account is None)
     """Where the time of its window went; None where nothing was watched."""
-    profile: Profile | None = Field(default=None, exclude_if=lambda profile: profile is None)
+    profile: StackProfile | None = Field(default=None, exclude_if=lambda profile: profile is None)
     costs: dict[str, float] = Field(default_factory=dict, exclude_if=lambda costs: not costs)
     """Collector -> CPU seconds that it used while the step ran."""
 

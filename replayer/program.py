@@ -4,17 +4,18 @@ import json
 import sys
 from collections.abc import Sequence
 
-from replayer import command_line, errors, signals, streams
-from replayer.command_tree import parser
+from replayer import errors, signals
+from replayer.cli import argv_secrets, stdio
+from replayer.cli.command_parser import parser
 from replayer.errors import Interrupted
 
 
 def run(argv: Sequence[str]) -> int:
     """Run replayer with these arguments, and return its exit status."""
     # Before a command's module is loaded, which takes its time: `ps` shows what stands there.
-    arguments = command_line.hidden(argv)
+    arguments = argv_secrets.hidden(argv)
     # Before anything is opened: it would take the place of a stream that is closed.
-    with streams.guarded():
+    with stdio.guarded():
         try:
             signals.install()
             return _performed(arguments)

@@ -14,12 +14,12 @@ import tokenize
 from pathlib import Path
 from types import ModuleType
 
-from replayer import later
+from replayer import lazy_import
 from replayer.errors import NotFound, nearest
 
 _HERE = Path(__file__).parent
 KINDS = (
-    "boots.ways",
+    "boots.loaders",
     "capture.logs",
     "collectors",
     "commands",
@@ -71,14 +71,14 @@ def load(kind: str, name: str) -> ModuleType:
     if name not in known:
         raise NotFound(f"there is no {_one(kind)} {name!r}{nearest(name, known)}")
     module = part(kind, name, _one(kind))
-    return module or later.load(f"replayer.{kind}.{_module(name)}")
+    return module or lazy_import.load(f"replayer.{kind}.{_module(name)}")
 
 
 def part(kind: str, name: str, module: str) -> ModuleType | None:
     """Import a part of a plug-in; None if it has none of that name, or is not there."""
     if name not in names(kind) or not (_folder(kind) / _module(name) / f"{module}.py").is_file():
         return None
-    return later.load(f"replayer.{kind}.{_module(name)}.{module}")
+    return lazy_import.load(f"replayer.{kind}.{_module(name)}.{module}")
 
 
 def _folder(kind: str) -> Path:

@@ -193,21 +193,21 @@ def three(value: float) -> str:
     return f"{value:,.{min(decimals, 12)}f}"
 
 
-class Written(NamedTuple):
+class NumberForm(NamedTuple):
     """What a kind of number is called in a list of keys, and how it is shown there."""
 
     name: str
     show: Callable[[float], str]
 
 
-Size = Annotated[int, _checked(size), _written(write_size), Written("size", show_size)]
+Size = Annotated[int, _checked(size), _written(write_size), NumberForm("size", show_size)]
 """Bytes, written as 8k or 1G in a workload file, and in the result of its run."""
 Duration = Annotated[
     float,
     _checked(duration),
     _written(write_duration),
-    Written("duration", show_duration),
+    NumberForm("duration", show_duration),
 ]
 """Seconds, written as 30s or 5min in a workload file, as 30s or 300s in the result of its run."""
-Count = Annotated[int, _checked(count), Written("count", show_count)]
+Count = Annotated[int, _checked(count), NumberForm("count", show_count)]
 """A number of things, written as 20M or 50331648 in a workload file."""

@@ -41,8 +41,7 @@ BANDS: Mapping[str, tuple[str, tuple[str, ...]]] = {
         "nouns and tools of the house",
         (
             *("model", "units", "errors", "journal", "trusted_path", "registry", "assets"),
-            *("shell", "interpreter", "signals", "later", "streams", "listening"),
-            *("command_line", "command_tree"),
+            *("shell", "interpreter", "signals", "lazy_import", "cli"),
         ),
     ),
 }

@@ -3,9 +3,9 @@
 from pathlib import Path
 from typing import Any, Self
 
-from replayer.capture.action import Action, Does, Session
-from replayer.capture.archive import Writer
-from replayer.capture.summary import Source
+from replayer.capture.action import Action, Does, LoggedSession
+from replayer.capture.archive import ArchiveWriter
+from replayer.capture.capture_summary import ActionSource
 
 BEGIN = 1_700_000_000 * 10**9
 
@@ -15,11 +15,11 @@ class Capture:
 
     def __init__(self) -> None:
         self.actions: list[Action] = []
-        self.sessions: list[Session] = []
+        self.sessions: list[LoggedSession] = []
 
     def session(self, number: int, *, connects: float = 0.0, **who: Any) -> Self:
         """Describe a session that connects at a second."""
-        self.sessions.append(Session(number, **who))
+        self.sessions.append(LoggedSession(number, **who))
         self.actions.append(Action(number, "connect", BEGIN + round(connects * 1e9)))
         return self
 
@@ -37,12 +37,12 @@ class Capture:
 
     def write(self, path: Path, engine: str = "postgres") -> Path:
         """Write the file, in the order in which actions ended, and return its path."""
-        with Writer(path, engine) as writer:
+        with ArchiveWriter(path, engine) as writer:
             for session in self.sessions:
                 writer.describe(session)
             for one in sorted(
                 self.actions, key=lambda each: each.start_ns + max(0, each.duration_ns)
             ):
                 writer.add(one)
-            writer.close(Source(engine=engine))
+            writer.close(ActionSource(engine=engine))
         return path

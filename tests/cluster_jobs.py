@@ -12,12 +12,12 @@ from typing import Any, NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from replayer.cluster import message
-from replayer.cluster.child import Elsewhere
+from replayer.cluster import packing
+from replayer.cluster.worker_process import Elsewhere
 from replayer.errors import ReplayerError
 from replayer.watch.workers import Barrier, distributable
 
-message.PACKAGES.add("tests")
+packing.PACKAGES.add("tests")
 
 Report = Callable[[Any], None]
 

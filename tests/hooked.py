@@ -4,7 +4,7 @@ import contextlib
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping
 
-from replayer.report.progress import Silence
+from replayer.report.terminal.progress import Silence
 from replayer.run.context import Context, Task
 
 Hooks = Mapping[str, Callable[[], object]]

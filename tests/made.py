@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from replayer.analysis.samples import Side
-from replayer.model import Account, Ledger, Spent, Verdict
+from replayer.analysis.differences.samples import Side
+from replayer.model import Account, Ledger, ReadOrigin, Spent
 
 USUAL = {
     Spent.SERVER: 5.0e-6,
@@ -28,10 +28,10 @@ SAMPLES = 2000
 """That a part's share is known by, as of a profile of 5 s on 4 processors at 99 Hz."""
 
 
-def ledger(verdict: Verdict = Verdict.PHYSICAL, **changed: Any) -> Ledger:
+def ledger(verdict: ReadOrigin = ReadOrigin.PHYSICAL, **changed: Any) -> Ledger:
     """Return the ledger of 30 s of physical reads of 8 KiB blocks, with this verdict."""
     plain: dict[str, Any] = {
-        "asked": Verdict.PHYSICAL,
+        "asked": ReadOrigin.PHYSICAL,
         "verdict": verdict,
         "window_seconds": 30.0,
         "riops": 1000.0,

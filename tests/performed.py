@@ -5,7 +5,7 @@ from typing import Any, Protocol
 
 from replayer.model import Outcome
 from replayer.run.context import Context
-from replayer.run.findings import Findings
+from replayer.run.step_recorder import StepRecorder
 
 
 class Step(Protocol):
@@ -17,6 +17,6 @@ class Step(Protocol):
 
 def performed(module: Step, spec: object, context: Context) -> Outcome:
     """Run a step with a recorder of its own and return what it found."""
-    context = dataclasses.replace(context, findings=Findings())
+    context = dataclasses.replace(context, findings=StepRecorder())
     module.run(spec, context)
     return context.findings.outcome()

@@ -9,11 +9,11 @@ import sys
 import tempfile
 from pathlib import Path
 
-from replayer.analysis import warnings
-from replayer.analysis.comparison import compare
-from replayer.analysis.samples import Side
-from replayer.model import Profile, Run, StepResult
-from replayer.report import html
+from replayer.analysis.advice import warnings
+from replayer.analysis.differences.comparison import compare
+from replayer.analysis.differences.samples import Side
+from replayer.model import Run, StackProfile, StepResult
+from replayer.report.pages import run_page
 from replayer.results import store
 from tests.command import COMMAND
 
@@ -60,7 +60,7 @@ def alone(step: StepResult) -> StepResult:
         kind, mode, *_ = stack.split(";")
         name = f"others;{mode};others;[other programs]" if kind == "others" else stack
         stacks[name] = stacks.get(name, 0) + count
-    profile = step.profile.model_copy(update={"payload": Profile.packed(stacks)})
+    profile = step.profile.model_copy(update={"payload": StackProfile.packed(stacks)})
     return step.model_copy(update={"profile": profile})
 
 
@@ -74,8 +74,8 @@ def write(results: Path) -> None:
     two = [sides[level] for level in LEVELS]
     allowed = ["engine.settings.wal_level", "workload.settings.wal_level"]
     pages = {
-        "run.html": html.page([sides["sample"]], None),
-        "comparison.html": html.page(two, compare(*two, allowed=allowed, metrics=METRICS)),
+        "run.html": run_page.page([sides["sample"]], None),
+        "comparison.html": run_page.page(two, compare(*two, allowed=allowed, metrics=METRICS)),
     }
     for name, text in pages.items():
         (HERE / name).write_text(text, encoding="utf-8")

@@ -13,7 +13,7 @@ import pytest
 
 from replayer.machine.host import Host
 from replayer.results import profile
-from replayer.results.profile import Profile, Source, WorkingSet
+from replayer.results.profile import ProfileSource, ResourceProfile, WorkingSet
 from tests.command import COMMAND, Replayer
 
 CPU = Path("/sys/fs/cgroup/cpu")
@@ -35,8 +35,8 @@ def save_profile(
     path: Path, *, working_set: int | None = None, seconds: int = 120, **columns: float
 ) -> Path:
     """Write a profile whose columns are the same in every second, and return its path."""
-    made = Profile(
-        source=Source(kind="csv", place="made.csv", averaged_seconds=1, block_bytes=8192),
+    made = ResourceProfile(
+        source=ProfileSource(kind="csv", place="made.csv", averaged_seconds=1, block_bytes=8192),
         ends=1_760_000_000 + np.arange(1, seconds + 1, dtype=float),
         spans=np.ones(seconds),
         columns={name: np.full(seconds, float(value)) for name, value in columns.items()},

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from replayer.analysis import boot_plan
+from replayer.analysis.differences import boot_plan
 from replayer.errors import Impossible, NotFound
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from replayer.analysis.boot_plan import Schedule
+    from replayer.analysis.differences.boot_plan import BootSchedule
     from replayer.boots.system import System
 
 _IMAGE = re.compile(r"(?:.*/)?(?:vmlinuz|vmlinux|kernel|Image)-(.+?)(?:\.efi)?")
@@ -19,7 +19,7 @@ _RESCUE = ("single", "recovery", "rescue", "systemd.unit=rescue.target")
 _NO_TIMEOUT = "0"
 
 
-class Entry(NamedTuple):
+class KernelEntry(NamedTuple):
     """A kernel that a machine can be started with."""
 
     release: str
@@ -40,15 +40,17 @@ def rescues(words: Sequence[str]) -> bool:
     return any(word in _RESCUE for word in words)
 
 
-def resolved(schedule: Schedule, entries: Iterable[Entry], where: str) -> Mapping[str, Entry]:
+def resolved(
+    schedule: BootSchedule, entries: Iterable[KernelEntry], where: str
+) -> Mapping[str, KernelEntry]:
     """Return the entry of each kernel of a plan.
 
     Raises NotFound for a kernel that is not installed, Impossible if several fit.
     """
-    first: dict[str, Entry] = {}
+    first: dict[str, KernelEntry] = {}
     for entry in entries:
         first.setdefault(entry.release, entry)
-    fitting: dict[str, list[Entry]] = {kernel: [] for kernel in schedule.kernels}
+    fitting: dict[str, list[KernelEntry]] = {kernel: [] for kernel in schedule.kernels}
     for release, entry in first.items():
         kernel = boot_plan.planned(schedule, release)
         if kernel is not None:
@@ -67,7 +69,7 @@ def resolved(schedule: Schedule, entries: Iterable[Entry], where: str) -> Mappin
     return {kernel: choice[0] for kernel, choice in fitting.items()}
 
 
-def stands_still(system: System, entry: Entry) -> bool:
+def stands_still(system: System, entry: KernelEntry) -> bool:
     """Tell whether a kernel waits for somebody after a panic, as far as its files say."""
     set_to = [word.partition("=")[2] for word in entry.arguments.split() if word[:6] == "panic="]
     if set_to:

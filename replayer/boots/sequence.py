@@ -12,13 +12,13 @@ from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from replayer.boots.state import Attempt, Outcome, State
+    from replayer.boots.state import Attempt, BootsState, Outcome
 
 FAILURES = 3
 WRONG = 2
 
 
-class Seen(NamedTuple):
+class BootObservation(NamedTuple):
     """What is to be seen after a start of the machine."""
 
     boot: str
@@ -43,7 +43,7 @@ class Move(Enum):
     CHOOSE = "choose the next kernel, and restart"
 
 
-def arrived(state: State, seen: Seen) -> tuple[State, Move]:
+def arrived(state: BootsState, seen: BootObservation) -> tuple[BootsState, Move]:
     """Return the state after a boot, with what became of the one before, and what to do."""
     last = state.last
     if last is None or last.outcome not in {"asked", "working"}:
@@ -61,30 +61,30 @@ def arrived(state: State, seen: Seen) -> tuple[State, Move]:
     return working(state), Move.WORK
 
 
-def asked(state: State, attempt: Attempt) -> State:
+def asked(state: BootsState, attempt: Attempt) -> BootsState:
     """Return the state with a boot that is about to be asked for."""
     return state.model_copy(update={"attempts": (*state.attempts, attempt)})
 
 
-def working(state: State) -> State:
+def working(state: BootsState) -> BootsState:
     """Return the state while the step of the newest boot is done."""
     assert state.last is not None
     return _with(state, state.last.model_copy(update={"outcome": "working"}))
 
 
-def ended(state: State, outcome: Outcome, reason: str, now: str) -> State:
+def ended(state: BootsState, outcome: Outcome, reason: str, now: str) -> BootsState:
     """Return the state after the newest boot came to its end."""
     assert state.last is not None
     update = {"outcome": outcome, "reason": reason, "ended": now}
     return _with(state, state.last.model_copy(update=update))
 
 
-def closed(state: State, phase: str, reason: str) -> State:
+def closed(state: BootsState, phase: str, reason: str) -> BootsState:
     """Return the state of a plan that is over."""
     return state.model_copy(update={"phase": phase, "reason": reason})
 
 
-def enough(state: State) -> str:
+def enough(state: BootsState) -> str:
     """Return why the plan is to be stopped, "" if it may go on."""
     outcomes = Counter(attempt.outcome for attempt in state.attempts)
     last = next((one for one in reversed(state.attempts) if one.reason), None)
@@ -96,7 +96,7 @@ def enough(state: State) -> str:
     return ""
 
 
-def _judged(last: Attempt, seen: Seen) -> tuple[Outcome, str]:
+def _judged(last: Attempt, seen: BootObservation) -> tuple[Outcome, str]:
     if last.chosen_in == seen.boot:
         return "failed", f"the machine was to restart into {last.release} and did not"
     if seen.release == last.release and seen.came is not False:
@@ -104,7 +104,7 @@ def _judged(last: Attempt, seen: Seen) -> tuple[Outcome, str]:
     return _another(last, seen)
 
 
-def _another(last: Attempt, seen: Seen) -> tuple[Outcome, str]:
+def _another(last: Attempt, seen: BootObservation) -> tuple[Outcome, str]:
     """Return what it means that another kernel came up than the one that was chosen."""
     if seen.untaken:
         return "wrong", (
@@ -119,7 +119,7 @@ def _another(last: Attempt, seen: Seen) -> tuple[Outcome, str]:
     )
 
 
-def _cut(last: Attempt, seen: Seen) -> str:
+def _cut(last: Attempt, seen: BootObservation) -> str:
     if last.boot == seen.boot:
         return f"replayer was ended in the middle of the step of turn {last.turn}"
     return (
@@ -128,11 +128,11 @@ def _cut(last: Attempt, seen: Seen) -> str:
     )
 
 
-def _with(state: State, attempt: Attempt) -> State:
+def _with(state: BootsState, attempt: Attempt) -> BootsState:
     return state.model_copy(update={"attempts": (*state.attempts[:-1], attempt)})
 
 
-def due(state: State, done: int) -> tuple[int, str, str] | None:
+def due(state: BootsState, done: int) -> tuple[int, str, str] | None:
     """Return the next turn's number, its kernel and the release of that; None after the last."""
     if done >= len(state.schedule.order):
         return None

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import ValidationError
 
 from replayer import journal, trusted_path
-from replayer.analysis.boot_plan import Schedule  # noqa: TC001 - pydantic reads the annotation
+from replayer.analysis.differences.boot_plan import BootSchedule  # noqa: TC001 - pydantic reads the annotation
 from replayer.errors import Impossible, NotFound
 from replayer.model import Noun
 
@@ -53,14 +53,14 @@ class Attempt(Noun):
     reason: str = ""
 
 
-class State(Noun):
+class BootsState(Noun):
     """A plan that was started, and all of its boots."""
 
     format: int = FORMAT
     plan: str
     digest: str
     """SHA-256 of the plan file."""
-    schedule: Schedule
+    schedule: BootSchedule
     folder: str
     """The folder in which it was started: the plan's words may name files below it."""
     way: str
@@ -152,14 +152,14 @@ def _who(inner: trusted_path.Folder) -> str:
     return f" (process {pid})" if pid else ""
 
 
-def load(inner: trusted_path.Folder) -> State:
+def load(inner: trusted_path.Folder) -> BootsState:
     """Return the state.
 
     Raises NotFound where there is none, Impossible if it is damaged or not this user's.
     """
     path = inner.path / _STATE
     try:
-        state = State.model_validate_json(inner.read(_STATE))
+        state = BootsState.model_validate_json(inner.read(_STATE))
     except FileNotFoundError as error:
         raise NotFound("no plan of boots was started on this machine") from error
     except ValidationError as error:
@@ -175,7 +175,7 @@ def load(inner: trusted_path.Folder) -> State:
 _STOP = ": `replayer boots stop` takes back what a plan took"
 
 
-def save(inner: trusted_path.Folder, state: State) -> State:
+def save(inner: trusted_path.Folder, state: BootsState) -> BootsState:
     """Write the state whole or not at all; it is on the disk on return."""
     inner.replace(_STATE, state.model_dump_json(indent=1) + "\n", _OWNER_ONLY)
     os.fsync(inner.fd)

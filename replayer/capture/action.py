@@ -68,7 +68,7 @@ class Fingerprint:
 
 
 @dataclass(frozen=True, slots=True)
-class Statement:
+class LoggedStatement:
     """A text that a client sent, and its fingerprint."""
 
     text: str
@@ -76,7 +76,7 @@ class Statement:
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
+class LoggedSession:
     """Who worked, and with what settings."""
 
     number: int
@@ -89,7 +89,7 @@ class Session:
     """It was there before the log began: what it had prepared and set is not known."""
 
 
-class Place(NamedTuple):
+class CommitPlace(NamedTuple):
     """Where an action stands in the order of commits; each number is UNKNOWN where it has none.
 
     Every number speaks of actions that ended earlier in the source, so that nobody waits in a

@@ -36,12 +36,12 @@ import zstandard
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
-from replayer.capture.action import DOES, UNKNOWN, Action, Session
-from replayer.capture.block import Block, Columns, Row
+from replayer.capture.action import DOES, UNKNOWN, Action, LoggedSession
+from replayer.capture.block import ActionColumns, ActionRow, Block
+from replayer.capture.capture_summary import ActionSource, CaptureSummary
 from replayer.capture.copies import copied
-from replayer.capture.ordering import Order
-from replayer.capture.summary import Source, Summary
-from replayer.capture.tally import Tally
+from replayer.capture.ordering import CommitOrder
+from replayer.capture.tally import WriteCounts
 from replayer.errors import Impossible, ReplayerError
 from replayer.results.draft import Draft
 
@@ -77,7 +77,7 @@ _MOST_OVERLAPPING = 4 << 20
 _INDEX = ("offset", "begin", "end", "actions")
 
 
-class Writer:
+class ArchiveWriter:
     """Writes a replay file; its memory does not grow with it.
 
     The file is there under its name when `close` has returned; without it nothing is left.
@@ -89,19 +89,19 @@ class Writer:
 
         self._file = _Messages(Path(path))
         self._fingerprints = Fingerprints(engine)
-        self._order = Order()
-        self._tally = Tally()
+        self._order = CommitOrder()
+        self._tally = WriteCounts()
         self._index: dict[str, list[int]] = {name: [] for name in _INDEX}
-        self._window: list[Row] = []
+        self._window: list[ActionRow] = []
         self._characters = 0
         self._look_at = _BLOCK_ROWS
-        self._late: list[Row] = []
+        self._late: list[ActionRow] = []
         self._late_characters = 0
         self.late = 0
         self._latest = -(1 << 62)
         self._written = -(1 << 62)
         self._ends: dict[int, int] = {}
-        self._sessions: dict[int, Session] = {}
+        self._sessions: dict[int, LoggedSession] = {}
         self._new: set[int] = set()
         self._skipped: Counter[str] = Counter()
 
@@ -116,7 +116,7 @@ class Writer:
     ) -> None:
         self._file.abandon()
 
-    def describe(self, session: Session) -> None:
+    def describe(self, session: LoggedSession) -> None:
         """Say who a session is, before its first action."""
         self._sessions[session.number] = session
         self._new.add(session.number)
@@ -141,7 +141,7 @@ class Writer:
             if (table := copied(action.text)) is not None:
                 self._tally.copies[table] += 1
         self._window.append(
-            Row(
+            ActionRow(
                 action.start_ns,
                 action.session,
                 does,
@@ -162,16 +162,16 @@ class Writer:
 
     def close(
         self,
-        source: Source | None = None,
+        source: ActionSource | None = None,
         skipped: Mapping[str, int] | None = None,
         damage: Sequence[str] = (),
-    ) -> Summary:
+    ) -> CaptureSummary:
         """Write what is left, give the file its name, and return what is in it."""
         self._sort()
         self._write_sorted(len(self._window))
         self._write_late()
         summary = self._tally.summary(
-            source or Source(),
+            source or ActionSource(),
             skipped=self._skipped + Counter(skipped or {}),
             damage=damage,
             late=self.late,
@@ -245,7 +245,7 @@ class Writer:
             self._write(self._late, set(self._sessions))
         self._late, self._late_characters = [], 0
 
-    def _write(self, rows: Sequence[Row], wanted: set[int]) -> None:
+    def _write(self, rows: Sequence[ActionRow], wanted: set[int]) -> None:
         numbers = {row.session for row in rows} & wanted
         sessions = [
             self._sessions[number] for number in sorted(numbers) if number in self._sessions
@@ -274,7 +274,7 @@ class Writer:
             del self._sessions[number]
 
 
-def _parted(rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
+def _parted(rows: Sequence[ActionRow]) -> Iterator[Sequence[ActionRow]]:
     """Yield rows in parts of which none, but one of one row, has more words than a block."""
     if len(rows) < 2 or sum([row.length for row in rows]) <= _BLOCK_CHARACTERS:
         yield rows
@@ -327,7 +327,7 @@ class _Messages:
         return ReplayerError(f"{self._path} could not be written: {error.strerror}")
 
 
-class Reader:
+class ArchiveReader:
     """A replay file, checked whole before anything of it is used.
 
     `digest` is the same for two files that hold the same, and no others.
@@ -405,7 +405,7 @@ class Reader:
         if last > count or sum(turns.values()) + len(turns) > count:
             raise self._damaged(f"its order has more places than it has actions ({count:,})")
 
-    def columns(self) -> Iterator[Columns]:
+    def columns(self) -> Iterator[ActionColumns]:
         """Yield the columns of each block as it was written: quickly, and late ones at the end."""
         for number in range(len(self._entries["offset"])):
             yield self._columns(number)[0]
@@ -430,11 +430,11 @@ class Reader:
         except (ValueError, KeyError, RecursionError, OSError) as error:
             raise self._damaged(f"block {number:,} cannot be read ({error})") from error
 
-    def _columns(self, number: int) -> tuple[Columns, int]:
+    def _columns(self, number: int) -> tuple[ActionColumns, int]:
         """Return a block's columns, and where its words begin."""
         try:
             packed, offset = self._message(self._entries["offset"][number], _COLUMNS, _MOST_PACKED)
-            columns = Columns.unpack(packed)
+            columns = ActionColumns.unpack(packed)
         except (ValueError, KeyError, OSError) as error:
             raise self._damaged(f"block {number:,} cannot be read ({error})") from error
         starts = columns.start_ns
@@ -496,9 +496,9 @@ class Reader:
             size -= len(data)
         return digest.digest()
 
-    def _summary(self, last: Mapping[str, bytes]) -> Summary:
+    def _summary(self, last: Mapping[str, bytes]) -> CaptureSummary:
         try:
-            return Summary.model_validate_json(last["summary"])
+            return CaptureSummary.model_validate_json(last["summary"])
         except (KeyError, ValidationError) as error:
             raise self._damaged("its summary cannot be read") from error
 
@@ -573,7 +573,7 @@ def _unpacked(data: bytes, size: int) -> dict[str, bytes]:
     return content
 
 
-def _last_turns(columns: Columns) -> Iterator[tuple[int, int]]:
+def _last_turns(columns: ActionColumns) -> Iterator[tuple[int, int]]:
     """Yield each chain with its last turn."""
     chained = columns[np.flatnonzero(columns.chain != UNKNOWN)]
     chains, places = np.unique(chained.chain, return_inverse=True)

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from replayer.capture import holes, patience
-from replayer.capture.action import UNKNOWN, Action, Does, Session
-from replayer.capture.clock import Clock
-from replayer.capture.entry import HOLED, Entry, Reading
+from replayer.capture.action import UNKNOWN, Action, Does, LoggedSession
+from replayer.capture.entry import HOLED, LogEntry, ReadCounts
 from replayer.capture.inputs import CUT
+from replayer.capture.stamps import StampReader
 from replayer.errors import UNKNOWN_STATE
 
 FAST_PATH = "fast-path calls, which libpq makes for large objects"
@@ -112,10 +112,10 @@ class _Known:
         """What it set its timeouts to, by the first word of their names."""
 
 
-class Assembly:
+class SessionAssembly:
     """Turns entries, in the order of the log, into what clients did, in the order of its end."""
 
-    def __init__(self, reading: Reading, announce: Callable[[Session], None]) -> None:
+    def __init__(self, reading: ReadCounts, announce: Callable[[LoggedSession], None]) -> None:
         self._reading, self._announce = reading, announce
         self._known: dict[str, _Known] = {}
         self._ended: list[Action] = []
@@ -130,7 +130,7 @@ class Assembly:
         self._patience_ns = {"deadlock": patience.DEADLOCK_NS}
         """Timeouts of all sessions that set none of their own."""
 
-    def take(self, entries: Iterable[Entry]) -> list[Action]:
+    def take(self, entries: Iterable[LogEntry]) -> list[Action]:
         """Return what ended with these entries."""
         self._ended = []
         if self._first_ns == UNKNOWN:
@@ -157,7 +157,7 @@ class Assembly:
         self._known.clear()
         return self._ended
 
-    def _broken_off(self, entry: Entry) -> None:
+    def _broken_off(self, entry: LogEntry) -> None:
         """Count a statement that a hole cut off; what had begun before it may have ended in it."""
         begun = entry.session in self._known and self._known[entry.session].begun
         failed = entry.severity.endswith(("ERROR", "FATAL", "PANIC"))
@@ -167,7 +167,7 @@ class Assembly:
             self._give_up(state, entry.time_ns)
             state.bound = None
 
-    def _looked_at(self, entries: list[Entry]) -> list[Entry]:
+    def _looked_at(self, entries: list[LogEntry]) -> list[LogEntry]:
         """Return the first entries; they tell whether connections are logged."""
         if entries:
             self._first_ns = entries[0].time_ns
@@ -177,7 +177,7 @@ class Assembly:
             )
         return entries
 
-    def _duration(self, entry: Entry, message: str) -> None:
+    def _duration(self, entry: LogEntry, message: str) -> None:
         """Take an entry that was written at an end."""
         stop = message.find(" ms", 10)
         rest = message[stop + 3 :]
@@ -194,7 +194,7 @@ class Assembly:
         else:
             self._extended_end(entry, rest, duration)
 
-    def _extended_end(self, entry: Entry, rest: str, duration: int) -> None:
+    def _extended_end(self, entry: LogEntry, rest: str, duration: int) -> None:
         known = self._extended.get(rest)
         what, name, text = known if known is not None else self._understood(rest)
         if what == _EXECUTE:
@@ -221,7 +221,7 @@ class Assembly:
             self._extended[rest] = made
         return made
 
-    def _logged(self, entry: Entry, message: str) -> None:
+    def _logged(self, entry: LogEntry, message: str) -> None:
         """Take an entry that is neither an end nor an error."""
         if message.startswith("statement: "):
             self._begin(entry, "simple", message[11:])
@@ -238,7 +238,7 @@ class Assembly:
         else:
             self._take_note(entry, message)
 
-    def _take_note(self, entry: Entry, message: str) -> None:
+    def _take_note(self, entry: LogEntry, message: str) -> None:
         """Take what the server says of itself, and of who waits."""
         if message.startswith("process "):
             self._waited(entry, message)
@@ -249,13 +249,13 @@ class Assembly:
         elif (changed := patience.changed(message)) is not None:
             self._patience_ns[changed[0]] = changed[1]
 
-    def _waited(self, entry: Entry, message: str) -> None:
+    def _waited(self, entry: LogEntry, message: str) -> None:
         """Take how long a session has waited for a lock by now."""
         waited, state = patience.waited_ns(message), self._known.get(entry.session)
         if waited is not None and state is not None:
             state.waits_ns = entry.time_ns - waited
 
-    def _connection(self, entry: Entry, message: str) -> None:
+    def _connection(self, entry: LogEntry, message: str) -> None:
         if message.startswith("connection received: "):
             self._close(entry.session, entry.time_ns)
             self._others.pop(entry.session, None)
@@ -275,7 +275,7 @@ class Assembly:
         elif message.startswith("disconnection: "):
             self._disconnected(entry)
 
-    def _disconnected(self, entry: Entry) -> None:
+    def _disconnected(self, entry: LogEntry) -> None:
         """End a session; of one that did nothing since the log began this is the only entry."""
         if entry.session in self._others or entry.session in self._lost:
             self._others.pop(entry.session, None)
@@ -284,7 +284,7 @@ class Assembly:
         self._of(entry, entry.time_ns)
         self._close(entry.session, entry.time_ns)
 
-    def _connected(self, entry: Entry, match: re.Match[str]) -> None:
+    def _connected(self, entry: LogEntry, match: re.Match[str]) -> None:
         """Begin a session whose connection is logged."""
         self._connections = True
         self._others.pop(entry.session, None)
@@ -300,7 +300,7 @@ class Assembly:
         asked = match.groupdict("")
         self._open(
             state,
-            Session(
+            LoggedSession(
                 self._reading.sessions,
                 _name(entry.user) or asked["user"],
                 _name(entry.database) or asked["database"] or asked["user"],
@@ -310,12 +310,12 @@ class Assembly:
             entry.time_ns,
         )
 
-    def _leave_out(self, entry: Entry) -> None:
+    def _leave_out(self, entry: LogEntry) -> None:
         """Take nothing more of a session, which is replayer's own."""
         self._others[entry.session] = None
         self._reading.skip(OWN)
 
-    def _open(self, state: _Known, session: Session, start_ns: int, end_ns: int) -> None:
+    def _open(self, state: _Known, session: LoggedSession, start_ns: int, end_ns: int) -> None:
         state.number, state.connected = session.number, True
         state.free_ns = end_ns + 1
         self._reading.sessions += 1
@@ -329,7 +329,7 @@ class Assembly:
         for key in idle[: len(idle) // 2]:
             self._close(key, end)
 
-    def _of(self, entry: Entry, start_ns: int) -> _Known | None:
+    def _of(self, entry: LogEntry, start_ns: int) -> _Known | None:
         """Return the session of an entry, which may be the first that is seen of it."""
         state = self._known.get(entry.session)
         if state is not None and state.connected:
@@ -352,19 +352,19 @@ class Assembly:
         before = received == UNKNOWN and self._began_before(entry)
         state = self._known[entry.session] = _Known(_origin(entry))
         names = _name(entry.user), _name(entry.database), _name(entry.application)
-        session = Session(self._reading.sessions, *names, (), before)
+        session = LoggedSession(self._reading.sessions, *names, (), before)
         end = start_ns - 1
         self._open(state, session, end if received == UNKNOWN else min(received, end), end)
         return state
 
-    def _began_before(self, entry: Entry) -> bool:
+    def _began_before(self, entry: LogEntry) -> bool:
         if entry.number > 1:
             return True
         if "." in entry.session and (start := _session_start(entry.session)):
             return start * 10**9 + 10**9 <= self._first_ns
         return self._connections
 
-    def _add(self, entry: Entry, does: Does, text: str, duration: int, name: str = "") -> None:
+    def _add(self, entry: LogEntry, does: Does, text: str, duration: int, name: str = "") -> None:
         """Add a statement that ended well."""
         end = entry.time_ns
         start = end - duration
@@ -429,7 +429,7 @@ class Assembly:
             len(value) - 3 >= self._longest_value for value in logged if value.endswith("...'")
         )
 
-    def _begin(self, entry: Entry, does: Does, text: str, name: str = "") -> None:
+    def _begin(self, entry: LogEntry, does: Does, text: str, name: str = "") -> None:
         """Take a statement whose begin is logged."""
         state = self._of(entry, entry.time_ns)
         if state is None:
@@ -444,7 +444,7 @@ class Assembly:
                 return
         state.begun = _Sent(does, text, name, parameters, entry.time_ns, entry.query_id)
 
-    def _alone(self, entry: Entry, duration: int) -> None:
+    def _alone(self, entry: LogEntry, duration: int) -> None:
         """Take a duration without a statement: that of what had begun, or of a parse or a bind."""
         state = self._known.get(entry.session)
         if state is not None and state.begun is not None:
@@ -461,14 +461,14 @@ class Assembly:
             sent, state.begun = state.begun, None
             self._put(state, sent, UNKNOWN, end)
 
-    def _bound(self, entry: Entry, name: str, text: str) -> None:
+    def _bound(self, entry: LogEntry, name: str, text: str) -> None:
         state = self._of(entry, entry.time_ns)
         if state is not None:
             self._give_up(state, entry.time_ns)
             state.bound = name, text, self._parameters(entry.detail, text)[0]
             state.bound_ns = entry.time_ns
 
-    def _failed(self, entry: Entry) -> None:
+    def _failed(self, entry: LogEntry) -> None:
         """Take an error: it may be the only entry of its statement."""
         state = self._known.get(entry.session)
         sent = state.begun if state is not None else None
@@ -492,7 +492,7 @@ class Assembly:
                 self._lost.clear()
             self._lost[entry.session] = None
 
-    def _error(self, entry: Entry) -> None:
+    def _error(self, entry: LogEntry) -> None:
         """Add a statement of which only its error is logged."""
         state = self._of(entry, entry.time_ns)
         if state is None:
@@ -516,7 +516,7 @@ class Assembly:
         duration = entry.time_ns - start or UNKNOWN
         self._put(state, sent, duration, entry.time_ns, code)
 
-    def _start_of_failed(self, state: _Known, entry: Entry, code: str) -> int:
+    def _start_of_failed(self, state: _Known, entry: LogEntry, code: str) -> int:
         """Return when a statement began of which the log has the error only, as far as it tells.
 
         Its values were bound then, or it has waited since for a lock, or for as long as a timeout.
@@ -533,7 +533,7 @@ class Assembly:
         # It cannot have begun before its session's last one ended.
         return max(min(known), min(state.free_ns, end))
 
-    def _patience_of(self, state: _Known, entry: Entry, code: str) -> int:
+    def _patience_of(self, state: _Known, entry: LogEntry, code: str) -> int:
         """Return after how long a timeout ended a statement, 0 where none did that is known."""
         which = patience.ended(entry.message, code)
         return state.patience_ns.get(which) or self._patience_ns.get(which, 0)
@@ -547,16 +547,16 @@ class Assembly:
         if state.connected:
             self._ended.append(Action(state.number, "disconnect", max(end, state.free_ns)))
 
-    def _restarted(self, entry: Entry) -> None:
+    def _restarted(self, entry: LogEntry) -> None:
         """End all sessions: a server that is ready begins anew."""
         for key in list(self._known):
             self._close(key, entry.time_ns)
         self._others.clear()
 
 
-def spread(entries: Iterable[Entry], resolution_ns: int) -> Iterator[Entry]:
+def spread(entries: Iterable[LogEntry], resolution_ns: int) -> Iterator[LogEntry]:
     """Yield entries of a log whose stamps are coarse, those of one stamp spread over its time."""
-    same: list[Entry] = []
+    same: list[LogEntry] = []
     for entry in entries:
         if same and (entry.time_ns != same[0].time_ns or len(same) >= _MOST_AT_ONCE):
             yield from _apart(same, resolution_ns)
@@ -565,13 +565,13 @@ def spread(entries: Iterable[Entry], resolution_ns: int) -> Iterator[Entry]:
     yield from _apart(same, resolution_ns)
 
 
-def note_zones(clock: Clock, reading: Reading) -> None:
+def note_zones(clock: StampReader, reading: ReadCounts) -> None:
     """Note zones that are not known."""
     for zone in sorted(clock.unknown):
         reading.notes[f"time zone {zone!r} is not known: its times are taken as UTC"] = None
 
 
-def _apart(same: list[Entry], resolution_ns: int) -> Iterator[Entry]:
+def _apart(same: list[LogEntry], resolution_ns: int) -> Iterator[LogEntry]:
     step = resolution_ns // (len(same) + 1)
     for place, entry in enumerate(same, start=1):
         yield entry._replace(time_ns=entry.time_ns + place * step)
@@ -589,11 +589,11 @@ def _unquoted(value: str) -> str | None:
     return value[1:-1].replace("''", "'") if "''" in value else value[1:-1]
 
 
-def _origin(entry: Entry) -> tuple[str, str, str]:
+def _origin(entry: LogEntry) -> tuple[str, str, str]:
     return entry.user, entry.database, entry.remote
 
 
-def _same(origin: tuple[str, str, str], entry: Entry) -> bool:
+def _same(origin: tuple[str, str, str], entry: LogEntry) -> bool:
     """Tell whether an entry can be of a session: names that are not known contradict nothing."""
     new = _name(entry.user), _name(entry.database), _name(entry.remote)
     return all(not one or not two or one == two for one, two in zip(map(_name, origin), new,
@@ -612,7 +612,7 @@ def _session_start(session: str) -> int:
         return 0
 
 
-def _state(entry: Entry) -> str:
+def _state(entry: LogEntry) -> str:
     """Return the SQLSTATE of an error; of a log without it, what its English words mean."""
     if entry.sqlstate:
         return entry.sqlstate

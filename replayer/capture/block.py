@@ -18,11 +18,11 @@ from replayer.capture.action import (
     UNKNOWN,
     Action,
     Bounds,
+    CommitPlace,
     Fingerprint,
     Kind,
-    Place,
-    Session,
-    Statement,
+    LoggedSession,
+    LoggedStatement,
 )
 from replayer.capture.strings import Strings
 
@@ -36,7 +36,7 @@ _MOST = 1 << 24
 """Actions or words of one block: no writer makes as many."""
 
 
-class Row(NamedTuple):
+class ActionRow(NamedTuple):
     """An action as the writer holds it."""
 
     start_ns: int
@@ -48,7 +48,7 @@ class Row(NamedTuple):
     ends: int
     chain: int
     turn: int
-    statement: Statement | None
+    statement: LoggedStatement | None
     name: str
     sqlstate: str
     parameters: tuple[str | None, ...] | None
@@ -57,7 +57,7 @@ class Row(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Columns:
+class ActionColumns:
     """The numbers of actions, one array each, in the order of their starts."""
 
     start_ns: Integers
@@ -82,15 +82,15 @@ class Columns:
     def __len__(self) -> int:
         return len(self.start_ns)
 
-    def __getitem__(self, rows: slice | Integers) -> "Columns":
-        return Columns(*(getattr(self, name)[rows] for name in COLUMNS))
+    def __getitem__(self, rows: slice | Integers) -> "ActionColumns":
+        return ActionColumns(*(getattr(self, name)[rows] for name in COLUMNS))
 
     def pack(self) -> dict[str, bytes]:
         """Return each column in as few bytes as its values need."""
         return {name: _narrow(getattr(self, name)) for name in COLUMNS}
 
     @classmethod
-    def unpack(cls, packed: Mapping[str, bytes]) -> "Columns":
+    def unpack(cls, packed: Mapping[str, bytes]) -> "ActionColumns":
         """Return what was packed; raise ValueError where it was not packed so."""
         columns = cls(*(_wide(packed[name]) for name in COLUMNS))
         if len({len(getattr(columns, name)) for name in COLUMNS}) != 1:
@@ -100,7 +100,7 @@ class Columns:
         return columns
 
 
-COLUMNS = tuple(field.name for field in fields(Columns))
+COLUMNS = tuple(field.name for field in fields(ActionColumns))
 
 
 def _narrow(values: Integers) -> bytes:
@@ -129,21 +129,21 @@ def _check(values: Integers, least: int, limit: int) -> None:
 class Block:
     """Actions in the order of their starts, and the words that their numbers stand for."""
 
-    columns: Columns
-    statements: tuple[Statement, ...]
+    columns: ActionColumns
+    statements: tuple[LoggedStatement, ...]
     names: tuple[str, ...]
     sqlstates: tuple[str, ...]
     values: Strings
     """Parameters of all actions."""
     first_value: Integers
     """Where the parameters of each action begin among them."""
-    sessions: tuple[Session, ...]
+    sessions: tuple[LoggedSession, ...]
     """Those of which this block has the first action, at least."""
 
     def __len__(self) -> int:
         return len(self.columns)
 
-    def statement(self, row: int) -> Statement | None:
+    def statement(self, row: int) -> LoggedStatement | None:
         """Return an action's statement; None for a connect or disconnect."""
         index = int(self.columns.statement[row])
         return None if index == UNKNOWN else self.statements[index]
@@ -156,11 +156,11 @@ class Block:
         begin = int(self.first_value[row])
         return self.values.part(begin, begin + count)
 
-    def place(self, row: int) -> Place:
+    def place(self, row: int) -> CommitPlace:
         """Return an action's place in the order of commits."""
         columns = self.columns
         numbers = (columns.needs, columns.ends, columns.chain, columns.turn)
-        return Place(*(int(column[row]) for column in numbers))
+        return CommitPlace(*(int(column[row]) for column in numbers))
 
     def action(self, row: int) -> Action:
         """Return an action as it was written, without a query id."""
@@ -189,10 +189,10 @@ class Block:
         """Return the same actions with no words but their own."""
         return Block.of(list(self._rows()), self.sessions)
 
-    def _rows(self) -> Iterable[Row]:
+    def _rows(self) -> Iterable[ActionRow]:
         for row in range(len(self)):
             action, place = self.action(row), self.place(row)
-            yield Row(
+            yield ActionRow(
                 action.start_ns,
                 action.session,
                 int(self.columns.does[row]),
@@ -207,7 +207,7 @@ class Block:
             )
 
     @classmethod
-    def of(cls, rows: Sequence[Row], sessions: Iterable[Session] = ()) -> "Block":
+    def of(cls, rows: Sequence[ActionRow], sessions: Iterable[LoggedSession] = ()) -> "Block":
         """Return rows as a block."""
         *numbers, statements, names, sqlstates, parameters, _ = zip(*rows, strict=True)
         statement, texts = _by_identity(statements)
@@ -219,7 +219,7 @@ class Block:
             len(rows),
         )
         arrays = [np.array(column, np.int64) for column in numbers]
-        columns = Columns(*[*arrays, statement, name, sqlstate, counts])
+        columns = ActionColumns(*[*arrays, statement, name, sqlstate, counts])
         values = Strings.of(list(chain.from_iterable(filter(None, parameters))))
         return cls(columns, texts, known_names, states, values, _first(counts), tuple(sessions))
 
@@ -238,7 +238,7 @@ class Block:
         return self.columns.pack(), words
 
     @classmethod
-    def unpack(cls, columns: Columns, words: Mapping[str, bytes]) -> "Block":
+    def unpack(cls, columns: ActionColumns, words: Mapping[str, bytes]) -> "Block":
         """Return what was packed; raise ValueError or KeyError where it was not packed so."""
         forms = _unpack_forms(words)
         texts = _unpacked("statement", words)
@@ -247,7 +247,7 @@ class Block:
             raise ValueError("a statement has no form")
         _check(form, 0, len(forms))
         statements = tuple(
-            Statement(text, forms[number])
+            LoggedStatement(text, forms[number])
             for text, number in zip(texts, form.tolist(), strict=True)
         )
         names, states = _unpacked("name", words), _unpacked("sqlstate", words)
@@ -275,7 +275,7 @@ class Block:
         }
         first = np.concatenate((self.first_value, other.first_value + len(self.values)))
         return Block(
-            Columns(**columns),
+            ActionColumns(**columns),
             self.statements + other.statements,
             self.names + other.names,
             self.sqlstates + other.sqlstates,
@@ -375,7 +375,7 @@ def _unlisted(text: str | None) -> tuple[str, ...] | None:
     return None if text is None else tuple(text.split("\0")[:-1])
 
 
-def _pack_sessions(sessions: Sequence[Session]) -> dict[str, bytes]:
+def _pack_sessions(sessions: Sequence[LoggedSession]) -> dict[str, bytes]:
     settings = [_listed(tuple(chain.from_iterable(session.settings))) for session in sessions]
     words = {
         f"session.{name}": list(map(attrgetter(name), sessions))
@@ -393,7 +393,7 @@ def _pack_sessions(sessions: Sequence[Session]) -> dict[str, bytes]:
     }
 
 
-def _unpack_sessions(words: Mapping[str, bytes]) -> tuple[Session, ...]:
+def _unpack_sessions(words: Mapping[str, bytes]) -> tuple[LoggedSession, ...]:
     parts = zip(
         np.frombuffer(words["session.number"], "<i8").tolist(),
         *(_unpacked(f"session.{name}", words) for name in ("user", "database", "application")),
@@ -402,7 +402,9 @@ def _unpack_sessions(words: Mapping[str, bytes]) -> tuple[Session, ...]:
         strict=True,
     )
     return tuple(
-        Session(number, user, database, application, _pairs(_unlisted(settings)), bool(before))
+        LoggedSession(
+            number, user, database, application, _pairs(_unlisted(settings)), bool(before)
+        )
         for number, user, database, application, settings, before in parts
     )
 

@@ -11,10 +11,10 @@ from replayer import registry
 from replayer.capture import archive
 from replayer.capture.action import Action
 from replayer.capture.anonymise import Anonymiser
-from replayer.capture.entry import Reading
+from replayer.capture.capture_summary import ActionSource, CaptureSummary
+from replayer.capture.entry import ReadCounts
 from replayer.capture.inputs import Input, listed
-from replayer.capture.logs import Log, Order
-from replayer.capture.summary import Source, Summary
+from replayer.capture.logs import LogLayout, ReadRequest
 from replayer.errors import Impossible
 
 LOGS = "capture.logs"
@@ -26,7 +26,7 @@ _SHORTEST_HOLE = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class ConversionRequest:
     """What is to be converted, and how."""
 
     names: Sequence[str]
@@ -36,7 +36,7 @@ class Wish:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ConversionPlan:
     """Files of one layout in the order of their times."""
 
     layout: str
@@ -51,10 +51,10 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class ConversionResult:
     """What was converted."""
 
-    summary: Summary
+    summary: CaptureSummary
     notes: tuple[str, ...]
     """Sentences on how the logs were understood."""
 
@@ -69,12 +69,12 @@ class _Candidate:
     head: str = field(repr=False)
 
 
-def planned(wish: Wish) -> Plan:
+def planned(wish: ConversionRequest) -> ConversionPlan:
     """Return which files are read, in what order.
 
     Raises Impossible where there is no log that can be replayed among them.
     """
-    nothing = Order(Reading(), lambda _: None, lambda _: None, wish.prefix)
+    nothing = ReadRequest(ReadCounts(), lambda _: None, lambda _: None, wish.prefix)
     candidates: list[_Candidate] = []
     notes: list[str] = []
     problem: Impossible | None = None
@@ -103,23 +103,25 @@ def planned(wish: Wish) -> Plan:
         if _log(best.layout).ENGINE == "mysql":
             one.source.shortest_hole = _SHORTEST_HOLE
     chosen.sort(key=lambda one: (one.began or 0, one.source.name))
-    return Plan(best.layout, tuple(_once(chosen, notes)), tuple(notes))
+    return ConversionPlan(best.layout, tuple(_once(chosen, notes)), tuple(notes))
 
 
-def convert(plan: Plan, wish: Wish, advance: Callable[[int], None]) -> Made:
+def convert(
+    plan: ConversionPlan, wish: ConversionRequest, advance: Callable[[int], None]
+) -> ConversionResult:
     """Write the replay file and return what is in it.
 
     Raises Impossible where there is nothing to replay; then there is no file.
     """
-    log, reading = _log(plan.layout), Reading()
+    log, reading = _log(plan.layout), ReadCounts()
     with (
         contextlib.ExitStack() as ends,
         _collected_never(),
-        archive.Writer(wish.out, log.ENGINE) as writer,
+        archive.ArchiveWriter(wish.out, log.ENGINE) as writer,
     ):
         for one in plan.inputs:
             ends.callback(one.close)
-        order = Order(reading, writer.describe, advance, wish.prefix)
+        order = ReadRequest(reading, writer.describe, advance, wish.prefix)
         made = log.read(plan.inputs, order)
         if wish.anonymise:
             made = _changed(made, Anonymiser(log.ENGINE))
@@ -129,7 +131,7 @@ def convert(plan: Plan, wish: Wish, advance: Callable[[int], None]) -> Made:
         damage = [*_damage(plan), *reading.damage]
         if more := reading.damaged - len(reading.damage):
             damage.append(f"and {more:,} more places that cannot be read")
-        source = Source(
+        source = ActionSource(
             engine=log.ENGINE,
             server_version=reading.version,
             logs=tuple(one.name for one in plan.inputs[:_MOST_FILES]),
@@ -142,7 +144,7 @@ def convert(plan: Plan, wish: Wish, advance: Callable[[int], None]) -> Made:
     if summary is None:
         raise Impossible(_nothing(plan, reading, damage))
     notes = *plan.notes, *_notes(plan, reading), *_copies(summary)
-    return Made(summary, notes)
+    return ConversionResult(summary, notes)
 
 
 def _check_out(out: Path, inputs: Sequence[Input]) -> None:
@@ -152,7 +154,7 @@ def _check_out(out: Path, inputs: Sequence[Input]) -> None:
         raise Impossible(f"{out} is a log that is to be converted: give --out another name")
 
 
-def _candidate(source: Input, order: Order) -> _Candidate:
+def _candidate(source: Input, order: ReadRequest) -> _Candidate:
     head = source.head()
     if not head.strip() and source.damage:
         raise Impossible(f"{source.name}: {source.damage}")
@@ -188,8 +190,8 @@ def _once(chosen: Sequence[_Candidate], notes: list[str]) -> Iterator[Input]:
         yield one.source
 
 
-def _log(name: str) -> Log:
-    return cast("Log", registry.load(LOGS, name))
+def _log(name: str) -> LogLayout:
+    return cast("LogLayout", registry.load(LOGS, name))
 
 
 def _changed(made: Iterable[list[Action]], anonymise: Anonymiser) -> Iterator[list[Action]]:
@@ -197,7 +199,7 @@ def _changed(made: Iterable[list[Action]], anonymise: Anonymiser) -> Iterator[li
         yield [anonymise(action) for action in actions]
 
 
-def _damage(plan: Plan) -> Iterator[str]:
+def _damage(plan: ConversionPlan) -> Iterator[str]:
     for one in plan.inputs:
         if one.damage:
             yield f"{one.name}: {one.damage}"
@@ -206,7 +208,7 @@ def _damage(plan: Plan) -> Iterator[str]:
             yield f"{one.name} ends in the middle of a line"
 
 
-def _notes(plan: Plan, reading: Reading) -> Iterator[str]:
+def _notes(plan: ConversionPlan, reading: ReadCounts) -> Iterator[str]:
     yield from reading.notes
     if not reading.statements:
         yield (
@@ -223,7 +225,7 @@ def _notes(plan: Plan, reading: Reading) -> Iterator[str]:
         yield f"{reading.foreign:,} lines are of nothing that a server writes, and were passed over"
 
 
-def _copies(summary: Summary) -> Iterator[str]:
+def _copies(summary: CaptureSummary) -> Iterator[str]:
     if summary.copies:
         yield (
             f"{sum(summary.copies.values()):,} statements are COPY FROM STDIN, whose data is not "
@@ -231,7 +233,7 @@ def _copies(summary: Summary) -> Iterator[str]:
         )
 
 
-def _nothing(plan: Plan, reading: Reading, damage: Sequence[str]) -> str:
+def _nothing(plan: ConversionPlan, reading: ReadCounts, damage: Sequence[str]) -> str:
     """Return why there is nothing to replay."""
     names = ", ".join(one.name for one in plan.inputs[:3])
     names += " and more" if len(plan.inputs) > 3 else ""

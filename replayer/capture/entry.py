@@ -18,7 +18,7 @@ def query_number(text: str | int) -> int:
     return number if -(1 << 63) <= number < 1 << 63 else 0
 
 
-class Entry(NamedTuple):
+class LogEntry(NamedTuple):
     """One message of a server with all that belongs to it; what is not logged is ""."""
 
     time_ns: int
@@ -43,7 +43,7 @@ class Entry(NamedTuple):
 
 
 @dataclass(slots=True)
-class Reading:
+class ReadCounts:
     """What is counted while a log is read."""
 
     skipped: Counter[str] = field(default_factory=Counter)

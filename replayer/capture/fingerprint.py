@@ -15,7 +15,7 @@ from typing import Final
 import sqlglot
 from sqlglot import exp
 
-from replayer.capture.action import Bounds, Fingerprint, Kind, Statement
+from replayer.capture.action import Bounds, Fingerprint, Kind, LoggedStatement
 from replayer.capture.functions import changes_nothing
 
 _SHOWN = 2_000
@@ -121,7 +121,7 @@ class Fingerprints:
 
     def __init__(self, engine: str = "postgres") -> None:
         self._dialect = "postgres" if engine == "postgres" else "mysql"
-        self._texts: dict[str, Statement] = {}
+        self._texts: dict[str, LoggedStatement] = {}
         self._characters = 0
         self._forms: dict[str | bytes, Fingerprint] = {}
         self._form_characters = 0
@@ -129,12 +129,12 @@ class Fingerprints:
         self._numbered: dict[int, Fingerprint] = {}
         """By the number of their form: those whose id is known."""
 
-    def statement(self, text: str, query_id: int = 0) -> Statement:
+    def statement(self, text: str, query_id: int = 0) -> LoggedStatement:
         """Return what a text is; texts that are alike may be one object."""
         known = self._texts.get(text)
         if known is not None and query_id in (0, known.fingerprint.number):
             return known
-        statement = Statement(text, self._fingerprint(text, query_id))
+        statement = LoggedStatement(text, self._fingerprint(text, query_id))
         if len(text) <= _LONGEST_TEXT:
             if len(self._texts) >= _MOST_TEXTS or self._characters > _MOST_CHARACTERS:
                 self._texts.clear()

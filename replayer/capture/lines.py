@@ -3,11 +3,11 @@
 from collections import deque
 from collections.abc import Callable, Iterator
 
-from replayer.capture.clock import Clock
-from replayer.capture.entry import HOLED, Entry, Reading, query_number
+from replayer.capture.entry import HOLED, LogEntry, ReadCounts, query_number
 from replayer.capture.holes import HOLE
 from replayer.capture.inputs import CUT, LONGEST_LINE, Input
 from replayer.capture.prefix import FIELDS, PARTS, Prefix
+from replayer.capture.stamps import StampReader
 
 _PARTS = frozenset(PARTS)
 _SEVERITY, _TIME, _EPOCH, _PROCESS, _SESSION = range(5)
@@ -40,13 +40,15 @@ class Joiner:
     `window` is how many entries may be incomplete at a time.
     """
 
-    def __init__(self, prefix: Prefix, clock: Clock, reading: Reading, window: int = 1) -> None:
+    def __init__(
+        self, prefix: Prefix, clock: StampReader, reading: ReadCounts, window: int = 1
+    ) -> None:
         self._match = prefix.pattern.match
         self._places = prefix.places
         self._clock, self._reading, self._window = clock, reading, window
         self._drafts: deque[_Draft] = deque()
         self._open: dict[str, _Draft] = {}
-        self._ready: list[Entry] = []
+        self._ready: list[LogEntry] = []
 
     def add(self, text: str, time_ns: int = 0, process: str = "") -> None:
         """Take a line, with its time and process where they stand outside of its prefix."""
@@ -78,12 +80,12 @@ class Joiner:
         if len(self._drafts) > self._window:
             self._finish(self._drafts.popleft())
 
-    def ready(self) -> list[Entry]:
+    def ready(self) -> list[LogEntry]:
         """Return the entries that are whole since the last time."""
         made, self._ready = self._ready, []
         return made
 
-    def finish(self, *, cut: bool = False) -> list[Entry]:
+    def finish(self, *, cut: bool = False) -> list[LogEntry]:
         """Return the entries that were incomplete, too; the last of them may be cut."""
         if cut and self._drafts:
             last = self._drafts[-1]
@@ -92,7 +94,7 @@ class Joiner:
             self._finish(self._drafts.popleft())
         return self.ready()
 
-    def break_off(self) -> list[Entry]:
+    def break_off(self) -> list[LogEntry]:
         """Return the entries before a hole; the one that it cut off, or may have, is HOLED.
 
         Each session's last one may go on in the hole where several are incomplete at a time.
@@ -131,7 +133,7 @@ class Joiner:
         groups, places, parts = draft.groups, self._places, draft.parts
         number, query_id = groups[places[_NUMBER]], groups[places[_QUERY_ID]]
         self._ready.append(
-            Entry(
+            LogEntry(
                 draft.time_ns,
                 draft.session,
                 (HOLED if draft.holed else "") + groups[places[_SEVERITY]],
@@ -150,7 +152,9 @@ class Joiner:
         )
 
 
-def joined(joiner: Joiner, source: Input, advance: Callable[[int], None]) -> Iterator[list[Entry]]:
+def joined(
+    joiner: Joiner, source: Input, advance: Callable[[int], None]
+) -> Iterator[list[LogEntry]]:
     """Yield the entries of a file whose lines have all in their prefix."""
     add = joiner.add
     for lines in source.lines(advance):

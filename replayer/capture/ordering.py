@@ -10,9 +10,9 @@ import re
 from array import array
 from bisect import bisect_left
 
-from replayer.capture.action import UNKNOWN, Action, Fingerprint, Place
+from replayer.capture.action import UNKNOWN, Action, CommitPlace, Fingerprint
 
-_NO_PLACE = Place()
+_NO_PLACE = CommitPlace()
 _RESOLUTION_NS = 10**6
 """Of the stamps of logs: who ended so shortly before may have ended after as well."""
 _LOCKS = re.compile(
@@ -27,7 +27,7 @@ _MOST_TABLES = 10_000
 """With a chain of their own: later ones take turns with what is not known."""
 
 
-class Order:
+class CommitOrder:
     """Gives places to actions, which come in the order in which they ended."""
 
     def __init__(self) -> None:
@@ -49,7 +49,7 @@ class Order:
         """How many tables were changed so far, with one for all that is not known."""
         return len(self._chains) + 1
 
-    def place(self, action: Action, end_ns: int, fingerprint: Fingerprint | None) -> Place:
+    def place(self, action: Action, end_ns: int, fingerprint: Fingerprint | None) -> CommitPlace:
         """Return the place of the next action; without a fingerprint it is no statement."""
         if fingerprint is None:
             return self._left(action, end_ns) if action.does == "disconnect" else _NO_PLACE
@@ -63,19 +63,19 @@ class Order:
         writes = fingerprint.writes
         if writes == ():
             if not self._locks(fingerprint):
-                return Place(needs, ends)
+                return CommitPlace(needs, ends)
             writes = (_ADVISORY,)
         chain = 0 if writes is None else self._chain(writes[0])
         turn = self._turns.get(chain, 0)
         self._turns[chain] = turn + 1
-        return Place(needs, ends, chain, turn)
+        return CommitPlace(needs, ends, chain, turn)
 
-    def _left(self, action: Action, end_ns: int) -> Place:
+    def _left(self, action: Action, end_ns: int) -> CommitPlace:
         self._manual.discard(action.session)
         if action.session not in self._open:
             return _NO_PLACE
         self._open.discard(action.session)
-        return Place(ends=self._ends.add(end_ns))
+        return CommitPlace(ends=self._ends.add(end_ns))
 
     def _transaction(self, action: Action, end_ns: int, bounds: str) -> tuple[int, int]:
         session = action.session

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from replayer.capture.clock import STAMP, ZONE
+from replayer.capture.stamps import STAMP, ZONE
 from replayer.errors import Impossible
 
 SEVERITIES = ("LOG", "ERROR", "FATAL", "PANIC", "WARNING", "NOTICE", "INFO")

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from replayer.capture.settings import Place
+    from replayer.capture.logging_settings import LogLocation
 
 _OWNER_ONLY = 0o600
 _ALONE = 0o700
@@ -33,7 +33,7 @@ class Piece(NamedTuple):
     end: int
 
 
-def sizes(place: Place) -> dict[Inode, int]:
+def sizes(place: LogLocation) -> dict[Inode, int]:
     """Return how long the files of a log's folder are now, by device and inode."""
     if place.here is None:
         return {}
@@ -45,7 +45,7 @@ def sizes(place: Place) -> dict[Inode, int]:
     return seen
 
 
-def written(place: Place, before: dict[Inode, int]) -> list[Piece]:
+def written(place: LogLocation, before: dict[Inode, int]) -> list[Piece]:
     """Return what was written since `before`, in files of the log as it is now."""
     if place.here is None:
         return []
@@ -135,7 +135,7 @@ def _copy(piece: Piece, source: IO[bytes], file: IO[bytes]) -> int:
     return piece.end - piece.begin - left
 
 
-def free(place: Place) -> int | None:
+def free(place: LogLocation) -> int | None:
     """Return the bytes that are free where a log is written; None where that is not seen."""
     try:
         return None if place.here is None else shutil.disk_usage(place.here.parent).free

@@ -9,7 +9,7 @@ import numpy as np
 from replayer import __version__
 from replayer.capture.action import DOES, UNKNOWN, Fingerprint, Kind
 from replayer.capture.block import Block, Integers
-from replayer.capture.summary import Source, Summary, Work
+from replayer.capture.capture_summary import ActionSource, CaptureSummary, FingerprintWork
 
 _LISTED = 200
 _MOST_FORMS = 40_000
@@ -38,7 +38,7 @@ class _Sum:
 
 
 @dataclass(slots=True)
-class Tally:
+class WriteCounts:
     """Counts of what was written."""
 
     begin_ns: int | None = None
@@ -143,21 +143,21 @@ class Tally:
 
     def summary(
         self,
-        source: Source,
+        source: ActionSource,
         *,
         skipped: Mapping[str, int],
         damage: Sequence[str],
         late: int,
         transactions: int,
         chains: int,
-    ) -> Summary:
+    ) -> CaptureSummary:
         """Return the summary of what was counted."""
         begin = self.begin_ns or 0
         minute, most = max(
             self.minutes.items(), key=lambda each: (each[1], -each[0]), default=(0, 0)
         )
         heaviest = sorted(self.forms.values(), key=lambda each: each.weight, reverse=True)
-        return Summary(
+        return CaptureSummary(
             replayer=__version__,
             source=source,
             begin_ns=begin,
@@ -187,8 +187,8 @@ def _empty(sqlstates: Sequence[str]) -> int:
     return sqlstates.index("") if "" in sqlstates else UNKNOWN
 
 
-def _work(sum_: _Sum) -> Work:
-    return Work(
+def _work(sum_: _Sum) -> FingerprintWork:
+    return FingerprintWork(
         fingerprint=sum_.form.number,
         text=sum_.form.text,
         kind=sum_.form.kind,

@@ -12,7 +12,7 @@ import json
 import os
 from typing import Any
 
-from replayer.cluster import agent_line, needed, settings
+from replayer.cluster import agent_line, dask_settings, needed
 from replayer.errors import Impossible, ReplayerError
 
 _STDIN = 0
@@ -23,11 +23,11 @@ def main() -> int:
     order = _read_order()
     try:
         needed()
-        settings.configured()
+        dask_settings.configured()
         # Not at the top: Dask reads its settings while it is imported.
-        from replayer.cluster import joining  # noqa: PLC0415
+        from replayer.cluster import registration  # noqa: PLC0415
 
-        asyncio.run(joining.live(order))
+        asyncio.run(registration.live(order))
     except (ReplayerError, OSError, RuntimeError) as error:
         # Dask says in a RuntimeError that a worker did not start, and why in its cause.
         agent_line.print_line({"error": str(error.__cause__ or error)})

@@ -4,8 +4,8 @@ from typing import Any
 
 from distributed import Worker
 
-from replayer.cluster import calls
-from replayer.cluster.working import Working
+from replayer.cluster import remote_calls
+from replayer.cluster.lease import Lease
 
 _NEVER_MS = 3_600_000.0
 _HANDLERS = {"identity", "terminate"}
@@ -15,13 +15,13 @@ _STREAMED = {"close", "worker-status-change", "remove-worker"}
 class AgentWorker(Worker):  # type: ignore[misc]
     """A worker with one handler."""
 
-    working: Working
+    working: Lease
     handlers: dict[str, Any]
     stream_handlers: dict[str, Any]
 
     def take_up(self, leave: Any) -> None:
         """Have one handler, and be quiet: no tick, no heartbeat, no search for lost data."""
-        self.working = Working(leave)
+        self.working = Lease(leave)
         for name in self.handlers.keys() - _HANDLERS:
             del self.handlers[name]
         self.handlers["replayer"] = self.replayer
@@ -32,7 +32,7 @@ class AgentWorker(Worker):  # type: ignore[misc]
 
     async def replayer(self, call: str, arguments: dict[str, Any]) -> dict[str, Any]:
         """Answer one of replayer's calls."""
-        return await calls.answer(self.working, call, arguments)
+        return await remote_calls.answer(self.working, call, arguments)
 
     def start_http_server(self, *_: object, **__: object) -> None:
         """Start none: whoever asks would be answered, without TLS."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from replayer.cluster.calls import About
+from replayer.cluster.remote_calls import HostDescription
 from replayer.cluster.reply import Strange
 from replayer.errors import one_line
 
@@ -102,6 +102,6 @@ def checked(op: str, answer: object) -> dict[str, Any]:
     return plain
 
 
-def about(answer: Mapping[str, Any]) -> About:
+def about(answer: Mapping[str, Any]) -> HostDescription:
     """Return what a host says of itself."""
-    return About(**{**answer, "addresses": tuple(answer["addresses"])})
+    return HostDescription(**{**answer, "addresses": tuple(answer["addresses"])})

@@ -3,15 +3,15 @@
 import sys
 from multiprocessing.connection import Connection
 
-from replayer.cluster import child, message
+from replayer.cluster import packing, worker_process
 
 OURS, SOMEBODYS = "ours", "somebodys"
 
 
 def main(pipe: str, agent: str, whose: str, *packages: str) -> None:
     """Be the child, in which work of these packages may be asked for."""
-    message.PACKAGES.update(packages)
-    child.main(Connection(int(pipe)), int(agent), ours=whose == OURS)
+    packing.PACKAGES.update(packages)
+    worker_process.main(Connection(int(pipe)), int(agent), ours=whose == OURS)
 
 
 if __name__ == "__main__":

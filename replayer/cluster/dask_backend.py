@@ -9,9 +9,9 @@ from typing import Any
 from distributed.core import rpc
 
 from replayer.cluster import tls
+from replayer.cluster.dask_plugin import borrowed
+from replayer.cluster.dask_settings import Secret
 from replayer.cluster.launch import launched, refuse_odd
-from replayer.cluster.plugin import borrowed
-from replayer.cluster.settings import Secret
 from replayer.cluster.tls import new_roles, without_pickles
 
 __all__ = [

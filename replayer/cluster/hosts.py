@@ -15,13 +15,13 @@ import signal
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from replayer.cluster import child, message, needed, settings
+from replayer.cluster import dask_settings, needed, packing, worker_process
+from replayer.cluster.dask_settings import CALL_SECONDS, Secret
 from replayer.cluster.event_loop import EventLoop
 from replayer.cluster.member import Member, own, refuse_other
 from replayer.cluster.pool import ClusterPool
-from replayer.cluster.settings import CALL_SECONDS, Secret
 from replayer.errors import HostLost, Impossible, ReplayerError
-from replayer.later import Later
+from replayer.lazy_import import Later
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from typing import Self
 
     from replayer.cluster import dask_backend
-    from replayer.cluster.calls import About
-    from replayer.cluster.clock import Offset
+    from replayer.cluster.host_clock import Offset
+    from replayer.cluster.remote_calls import HostDescription
     from replayer.watch.workers import Awaited, Work
 else:
     # Dask takes 0.3 s to load, and a run on one host does without it.
@@ -41,7 +41,7 @@ _WATCHED = "database: "
 
 
 @dataclass(frozen=True, slots=True)
-class Passport:
+class ClientCredentials:
     """What a run that was sent to another host needs to reach its clients."""
 
     clients: tuple[tuple[str, str, Secret | None], ...] = field(repr=False)
@@ -81,7 +81,7 @@ class Hosts:
         """Return the clients."""
         return tuple(self._members.values())
 
-    def about(self, name: str) -> About:
+    def about(self, name: str) -> HostDescription:
         """Return what a host says of itself."""
         member = self._member(name)
         assert member.about is not None, "it has joined"
@@ -107,9 +107,9 @@ class Hosts:
             self.members, self._loop, work, jobs, processes=processes, awaited=awaited
         )
 
-    def passport(self) -> Passport:
+    def passport(self) -> ClientCredentials:
         """Return what a run that is sent to the database's host needs to reach the clients."""
-        return Passport(
+        return ClientCredentials(
             tuple(
                 (one.name, one.address, self._delegated[one.name]) for one in self._members.values()
             )
@@ -136,10 +136,10 @@ class RemoteRun:
         self, member: Member, loop: EventLoop, work: Callable[..., Any], order: Any
     ) -> None:
         self._member, self._loop = member, loop
-        self._work, self._order = message.name_of(work), message.pack(order)
+        self._work, self._order = packing.name_of(work), packing.pack(order)
 
     def __enter__(self) -> Self:
-        self._loop.run(self._member.begin(child.RUN, self._work, self._order, 1))
+        self._loop.run(self._member.begin(worker_process.RUN, self._work, self._order, 1))
         return self
 
     def __exit__(
@@ -159,7 +159,7 @@ class RemoteRun:
         while True:
             state, lost = member.state, member.lost
             while member.reports:
-                yield message.unpack(member.reports.popleft())
+                yield packing.unpack(member.reports.popleft())
             if lost:
                 raise HostLost(lost)
             if state == "failed":
@@ -175,7 +175,7 @@ class RemoteRun:
 
     def result(self) -> Any:
         """Return what the function returned, once it has."""
-        return message.unpack(self._loop.run(self._member.collected()))
+        return packing.unpack(self._loop.run(self._member.collected()))
 
 
 @contextlib.contextmanager
@@ -200,7 +200,7 @@ def connected(clients: Sequence[str], *, watch: str = "", cluster: str = "") -> 
 
 
 @contextlib.contextmanager
-def rejoined(passport: Passport) -> Iterator[Hosts]:
+def rejoined(passport: ClientCredentials) -> Iterator[Hosts]:
     """Give the hosts of a run that was sent here; their agents go on when it has ended."""
     _load()
     with _loop() as loop:
@@ -212,7 +212,7 @@ def rejoined(passport: Passport) -> Iterator[Hosts]:
 def _load() -> None:
     """Load distributed, which reads its settings meanwhile: 0.3 s that a run on one host spares."""
     needed()
-    settings.configured()
+    dask_settings.configured()
     dask_backend.without_pickles()
 
 

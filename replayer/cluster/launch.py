@@ -23,14 +23,14 @@ from distributed.deploy.spec import ProcessInterface, SpecCluster
 from distributed.scheduler import Scheduler
 
 from replayer import shell
-from replayer.cluster import calls, reply, settings, ssh, tls
+from replayer.cluster import dask_settings, remote_calls, reply, ssh, tls
 from replayer.cluster.agent_line import MARK
 from replayer.errors import Impossible, ReplayerError, one_line
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
-    from replayer.cluster.settings import Secret
+    from replayer.cluster.dask_settings import Secret
 
 _CLOSE_SECONDS = 1.0
 """Agents that could hear it have ended by then; a host that hangs is not waited for."""
@@ -57,7 +57,7 @@ class OwnScheduler(Scheduler):  # type: ignore[misc]
     """A scheduler that knows who is there, and takes no tasks and no functions."""
 
     def __init__(self, **options: Any) -> None:
-        with settings.scratch() as folder:
+        with dask_settings.scratch() as folder:
             super().__init__(local_directory=folder, needs_workdir=False, **options)
         self.blocked_handlers = [name for name in self.handlers if name not in _ASKED]
 
@@ -142,22 +142,22 @@ class SshAgent(ProcessInterface):  # type: ignore[misc]
             "key": self._secret.key,
             "authority": self._secret.authority,
             "port": self._port,
-            "candidates": calls.addresses(),
-            "network": calls.network(),
+            "candidates": remote_calls.addresses(),
+            "network": remote_calls.network(),
         }
         return json.dumps(order).encode() + b"\n"
 
     def _answer(self, process: shell.Conversation) -> reply.Reply:
         """Return what the agent prints; what a login shell prints before it is passed over."""
         assert process.stdout is not None
-        deadline = time.monotonic() + settings.START_SECONDS
+        deadline = time.monotonic() + dask_settings.START_SECONDS
         try:
-            answer = reply.read(process.stdout.fileno(), MARK.encode(), settings.START_SECONDS)
+            answer = reply.read(process.stdout.fileno(), MARK.encode(), dask_settings.START_SECONDS)
         except reply.Strange as error:
             raise ReplayerError(f"no agent could be started on {self._host}: {error}") from error
         if answer is None:
             late = time.monotonic() >= deadline
-            waited = f" within {settings.START_SECONDS:.0f} s" if late else ""
+            waited = f" within {dask_settings.START_SECONDS:.0f} s" if late else ""
             raise ReplayerError(
                 f"no agent could be started on {self._host}{waited}: {self._reason()}"
             )

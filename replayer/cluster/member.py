@@ -8,16 +8,16 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
-from replayer.cluster import answers, calls, clock
+from replayer.cluster import answers, host_clock, remote_calls
+from replayer.cluster.dask_settings import CALL_SECONDS, START_SECONDS
 from replayer.cluster.reply import Strange
-from replayer.cluster.settings import CALL_SECONDS, START_SECONDS
 from replayer.errors import HostLost, ReplayerError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from replayer.cluster.calls import About
-    from replayer.cluster.clock import Offset
+    from replayer.cluster.host_clock import Offset
+    from replayer.cluster.remote_calls import HostDescription
 
 _PAUSE = 0.1
 _LEAVE_SECONDS = 2.0
@@ -42,7 +42,7 @@ class Member:
     ) -> None:
         """`told` is called when something has changed; `ended` says why its ssh has ended."""
         self.name, self.address = name, address
-        self.about: About | None = None
+        self.about: HostDescription | None = None
         self.lost = ""
         """Why it is lost, as a sentence."""
         self.heard_ns = time.monotonic_ns()
@@ -113,7 +113,7 @@ class Member:
             answer = await self.ask("ping")
             return int(answer["ns"])
 
-        return await clock.measured(ping)
+        return await host_clock.measured(ping)
 
     async def begin(self, kind: str, work: str, packed: bytes, processes: int) -> None:
         """Start its child."""
@@ -208,7 +208,7 @@ class Member:
         self._told()
 
 
-def refuse_other(here: About, there: About, name: str) -> None:
+def refuse_other(here: HostDescription, there: HostDescription, name: str) -> None:
     """Raise ReplayerError where another replayer is installed."""
     if (there.version, there.digest) == (here.version, here.digest):
         return
@@ -218,6 +218,6 @@ def refuse_other(here: About, there: About, name: str) -> None:
     )
 
 
-def own() -> About:
+def own() -> HostDescription:
     """Return what this host is."""
-    return calls.about()
+    return remote_calls.about()

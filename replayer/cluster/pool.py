@@ -14,8 +14,8 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from replayer.cluster import child, message
-from replayer.cluster.clock import Clock, Offset
+from replayer.cluster import packing, worker_process
+from replayer.cluster.host_clock import HostClock, Offset
 from replayer.cluster.share import HostShare
 from replayer.errors import HostLost, ReplayerError
 
@@ -43,7 +43,7 @@ class _Part:
     numbers: list[int]
     jobs: list[Any]
     processes: int
-    clock: Clock | None = None
+    clock: HostClock | None = None
     opened_there: int | None = None
     done: tuple[Any, ...] | None = None
     reports: deque[Any] = field(default_factory=lambda: deque(maxlen=_KEPT))
@@ -74,7 +74,7 @@ class ClusterPool:
         processes: int,
         awaited: Awaited | None = None,
     ) -> None:
-        self._work = message.name_of(work)
+        self._work = packing.name_of(work)
         self._loop, self._awaited, self._many = loop, awaited, len(jobs)
         self._parts = list(_dealt(members, jobs, processes))
         self._said: deque[Any] = deque()
@@ -88,10 +88,10 @@ class ClusterPool:
         if self._awaited is not None:
             self._awaited.begin()
         try:
-            packed = [message.pack(part.jobs) for part in self._parts]
+            packed = [packing.pack(part.jobs) for part in self._parts]
             self._loop.together(
                 [
-                    part.member.begin(child.SHARE, self._work, data, part.processes)
+                    part.member.begin(worker_process.SHARE, self._work, data, part.processes)
                     for part, data in zip(self._parts, packed, strict=True)
                 ]
             )
@@ -144,7 +144,7 @@ class ClusterPool:
         if self._opening is None:
             self.ready()
             for part, offset in zip(self._parts, self._offsets(), strict=True):
-                part.clock = Clock(offset)
+                part.clock = HostClock(offset)
             self.opened_ns = time.monotonic_ns() + round((_AHEAD_SECONDS + lead) * 1e9)
             self._opening = [
                 self._loop.begin(_open(part, self.opened_ns, lead)) for part in self._parts
@@ -194,9 +194,9 @@ class ClusterPool:
         if not all(part.done for part in self._parts):
             packed = self._loop.together([part.member.collected() for part in self._parts])
             for part, data, offset in zip(self._parts, packed, self._offsets(), strict=True):
-                part.done = _whole(message.unpack(data), part)
+                part.done = _whole(packing.unpack(data), part)
                 if part.clock is not None:
-                    part.clock = Clock(part.clock.first, offset)
+                    part.clock = HostClock(part.clock.first, offset)
         self.usage = (
             sum(_done(part)[3][0] for part in self._parts),
             sum(_done(part)[3][1] for part in self._parts),
@@ -224,7 +224,7 @@ class ClusterPool:
     def _hear(self) -> None:
         for part in self._parts:
             while part.member.reports:
-                report = _moved(message.unpack(part.member.reports.popleft()), part.moved_ns)
+                report = _moved(packing.unpack(part.member.reports.popleft()), part.moved_ns)
                 part.reports.append(report)
                 self._said.append(report)
 

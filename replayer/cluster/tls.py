@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from distributed.protocol import pickle
 from distributed.security import Security
 
-from replayer.cluster.settings import Secret
+from replayer.cluster.dask_settings import Secret
 
 _OUTLIVES = dt.timedelta(days=2)
 """A certificate holds from before now to after: clocks of hosts may be wrong by hours."""

@@ -20,7 +20,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 
 from replayer.machine.host import Host
 from replayer.machine.processes import CpuSeconds
-from replayer.model import Profile
+from replayer.model import StackProfile
 
 
 class Sample(NamedTuple):
@@ -34,7 +34,7 @@ Columns = Mapping[str, Sequence[float]]
 """sysstat's own column name -> one value per interval between two samples."""
 
 
-class Sheet(NamedTuple):
+class CollectorColumns(NamedTuple):
     """The line of a report: averages over the measured window."""
 
     title: str
@@ -69,7 +69,7 @@ Ask = Callable[[str], Sequence[Mapping[str, Any]]]
 
 
 @dataclass(frozen=True)
-class Scene:
+class CollectorContext:
     """What an active collector may know of a step; each of them has one of its own."""
 
     host: Host
@@ -157,14 +157,14 @@ class WaitSamples:
 
 
 @dataclass(frozen=True)
-class Seen:
+class WindowRecording:
     """What a recording saw in one window."""
 
     columns: Mapping[str, Sequence[tuple[int, float]]] = field(default_factory=dict)
     """Counters as points of (clock in ns, total): they become columns of rates per second."""
     tables: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
     """Name -> rows, all with the same keys."""
-    profile: Profile | None = None
+    profile: StackProfile | None = None
     waits: WaitSamples | None = None
     used: Mapping[str, CpuSeconds] = field(default_factory=dict)
     """`server`, `client` -> CPU seconds in the window."""
@@ -193,6 +193,6 @@ class Recording(Protocol):
         """Stop everything, within 5 s; always called, once.  Return the CPU seconds it cost."""
         ...
 
-    def cut(self, begin_ns: int, end_ns: int) -> Seen:
+    def cut(self, begin_ns: int, end_ns: int) -> WindowRecording:
         """Return what lies between two marks, after `end`; raise ReplayerError if it cannot."""
         ...

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from replayer import shell
-from replayer.collectors import Scene, Seen
+from replayer.collectors import CollectorContext, WindowRecording
 from replayer.errors import ReplayerError, Skip
 from replayer.machine.background import Background
 
@@ -61,7 +61,7 @@ class Second(NamedTuple):
     histograms: dict[str, Histogram]
 
 
-def begin(scene: Scene) -> "BlockLatency":
+def begin(scene: CollectorContext) -> "BlockLatency":
     """Start bpftrace; raise Skip with the reason where it cannot watch."""
     program = shell.find("bpftrace")
     if program is None:
@@ -75,7 +75,7 @@ def begin(scene: Scene) -> "BlockLatency":
     return BlockLatency(scene, program, _number(scene, scene.device))
 
 
-def _number(scene: Scene, device: str) -> int:
+def _number(scene: CollectorContext, device: str) -> int:
     """Return a disk's number as the kernel's tracepoints have it."""
     major, _, minor = scene.host.read(f"sys/class/block/{device}/dev").strip().partition(":")
     if not (major.isdigit() and minor.isdigit()):
@@ -86,7 +86,7 @@ def _number(scene: Scene, device: str) -> int:
 class BlockLatency:
     """A bpftrace that times requests, and the file that it writes."""
 
-    def __init__(self, scene: Scene, program: Path, number: int) -> None:
+    def __init__(self, scene: CollectorContext, program: Path, number: int) -> None:
         script = scene.folder / "latency.bt"
         text = _PROGRAM.replace("DEVICE", str(number)).replace("EACH", str(_EACH))
         script.write_text(text, encoding="ascii")
@@ -116,7 +116,7 @@ class BlockLatency:
         self._program.stop(_END_SECONDS)
         return cost
 
-    def cut(self, begin_ns: int, end_ns: int) -> Seen:
+    def cut(self, begin_ns: int, end_ns: int) -> WindowRecording:
         """Return the seconds that lie between two marks.
 
         Raises ReplayerError with bpftrace's own words where it did not work.
@@ -133,7 +133,7 @@ class BlockLatency:
         ]
         rows = [row for second in inside for row in _rows(second, begin_ns)]
         cut = f"the device's latency is not of the whole window: bpftrace {self._early_end}"
-        return Seen(
+        return WindowRecording(
             tables={"block_latency.seconds": rows} if rows else {},
             notes=(cut,) if self._early_end else (),
         )

@@ -12,11 +12,11 @@ import math
 from collections.abc import Sequence
 from itertools import pairwise
 
-from replayer.collectors import Columns, Panel, Sample, Sheet
-from replayer.machine.diskstats import FILE, Counters, counters, moved
+from replayer.collectors import CollectorColumns, Columns, Panel, Sample
+from replayer.machine.diskstats import FILE, DiskCounters, counters, moved
 
 FILES = (FILE,)
-SHEET = Sheet(
+SHEET = CollectorColumns(
     "device {device} over {time}, as iostat -x: awaits in ms, sizes in kB",
     "r/s rkB/s r_await rareq-sz w/s wkB/s w_await wareq-sz areq-sz aqu-sz %util",
 )
@@ -38,7 +38,7 @@ def parse(samples: Sequence[Sample], device: str | None) -> Columns:
     return {name: [row.get(name, math.nan) for row in rows] for name in names}
 
 
-def _row(delta: Counters, seconds: float) -> dict[str, float]:
+def _row(delta: DiskCounters, seconds: float) -> dict[str, float]:
     requests = delta.reads + delta.writes + (delta.discards or 0)
     sectors = delta.sectors_read + delta.sectors_written + (delta.sectors_discarded or 0)
     waited = delta.read_ms + delta.write_ms + (delta.discard_ms or 0)

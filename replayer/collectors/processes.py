@@ -16,10 +16,10 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
 
-from replayer.collectors import Scene, Seen
+from replayer.collectors import CollectorContext, WindowRecording
 from replayer.machine import threads
 from replayer.machine.processes import CpuSeconds
-from replayer.machine.watcher import Watcher
+from replayer.machine.watcher import WatcherThread
 
 _PERIOD = 1.0
 _LONGEST_PERIOD = 5.0
@@ -33,7 +33,7 @@ _Totals = dict[str, float]
 _Point = tuple[int, _Totals]
 
 
-def begin(scene: Scene) -> "Processes":
+def begin(scene: CollectorContext) -> "Processes":
     """Return a recording that begins to read at the first mark."""
     return Processes(scene)
 
@@ -41,14 +41,14 @@ def begin(scene: Scene) -> "Processes":
 class Processes:
     """A thread that reads the accounts every second and at every mark."""
 
-    def __init__(self, scene: Scene) -> None:
+    def __init__(self, scene: CollectorContext) -> None:
         self._clock = scene.clock
         self._sides = {
             "server": _Side(_Server(scene), reaped=True),
             "client": _Side(_Clients(scene), reaped=False),
         }
         self._points: dict[str, list[_Point]] = {name: [] for name in self._sides}
-        self._watcher = Watcher(self._run)
+        self._watcher = WatcherThread(self._run)
 
     def mark(self, clock_ns: int) -> None:
         """Read at once; the first mark begins it."""
@@ -59,7 +59,7 @@ class Processes:
         """Read no longer."""
         return self._watcher.end()
 
-    def cut(self, begin_ns: int, end_ns: int) -> Seen:
+    def cut(self, begin_ns: int, end_ns: int) -> WindowRecording:
         """Return the counters of both sides, and what they used from one mark to the other."""
         columns: dict[str, list[tuple[int, float]]] = {}
         used = {}
@@ -75,7 +75,7 @@ class Processes:
             ]
             if sum(spent) > 0:
                 used[side] = CpuSeconds(*spent)
-        return Seen(columns=columns, used=used)
+        return WindowRecording(columns=columns, used=used)
 
     def _run(self) -> None:
         watcher, began = self._watcher, time.thread_time()
@@ -179,7 +179,7 @@ def _totals(pid: int, *, reaped: bool) -> _Totals:
 class _Server:
     """The server's processes, listed without a look at all of the machine's where that is so."""
 
-    def __init__(self, scene: Scene) -> None:
+    def __init__(self, scene: CollectorContext) -> None:
         self._scene = scene
         self._main = 0
 
@@ -197,7 +197,7 @@ class _Server:
 class _Clients:
     """Replayer's processes that do a job, or did one."""
 
-    def __init__(self, scene: Scene) -> None:
+    def __init__(self, scene: CollectorContext) -> None:
         self._scene = scene
         self._workers: dict[int, None] = {}
 

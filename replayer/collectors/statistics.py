@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
-from replayer.collectors import Ask, Scene, Seen
+from replayer.collectors import Ask, CollectorContext, WindowRecording
 from replayer.errors import ReplayerError, Skip
 from replayer.machine import threads
 
@@ -34,7 +34,7 @@ _END_SECONDS = 4.0
 Row = Mapping[str, Any]
 
 
-def begin(scene: Scene) -> "Statistics":
+def begin(scene: CollectorContext) -> "Statistics":
     """Return a recording that asks at every mark; of a run without a database it sees nothing."""
     return Statistics(scene.ask)
 
@@ -72,13 +72,13 @@ class Statistics:
             self._thread.join(_END_SECONDS)
         return self._cost
 
-    def cut(self, begin_ns: int, end_ns: int) -> Seen:
+    def cut(self, begin_ns: int, end_ns: int) -> WindowRecording:
         """Return the differences between two marks.
 
         Raises ReplayerError with the reason where the server told nothing at one of them.
         """
         if self._ask is None:
-            return Seen()
+            return WindowRecording()
         before, after = self._said.get(begin_ns, {}), self._said.get(end_ns, {})
         both = [view for view in after if view in before]
         if not both:
@@ -94,7 +94,7 @@ class Statistics:
         tables = {view: differences(before[view], after[view]) for view in kept}
         if _STATEMENTS in tables:
             tables[_STATEMENTS] = _heaviest(tables[_STATEMENTS])
-        return Seen(
+        return WindowRecording(
             tables={f"statistics.{view}": rows for view, rows in tables.items() if rows},
             missing=missing,
         )

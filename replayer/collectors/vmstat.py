@@ -10,10 +10,10 @@ import re
 from collections.abc import Sequence
 from itertools import pairwise
 
-from replayer.collectors import Columns, Panel, Sample, Sheet
+from replayer.collectors import CollectorColumns, Columns, Panel, Sample
 
 FILES = ("proc/stat", "proc/vmstat", "proc/meminfo")
-SHEET = Sheet(
+SHEET = CollectorColumns(
     "machine over {time}, as vmstat: memory and I/O in KiB, CPU in %",
     "r b swpd free buff cache si so bi bo in cs us sy id wa st",
 )

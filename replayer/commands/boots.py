@@ -11,14 +11,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from replayer import registry, trusted_path
-from replayer.analysis import boot_plan, expectation
-from replayer.boots import ending, going, remote, starting, state, system, via, ways
+from replayer.analysis.advice import estimates
+from replayer.analysis.differences import boot_plan
+from replayer.boots import loaders, responder, service, setup, ssh_driver, state, system, teardown
 from replayer.errors import Impossible
 from replayer.results import store
-from replayer.run import workload
+from replayer.run.plan import workload
 
 if TYPE_CHECKING:
-    from replayer.analysis.boot_plan import Schedule
+    from replayer.analysis.differences.boot_plan import BootSchedule
 
 EPILOG = """\
 examples:
@@ -48,7 +49,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--yes", action="store_true", help="begin; without it only what would be done is said")
     add(
         "--way",
-        choices=registry.names(ways.KIND),
+        choices=registry.names(loaders.KIND),
         default="",
         help="how a kernel is chosen for one boot (default: by the boot loader, else by kexec)",
     )
@@ -82,18 +83,18 @@ def _start(args: argparse.Namespace) -> int:
     if args.via:
         return _drive(args, planned, asked)
     machine = system.this()
-    intended = starting.intent(
+    intended = setup.intent(
         machine, args.plan, way=args.way, then=args.then, folders=_folders(asked)
     )
     time = _time(asked, boot_plan.folder(args.plan), intended.left)
     print(*intended.lines(f"{time} {_RESTARTING}"), sep="\n")  # noqa: T201
     if not args.yes:
         raise Impossible(_NOT_YET)
-    starting.start(intended)
+    setup.start(intended)
     return 0
 
 
-def _drive(args: argparse.Namespace, planned: Schedule, asked: argparse.Namespace) -> int:
+def _drive(args: argparse.Namespace, planned: BootSchedule, asked: argparse.Namespace) -> int:
     """Drive the plan of another machine to its end."""
     how, host = args.via
     if how != "ssh":
@@ -104,14 +105,14 @@ def _drive(args: argparse.Namespace, planned: Schedule, asked: argparse.Namespac
         raise Impossible(
             f"all boots of the plan are done; compare them with replayer compare {plan}"
         )
-    drive = via.of(host, plan, planned, [asked.workload], args.then)
+    drive = ssh_driver.of(host, plan, planned, [asked.workload], args.then)
     reply = drive.begin(args.way)
     time = _time(asked, boot_plan.folder(plan), left)
     print(*drive.lines(reply, left, f"{time} {_RESTARTING}"), sep="\n")  # noqa: T201
     if not args.yes:
         raise Impossible(_NOT_YET)
     current = drive.follow(reply, _say)
-    ending.then_here(current)
+    teardown.then_here(current)
     return 0 if current.phase == "done" else 1
 
 
@@ -119,7 +120,7 @@ def _say(words: str) -> None:
     print(f"{state.now()} {words}", flush=True)  # noqa: T201
 
 
-def _words(planned: Schedule) -> argparse.Namespace:
+def _words(planned: BootSchedule) -> argparse.Namespace:
     """Return what `replayer run` is to do at each boot."""
     parser = argparse.ArgumentParser(prog="replayer run", allow_abbrev=False)
     registry.load("commands", "run").configure(parser)
@@ -136,9 +137,9 @@ def _time(asked: argparse.Namespace, folder: Path, boots: int) -> str:
     wanted = workload.load(
         asked.workload, asked.overrides, repeat=asked.repeat, settings=asked.settings
     )
-    runs = expectation.earlier([folder, store.folder()], wanted.name)
+    runs = estimates.earlier([folder, store.folder()], wanted.name)
     set_to = [spec.lasts() for spec in wanted.steps]
-    return expectation.time(expectation.expect(workload.facts(wanted), runs, set_to), boots)
+    return estimates.time(estimates.expect(workload.facts(wanted), runs, set_to), boots)
 
 
 def _status(_: argparse.Namespace) -> int:
@@ -156,15 +157,15 @@ def _status(_: argparse.Namespace) -> int:
 
 
 def _stop(_: argparse.Namespace) -> int:
-    print(ending.stop(system.this()))  # noqa: T201
+    print(teardown.stop(system.this()))  # noqa: T201
     return 0
 
 
 def _remote(_: argparse.Namespace) -> int:
-    remote.answer(system.this())
+    responder.answer(system.this())
     return 0
 
 
 def _continue(_: argparse.Namespace) -> int:
-    going.go(system.this())
+    service.run_service(system.this())
     return 0

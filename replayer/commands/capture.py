@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from replayer import signals
-from replayer.capture import settings, span
+from replayer.capture import logging_settings, span
 from replayer.engines import credentials, engine
 from replayer.errors import Impossible
-from replayer.report import progress
-from replayer.report.words import clean
+from replayer.report.sanitize import sanitize
+from replayer.report.terminal import progress
 from replayer.run.recovery import give_back
 from replayer.servers import log_settings, remote
 from replayer.units import duration, show_count, show_duration, show_size
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 
     from sqlalchemy.engine import URL
 
-    from replayer.capture.settings import Cost, Needs, Place, Setting
+    from replayer.capture.logging_settings import LoggingCost, LogLocation, LogSetting, Needs
     from replayer.engines.engine import Engine
-    from replayer.report.progress import Conversation, Task
+    from replayer.report.terminal.progress import Conversation, ProgressLine
 
 EPILOG = """\
 examples:
@@ -86,11 +86,11 @@ def run(args: argparse.Namespace) -> int:
             told.say(f"left by an earlier run: {words}")
         give_back(told.say)
         with log_settings.asking(*source) as database:
-            needs = settings.needs(database)
+            needs = logging_settings.needs(database)
             undoing = log_settings.undoing(database, needs.changes)
             reloading = log_settings.reloading(database) if needs.changes else []
-            cost = settings.cost(database, settings.SAMPLE_SECONDS)
-        place = settings.place(*source)
+            cost = logging_settings.cost(database, logging_settings.SAMPLE_SECONDS)
+        place = logging_settings.place(*source)
         lines = [*_needed(needs, undoing, reloading), *_costs(cost, seconds, place)]
         _print([source.title, *lines])
         if args.apply:
@@ -104,7 +104,7 @@ def _check(args: argparse.Namespace, seconds: float) -> None:
     if "://" not in args.url:
         raise Impossible("a source is given by its URL, such as postgresql://postgres@db/shop")
     if seconds <= 0:
-        raise Impossible(f"--for is {clean(args.seconds)!r}: it must be a time such as 10m")
+        raise Impossible(f"--for is {sanitize(args.seconds)!r}: it must be a time such as 10m")
     if args.out is not None:
         if not args.apply:
             raise Impossible("--out has what was logged meanwhile: it needs --apply")
@@ -113,7 +113,7 @@ def _check(args: argparse.Namespace, seconds: float) -> None:
 
 def _print(lines: list[str]) -> None:
     for line in lines:
-        print(clean(line))  # noqa: T201
+        print(sanitize(line))  # noqa: T201
     sys.stdout.flush()
 
 
@@ -134,11 +134,11 @@ def _needed(needs: Needs, undoing: list[str], reloading: list[str]) -> Iterator[
     yield from (f"note: {words}" for words in needs.notes)
 
 
-def _typed(statement: str, setting: Setting) -> str:
+def _typed(statement: str, setting: LogSetting) -> str:
     return f"  {statement};  -- {setting.why}"
 
 
-def _costs(cost: Cost, seconds: float, place: Place) -> Iterator[str]:
+def _costs(cost: LoggingCost, seconds: float, place: LogLocation) -> Iterator[str]:
     if not cost.statements:
         yield "cost: no statement was seen, so that what it comes to is not known"
         return
@@ -158,7 +158,7 @@ def _range(low: float, high: float) -> str:
     return f"{show_size(low)} to {show_size(high)}"
 
 
-def _where(place: Place, args: argparse.Namespace) -> list[str]:
+def _where(place: LogLocation, args: argparse.Namespace) -> list[str]:
     """Return where the log is, and what makes a replay file of it."""
     if place.here is not None:
         return [f"log: {place.here}", _convert(str(_files(place)), place, args)]
@@ -167,12 +167,12 @@ def _where(place: Place, args: argparse.Namespace) -> list[str]:
     return [f"log: {where}{there}", _convert("LOG", place, args)]
 
 
-def _files(place: Place) -> Path:
+def _files(place: LogLocation) -> Path:
     assert place.here is not None, "it is on this machine"
     return place.here.parent if place.rotated else place.here
 
 
-def _convert(log: str, place: Place, args: argparse.Namespace) -> str:
+def _convert(log: str, place: LogLocation, args: argparse.Namespace) -> str:
     words = ["replayer", "convert", log, "--out", "capture.replay"]
     if place.prefix:
         words += ["--prefix", place.prefix]
@@ -186,13 +186,13 @@ def _capture(
     args: argparse.Namespace, source: _Source, needs: Needs, seconds: float, told: Conversation
 ) -> None:
     """Have it logged for a while, and keep what was logged, also until a Ctrl-C."""
-    before = span.sizes(settings.place(*source))
-    place: Place | None = None
+    before = span.sizes(logging_settings.place(*source))
+    place: LogLocation | None = None
     try:
         with log_settings.applied(*source, needs.changes, told.say):
             with signals.shield():
-                place = settings.place(*source)
-            for words in settings.check_effect(*source):
+                place = logging_settings.place(*source)
+            for words in logging_settings.check_effect(*source):
                 told.say(f"note: {words}")
             with told.task(f"capturing {credentials.show(source.url)}", seconds) as task:
                 _wait(place, before, seconds, task, told)
@@ -202,7 +202,7 @@ def _capture(
             _keep(args, place, before)
 
 
-def _keep(args: argparse.Namespace, place: Place, before: dict[span.Inode, int]) -> None:
+def _keep(args: argparse.Namespace, place: LogLocation, before: dict[span.Inode, int]) -> None:
     """Copy what was logged where that is asked for and possible, and say where it is."""
     if args.out is None:
         _print(_where(place, args))
@@ -216,10 +216,10 @@ def _keep(args: argparse.Namespace, place: Place, before: dict[span.Inode, int])
 
 
 def _wait(
-    place: Place,
+    place: LogLocation,
     before: dict[span.Inode, int],
     seconds: float,
-    task: Task,
+    task: ProgressLine,
     told: Conversation,
 ) -> None:
     """Wait until the time is over, or the log's disk is nearly full."""

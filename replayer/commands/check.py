@@ -19,9 +19,9 @@ from replayer import journal
 from replayer.engines import engine
 from replayer.errors import Impossible
 from replayer.machine.host import Host
-from replayer.report import screen
-from replayer.report.words import clean
-from replayer.run import preflight
+from replayer.report.sanitize import sanitize
+from replayer.report.terminal import console
+from replayer.run.checks import preflight
 
 if TYPE_CHECKING:
     import argparse
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from replayer.run.preflight import Case, Line
+    from replayer.run.checks.preflight import Case, PreflightLine
 
 EPILOG = """\
 examples:
@@ -76,11 +76,11 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print(_as_json(case, lines, possible=not blocking))  # noqa: T201
     else:
-        screen.write(*_shown(case, lines, blocking))
+        console.write(*_shown(case, lines, blocking))
     return _IMPOSSIBLE if blocking else 0
 
 
-def _rights(url: str) -> Iterator[Line]:
+def _rights(url: str) -> Iterator[PreflightLine]:
     """Yield a line for each right on a running server that not every user has."""
     if not url:
         return
@@ -92,14 +92,16 @@ def _rights(url: str) -> Iterator[Line]:
         allowed = bool(right["allowed"])
         answer = preflight.Answer.OK if allowed else preflight.Answer.LIMITED
         words = f"this database user may {'' if allowed else 'not '}{right['what']}"
-        yield preflight.Line("server rights", answer, words, "" if allowed else right["grants"])
+        yield preflight.PreflightLine(
+            "server rights", answer, words, "" if allowed else right["grants"]
+        )
 
 
-def _clients(args: argparse.Namespace) -> Sequence[Line]:
+def _clients(args: argparse.Namespace) -> Sequence[PreflightLine]:
     """Return the lines of the client hosts that are asked about."""
     if not args.clients:
         return []
-    from replayer.run import host_check  # noqa: PLC0415 - few checks ask other hosts
+    from replayer.run.checks import host_check  # noqa: PLC0415 - few checks ask other hosts
 
     names = [name.strip() for name in args.clients.split(",")]
     if not all(names):
@@ -108,23 +110,25 @@ def _clients(args: argparse.Namespace) -> Sequence[Line]:
     return host_check.lines(names, engine.of_url(url) if url else None, url)
 
 
-def _as_json(case: Case, lines: Sequence[Line], *, possible: bool) -> str:
+def _as_json(case: Case, lines: Sequence[PreflightLine], *, possible: bool) -> str:
     shown = [line._asdict() for line in lines]
     answer = {"possible": possible, "data_dir": str(case.data), "lines": shown}
     return json.dumps(answer, indent=1)
 
 
-def _shown(case: Case, lines: Sequence[Line], blocking: Sequence[Line]) -> Iterator[RenderableType]:
-    yield Text(f"what this machine allows, with the data in {clean(case.data)}", style="bold")
+def _shown(
+    case: Case, lines: Sequence[PreflightLine], blocking: Sequence[PreflightLine]
+) -> Iterator[RenderableType]:
+    yield Text(f"what this machine allows, with the data in {sanitize(case.data)}", style="bold")
     yield Text("")
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, show_header=False)
     table.add_column(no_wrap=True)
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
     for line in lines:
-        words = Text(clean(line.found))
+        words = Text(sanitize(line.found))
         if line.todo:
-            words.append(f"\n-> {clean(line.todo)}", style="dim")
+            words.append(f"\n-> {sanitize(line.todo)}", style="dim")
         status = Text(line.answer.value, style=_STYLES[line.answer.value])
         table.add_row(status, Text(line.name), words)
     yield table
@@ -132,7 +136,7 @@ def _shown(case: Case, lines: Sequence[Line], blocking: Sequence[Line]) -> Itera
     yield Text(_verdict(case, lines, blocking), style="bold red" if blocking else "bold")
 
 
-def _verdict(case: Case, lines: Sequence[Line], blocking: Sequence[Line]) -> str:
+def _verdict(case: Case, lines: Sequence[PreflightLine], blocking: Sequence[PreflightLine]) -> str:
     if blocking:
         names = ", ".join(line.name for line in blocking)
         return f"`replayer run` is impossible here: {names}"

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from replayer import journal, trusted_path
 from replayer.engines import credentials, engine, environment
 from replayer.errors import Impossible, ReplayerError
-from replayer.report.words import clean
-from replayer.run.ordering import asker
+from replayer.report.sanitize import sanitize
+from replayer.run.plan.request import asker
 from replayer.run.recovery import recovered
-from replayer.servers import data_folder, remote, residue
-from replayer.tables import removal
+from replayer.servers import data_folder, leftovers, remote
+from replayer.tables import cleanup
 from replayer.units import show_size
 
 if TYPE_CHECKING:
@@ -103,27 +103,27 @@ def _on_server(args: argparse.Namespace) -> int:
     if url is None:
         raise Impossible(f"{args.engine} is no URL of a server: what is private, `replayer clean`s")
     kind = engine.of_url(url) if "://" in args.engine else engine.load(args.engine)
-    residue.refuse_unknown(kind)
+    leftovers.refuse_unknown(kind)
     with remote.emptying(kind, url, ask=asker()) as database:
         if database is None:
             _say("there is nothing of replayer's on the server")
             return 0
-        left = residue.things(database)
+        left = leftovers.things(database)
         where = credentials.show(database.url)
         things = [
-            _Thing(one.kind, one.name, one.bytes, lambda one=one: removal.remove(database, one))  # type: ignore[misc]
+            _Thing(one.kind, one.name, one.bytes, lambda one=one: cleanup.remove(database, one))  # type: ignore[misc]
             for one in left
         ]
         _list([*things, _Thing("schema", f"replayer, in {where}", None, lambda: None)])
         if not _wanted(args):
             return 1
         _removed(things)
-        strange = residue.others(database)
+        strange = leftovers.others(database)
         if strange:
-            some = ", ".join(map(clean, strange[:_FEW])) + (", …" if len(strange) > _FEW else "")
+            some = ", ".join(map(sanitize, strange[:_FEW])) + (", …" if len(strange) > _FEW else "")
             _say(f"removed; the schema replayer stays for what replayer did not make: {some}")
             return 0
-        residue.leave(database)
+        leftovers.leave(database)
     _say("removed")
     return 0
 
@@ -201,7 +201,7 @@ def _list(things: list[_Thing]) -> None:
     width = max(len(thing.what) for thing in things)
     for thing in things:
         size = "" if thing.size is None else show_size(thing.size)
-        print(f"  {clean(thing.what):{width}}  {size:>10}  {clean(thing.where)}")  # noqa: T201
+        print(f"  {sanitize(thing.what):{width}}  {size:>10}  {sanitize(thing.where)}")  # noqa: T201
 
 
 def _agreed() -> bool:

@@ -11,23 +11,24 @@ import math
 import sys
 from typing import TYPE_CHECKING
 
-from replayer.analysis import boot_plan, replays
-from replayer.analysis.comparison import Verdict, compare
-from replayer.analysis.samples import Unit
-from replayer.analysis.selection import choose, no_column, pair
+from replayer.analysis.differences import boot_plan, replays
+from replayer.analysis.differences.comparison import MetricVerdict, compare
+from replayer.analysis.differences.samples import Unit
+from replayer.analysis.differences.selection import choose, no_column, pair
 from replayer.errors import Impossible, Worse
-from replayer.report import comparison, files, screen
-from replayer.report import replays as replays_report
-from replayer.report.charts import needs
-from replayer.report.words import clean
+from replayer.report import files
+from replayer.report.pages.charts import needs
+from replayer.report.sanitize import sanitize
+from replayer.report.terminal import comparison, console
+from replayer.report.terminal import replays as replays_report
 from replayer.results import store
 
 if TYPE_CHECKING:
     import argparse
     from pathlib import Path
 
-    from replayer.analysis.comparison import Comparison
-    from replayer.analysis.selection import Chosen, Columns
+    from replayer.analysis.differences.comparison import Comparison
+    from replayer.analysis.differences.selection import Chosen, Columns
 
 EPILOG = """\
 examples:
@@ -97,7 +98,7 @@ def run(args: argparse.Namespace) -> int:
         raise Impossible("--threshold and --fail-if-worse are percents above 0, such as 2")
     chosen = _chosen(args, store.folder(args.results))
     for words in chosen.said:
-        print(f"note: {clean(words)}", file=sys.stderr)  # noqa: T201
+        print(f"note: {sanitize(words)}", file=sys.stderr)  # noqa: T201
     base, other = pair(chosen)
     compared = compare(
         base,
@@ -137,7 +138,7 @@ def _tell(args: argparse.Namespace, chosen: Chosen, compared: Comparison) -> Non
     if args.json:
         print(compared.model_dump_json(indent=1))  # noqa: T201
     elif not written.stdout:
-        screen.write(comparison.render(compared), *replays_report.render(compared))
+        console.write(comparison.render(compared), *replays_report.render(compared))
     for path in written.files:
         print(f"written: {path}", file=sys.stderr)  # noqa: T201
 
@@ -160,7 +161,8 @@ def _fail_if_worse(compared: Comparison, percent: float | None) -> None:
     worse = [
         f"{row.title} by {row.change:.1%}" if row.change is not None else row.title
         for row in (*compared.rows, *replays.rows(compared))
-        if row.verdict is Verdict.WORSE and (row.change is None or row.change >= percent / 100)
+        if row.verdict is MetricVerdict.WORSE
+        and (row.change is None or row.change >= percent / 100)
     ]
     if worse:
         raise Worse(f"{compared.other.name} is worse than {compared.base.name}: {', '.join(worse)}")

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 import shtab
 
-from replayer import assets, command_tree
+from replayer import assets
+from replayer.cli import command_parser
 
 if TYPE_CHECKING:
     import argparse
@@ -34,8 +35,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print it on stdout."""
-    top = command_tree.parser()
-    for _, command in command_tree.every(top):
+    top = command_parser.parser()
+    for _, command in command_parser.every(top):
         for action in command._actions:  # noqa: SLF001 - argparse has no other way to them
             completer = _completer(action)
             if completer is not None:

@@ -14,15 +14,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from replayer.capture import conversion
-from replayer.report import progress
-from replayer.report.words import clean
+from replayer.report.sanitize import sanitize
+from replayer.report.terminal import progress
 from replayer.results import draft
 from replayer.units import show_duration, show_size
 
 if TYPE_CHECKING:
     import argparse
 
-    from replayer.capture.summary import Summary
+    from replayer.capture.capture_summary import CaptureSummary
 
 EPILOG = """\
 examples:
@@ -46,7 +46,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Write the replay file; say what is in it, what is not, and where logs are damaged."""
-    wish = conversion.Wish(
+    wish = conversion.ConversionRequest(
         names=args.logs,
         out=Path(args.out),
         prefix=args.prefix,
@@ -56,17 +56,17 @@ def run(args: argparse.Namespace) -> int:
     with progress.conversation() as told:
         draft.give_back(told.say)
         title = plan.inputs[0].name if len(plan.inputs) == 1 else f"{len(plan.inputs):,} logs"
-        with told.task(clean(f"converting {title}"), plan.size) as task:
+        with told.task(sanitize(f"converting {title}"), plan.size) as task:
             made = conversion.convert(plan, wish, task.advance)
     for sentence in made.notes:
-        print(f"note: {clean(sentence)}", file=sys.stderr)  # noqa: T201
+        print(f"note: {sanitize(sentence)}", file=sys.stderr)  # noqa: T201
     for sentence in made.summary.damage:
-        print(f"damaged: {clean(sentence)}", file=sys.stderr)  # noqa: T201
+        print(f"damaged: {sanitize(sentence)}", file=sys.stderr)  # noqa: T201
     _show(args.out, made.summary)
     return 0
 
 
-def _show(out: str, summary: Summary) -> None:
+def _show(out: str, summary: CaptureSummary) -> None:
     """Print what is in the file, and what is not."""
     kinds = ", ".join(f"{count:,} {kind}" for kind, count in summary.kinds.items())
     span = show_duration(summary.span_ns / 1e9)
@@ -79,4 +79,4 @@ def _show(out: str, summary: Summary) -> None:
             f"and prepared is not in it"
         )
     for line in lines:
-        print(clean(line))  # noqa: T201
+        print(sanitize(line))  # noqa: T201

@@ -8,9 +8,9 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from replayer import command_tree
+from replayer.cli import command_parser
 from replayer.errors import NotFound, nearest
-from replayer.report import manual
+from replayer.report.text import man_page
 
 if TYPE_CHECKING:
     import argparse
@@ -45,11 +45,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print it on stdout."""
-    top = command_tree.parser()
+    top = command_parser.parser()
     if args.man:
-        sys.stdout.write(manual.page(top))
+        sys.stdout.write(man_page.page(top))
         return 0
-    known = manual.commands(top)
+    known = man_page.commands(top)
     if args.command is not None:
         if args.command not in known:
             raise NotFound(f"there is no command {args.command!r}{nearest(args.command, known)}")

@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING
 
 from replayer import registry
 from replayer.errors import Impossible
-from replayer.report.words import clean
+from replayer.report.sanitize import sanitize
 from replayer.results import imported, store
 
 if TYPE_CHECKING:
     import argparse
 
-    from replayer.imports import Sheaf
+    from replayer.imports import ImportResult
     from replayer.model import Run
-    from replayer.results.imported import Source
+    from replayer.results.imported import ImportSource
 
 EPILOG = """\
 examples:
@@ -59,16 +59,16 @@ def run(args: argparse.Namespace) -> int:
     for name in args.files:
         sheaf = _read(args.tool, imported.opened(Path(name)), args.label)
         for sentence in sheaf.unread:
-            print(f"note: {clean(sentence)}", file=sys.stderr)  # noqa: T201
+            print(f"note: {sanitize(sentence)}", file=sys.stderr)  # noqa: T201
         runs += sheaf.runs
     _store(runs, where, as_json=args.json)
     return 0
 
 
-def _read(tool: str, source: Source, label: str) -> Sheaf:
+def _read(tool: str, source: ImportSource, label: str) -> ImportResult:
     """Return what is in a file; the sentence of an error names the tool that it seems to be of."""
     try:
-        sheaf: Sheaf = registry.load("imports", tool).read(source, label)
+        sheaf: ImportResult = registry.load("imports", tool).read(source, label)
     except Impossible as error:
         fits = [
             name
@@ -89,7 +89,7 @@ def _store(runs: list[Run], where: Path, *, as_json: bool) -> None:
     if present:
         raise Impossible(f"{present[0]} was imported before: {where / present[0]}.json")
     # numpy is behind it, which the help of this command does not wait for.
-    from replayer.analysis.headline import headline  # noqa: PLC0415
+    from replayer.analysis.advice.headline import headline  # noqa: PLC0415
 
     for one in (run.model_copy(update={"headline": headline(run)}) for run in runs):
         path = store.reserve(where, one)

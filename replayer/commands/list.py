@@ -17,12 +17,12 @@ from rich.text import Text
 from replayer import assets, registry
 from replayer.engines import engine
 from replayer.errors import Impossible, ReplayerError
-from replayer.report import screen
-from replayer.report.step_keys import keys
-from replayer.report.tables import Listing, indented, line, pairs
-from replayer.report.words import clean
+from replayer.report.sanitize import sanitize
+from replayer.report.terminal import console
+from replayer.report.terminal.step_keys import keys
+from replayer.report.terminal.tables import WordTable, indented, line, pairs
 from replayer.results import store
-from replayer.results.store import Summary
+from replayer.results.store import StoredRun
 from replayer.units import show_duration
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def run(args: argparse.Namespace) -> int:
             parts += _list(kind, entries, verbose=args.verbose, titled=not args.kind)
     if "runs" in kinds:
         parts += _runs(runs, where, verbose=args.verbose, titled=not args.kind)
-    screen.write(*parts)
+    console.write(*parts)
     _refuse_unusable(things)
     return 0
 
@@ -206,11 +206,11 @@ def _list(
     if not entries:
         yield Text(f"there are no {kind}")
     if not verbose:
-        yield pairs((f"  {clean(entry['name'])}", clean(entry["about"])) for entry in entries)
+        yield pairs((f"  {sanitize(entry['name'])}", sanitize(entry["about"])) for entry in entries)
         yield from [Text("")] if titled else []
         return
     for entry in entries:
-        yield Text(clean(entry["name"]), style="bold")
+        yield Text(sanitize(entry["name"]), style="bold")
         yield from _details(entry)
         yield Text("")
 
@@ -218,18 +218,18 @@ def _list(
 def _details(entry: Entry) -> Iterator[RenderableType]:
     """Yield all that an entry says of itself."""
     if entry["about"] not in entry["text"]:
-        yield line(clean(entry["about"]))
+        yield line(sanitize(entry["about"]))
     for text in _sentences(entry["text"]):
-        yield line(clean(text))
+        yield line(sanitize(text))
     items = []
     for key in entry.get("keys", ()):
         default = "required" if key["default"] is None else f"default {key['default']}"
         words = ", ".join(filter(None, [key["type"], default]))
-        items.append((clean(key["name"]), clean(f"{words}. {key['text']}".strip())))
+        items.append((sanitize(key["name"]), sanitize(f"{words}. {key['text']}".strip())))
     for name, value in entry.items():
         if name not in ("name", "about", "text", "keys") and value:
             shown = ", ".join(value) if isinstance(value, list) else str(value)
-            items.append((name, clean(shown)))
+            items.append((name, sanitize(shown)))
     if items:
         yield indented(items)
 
@@ -246,33 +246,35 @@ def _sentences(text: str) -> list[str]:
 
 
 def _runs(
-    runs: list[Summary | Unreadable], where: Path, *, verbose: bool, titled: bool
+    runs: list[StoredRun | Unreadable], where: Path, *, verbose: bool, titled: bool
 ) -> Iterator[RenderableType]:
-    whole = [one for one in runs if isinstance(one, Summary)]
-    others = [one for one in runs if not isinstance(one, Summary)]
+    whole = [one for one in runs if isinstance(one, StoredRun)]
+    others = [one for one in runs if not isinstance(one, StoredRun)]
     few = whole[-_FEW_RUNS:] if titled and not verbose else whole
     if titled:
         count = f", the last {len(few)} of {len(whole)}" if len(few) < len(whole) else ""
-        yield Text(f"runs in {clean(where)}/{count}", style="bold")
+        yield Text(f"runs in {sanitize(where)}/{count}", style="bold")
     if few:
         headings = ["id", "took", "status", "label", "kernel"]
         extra = ["engine", "file"] if verbose else []
-        yield Listing([*headings, *extra], [_row(one, verbose=verbose) for one in few])
+        yield WordTable([*headings, *extra], [_row(one, verbose=verbose) for one in few])
     else:
-        yield Text("  none" if titled else f"there are no runs in {clean(where)}/")
+        yield Text("  none" if titled else f"there are no runs in {sanitize(where)}/")
     shown = others if verbose else others[:_FEW_REASONS]
     for one in shown:
-        yield Text(f"{clean(one.path.name)}: {clean(one.reason)}", style="yellow")
+        yield Text(f"{sanitize(one.path.name)}: {sanitize(one.reason)}", style="yellow")
     if len(shown) < len(others):
         yield Text(f"and {len(others) - len(shown)} more files that are no runs", style="yellow")
 
 
-def _row(run: Summary, *, verbose: bool) -> list[str]:
+def _row(run: StoredRun, *, verbose: bool) -> list[str]:
     more = [run.engine, str(run.path)] if verbose else []
-    return [clean(text) for text in (run.id, _took(run), run.status, run.label, run.kernel, *more)]
+    return [
+        sanitize(text) for text in (run.id, _took(run), run.status, run.label, run.kernel, *more)
+    ]
 
 
-def _took(run: Summary) -> str:
+def _took(run: StoredRun) -> str:
     try:
         began, ended = (datetime.fromisoformat(text) for text in (run.started, run.finished))
         return show_duration((ended - began).total_seconds())
@@ -281,10 +283,10 @@ def _took(run: Summary) -> str:
 
 
 def _as_json(
-    things: dict[str, list[Entry]], runs: list[Summary | Unreadable], *, with_runs: bool
+    things: dict[str, list[Entry]], runs: list[StoredRun | Unreadable], *, with_runs: bool
 ) -> str:
     listing: dict[str, list[Any]] = {**things}
     if with_runs:
-        listing["runs"] = [asdict(one) for one in runs if isinstance(one, Summary)]
-        listing["unreadable"] = [asdict(one) for one in runs if not isinstance(one, Summary)]
+        listing["runs"] = [asdict(one) for one in runs if isinstance(one, StoredRun)]
+        listing["unreadable"] = [asdict(one) for one in runs if not isinstance(one, StoredRun)]
     return json.dumps(listing, indent=1, default=str) + "\n"

@@ -13,15 +13,15 @@ from prometheus_client import generate_latest
 
 from replayer.errors import Impossible
 from replayer.metrics import address, serving
-from replayer.metrics.source import Named, Newest, registry
+from replayer.metrics.run_files import Named, Newest, registry
 from replayer.metrics.textfile import put
-from replayer.report.words import clean
+from replayer.report.sanitize import sanitize
 from replayer.results import store
 
 if TYPE_CHECKING:
     import argparse
 
-    from replayer.metrics.source import Source
+    from replayer.metrics.run_files import RunFiles
 
 _NEWEST = 10
 
@@ -78,12 +78,12 @@ def run(args: argparse.Namespace) -> int:
         put(args.out, generate_latest(registry(source)).decode())
         return 0
     with address.listening(args.listen, "--listen", public=args.metrics_public) as bound:
-        print(f"metrics: {clean(address.link(bound))}", file=sys.stderr, flush=True)  # noqa: T201
+        print(f"metrics: {sanitize(address.link(bound))}", file=sys.stderr, flush=True)  # noqa: T201
         serving.serve(bound, registry(source))
     return 0
 
 
-def _source(args: argparse.Namespace) -> Source:
+def _source(args: argparse.Namespace) -> RunFiles:
     where = store.folder(args.results)
     if args.last < 1:
         raise Impossible(f"--last {args.last}: it must be 1 or more")

@@ -12,18 +12,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from replayer import registry
-from replayer.analysis import boot_plan, expectation
+from replayer.analysis.advice import estimates
+from replayer.analysis.differences import boot_plan
 from replayer.errors import Impossible
-from replayer.report import forecast as foretold
-from replayer.report import screen
+from replayer.report.terminal import console
+from replayer.report.terminal import forecast as foretold
 from replayer.results import store
-from replayer.run import workload
-from replayer.run.forecast import forecast
-from replayer.run.ordering import ordered
+from replayer.run.plan import workload
+from replayer.run.plan.forecast import forecast
+from replayer.run.plan.request import build_request
 
 if TYPE_CHECKING:
     from replayer.model import Workload
-    from replayer.run.runner import Order
+    from replayer.run.runner import RunRequest
 
 EPILOG = """\
 examples:
@@ -71,20 +72,20 @@ def run(args: argparse.Namespace) -> int:
     boot_plan.write(args.out, drawn)
     for number, kernel in enumerate(drawn.order, start=1):
         print(f"{number:3}  {kernel}")  # noqa: T201
-    runs = expectation.earlier([store.folder()], asked.name)
+    runs = estimates.earlier([store.folder()], asked.name)
     set_to = [spec.lasts() for spec in asked.steps]
-    expected = expectation.expect(workload.facts(asked), runs, set_to)
+    expected = estimates.expect(workload.facts(asked), runs, set_to)
     print("\neach boot does:")  # noqa: T201
-    screen.write(*foretold.render(forecast(order, [store.folder()])))
+    console.write(*foretold.render(forecast(order, [store.folder()])))
     print()  # noqa: T201
     kernels, boots = len(drawn.kernels), len(drawn.order)
-    print(expectation.worth(boots // kernels, kernels, expected))  # noqa: T201
-    print(expectation.time(expected, boots))  # noqa: T201
+    print(estimates.worth(boots // kernels, kernels, expected))  # noqa: T201
+    print(estimates.time(expected, boots))  # noqa: T201
     print(boot_plan.what_next(drawn, [], args.out))  # noqa: T201
     return 0
 
 
-def _check(words: list[str]) -> tuple[Workload, Order]:
+def _check(words: list[str]) -> tuple[Workload, RunRequest]:
     """Return the workload and the order of a boot.
 
     What `replayer run` would refuse at the first one is refused now.
@@ -102,5 +103,5 @@ def _check(words: list[str]) -> tuple[Workload, Order]:
     wanted = workload.load(
         asked.workload, asked.overrides, repeat=asked.repeat, settings=asked.settings
     )
-    order = ordered(wanted, asked.engine or "", bindir=asked.bindir, data_dir=asked.data_dir)
+    order = build_request(wanted, asked.engine or "", bindir=asked.bindir, data_dir=asked.data_dir)
     return wanted, order

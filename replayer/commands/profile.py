@@ -17,18 +17,20 @@ from typing import TYPE_CHECKING
 from replayer import registry
 from replayer.engines import engine
 from replayer.errors import Impossible
-from replayer.report import files, profile_page, screen
-from replayer.report import profile as report
-from replayer.report.words import clean
+from replayer.report import files
+from replayer.report.pages import profile_page
+from replayer.report.sanitize import sanitize
+from replayer.report.terminal import console
+from replayer.report.terminal import profile as report
 from replayer.results import imported, profile
-from replayer.sizing import recording, source
+from replayer.sizing import profile_recording, source
 from replayer.units import duration
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable
 
-    from replayer.results.profile import Profile
+    from replayer.results.profile import ResourceProfile
 
 EPILOG = """\
 examples:
@@ -85,7 +87,7 @@ def run(args: argparse.Namespace) -> int:
     """Watch a source and save its profile, make one of a file, or show one."""
     if args.source is not None:
         if args.what is not None:
-            raise Impossible(f"either {clean(args.what)!r} or --from can be asked for, not both")
+            raise Impossible(f"either {sanitize(args.what)!r} or --from can be asked for, not both")
         return _made(args)
     if args.what == "show" and args.file is not None:
         return _shown(args)
@@ -103,7 +105,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _watched(args: argparse.Namespace) -> int:
-    order = source.Order(
+    order = source.ProfileRequest(
         engine=engine.of_url(args.what),
         url=args.what,
         seconds=duration(args.seconds),
@@ -112,13 +114,13 @@ def _watched(args: argparse.Namespace) -> int:
     )
     source.check(order)
     path = Path(args.out or f"{datetime.now().astimezone():%Y%m%d-%H%M%S}{_ENDING}")
-    for sentence in recording.record(order, path, _say):
-        print(clean(sentence))  # noqa: T201
+    for sentence in profile_recording.record(order, path, _say):
+        print(sanitize(sentence))  # noqa: T201
     return 0
 
 
 def _say(text: str) -> None:
-    print(clean(text), file=sys.stderr)  # noqa: T201
+    print(sanitize(text), file=sys.stderr)  # noqa: T201
 
 
 def _asker() -> Callable[[str], str] | None:
@@ -134,11 +136,11 @@ def _made(args: argparse.Namespace) -> int:
     profile.save(path, made)
     for sentence in (*file.unread.all(), *made.notes):
         _say(f"note: {sentence}")
-    print(clean(f"{path}  {len(made.ends):,} rows of {', '.join(made.columns)}"))  # noqa: T201
+    print(sanitize(f"{path}  {len(made.ends):,} rows of {', '.join(made.columns)}"))  # noqa: T201
     return 0
 
 
-def _read(file: imported.Source, devices: list[str]) -> Profile:
+def _read(file: imported.ImportSource, devices: list[str]) -> ResourceProfile:
     """Return the profile of a file, of whichever tool it is.
 
     Raises Impossible for a file of none.
@@ -149,7 +151,7 @@ def _read(file: imported.Source, devices: list[str]) -> Profile:
     for tool in tools:
         reader = registry.load("profiles", tool)
         if reader.SIGN.search(file.head):
-            made: Profile = reader.read(file, devices)
+            made: ResourceProfile = reader.read(file, devices)
             return made
     raise Impossible(
         f"{file.name} is of none of {', '.join(tools)}: `replayer profile --help` says what is read"
@@ -167,5 +169,5 @@ def _shown(args: argparse.Namespace) -> int:
         if wanted is not None and (path := files.put(wanted, made(one))):
             print(f"written: {path}", file=sys.stderr)  # noqa: T201
     if not any(wanted for wanted, _ in asked):
-        screen.write(report.render(one))
+        console.write(report.render(one))
     return 0

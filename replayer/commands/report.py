@@ -8,22 +8,23 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from replayer.analysis import boot_plan, replays
-from replayer.analysis.comparison import compare
-from replayer.analysis.selection import choose, no_column, pair
+from replayer.analysis.differences import boot_plan, replays
+from replayer.analysis.differences.comparison import compare
+from replayer.analysis.differences.selection import choose, no_column, pair
 from replayer.errors import Impossible
-from replayer.report import files, screen
-from replayer.report.charts import needs
-from replayer.report.run import render
-from replayer.report.words import clean
+from replayer.report import files
+from replayer.report.pages.charts import needs
+from replayer.report.sanitize import sanitize
+from replayer.report.terminal import console
+from replayer.report.terminal.run import render
 from replayer.results import store
 
 if TYPE_CHECKING:
     import argparse
     from pathlib import Path
 
-    from replayer.analysis.comparison import Comparison
-    from replayer.analysis.selection import Chosen, Columns
+    from replayer.analysis.differences.comparison import Comparison
+    from replayer.analysis.differences.selection import Chosen, Columns
 
 EPILOG = """\
 examples:
@@ -56,11 +57,11 @@ def run(args: argparse.Namespace) -> int:
     """Write the reports that were asked for, or print the runs' reports."""
     chosen = _chosen(args, store.folder(args.results))
     for words in chosen.said:
-        print(f"note: {clean(words)}", file=sys.stderr)  # noqa: T201
+        print(f"note: {sanitize(words)}", file=sys.stderr)  # noqa: T201
     if not (args.html or args.csv or args.markdown):
         for side in chosen.sides:
             for one in side.runs:
-                screen.write(render(one))
+                console.write(render(one))
         return 0
     comparison, refused = _compared(chosen)
     written = files.write(

@@ -16,32 +16,33 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from replayer import listening, signals
-from replayer.command_line import revealed
+from replayer import signals
+from replayer.cli import bind_address
+from replayer.cli.argv_secrets import revealed
 from replayer.errors import Impossible
-from replayer.live.starting import Live
-from replayer.metrics import beside
-from replayer.report import forecast as foretold
-from replayer.report import screen, voices
-from replayer.report.run import render
-from replayer.report.voices import Voice
-from replayer.report.words import clean
+from replayer.live.launcher import Live
+from replayer.metrics import sidecar
+from replayer.report.sanitize import sanitize
+from replayer.report.terminal import console, run_output
+from replayer.report.terminal import forecast as foretold
+from replayer.report.terminal.run import render
+from replayer.report.terminal.run_output import RunOutput
 from replayer.results import editing, store, tags
-from replayer.run import resumption
-from replayer.run import workload as workload_file
-from replayer.run.elsewhere.arrangement import Wanted, arranged
-from replayer.run.forecast import forecast, plan
-from replayer.run.keeping import Kept
-from replayer.run.ordering import ordered
+from replayer.run.plan import resume
+from replayer.run.plan import workload as workload_file
+from replayer.run.plan.forecast import forecast, plan
+from replayer.run.plan.request import build_request
+from replayer.run.plan.workload import turns
 from replayer.run.recovery import give_back
-from replayer.run.workload import turns
-from replayer.servers import residue
+from replayer.run.remote.placement import Placement, placed_run
+from replayer.run.result_writer import ResultWriter
+from replayer.servers import leftovers
 from replayer.units import show_size
-from replayer.watch import recordings
+from replayer.watch import active_collectors
 
 if TYPE_CHECKING:
     from replayer.model import Run, Workload
-    from replayer.run.runner import Order
+    from replayer.run.runner import RunRequest
 
 _STEP_KEYS = ("cross_check", "device", "i_will_lose_data", "i_will_change", "database")
 
@@ -176,7 +177,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--json", action="store_true", help="print the result as JSON instead of the report")
     add(
         "--progress",
-        choices=sorted(voices.FORMS),
+        choices=sorted(run_output.FORMS),
         default="auto",
         help="how progress is told on stderr: bars, lines, one JSON object a line, or not at all "
         "(default: bars on a terminal, else lines)",
@@ -194,7 +195,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     add(
         "--timeout",
-        type=voices.seconds,
+        type=run_output.seconds,
         metavar="TIME",
         help="stop after so long, such as 2h: what was measured by then is kept, and --resume "
         "does the rest",
@@ -221,7 +222,7 @@ def _configure_live(parser: argparse.ArgumentParser) -> None:
     )
     add(
         "--live-for",
-        type=functools.partial(voices.seconds, option="--live-for"),
+        type=functools.partial(run_output.seconds, option="--live-for"),
         metavar="TIME",
         help="how long it stays with the finished report, such as 10m (default: on a terminal "
         "until Ctrl-C, else not at all)",
@@ -283,29 +284,29 @@ def run(args: argparse.Namespace) -> int:
     """Run the workload; the Run is saved after every step."""
     where = store.folder(args.results)
     asked = {key: getattr(args, key) for key in _STEP_KEYS}
-    wanted = Wanted(watch=args.watch, cluster=args.cluster)
+    wanted = Placement(watch=args.watch, cluster=args.cluster)
     if isinstance(args.clients, int):
         asked["clients"] = args.clients
     elif args.clients is not None:
         wanted = replace(wanted, clients=args.clients)
     path, stored = _resumed(args, wanted, where) if args.resume else (None, None)
     probe = {key: value for key, value in asked.items() if value is not None}
-    order = ordered(
-        _workload(args, probe) if stored is None else resumption.workload_of(stored),
+    order = build_request(
+        _workload(args, probe) if stored is None else resume.workload_of(stored),
         args.engine or "",
         label=args.label,
         bindir=args.bindir,
         data_dir=args.data_dir,
-        collectors=recordings.chosen(args.without, args.also),
+        collectors=active_collectors.chosen(args.without, args.also),
     )
     notes = tuple(args.note)
     order = replace(order, notes=notes, tags=tags.given(args.tag), resumed=stored)
     if args.dry_run:
         return _forecast(order, as_json=args.json, where=where)
-    kept = Kept(where, goes_on=path)
+    kept = ResultWriter(where, goes_on=path)
     with (
-        Voice.of(args) as voice,
-        beside.served(args.metrics, public=args.metrics_public) as exported,
+        RunOutput.of(args) as voice,
+        sidecar.served(args.metrics, public=args.metrics_public) as exported,
         _live(args, voice) as live,
     ):
         _perform(args, order, wanted, kept, voice, exported=exported)
@@ -314,14 +315,16 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _live(args: argparse.Namespace, voice: Voice) -> contextlib.AbstractContextManager[Live | None]:
+def _live(
+    args: argparse.Namespace, voice: RunOutput
+) -> contextlib.AbstractContextManager[Live | None]:
     """Give the page that follows the run, if one is wanted; raise Impossible where it cannot be."""
     if args.live is None:
         if args.live_token is not None or args.live_for is not None:
             raise Impossible("--live-token and --live-for are of the page of --live: give that too")
         return contextlib.nullcontext()
     token = None if args.live_token is None else revealed(args.live_token)
-    live = Live(listening.parsed(args.live, "--live"), token, voice.say_here)
+    live = Live(bind_address.parsed(args.live, "--live"), token, voice.say_here)
     voice.followers.append(live.follow)
     return live
 
@@ -335,12 +338,12 @@ def _stays(args: argparse.Namespace) -> float | None:
 
 def _perform(
     args: argparse.Namespace,
-    order: Order,
-    wanted: Wanted,
-    kept: Kept,
-    voice: Voice,
+    order: RunRequest,
+    wanted: Placement,
+    kept: ResultWriter,
+    voice: RunOutput,
     *,
-    exported: beside.Beside,
+    exported: sidecar.MetricsSidecar,
 ) -> None:
     foreseen = plan(order, [store.folder(args.results)])
     try:
@@ -348,7 +351,7 @@ def _perform(
             if exported.link:
                 voice.say_here(f"metrics: {exported.link}")
             give_back(progress.say)
-            with arranged(order, wanted, progress) as runs:
+            with placed_run(order, wanted, progress) as runs:
                 for current in runs:
                     kept.keep(current, progress.say)
                     exported.follow(kept.path)
@@ -367,7 +370,7 @@ def _workload(args: argparse.Namespace, probe: dict[str, Any]) -> Workload:
     )
 
 
-def _resumed(args: argparse.Namespace, wanted: Wanted, where: Path) -> tuple[Path, Run]:
+def _resumed(args: argparse.Namespace, wanted: Placement, where: Path) -> tuple[Path, Run]:
     """Return the run that is to be taken up, and its file; raise Impossible where it cannot be."""
     given = {
         "--set": args.overrides,
@@ -376,7 +379,7 @@ def _resumed(args: argparse.Namespace, wanted: Wanted, where: Path) -> tuple[Pat
         "--note": args.note,
         "--tag": args.tag,
         "--pg-set": args.settings,
-        "--clients, --watch and --cluster": wanted != Wanted(),
+        "--clients, --watch and --cluster": wanted != Placement(),
         "probes' options": any(getattr(args, key) is not None for key in _STEP_KEYS),
         "--dry-run": args.dry_run,
         args.workload: args.workload != _DEFAULT,
@@ -389,29 +392,29 @@ def _resumed(args: argparse.Namespace, wanted: Wanted, where: Path) -> tuple[Pat
     path = store.find(args.resume, where)
     editing.check(path)
     stored = store.load(path)
-    if next(resumption.missing(stored, turns(resumption.workload_of(stored))), None) is None:
+    if next(resume.missing(stored, turns(resume.workload_of(stored))), None) is None:
         raise Impossible(f"{stored.id} is whole: none of its steps is missing")
     return path, stored
 
 
-def _forecast(order: Order, *, as_json: bool, where: Path) -> int:
+def _forecast(order: RunRequest, *, as_json: bool, where: Path) -> int:
     """Print what a run would do."""
     foreseen = forecast(order, [where])
     if as_json:
         print(json.dumps(foreseen.as_json(), indent=1, default=str))  # noqa: T201
     else:
-        screen.write(*foretold.render(foreseen))
+        console.write(*foretold.render(foreseen))
         print("nothing was started, and nothing was written", file=sys.stderr)  # noqa: T201
     return 0
 
 
-def _tell(args: argparse.Namespace, voice: Voice, run: Run, path: Path | None) -> None:
+def _tell(args: argparse.Namespace, voice: RunOutput, run: Run, path: Path | None) -> None:
     """Print the result on stdout, and where it is on stderr."""
     try:
         if args.json:
             print(store.text(run), end="")  # noqa: T201
         elif not args.quiet:
-            screen.write(render(run))
+            console.write(render(run))
         sys.stdout.flush()
     finally:
         voice.ended(run, path, _left(run, args.engine or ""))
@@ -421,11 +424,11 @@ def _left(run: Run, engine: str) -> str:
     """Return what of replayer's stays on somebody else's server, and what removes it."""
     if run.engine is None:
         return ""
-    size, names = (run.engine.facts.get(key) for key in (residue.BYTES, residue.NAMES))
+    size, names = (run.engine.facts.get(key) for key in (leftovers.BYTES, leftovers.NAMES))
     if not isinstance(size, int) or not isinstance(names, tuple):
         return ""
     more = "" if len(names) <= _MOST_NAMED else ", …"
     return (
-        f"left on the server: {show_size(size)} ({clean(', '.join(names[:_MOST_NAMED]))}{more}); "
-        f"`replayer clean --engine {clean(shlex.quote(engine or run.engine.name))}` removes it"
+        f"left on the server: {show_size(size)} ({sanitize(', '.join(names[:_MOST_NAMED]))}{more}); "
+        f"`replayer clean --engine {sanitize(shlex.quote(engine or run.engine.name))}` removes it"
     )

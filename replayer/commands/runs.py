@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 from replayer import registry
 from replayer.errors import Impossible
-from replayer.report import run_list
-from replayer.report.words import clean
-from replayer.results import editing, listing, store, tags
-from replayer.results.store import Summary
+from replayer.report.sanitize import sanitize
+from replayer.report.terminal import run_list
+from replayer.results import editing, run_listing, store, tags
+from replayer.results.store import StoredRun
 
 if TYPE_CHECKING:
     import argparse
@@ -39,7 +39,7 @@ examples:
   replayer runs delete 20261120-154500 20261120-160000 --yes
 """
 _FEW = 5
-_FIELDS = tuple(field.name for field in fields(Summary))
+_FIELDS = tuple(field.name for field in fields(StoredRun))
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -72,7 +72,7 @@ def _configure_list(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="KEY=VALUE",
-        help=f"only runs with that: {', '.join(listing.KEYS)} or tag.NAME; * stands for anything",
+        help=f"only runs with that: {', '.join(run_listing.KEYS)} or tag.NAME; * stands for anything",
     )
     add(
         "--sort",
@@ -120,28 +120,30 @@ def run(args: argparse.Namespace) -> int:
 def _list(args: argparse.Namespace) -> int:
     where = store.folder(args.results)
     entries = store.runs(where)
-    runs = listing.only((one for one in entries if isinstance(one, Summary)), args.where)
-    runs = listing.by(runs, args.sort, reverse=args.reverse)
+    runs = run_listing.only((one for one in entries if isinstance(one, StoredRun)), args.where)
+    runs = run_listing.by(runs, args.sort, reverse=args.reverse)
     if args.last is not None:
         if args.last < 1:
             raise Impossible(f"--last {args.last}: it must be 1 or more")
         runs = runs[-args.last :]
-    others = [one for one in entries if not isinstance(one, Summary)]
+    others = [one for one in entries if not isinstance(one, StoredRun)]
     if args.json:
         _print(_as_json(runs, others))
         return 0
     lines = (
-        run_list.rows(runs, _columns()) if runs else [f"there are no such runs in {clean(where)}/"]
+        run_list.rows(runs, _columns())
+        if runs
+        else [f"there are no such runs in {sanitize(where)}/"]
     )
     _print(lines)
     for one in others[:_FEW]:
-        _say(f"{clean(one.path.name)}: {clean(one.reason)}")
+        _say(f"{sanitize(one.path.name)}: {sanitize(one.reason)}")
     if len(others) > _FEW:
         _say(f"and {len(others) - _FEW} more files that are no runs")
     return 0
 
 
-def _as_json(runs: list[Summary], others: list[Unreadable]) -> Iterator[str]:
+def _as_json(runs: list[StoredRun], others: list[Unreadable]) -> Iterator[str]:
     """Yield one JSON object, a run a line."""
     listed = (
         {field: getattr(run, field) for field in _FIELDS} | {"state": run_list.state(run)}
@@ -163,7 +165,9 @@ def _rename(args: argparse.Namespace) -> int:
     path = _path(args.which, args.results)
     edited = editing.change(path, lambda run: run.model_copy(update={"label": args.label}))
     _say(
-        f"{edited.id} is called {clean(edited.label)!r} now" if edited.label else "it has no label"
+        f"{edited.id} is called {sanitize(edited.label)!r} now"
+        if edited.label
+        else "it has no label"
     )
     return 0
 
@@ -181,7 +185,7 @@ def _note(args: argparse.Namespace) -> int:
 
     edited = editing.change(path, edit)
     words = [*edited.notes, *(f"{name}={text}" for name, text in edited.tags.items())]
-    _say(f"{edited.id}: {'; '.join(map(clean, words)) or 'no notes'}")
+    _say(f"{edited.id}: {'; '.join(map(sanitize, words)) or 'no notes'}")
     return 0
 
 
@@ -212,7 +216,7 @@ def _path(which: str, results: str | None) -> Path:
     # Only the folder may be reached by a link: what is changed is what has this name in it.
     if path.parent.resolve() != where.resolve():
         raise Impossible(
-            f"{clean(path)} does not lie in {clean(where)}: name its folder, --results"
+            f"{sanitize(path)} does not lie in {sanitize(where)}: name its folder, --results"
         )
     return path
 

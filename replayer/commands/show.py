@@ -11,11 +11,11 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from replayer.capture.summary import ENDING, SIGN
+from replayer.capture.capture_summary import ENDING, SIGN
 from replayer.errors import Impossible
-from replayer.report import screen
-from replayer.report.run import render
-from replayer.report.words import clean
+from replayer.report.sanitize import sanitize
+from replayer.report.terminal import console
+from replayer.report.terminal.run import render
 from replayer.results import store
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
     path = store.find(args.which, store.folder(args.results))
     if args.which == "latest":
         for entry in store.newer(path):
-            reason = clean(store.load(entry.path).error or entry.status)
+            reason = sanitize(store.load(entry.path).error or entry.status)
             print(f"note: {entry.id} is newer and measured nothing ({reason})", file=sys.stderr)  # noqa: T201
     stored = store.load(path)
     if args.json:
@@ -66,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
         return 0
     if stored.sizing is not None:
         _verdict(stored)
-    screen.write(render(stored, path))
+    console.write(render(stored, path))
     return 0
 
 
@@ -83,21 +83,21 @@ def _is_capture(which: str) -> bool:
 
 def _capture(path: Path, *, as_json: bool) -> int:
     """Print what is in a replay file."""
-    from replayer.capture.archive import Reader  # noqa: PLC0415 - runs are shown without it
-    from replayer.report import archive  # noqa: PLC0415 - runs are shown without it
+    from replayer.capture.archive import ArchiveReader  # noqa: PLC0415 - runs are shown without it
+    from replayer.report.terminal import capture_file  # noqa: PLC0415 - runs are shown without it
 
-    with Reader(path) as reader:
+    with ArchiveReader(path) as reader:
         summary = reader.summary
     if as_json:
         sys.stdout.write(f"{summary.model_dump_json(indent=2)}\n")
     else:
-        screen.write(archive.render(summary, path))
+        console.write(capture_file.render(summary, path))
     return 0
 
 
 def _verdict(stored: Run) -> None:
     """Print the verdict of a run that sized a machine."""
-    from replayer.report import sizing  # noqa: PLC0415 - few runs have one
+    from replayer.report.terminal import sizing  # noqa: PLC0415 - few runs have one
     from replayer.sizing.record import Sizing  # noqa: PLC0415 - few runs have one
     from replayer.sizing.verdict import judge  # noqa: PLC0415 - few runs have one
 
@@ -107,4 +107,4 @@ def _verdict(stored: Run) -> None:
         # What the run measured can be shown all the same.
         print(f"note: {error}", file=sys.stderr)  # noqa: T201
         return
-    screen.write(sizing.render(sizing.Summary(record, stored, judge(record, stored))))
+    console.write(sizing.render(sizing.SizingSummary(record, stored, judge(record, stored))))

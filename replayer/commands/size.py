@@ -18,22 +18,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from replayer import units
-from replayer.capture.summary import ENDING
+from replayer.capture.capture_summary import ENDING
 from replayer.engines import engine
 from replayer.errors import Impossible, NotFound
 from replayer.load.objective import goals
 from replayer.machine.host import Host
-from replayer.report import files, screen, sizing, sizing_page
-from replayer.report import speed as speed_report
-from replayer.report.progress import conversation
-from replayer.report.words import clean
+from replayer.report import files
+from replayer.report.pages import sizing_page
+from replayer.report.sanitize import sanitize
+from replayer.report.terminal import capture_sizing as speed_report
+from replayer.report.terminal import console, sizing
+from replayer.report.terminal.progress import conversation
 from replayer.results import profile, store
-from replayer.run import workload as workload_file
-from replayer.run.keeping import Kept
-from replayer.run.ordering import ordered
+from replayer.run.plan import workload as workload_file
+from replayer.run.plan.request import build_request
 from replayer.run.recovery import give_back
+from replayer.run.result_writer import ResultWriter
 from replayer.run.runner import execute
-from replayer.sizing import candidate, plan, requirement, speed, target
+from replayer.sizing import candidate, capture_sizing, requirement, sizing_plan, target
 from replayer.sizing.record import Sizing
 from replayer.sizing.target import Fit
 from replayer.sizing.verdict import judge, refutations
@@ -46,11 +48,11 @@ if TYPE_CHECKING:
     from rich.console import Group
 
     from replayer.model import Run
-    from replayer.results.profile import Profile
-    from replayer.run.runner import Order
-    from replayer.sizing.plan import Plan
+    from replayer.results.profile import ResourceProfile
+    from replayer.run.runner import RunRequest
     from replayer.sizing.requirement import Requirement
-    from replayer.sizing.verdict import Verdict
+    from replayer.sizing.sizing_plan import SizingPlan
+    from replayer.sizing.verdict import FitVerdict
 
 EPILOG = """\
 examples:
@@ -158,7 +160,7 @@ def run(args: argparse.Namespace) -> int:
         return _sized(args, args.what)
     if args.what.endswith(ENDING) == args.which.endswith(ENDING):
         raise Impossible(
-            f"{clean(args.which)!r} is one argument too many: a machine is sized by one profile, "
+            f"{sanitize(args.which)!r} is one argument too many: a machine is sized by one profile, "
             f"one capture ({ENDING}), or one of each"
         )
     return _sized_by_both(args)
@@ -200,26 +202,26 @@ def _sized_by_both(args: argparse.Namespace) -> int:
 class _Planned(NamedTuple):
     """What is to be run for a file, and what is said of it before."""
 
-    order: Order
+    order: RunRequest
     words: Group
     facts: dict[str, Any]
     """The same as JSON."""
 
 
-def _ordered(args: argparse.Namespace, *files: str) -> list[Order]:
+def _ordered(args: argparse.Namespace, *files: str) -> list[RunRequest]:
     """Return what is to be run for each file, once that is said; [] where it is only to be said."""
     planned = {
         file: (_by_capture if file.endswith(ENDING) else _by_profile)(args, file) for file in files
     }
     if not args.dry_run:
         for one in planned.values():
-            print(screen.text(one.words), file=sys.stderr)  # noqa: T201
+            print(console.text(one.words), file=sys.stderr)  # noqa: T201
         return [one.order for one in planned.values()]
     if args.json:
         facts = {Path(file).name: one.facts for file, one in planned.items()}
         print(json.dumps(facts if len(files) > 1 else facts[Path(files[0]).name], indent=1))  # noqa: T201
     else:
-        screen.write(*(one.words for one in planned.values()))
+        console.write(*(one.words for one in planned.values()))
     return []
 
 
@@ -230,9 +232,9 @@ def _by_profile(args: argparse.Namespace, file: str) -> _Planned:
     named = args.engine or _engine_of(known)
     host = Host()
     machine = candidate.seen(host, named, bindir=args.bindir, data_dir=args.data_dir)
-    planned = plan.planned(wanted, _options(args), machine, file)
+    planned = sizing_plan.planned(wanted, _options(args), machine, file)
     record = _record(args, file, known, wanted, planned, machine)
-    order = ordered(
+    order = build_request(
         planned.workload,
         named,
         label=args.label,
@@ -252,7 +254,7 @@ def _by_profile(args: argparse.Namespace, file: str) -> _Planned:
     return _Planned(_as_far_as_needed(order, record, why), words, facts)
 
 
-def _as_far_as_needed(order: Order, record: Sizing, why: Sequence[str]) -> Order:
+def _as_far_as_needed(order: RunRequest, record: Sizing, why: Sequence[str]) -> RunRequest:
     """Return the order without what cannot change the verdict: all of it, or what probes settle."""
     if why:
         return replace(order, workload=order.workload.model_copy(update={"steps": ()}))
@@ -266,7 +268,7 @@ def _by_capture(args: argparse.Namespace, file: str) -> _Planned:
         goals(objective)
     names = ("restore", "i_will_change", "database")
     keys = {name: getattr(args, name) for name in names}
-    asked = speed.Options(
+    asked = capture_sizing.SpeedOptions(
         growth=args.growth,
         headroom=_share(args.headroom),
         window=units.duration(args.trial or args.window),
@@ -275,8 +277,8 @@ def _by_capture(args: argparse.Namespace, file: str) -> _Planned:
         keys={**{k: v for k, v in keys.items() if v}, **_pairs(args.replay)},
         settings=workload_file.server_settings(args.settings),
     )
-    wanted, workload = speed.planned(file, asked)
-    order = ordered(
+    wanted, workload = capture_sizing.planned(file, asked)
+    order = build_request(
         workload,
         args.engine or wanted.source.partition(" ")[0],
         label=args.label,
@@ -284,7 +286,7 @@ def _by_capture(args: argparse.Namespace, file: str) -> _Planned:
         data_dir=args.data_dir,
         sizing=wanted.model_dump(mode="json"),
     )
-    following = replace(order, following=speed.following(wanted))
+    following = replace(order, following=capture_sizing.following(wanted))
     return _Planned(following, speed_report.beginning(wanted), wanted.model_dump(mode="json"))
 
 
@@ -296,10 +298,10 @@ def _pairs(texts: list[str]) -> dict[str, str]:
 
 
 def _performed(
-    args: argparse.Namespace, order: Order, told: Callable[[Run, Path | None], None]
+    args: argparse.Namespace, order: RunRequest, told: Callable[[Run, Path | None], None]
 ) -> None:
     """Run the plan, keep the Run after every step, and tell what came of it."""
-    kept = Kept(store.folder(args.results))
+    kept = ResultWriter(store.folder(args.results))
     try:
         with conversation() as progress:
             give_back(progress.say)
@@ -314,7 +316,7 @@ def _say_where(path: Path | None) -> None:
         print(f"result: {path}", file=sys.stderr)  # noqa: T201
 
 
-def _required(args: argparse.Namespace, known: Profile) -> Requirement:
+def _required(args: argparse.Namespace, known: ResourceProfile) -> Requirement:
     """Return what the profile requires, with the probes of its source where they are given."""
     wanted = requirement.of(
         known,
@@ -333,11 +335,11 @@ def _required(args: argparse.Namespace, known: Profile) -> Requirement:
 def _share(text: str) -> float:
     match = _PERCENT.fullmatch(text.strip())
     if match is None:
-        raise Impossible(f"--headroom is {clean(text)!r}: it must be a percentage such as 30%")
+        raise Impossible(f"--headroom is {sanitize(text)!r}: it must be a percentage such as 30%")
     return float(match[1]) / 100
 
 
-def _engine_of(known: Profile) -> str:
+def _engine_of(known: ResourceProfile) -> str:
     """Return the engine of a profile's source if replayer can start one of it, else the default."""
     try:
         chosen = engine.load(known.source.engine)
@@ -346,13 +348,13 @@ def _engine_of(known: Profile) -> str:
     return chosen.name if chosen.spec.server.starts else ""
 
 
-def _options(args: argparse.Namespace) -> plan.Options:
+def _options(args: argparse.Namespace) -> sizing_plan.SizingOptions:
     objective = args.slo or _SLO
     goals(objective)
     size = units.size(args.working_set) if args.working_set is not None else None
     if size is not None and size <= 0:
-        raise Impossible(f"--working-set is {clean(args.working_set)!r}: it must be as in 10G")
-    return plan.Options(
+        raise Impossible(f"--working-set is {sanitize(args.working_set)!r}: it must be as in 10G")
+    return sizing_plan.SizingOptions(
         objective=objective,
         hold=units.duration(args.hold),
         trial=None if args.trial is None else units.duration(args.trial),
@@ -367,10 +369,10 @@ def _options(args: argparse.Namespace) -> plan.Options:
 def _record(  # noqa: PLR0917 - what it is of
     args: argparse.Namespace,
     file: str,
-    known: Profile,
+    known: ResourceProfile,
     wanted: Requirement,
-    planned: Plan,
-    machine: plan.Machine,
+    planned: SizingPlan,
+    machine: sizing_plan.CandidateMachine,
 ) -> Sizing:
     limits = {path: target.load(path) for path in args.targets}
     source = known.source
@@ -393,7 +395,7 @@ def _record(  # noqa: PLR0917 - what it is of
         free_bytes=machine.free_bytes,
         memory_bytes=machine.memory_bytes,
         cores=machine.cores,
-        in_memory=machine.own_server and planned.data.residence is plan.Residence.MEMORY,
+        in_memory=machine.own_server and planned.data.residence is sizing_plan.Residence.MEMORY,
         compute=planned.compute,
         unproven=planned.data.unproven,
     )
@@ -419,12 +421,12 @@ def _tell_all(args: argparse.Namespace, runs: Sequence[Run]) -> int:
         texts = {file: one.model_dump(mode="json") for file, one in verdicts.items()}
         print(json.dumps(texts, indent=1))  # noqa: T201
     elif "-" not in {args.html, args.csv, args.markdown}:
-        screen.write(*(each.rendered for each in judged[:-1]))
+        console.write(*(each.rendered for each in judged[:-1]))
     _write(args, judged[-1], [_side(one) for one in runs] if len(runs) > 1 else [])
     return max(_status(each.verdict) for each in judged)
 
 
-def _status(verdict: Verdict) -> int:
+def _status(verdict: FitVerdict) -> int:
     return _DOES_NOT_FIT if verdict.fit is Fit.DOES_NOT_FIT else 0
 
 
@@ -445,14 +447,14 @@ def _write(args: argparse.Namespace, judged: _Judged, sides: Sequence[speed_repo
             if path is not None:
                 print(f"written: {path}", file=sys.stderr)  # noqa: T201
     if not args.json and not on_stdout:
-        screen.write(judged.rendered, *([speed_report.beside(sides)] if sides else []))
+        console.write(judged.rendered, *([speed_report.beside(sides)] if sides else []))
     sys.stdout.flush()
 
 
 class _Judged(NamedTuple):
     """The verdict on a run, as it is for the terminal, and what makes its other forms."""
 
-    verdict: Verdict
+    verdict: FitVerdict
     rendered: Group
     page: Callable[[str], str]
     """Of what stands beside it."""
@@ -471,7 +473,7 @@ def _judged(one: Run) -> _Judged:
             partial(speed_report.as_markdown, by_capture),
         )
     record = Sizing.of(one)
-    by_profile = sizing.Summary(record, one, judge(record, one))
+    by_profile = sizing.SizingSummary(record, one, judge(record, one))
     return _Judged(
         by_profile.verdict,
         sizing.render(by_profile),

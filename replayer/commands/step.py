@@ -10,10 +10,11 @@ import argparse
 from pathlib import Path
 
 from replayer import registry
-from replayer.analysis import boot_plan, expectation
+from replayer.analysis.advice import estimates
+from replayer.analysis.differences import boot_plan
 from replayer.machine.host import Host
 from replayer.results import store
-from replayer.run import workload
+from replayer.run.plan import workload
 
 EPILOG = """\
 examples:
@@ -59,6 +60,6 @@ def _time(asked: argparse.Namespace, folder: Path, boots: int) -> str:
     wanted = workload.load(
         asked.workload, asked.overrides, repeat=asked.repeat, settings=asked.settings
     )
-    runs = expectation.earlier([folder, store.folder()], wanted.name)
+    runs = estimates.earlier([folder, store.folder()], wanted.name)
     set_to = [spec.lasts() for spec in wanted.steps]
-    return expectation.time(expectation.expect(workload.facts(wanted), runs, set_to), boots)
+    return estimates.time(estimates.expect(workload.facts(wanted), runs, set_to), boots)

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Self
 
 from replayer.errors import NotFound, ReplayerError
 from replayer.model import Status
-from replayer.report import voices
-from replayer.report.progress import conversation
+from replayer.report.terminal import run_output
+from replayer.report.terminal.progress import conversation
 from replayer.results import editing, store
-from replayer.results.store import Summary
-from replayer.run import events, telling
-from replayer.run.event_file import Follower
+from replayer.results.store import StoredRun
+from replayer.run.event_stream import events, publisher
+from replayer.run.event_stream.event_file import Follower
 from replayer.units import show_duration
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from replayer.model import Run
-    from replayer.report.progress import Conversation, Task
+    from replayer.report.terminal.progress import Conversation, ProgressLine
 
 EPILOG = """\
 examples:
@@ -64,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _under_way(where: Path) -> Path:
     """Return the newest run that a process writes, as far as can be seen."""
-    listed = [one for one in store.runs(where) if isinstance(one, Summary)]
+    listed = [one for one in store.runs(where) if isinstance(one, StoredRun)]
     for one in reversed(listed):
         running = one.status == Status.RUNNING.value
         if running and not editing.cut(one.status, one.writer):
@@ -83,7 +83,7 @@ def _followed(path: Path, progress: Conversation) -> Run:
         while True:
             screen.show(follower.fresh())
             for step in current.steps:
-                screen.end_step(telling.step_end(step))
+                screen.end_step(publisher.step_end(step))
             if current.status is not Status.RUNNING:
                 return current
             _refuse_cut(current)
@@ -106,9 +106,9 @@ class _Screen:
 
     def __init__(self, progress: Conversation) -> None:
         self._progress = progress
-        self._reader = events.Reader()
+        self._reader = events.EventReader()
         self._ended: set[tuple[int, str]] = set()
-        self._tasks: dict[int, tuple[contextlib.ExitStack, Task]] = {}
+        self._tasks: dict[int, tuple[contextlib.ExitStack, ProgressLine]] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -120,7 +120,7 @@ class _Screen:
     def catch_up(self, data: bytes) -> None:
         """Show what is left to see of what was told before."""
         for event in self._reader.feed(data):
-            if isinstance(event, events.Step):
+            if isinstance(event, events.StepEnded):
                 self.end_step(event)
         state = self._reader.state()
         for step in state.steps:
@@ -141,9 +141,9 @@ class _Screen:
                     task.update(done=event.done, total=event.total, note=event.note)
                 case events.TaskEnd():
                     self._end(event.number)
-                case events.Said():
+                case events.MessageEvent():
                     self._progress.say(event.text)
-                case events.Step():
+                case events.StepEnded():
                     self.end_step(event)
                 case events.Begin():
                     at = event.repeat, event.name
@@ -152,11 +152,11 @@ class _Screen:
                 case _:
                     pass
 
-    def end_step(self, step: events.Step) -> None:
+    def end_step(self, step: events.StepEnded) -> None:
         """Say once that a step has ended."""
         if (step.repeat, step.name) not in self._ended:
             self._ended.add((step.repeat, step.name))
-            self._progress.say(voices.line(step))
+            self._progress.say(run_output.line(step))
 
     def _beginning(self, step: events.StepState) -> str:
         many = len(self._reader.state().steps)

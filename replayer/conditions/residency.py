@@ -16,14 +16,14 @@ from stat import S_ISREG
 from typing import NamedTuple
 
 from replayer.machine import page_cache
-from replayer.machine.page_cache import Pages, Segment
+from replayer.machine.page_cache import FileExtent, Pages
 
 _CANDIDATES = 5
 _TRIES = 3
 """Somebody else may drop or read the same page in between."""
 _SECTOR = 512
 
-Ask = Callable[[int, Sequence[Segment]], Pages]
+Ask = Callable[[int, Sequence[FileExtent]], Pages]
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ def residency(paths: Iterable[str | Path]) -> Residency:
     return _result(total, list(chosen.values()))
 
 
-def resident_in(path: str | Path, segments: Sequence[Segment] | None) -> tuple[int | None, str]:
+def resident_in(path: str | Path, segments: Sequence[FileExtent] | None) -> tuple[int | None, str]:
     """Return the bytes of stretches of a file (None: all) in the page cache, or None and why not.
 
     By the instrument that works on its file system; stretches may reach beyond its end.
@@ -125,10 +125,10 @@ def resident_in(path: str | Path, segments: Sequence[Segment] | None) -> tuple[i
     return resident, ""
 
 
-def _within(segments: Iterable[Segment], end: int) -> list[Segment]:
+def _within(segments: Iterable[FileExtent], end: int) -> list[FileExtent]:
     """Return the parts of stretches before the end of a file."""
     return [
-        Segment(offset, min(length, end - offset)) for offset, length in segments if offset < end
+        FileExtent(offset, min(length, end - offset)) for offset, length in segments if offset < end
     ]
 
 
@@ -280,7 +280,7 @@ def _seen(ask: Ask, paths: Sequence[str | Path]) -> tuple[bool, bool]:
 
 
 @contextmanager
-def _opened(path: str | Path) -> Iterator[tuple[int, list[Segment]]]:
+def _opened(path: str | Path) -> Iterator[tuple[int, list[FileExtent]]]:
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         yield fd, page_cache.stored(fd, os.fstat(fd).st_size)
@@ -288,12 +288,12 @@ def _opened(path: str | Path) -> Iterator[tuple[int, list[Segment]]]:
         os.close(fd)
 
 
-def _read_and_dropped(ask: Ask, fd: int, segments: Sequence[Segment]) -> tuple[bool, bool]:
+def _read_and_dropped(ask: Ask, fd: int, segments: Sequence[FileExtent]) -> tuple[bool, bool]:
     """Read a page and look for it, drop the file and look again; leave it as warm as it was."""
     if not segments:
         return False, False
     data_bytes = sum(segment.length for segment in segments)
-    first = Segment(segments[0].offset, min(segments[0].length, page_cache.PAGE))
+    first = FileExtent(segments[0].offset, min(segments[0].length, page_cache.PAGE))
     before = ask(fd, segments).resident
     os.pread(fd, 1, first.offset)
     sees = ask(fd, [first]).resident > 0

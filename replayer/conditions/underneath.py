@@ -13,7 +13,7 @@ from pathlib import Path
 from replayer.conditions.residency import resident_in
 from replayer.machine import extents, page_cache, stack
 from replayer.machine.host import Host
-from replayer.machine.page_cache import Segment
+from replayer.machine.page_cache import FileExtent
 from replayer.machine.stack import BackingFile, Stack
 
 _PAGE = page_cache.PAGE
@@ -75,9 +75,9 @@ def look(files: Sequence[str | Path], stack_below: Stack) -> Underneath:
     return Underneath(stack_below, resident, exact, tuple(words))
 
 
-def _places(files: Iterable[str | Path]) -> Mapping[int, list[Segment] | None]:
+def _places(files: Iterable[str | Path]) -> Mapping[int, list[FileExtent] | None]:
     """Return where files lie on their device, by its number; None where that is not known."""
-    places: defaultdict[int, list[Segment] | None] = defaultdict(list)
+    places: defaultdict[int, list[FileExtent] | None] = defaultdict(list)
     for path in files:
         try:
             fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -95,8 +95,8 @@ def _places(files: Iterable[str | Path]) -> Mapping[int, list[Segment] | None]:
 def _ranges(
     backing: BackingFile,
     every: Sequence[BackingFile],
-    places: Mapping[int, list[Segment] | None],
-) -> list[Segment] | None:
+    places: Mapping[int, list[FileExtent] | None],
+) -> list[FileExtent] | None:
     """Return what of a file beneath a loop device is the files' own, None if that is not known."""
     # With several devices it is not known here which file is on which of them.
     if backing.offset is None or len(every) > 1 or len(places) != 1:
@@ -104,17 +104,17 @@ def _ranges(
     (segments,) = places.values()
     if segments is None:
         return None
-    return _merged(Segment(backing.offset + place, length) for place, length in segments)
+    return _merged(FileExtent(backing.offset + place, length) for place, length in segments)
 
 
-def _merged(segments: Iterable[Segment]) -> list[Segment]:
+def _merged(segments: Iterable[FileExtent]) -> list[FileExtent]:
     """Return whole pages without overlaps, in order: files may share blocks."""
-    merged: list[Segment] = []
+    merged: list[FileExtent] = []
     for offset, length in sorted(segments):
         begin = offset - offset % _PAGE
         end = -(-(offset + length) // _PAGE) * _PAGE
         if merged and begin <= merged[-1].offset + merged[-1].length:
             last = merged.pop()
             begin, end = last.offset, max(end, last.offset + last.length)
-        merged.append(Segment(begin, end - begin))
+        merged.append(FileExtent(begin, end - begin))
     return merged

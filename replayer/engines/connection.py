@@ -10,14 +10,14 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from replayer.command_line import SECRET, revealed
+from replayer.cli.argv_secrets import SECRET, revealed
 from replayer.engines import driver, login, watchdog
 from replayer.engines.credentials import redact, show
 from replayer.engines.driver import Connector, explain
 from replayer.engines.engine import Engine
-from replayer.engines.verbs import Asked, Verb
+from replayer.engines.verbs import Verb, VerbName
 from replayer.errors import Denied, Impossible, ReplayerError, Skip, one_line
-from replayer.later import Later
+from replayer.lazy_import import Later
 
 if TYPE_CHECKING:
     import sqlalchemy
@@ -32,7 +32,7 @@ else:
 for _talkative in ("psycopg", "sqlalchemy"):
     logging.getLogger(_talkative).setLevel(logging.CRITICAL)
 
-_RIGHTS = Asked("rights")
+_RIGHTS = VerbName("rights")
 _NOT_PLAIN = ("context",)
 _PREPARED = {"postgresql": "numeric_dollar", "mysql": "qmark"}
 """SQLAlchemy's name of a dialect -> how its server writes the parameters of what it prepares."""
@@ -199,7 +199,11 @@ class Database:
         _sessions.discard(self._session)
 
     def execute(
-        self, verb: Verb | Asked, /, holes: Mapping[str, str | int] | None = None, **parameters: Any
+        self,
+        verb: Verb | VerbName,
+        /,
+        holes: Mapping[str, str | int] | None = None,
+        **parameters: Any,
     ) -> list[Row]:
         """Execute a verb's statements one by one and return the rows of the last one that has some.
 
@@ -293,7 +297,11 @@ class Database:
         return self.execute(verb) if verb is not None else []
 
     def row(
-        self, verb: Verb | Asked, /, holes: Mapping[str, str | int] | None = None, **parameters: Any
+        self,
+        verb: Verb | VerbName,
+        /,
+        holes: Mapping[str, str | int] | None = None,
+        **parameters: Any,
     ) -> Row:
         """Return the first row of a verb; raise ReplayerError if it has none."""
         rows = self.execute(verb, holes, **parameters)
@@ -302,14 +310,22 @@ class Database:
         return rows[0]
 
     def value(
-        self, verb: Verb | Asked, /, holes: Mapping[str, str | int] | None = None, **parameters: Any
+        self,
+        verb: Verb | VerbName,
+        /,
+        holes: Mapping[str, str | int] | None = None,
+        **parameters: Any,
     ) -> Any:
         """Return the first column of the first row of a verb, or None if it has no row."""
         rows = self.execute(verb, holes, **parameters)
         return next(iter(rows[0].values())) if rows else None
 
     def number(
-        self, verb: Verb | Asked, /, holes: Mapping[str, str | int] | None = None, **parameters: Any
+        self,
+        verb: Verb | VerbName,
+        /,
+        holes: Mapping[str, str | int] | None = None,
+        **parameters: Any,
     ) -> int:
         """Return the first column of the first row of a verb, a whole number."""
         row = self.row(verb, holes, **parameters)

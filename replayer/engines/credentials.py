@@ -11,7 +11,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from replayer.command_line import PLAIN, SECRET
+from replayer.cli.argv_secrets import PLAIN, SECRET
 from replayer.errors import Impossible
 
 if TYPE_CHECKING:

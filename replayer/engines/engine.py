@@ -22,7 +22,7 @@ from pydantic import ValidationError
 from replayer import assets
 from replayer.engines import verbs
 from replayer.engines.engine_spec import OWN, EngineSpec, explain
-from replayer.engines.verbs import Asked, Verb, has_sql
+from replayer.engines.verbs import Verb, VerbName, has_sql
 from replayer.errors import Impossible, NotFound, Skip, nearest
 
 _INCLUDE = re.compile(r"^[ \t]*-- include (\S+)[ \t]*$", re.MULTILINE)
@@ -69,7 +69,7 @@ class Engine:
         """Return the sorted names of all verbs, inherited ones included."""
         return sorted(name for name in self._files if not name.startswith(_PARTS))
 
-    def verb(self, name: Asked) -> Verb | None:
+    def verb(self, name: VerbName) -> Verb | None:
         """Return the verb for this server's version, or None if the engine does not have it."""
         return self.named(name)
 
@@ -89,7 +89,7 @@ class Engine:
         """Return the first major version on which there is the verb, 0 for all, None for none."""
         return next((number for number in self._versions if self._find(name, number)), None)
 
-    def needs(self, name: Asked) -> Verb:
+    def needs(self, name: VerbName) -> Verb:
         """Return the verb; raise Skip with the reason when the engine does not have it.
 
         A file of nothing but comments takes a verb away, and the comments are the reason.
@@ -99,7 +99,7 @@ class Engine:
             raise Skip(self.why_not(name))
         return verb
 
-    def why_not(self, name: Asked) -> str:
+    def why_not(self, name: VerbName) -> str:
         """Return why the engine does not have a verb, as part of one sentence."""
         version = self.version or 0
         known = self._files_on(version, name)

@@ -73,7 +73,7 @@ class Connect(Noun):
     """Parameters of the URL that are added where the user gives none."""
 
 
-class Profile(Connect):
+class ProfileSpec(Connect):
     """What every connection of `replayer profile` begins with, instead of [connect]."""
 
     own: tuple[str, ...] = ()
@@ -133,7 +133,7 @@ class SettingsFile(Noun):
     escape: dict[str, str] = Field(default_factory=dict)
 
 
-class Setting(Noun):
+class SettingSpec(Noun):
     """The value of a server setting: a text, a number, or a table of these keys."""
 
     value: str = ""
@@ -147,7 +147,7 @@ class Setting(Noun):
     @model_validator(mode="before")
     @classmethod
     def _plain(cls, value: Any) -> Any:
-        if isinstance(value, dict | Setting):
+        if isinstance(value, dict | SettingSpec):
             return value
         if isinstance(value, bool) or not isinstance(value, str | int | float):
             raise ValueError("it must be a text, a number or a table")  # noqa: TRY004 - pydantic's
@@ -210,7 +210,7 @@ class ServerSpec(Noun):
     settings_file: SettingsFile = SettingsFile()
     fixed: dict[str, _Fixed] = Field(default_factory=dict)
     """Settings that replayer keeps in its own hands; `false` refuses one without a value."""
-    settings: dict[str, Annotated[Setting | None, BeforeValidator(_unless_false)]] = Field(
+    settings: dict[str, Annotated[SettingSpec | None, BeforeValidator(_unless_false)]] = Field(
         default_factory=dict
     )
     """Settings that replayer chose; `false` leaves out one that is inherited."""
@@ -249,7 +249,7 @@ class SessionMemory(Noun):
     settings: dict[str, str] = Field(default_factory=dict)
 
 
-class Sessions(Noun):
+class SessionsSpec(Noun):
     """What the step `sessions` sets on a private server, on top of [server.settings]."""
 
     connections: str = ""
@@ -258,7 +258,7 @@ class Sessions(Noun):
     """What the server's processes need beside their buffers."""
     memory_per_session: Size = 0
     buffers: Buffers | None = None
-    settings: dict[str, Setting] = Field(default_factory=dict)
+    settings: dict[str, SettingSpec] = Field(default_factory=dict)
     memory: dict[MemoryKind, SessionMemory] = Field(default_factory=dict)
 
     def of(self, kind: MemoryKind) -> SessionMemory:
@@ -266,7 +266,7 @@ class Sessions(Noun):
         return self.memory.get(kind, SessionMemory())
 
 
-class Layout(Noun):
+class LayoutSpec(Noun):
     """A layout of the build step's table."""
 
     segment_rows: int = Field(default=98_304, ge=1)
@@ -298,12 +298,12 @@ class EngineSpec(Noun):
     """What the report says of every run."""
     recognise: Recognise | None = None
     connect: Connect = Connect()
-    profile: Profile = Profile()
+    profile: ProfileSpec = ProfileSpec()
     password: Password = Password()
     lock: Lock = Lock()
     server: ServerSpec = ServerSpec(starts=False)
-    sessions: Sessions = Sessions()
-    layouts: dict[str, Layout] = Field(default_factory=dict)
+    sessions: SessionsSpec = SessionsSpec()
+    layouts: dict[str, LayoutSpec] = Field(default_factory=dict)
 
 
 OWN = ("like", "default", "url_schemes", "recognise", "verified", "unverified")

@@ -16,7 +16,7 @@ from replayer.errors import Impossible, ReplayerError
 _ASKING = ("servers", "tables", "load", "capture", "steps", "sizing", "engines")
 """The packages that talk to databases."""
 _IMPORT = re.compile(
-    rf"^from {re.escape(__name__)} import (?:\([^)]*?|.*?)\bAsked\b(?: as (\w+))?", re.MULTILINE
+    rf"^from {re.escape(__name__)} import (?:\([^)]*?|.*?)\bVerbName\b(?: as (\w+))?", re.MULTILINE
 )
 _LIST = re.compile(r"^VERBS\b[^=\n]*=\s*[(\[]([^)\]]*)", re.MULTILINE)
 """The verbs of a collector, which lies too low to know what a verb is."""
@@ -27,7 +27,7 @@ _SEPARATOR = re.compile(r"^-- then\s*$", re.MULTILINE)
 _WORD = re.compile(r"\{(\w+)\}")
 
 
-class Asked(str):
+class VerbName(str):
     """The name of a verb that engines are asked for, such as `table/scan` or `{layout}/double`.
 
     `{layout}` stands for the folder of any table layout, and any other word in braces for what the
@@ -36,9 +36,9 @@ class Asked(str):
 
     __slots__ = ()
 
-    def of(self, **words: str) -> "Asked":
+    def of(self, **words: str) -> "VerbName":
         """Return the verb of one layout, or of another thing that the name has braces for."""
-        return Asked(self.format(**words))
+        return VerbName(self.format(**words))
 
     def is_for(self, name: str, layouts: list[str]) -> bool:
         """Tell whether a verb file of that name, in an engine with these layouts, is asked for."""
@@ -78,7 +78,7 @@ class Verb:
 
 
 @functools.cache
-def declared() -> frozenset[Asked]:
+def declared() -> frozenset[VerbName]:
     """Return every verb that any module asks for, without importing the modules."""
     root = Path(replayer.__file__).parent
     found: set[str] = set()
@@ -86,12 +86,12 @@ def declared() -> frozenset[Asked]:
         for path in (root / package).rglob("*.py"):
             source = path.read_text(encoding="utf-8")
             if imported := _IMPORT.search(source):
-                called = imported[1] or Asked.__name__
+                called = imported[1] or VerbName.__name__
                 found.update(re.findall(rf"\b{called}\(\s*{_QUOTED}", source))
     for path in (root / "collectors").rglob("*.py"):
         for listed in _LIST.findall(path.read_text(encoding="utf-8")):
             found.update(re.findall(_QUOTED, listed))
-    return frozenset(map(Asked, found))
+    return frozenset(map(VerbName, found))
 
 
 def is_declared(name: str, layouts: list[str]) -> bool:

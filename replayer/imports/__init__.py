@@ -9,10 +9,10 @@ import re
 from typing import NamedTuple, Protocol
 
 from replayer.model import Run
-from replayer.results.imported import Source
+from replayer.results.imported import ImportSource
 
 
-class Sheaf(NamedTuple):
+class ImportResult(NamedTuple):
     """The runs of one file, and a sentence for each line that could not be read."""
 
     runs: tuple[Run, ...]
@@ -24,7 +24,7 @@ class Import(Protocol):
 
     SIGN: re.Pattern[str]
 
-    def read(self, source: Source, label: str) -> Sheaf:
+    def read(self, source: ImportSource, label: str) -> ImportResult:
         """Return the runs of a file.
 
         Raises Impossible, in one sentence, when there is nothing of the tool in it.

@@ -8,10 +8,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from replayer.errors import Impossible
-from replayer.imports import Sheaf
+from replayer.imports import ImportResult
 from replayer.model import Better, Measurement, StepResult
 from replayer.results import imported
-from replayer.results.imported import Result, Source, measured, number, seconds, words
+from replayer.results.imported import ImportedStep, ImportSource, measured, number, seconds, words
 
 SIGN = re.compile(
     r"------Sequential Output------ --Sequential Input|^1\.9\d[a-z]?,[12]\.\d\d[a-z]?,"
@@ -51,19 +51,19 @@ class _Table:
     latencies: dict[str, str] = field(default_factory=dict)
 
 
-def read(source: Source, label: str) -> Sheaf:
+def read(source: ImportSource, label: str) -> ImportResult:
     """Return a run for each machine and size; as many files of the same size are repeats."""
     lines, tables = _scan(source)
     # bonnie++ writes both of the same results; in the table a name is cut after 14 characters.
     lines += [t for t in tables if not any(line.name.startswith(t.name) for line in lines)]
-    results = [Result(_step(t), {"host.name": t.name} if t.name else {}) for t in lines]
+    results = [ImportedStep(_step(t), {"host.name": t.name} if t.name else {}) for t in lines]
     results = [result for result in results if result.step.measurements]
     if not results:
         raise Impossible(f"{source.name} has no results of bonnie++ in it")
-    return Sheaf(imported.runs(source, "bonnie", label, results), source.unread.all())
+    return ImportResult(imported.runs(source, "bonnie", label, results), source.unread.all())
 
 
-def _scan(source: Source) -> tuple[list[_Table], list[_Table]]:
+def _scan(source: ImportSource) -> tuple[list[_Table], list[_Table]]:
     """Return the results of CSV lines and those of tables, which bonnie++ writes of the same."""
     lines: list[_Table] = []
     tables: list[_Table] = []

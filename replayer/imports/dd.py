@@ -3,10 +3,10 @@
 import re
 
 from replayer.errors import Impossible
-from replayer.imports import Sheaf
+from replayer.imports import ImportResult
 from replayer.model import Better, Fact, StepResult
 from replayer.results import imported
-from replayer.results.imported import Result, Source, measured, number
+from replayer.results.imported import ImportedStep, ImportSource, measured, number
 
 SIGN = re.compile(
     r"^\d{1,18} bytes (?:\([^)\n]{1,60}\) )?(?:copied,|transferred in) ", re.MULTILINE
@@ -19,13 +19,13 @@ _COPIED = re.compile(
 _RECORDS = re.compile(r"(?P<full>\d{1,18})\+(?P<part>\d{1,18}) records (?P<way>in|out)")
 
 
-def read(source: Source, label: str) -> Sheaf:
+def read(source: ImportSource, label: str) -> ImportResult:
     """Return a run for each machine and number of bytes that was copied.
 
     Where the lines of records stand, what comes without them is status=progress.
     """
-    ends: list[Result] = []
-    others: list[Result] = []
+    ends: list[ImportedStep] = []
+    others: list[ImportedStep] = []
     host: dict[str, Fact] = {}
     blocks = None
     for at, raw in source.lines():
@@ -34,7 +34,7 @@ def read(source: Source, label: str) -> Sheaf:
             blocks = int(records["full"]) if records["part"] == "0" else 0
         elif copied := _COPIED.fullmatch(line):
             step = _step(copied, blocks or 0)
-            (others if blocks is None else ends).append(Result(step, host))
+            (others if blocks is None else ends).append(ImportedStep(step, host))
             blocks = None
         elif facts := imported.host(line):
             host = {**host, **facts}
@@ -43,7 +43,7 @@ def read(source: Source, label: str) -> Sheaf:
     if not ends + others:
         raise Impossible(f"{source.name} has no line of dd that says what it copied")
     runs = imported.runs(source, "dd", label, ends or others)
-    return Sheaf(tuple(map(imported.told_of_repeats, runs)), source.unread.all())
+    return ImportResult(tuple(map(imported.told_of_repeats, runs)), source.unread.all())
 
 
 def _step(copied: re.Match[str], blocks: int) -> StepResult:

@@ -12,10 +12,10 @@ from itertools import pairwise
 from typing import Any
 
 from replayer.errors import Impossible
-from replayer.imports import Sheaf
+from replayer.imports import ImportResult
 from replayer.model import Advice, Better, Fact, Latency, Measurement, Run, StepResult
-from replayer.results import histogram, imported
-from replayer.results.imported import Source, measured, number, whole, words
+from replayer.results import imported, stored_histogram
+from replayer.results.imported import ImportSource, measured, number, whole, words
 
 SIGN = re.compile(r"\"fio version\"")
 
@@ -46,7 +46,7 @@ class _Report:
         return self.version, str(self.host), [str(step.spec) for step in self.steps]
 
 
-def read(source: Source, label: str) -> Sheaf:
+def read(source: ImportSource, label: str) -> ImportResult:
     """Return a run for each machine of the file."""
     reports = [report for keys in source.documents() for report in _reports(source, keys)]
     if not reports:
@@ -58,10 +58,10 @@ def read(source: Source, label: str) -> Sheaf:
         _run(source, label, index, first)
         for index, first in enumerate(_machines(_final(reports)), start=1)
     ]
-    return Sheaf(tuple(runs), source.unread.all())
+    return ImportResult(tuple(runs), source.unread.all())
 
 
-def _reports(source: Source, keys: Mapping[str, Any]) -> Iterator[_Report]:
+def _reports(source: ImportSource, keys: Mapping[str, Any]) -> Iterator[_Report]:
     """Yield the report of a JSON object, or with --client one for each client."""
     # From several hosts fio writes client_stats, with their sum after them.
     jobs = keys.get("jobs", keys.get("client_stats"))
@@ -81,7 +81,7 @@ def _reports(source: Source, keys: Mapping[str, Any]) -> Iterator[_Report]:
 
 
 def _report(
-    source: Source, keys: Mapping[str, Any], client: str, jobs: Sequence[Mapping[str, Any]]
+    source: ImportSource, keys: Mapping[str, Any], client: str, jobs: Sequence[Mapping[str, Any]]
 ) -> _Report:
     names: dict[str, int] = {}
     steps, operations, elapsed = [], [], [0.0]
@@ -160,7 +160,7 @@ def _beside(report: _Report, following: _Report) -> bool:
     return following.begin < report.end - _SAME_BEGIN < following.end
 
 
-def _run(source: Source, label: str, index: int, first: _Report) -> Run:
+def _run(source: ImportSource, label: str, index: int, first: _Report) -> Run:
     last = first.repeats[-1]
     advice = []
     if len(first.repeats) > 1:
@@ -271,4 +271,4 @@ def _latencies(job: Mapping[str, Any]) -> Iterator[tuple[str, Latency]]:
         bins = _side(job, side).get("clat_ns", {}).get("bins")
         if bins:
             counts = {whole(value): whole(count) for value, count in bins.items()}
-            yield side, histogram.encode(counts)
+            yield side, stored_histogram.encode(counts)

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from replayer.errors import Impossible
-from replayer.imports import Sheaf
+from replayer.imports import ImportResult
 from replayer.model import Better, Fact, Measurement, StepResult
 from replayer.results import imported
-from replayer.results.imported import Result, Source, measured, number, words
+from replayer.results.imported import ImportedStep, ImportSource, measured, number, words
 
 SIGN = re.compile(
     r"TEST RESULT : System achieved|^Vuser \d+:|^Hammerdb Log @|^HammerDB CLI|query set\(s\) in",
@@ -65,17 +65,17 @@ class _Reader:
         return self.tests[-1]
 
 
-def read(source: Source, label: str) -> Sheaf:
+def read(source: ImportSource, label: str) -> ImportResult:
     """Return a run for each number of users and database; tests of the same are repeats."""
     reader = _Reader()
     for at, line in source.lines():
         if not _line(reader, line):
             source.unread.line(at, line)
-    steps = [Result(_step(test, reader.facts), {}) for test in reader.tests if test.metrics]
+    steps = [ImportedStep(_step(test, reader.facts), {}) for test in reader.tests if test.metrics]
     if not steps:
         raise Impossible(f"{source.name} has no TEST RESULT or query set of HammerDB in it")
     runs = imported.runs(source, "hammerdb", label, steps)
-    return Sheaf(tuple(map(imported.told_of_repeats, runs)), source.unread.all())
+    return ImportResult(tuple(map(imported.told_of_repeats, runs)), source.unread.all())
 
 
 def _line(reader: _Reader, line: str) -> bool:

@@ -6,10 +6,18 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from replayer.errors import Impossible
-from replayer.imports import Sheaf
+from replayer.imports import ImportResult
 from replayer.model import Better, Latency, Measurement, StepResult
-from replayer.results import histogram, imported
-from replayer.results.imported import Result, Source, measured, number, seconds, whole, words
+from replayer.results import imported, stored_histogram
+from replayer.results.imported import (
+    ImportedStep,
+    ImportSource,
+    measured,
+    number,
+    seconds,
+    whole,
+    words,
+)
 
 SIGN = re.compile(
     r"^--- .{1,200} ioping statistics ---"
@@ -64,17 +72,17 @@ class _Statistics:
             self.metrics[f"latency.{name}"] = (value, "s", Better.LESS)
 
 
-def read(source: Source, label: str) -> Sheaf:
+def read(source: ImportSource, label: str) -> ImportResult:
     """Return a run for each target; several statistics of one are its repeats."""
     head = source.data.lstrip()[:2]
     statistics = _objects(source) if head in (b"[{", b"{\n", b"[\n", b"[") else _lines(source)
-    steps = [Result(_step(one), {}) for one in statistics if one.metrics]
+    steps = [ImportedStep(_step(one), {}) for one in statistics if one.metrics]
     if not steps:
         raise Impossible(f"{source.name} has no statistics of ioping in it")
-    return Sheaf(imported.runs(source, "ioping", label, steps), source.unread.all())
+    return ImportResult(imported.runs(source, "ioping", label, steps), source.unread.all())
 
 
-def _lines(source: Source) -> list[_Statistics]:
+def _lines(source: ImportSource) -> list[_Statistics]:
     done: list[_Statistics] = []
     current = _Statistics()
     for at, raw in source.lines():
@@ -137,7 +145,7 @@ def _raw(line: str) -> _Statistics:
     return statistics
 
 
-def _objects(source: Source) -> list[_Statistics]:
+def _objects(source: ImportSource) -> list[_Statistics]:
     done: list[_Statistics] = []
     current = _Statistics()
     for keys in source.documents():
@@ -187,6 +195,6 @@ def _measurements(one: _Statistics) -> list[Measurement]:
 
 def _latency(one: _Statistics) -> dict[str, Latency]:
     try:
-        return {one.way: histogram.encode(one.times)} if one.times else {}
+        return {one.way: stored_histogram.encode(one.times)} if one.times else {}
     except ValueError:
         return {}

@@ -9,10 +9,10 @@ from itertools import groupby
 from statistics import fmean
 
 from replayer.errors import Impossible
-from replayer.imports import Sheaf
+from replayer.imports import ImportResult
 from replayer.model import Better, Measurement, Series, StepResult
 from replayer.results import imported, iostat
-from replayer.results.imported import Result, Source, measured
+from replayer.results.imported import ImportedStep, ImportSource, measured
 from replayer.results.iostat import Report
 
 SIGN = re.compile(
@@ -52,20 +52,22 @@ _NO_TIME = "without -t iostat does not say how long its intervals are: there are
 _MOST_DEVICES = 500
 
 
-def read(source: Source, label: str) -> Sheaf:
+def read(source: ImportSource, label: str) -> ImportResult:
     """Return a run for each machine; a start of iostat anew is a repeat."""
     groups = [list(members) for _, members in groupby(iostat.reports(source), lambda r: id(r.host))]
-    steps = [Result(_step(source, group), group[0].host) for group in groups if _devices(group)]
+    steps = [
+        ImportedStep(_step(source, group), group[0].host) for group in groups if _devices(group)
+    ]
     if not steps:
         raise Impossible(f"{source.name} has no report of iostat with devices in it")
-    return Sheaf(imported.runs(source, "iostat", label, steps), source.unread.all())
+    return ImportResult(imported.runs(source, "iostat", label, steps), source.unread.all())
 
 
 def _devices(group: Sequence[Report]) -> bool:
     return any(report.devices for report in group)
 
 
-def _step(source: Source, group: Sequence[Report]) -> StepResult:
+def _step(source: ImportSource, group: Sequence[Report]) -> StepResult:
     kept = group[1:] or group
     ends = iostat.seconds(group) or []
     devices = iostat.busy(kept)

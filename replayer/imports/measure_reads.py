@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from replayer.errors import Impossible
-from replayer.imports import Sheaf
+from replayer.imports import ImportResult
 from replayer.model import Better, Fact, Measurement, StepResult
 from replayer.results import imported
-from replayer.results.imported import Result, Source, measured, number
+from replayer.results.imported import ImportedStep, ImportSource, measured, number
 
 SIGN = re.compile(
     r"^\s{0,80}user +system +total +real|^list files\b.{0,20}\d+\.\d+ +\d+\.\d+", re.MULTILINE
@@ -37,7 +37,7 @@ class _Walk:
     counts: dict[str, int] = field(default_factory=dict)
 
 
-def read(source: Source, label: str) -> Sheaf:
+def read(source: ImportSource, label: str) -> ImportResult:
     """Return a run for each machine and number of threads; each reading of all files is a repeat.
 
     What is counted (threads, entries) may stand before or after a call's times.
@@ -67,8 +67,8 @@ def read(source: Source, label: str) -> Sheaf:
         raise Impossible(
             f"{source.name} has no times of measure_reads for listing or reading files"
         )
-    steps = [Result(_step(walk), facts) for walk, facts in walks]
-    return Sheaf(imported.runs(source, "measure_reads", label, steps), source.unread.all())
+    steps = [ImportedStep(_step(walk), facts) for walk, facts in walks]
+    return ImportResult(imported.runs(source, "measure_reads", label, steps), source.unread.all())
 
 
 def _step(walk: _Walk) -> StepResult:

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from replayer.errors import Impossible
-from replayer.imports import Sheaf
+from replayer.imports import ImportResult
 from replayer.model import Better, Measurement, StepResult
 from replayer.results import imported
-from replayer.results.imported import Result, Source, measured, number, words
+from replayer.results.imported import ImportedStep, ImportSource, measured, number, words
 
 SIGN = re.compile(
     r"^(?:O?RION VERSION|ORION: ORacle IO Numbers|Maximum (?:Large MBPS|Small IOPS)=)"
@@ -56,19 +56,19 @@ class _Test:
     """The metric whose read and write latencies come next."""
 
 
-def read(source: Source, label: str) -> Sheaf:
+def read(source: ImportSource, label: str) -> ImportResult:
     """Return a run for each test of a summary, or one of a matrix; equal tests are repeats."""
     tests, rows = _scan(source)
     steps = [_step(test) for test in tests if test.metrics]
     if rows:
         steps.append(_matrix(source, rows))
-    results = [Result(step, {}) for step in steps if step.measurements]
+    results = [ImportedStep(step, {}) for step in steps if step.measurements]
     if not results:
         raise Impossible(f"{source.name} has no results of ORION: give its summary.txt or a .csv")
-    return Sheaf(imported.runs(source, "orion", label, results), source.unread.all())
+    return ImportResult(imported.runs(source, "orion", label, results), source.unread.all())
 
 
-def _scan(source: Source) -> tuple[list[_Test], list[list[str]]]:
+def _scan(source: ImportSource) -> tuple[list[_Test], list[list[str]]]:
     tests: list[_Test] = [_Test()]
     rows: list[list[str]] = []
     for at, raw in source.lines():
@@ -135,7 +135,7 @@ def _step(test: _Test) -> StepResult:
     )
 
 
-def _matrix(source: Source, rows: Sequence[Sequence[str]]) -> StepResult:
+def _matrix(source: ImportSource, rows: Sequence[Sequence[str]]) -> StepResult:
     """Return the values of one CSV file, by the numbers of large and small ones under way."""
     kind = next((k for k in ("iops", "mbps", "lat") if f"{k}.csv" in source.name.lower()), "")
     if not kind:

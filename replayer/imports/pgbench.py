@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from replayer.errors import Impossible
-from replayer.imports import Sheaf
+from replayer.imports import ImportResult
 from replayer.model import Better, Latency, Measurement, Series, StepResult
-from replayer.results import histogram, imported
-from replayer.results.imported import Result, Source, measured, number, words
+from replayer.results import imported, stored_histogram
+from replayer.results.imported import ImportedStep, ImportSource, measured, number, words
 
 SIGN = re.compile(
     r"^(?:transaction type: |pgbench \(\d|progress: \d{1,12}\.\d s, |tps = \d)"
@@ -93,22 +93,22 @@ class _Log:
         self.longest = max(self.longest, longest)
 
 
-def read(source: Source, label: str) -> Sheaf:
+def read(source: ImportSource, label: str) -> ImportResult:
     """Return a run for each kind of call, whose reports are repeats, and one for a log's lines."""
     reports, log = _scan(source)
-    steps = [Result(_step(report), {}) for report in reports if report.metrics]
+    steps = [ImportedStep(_step(report), {}) for report in reports if report.metrics]
     unfinished = sum(1 for report in reports if report.rows and not report.metrics)
     if unfinished:
         source.unread.say("pgbench's progress ends without a report: it did not come to its end")
     if log.seconds:
-        steps.append(Result(_logged(log), {}))
+        steps.append(ImportedStep(_logged(log), {}))
     if not steps:
         raise Impossible(f"{source.name} has neither a report of pgbench nor a log of its -l")
     runs = imported.runs(source, "pgbench", label, steps)
-    return Sheaf(tuple(map(imported.told_of_repeats, runs)), source.unread.all())
+    return ImportResult(tuple(map(imported.told_of_repeats, runs)), source.unread.all())
 
 
-def _scan(source: Source) -> tuple[list[_Report], _Log]:
+def _scan(source: ImportSource) -> tuple[list[_Report], _Log]:
     reports, log = [_Report()], _Log()
     for at, raw in source.lines():
         line = raw.strip()
@@ -223,7 +223,9 @@ def _logged(log: _Log) -> StepResult:
 def _latency(log: _Log) -> Latency | None:
     try:
         return (
-            histogram.encode({us * 1000: n for us, n in log.times.items()}) if log.times else None
+            stored_histogram.encode({us * 1000: n for us, n in log.times.items()})
+            if log.times
+            else None
         )
     except ValueError:
         return None
@@ -231,7 +233,7 @@ def _latency(log: _Log) -> Latency | None:
 
 def _percentiles(latency: Latency | None) -> Iterator[Measurement]:
     if latency is not None:
-        values = histogram.decode(latency.payload).get_percentile_to_value_dict(_PERCENTILES)
+        values = stored_histogram.decode(latency.payload).get_percentile_to_value_dict(_PERCENTILES)
         for percent, name in _PERCENTILES.items():
             yield measured(f"pgbench.latency.{name}", values[percent] / 1e9, "s", Better.LESS)
 

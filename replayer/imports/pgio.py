@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from replayer.errors import Impossible
-from replayer.imports import Sheaf
+from replayer.imports import ImportResult
 from replayer.model import Advice, Better, Fact, Measurement, Run, Series, Status, StepResult
 from replayer.results import imported, iostat
-from replayer.results.imported import Source, measured, number, quoted
+from replayer.results.imported import ImportSource, measured, number, quoted
 
 WINDOW = (
     "pgio starts its counters before it launches the sessions and its clock after, so RIOPS and "
@@ -74,12 +74,12 @@ class _Line:
         return {"step": "sessions", "name": "sessions", "tool": "pgio", **known, **scale}
 
 
-def read(source: Source, label: str) -> Sheaf:
+def read(source: ImportSource, label: str) -> ImportResult:
     """Return a run for each kernel and configuration in the file, its DBNAME lines as repeats."""
     name = Path(source.name).name
     if name in _BESIDE + _OTHERS:
         source.unread.say("it is read with the captured output that lies beside it")
-        return Sheaf((), source.unread.all())
+        return ImportResult((), source.unread.all())
     rows = _scan(source)
     if not rows:
         raise Impossible(
@@ -91,7 +91,7 @@ def read(source: Source, label: str) -> Sheaf:
         repeats = list(members)
         last = repeats[-1] is rows[-1]
         runs.append(_run(source, label, index, repeats, last=last))
-    return Sheaf(tuple(runs), source.unread.all())
+    return ImportResult(tuple(runs), source.unread.all())
 
 
 def _kind(one: _Line) -> tuple[object, ...]:
@@ -102,7 +102,7 @@ def _kind(one: _Line) -> tuple[object, ...]:
     )
 
 
-def _scan(source: Source) -> list[_Line]:
+def _scan(source: ImportSource) -> list[_Line]:
     """Return what the file says of each DBNAME line; lines that cannot be read are noted."""
     rows: list[_Line] = []
     current, host = _Line(), dict[str, Fact]()
@@ -130,7 +130,7 @@ def _scan(source: Source) -> list[_Line]:
     return rows
 
 
-def _adopt(source: Source, rows: Sequence[_Line], hosts: Sequence[dict[str, Fact]]) -> None:
+def _adopt(source: ImportSource, rows: Sequence[_Line], hosts: Sequence[dict[str, Fact]]) -> None:
     """Give the host that is told after the first DBNAME lines to them, where there is only one."""
     several = len({host["kernel.release"] for host in hosts if "kernel.release" in host}) > 1
     if several:
@@ -151,7 +151,9 @@ def _note(current: _Line, line: str, start: str) -> None:
             current.values |= match.groupdict()
 
 
-def _run(source: Source, label: str, index: int, repeats: Sequence[_Line], *, last: bool) -> Run:
+def _run(
+    source: ImportSource, label: str, index: int, repeats: Sequence[_Line], *, last: bool
+) -> Run:
     """Return a run of repeats; the last of the file has the data of the files beside it."""
     steps = [_step(one, repeat) for repeat, one in enumerate(repeats, start=1)]
     if last:
@@ -227,7 +229,7 @@ def _started(date: str) -> str:
     return ""
 
 
-def _series(source: Source, started: str) -> Series | None:
+def _series(source: ImportSource, started: str) -> Series | None:
     """Return iostat's and vmstat's lines as a series, without their first, which is since boot."""
     columns = {**_iostat(source), **_vmstat(source)}
     longest = max(map(len, columns.values()), default=0)
@@ -242,7 +244,7 @@ def _series(source: Source, started: str) -> Series | None:
     )
 
 
-def _iostat(source: Source) -> dict[str, list[float | None]]:
+def _iostat(source: ImportSource) -> dict[str, list[float | None]]:
     """Return device.column -> values; the only device that worked is called `diskstats`."""
     beside = source.beside("iostat.out")
     if beside is None:
@@ -253,7 +255,7 @@ def _iostat(source: Source) -> dict[str, list[float | None]]:
     return iostat.columns(reports, iostat.busy(reports))
 
 
-def _vmstat(source: Source) -> dict[str, list[float | None]]:
+def _vmstat(source: ImportSource) -> dict[str, list[float | None]]:
     names: list[str] = []
     rows: list[list[float]] = []
     for at, line in _lines(source, "vmstat.out"):
@@ -270,7 +272,7 @@ def _vmstat(source: Source) -> dict[str, list[float | None]]:
     return {f"vmstat.{name}": [row[i] for row in rows[1:]] for i, name in enumerate(names)}
 
 
-def _detail(source: Source) -> Mapping[str, tuple[dict[str, Any], ...]]:
+def _detail(source: ImportSource) -> Mapping[str, tuple[dict[str, Any], ...]]:
     """Return the table of the session detail, numbers as numbers and times as they are."""
     names: list[str] = []
     rows = []
@@ -289,7 +291,7 @@ def _cell(text: str) -> int | str:
     return int(text) if text.isascii() and text.isdecimal() and len(text) < 19 else text
 
 
-def _lines(source: Source, name: str) -> Iterator[tuple[int, str]]:
+def _lines(source: ImportSource, name: str) -> Iterator[tuple[int, str]]:
     """Yield the numbered lines of a file beside the source; none if there is no such file."""
     beside = source.beside(name)
     if beside is not None:

@@ -5,10 +5,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from replayer.errors import Impossible
-from replayer.imports import Sheaf
+from replayer.imports import ImportResult
 from replayer.model import Better, Fact, Measurement, StepResult
 from replayer.results import imported
-from replayer.results.imported import Result, Source, measured, number, words
+from replayer.results.imported import ImportedStep, ImportSource, measured, number, words
 
 SIGN = re.compile(r"^FILE\|SESSIONS\|ELAPSED\||WORKLOAD REPOSITORY report for", re.MULTILINE)
 
@@ -75,22 +75,22 @@ class _Report:
     """Whose wait events the lines are: Foreground, Background or none."""
 
 
-def read(source: Source, label: str) -> Sheaf:
+def read(source: ImportSource, label: str) -> ImportResult:
     """Return a run for each number of sessions of a table, or each machine of AWR reports."""
     results = list(_table(source) if "FILE|SESSIONS|" in source.head else _reports(source))
     if not results:
         raise Impossible(f"{source.name} has neither rows of awr_info.sh nor an AWR report as text")
-    return Sheaf(imported.runs(source, "slob", label, results), source.unread.all())
+    return ImportResult(imported.runs(source, "slob", label, results), source.unread.all())
 
 
-def _table(source: Source) -> Iterator[Result]:
+def _table(source: ImportSource) -> Iterator[ImportedStep]:
     names: Sequence[str] = ()
     for at, line in source.lines():
         cells = [cell.strip() for cell in line.strip().removesuffix("|").split("|")]
         if cells[:2] == ["FILE", "SESSIONS"]:
             names = cells[:100]
         elif names and len(names) - 1 <= len(cells) <= len(names) and _numeric(cells[3:5]):
-            yield Result(_row(dict(zip(names, cells, strict=False))), {})
+            yield ImportedStep(_row(dict(zip(names, cells, strict=False))), {})
         else:
             source.unread.line(at, line)
 
@@ -115,7 +115,7 @@ def _row(cells: Mapping[str, str]) -> StepResult:
     )
 
 
-def _reports(source: Source) -> Iterator[Result]:
+def _reports(source: ImportSource) -> Iterator[ImportedStep]:
     """Yield a step for each AWR report, whose hundreds of other lines are not for comparing."""
     report: _Report | None = None
     for _, line in source.lines():
@@ -160,8 +160,8 @@ def _wait(report: _Report, text: str) -> bool:
     return False
 
 
-def _result(report: _Report) -> Result:
-    return Result(_step(report.values, {}, report.elapsed, {}), report.host)
+def _result(report: _Report) -> ImportedStep:
+    return ImportedStep(_step(report.values, {}, report.elapsed, {}), report.host)
 
 
 def _step(

@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from replayer.errors import Impossible
-from replayer.imports import Sheaf
+from replayer.imports import ImportResult
 from replayer.model import Better, Fact, Measurement, StepResult
 from replayer.results import imported
-from replayer.results.imported import Result, Source, measured, number, words
+from replayer.results.imported import ImportedStep, ImportSource, measured, number, words
 
 SIGN = re.compile(r"^sysbench v? ?\d+\.\d+", re.MULTILINE)
 
@@ -154,7 +154,7 @@ class _Report:
         return "cpu" if "cpu_max_prime" in self.options else "sysbench"
 
 
-def read(source: Source, label: str) -> Sheaf:
+def read(source: ImportSource, label: str) -> ImportResult:
     """Return a run for each machine and kind of report in the file."""
     reports = _scan(source)
     complete = [report for report in reports if report.metrics]
@@ -163,12 +163,12 @@ def read(source: Source, label: str) -> Sheaf:
             source.unread.say(f"report {index} has no results: sysbench did not come to its end")
     if not complete:
         raise Impossible(f"{source.name} has no report of sysbench with results in it")
-    results = [Result(_step(report), report.host) for report in complete]
+    results = [ImportedStep(_step(report), report.host) for report in complete]
     runs = imported.runs(source, "sysbench", label, results)
-    return Sheaf(tuple(map(imported.told_of_repeats, runs)), source.unread.all())
+    return ImportResult(tuple(map(imported.told_of_repeats, runs)), source.unread.all())
 
 
-def _scan(source: Source) -> list[_Report]:
+def _scan(source: ImportSource) -> list[_Report]:
     reports: list[_Report] = []
     host: Mapping[str, Fact] = {}
     for at, line in source.lines():

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from tornado.httpserver import HTTPServer
 
-from replayer.listening import Address
-from replayer.live.access import Access
+from replayer.cli.bind_address import Address
+from replayer.live.access import PageAccess
 from replayer.live.server import Rooms, application
 from replayer.live.view import View
 
@@ -50,7 +50,7 @@ async def _serve(listening: socket.socket, orders: int, words: int) -> None:
     await loop.connect_read_pipe(lambda: protocol, os.fdopen(orders, "rb"))
     about = json.loads(await reader.readline())
     address = Address(about["host"], listening.getsockname()[1])
-    access = Access(address, about["token"], loopback=about["loopback"])
+    access = PageAccess(address, about["token"], loopback=about["loopback"])
     view = View()
 
     def show_link() -> None:

@@ -5,13 +5,13 @@ import secrets
 import socket
 from collections import OrderedDict
 
-from replayer.listening import Address
+from replayer.cli.bind_address import Address
 
 _BYTES = 24
 _MOST_BROWSERS = 64
 
 
-class Access:
+class PageAccess:
     """The tokens and cookies of one page.
 
     A link's token is good for one browser: the next one takes the next link.  A token that somebody

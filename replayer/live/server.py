@@ -14,16 +14,16 @@ from tornado import iostream, web
 
 from replayer import __version__
 from replayer.errors import ReplayerError
-from replayer.later import Later
+from replayer.lazy_import import Later
 from replayer.live import page
-from replayer.report import scripts
-from replayer.report.markup import escaped
+from replayer.report.pages import scripts
+from replayer.report.pages.markup import escaped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from replayer.live import report
-    from replayer.live.access import Access
+    from replayer.live.access import PageAccess
     from replayer.live.view import View
 else:
     # It takes a second of a processor, which the run has until its end.
@@ -51,7 +51,7 @@ _COMMON = {
 class Rooms:
     """What all pages have in common."""
 
-    def __init__(self, view: View, access: Access, opened: Callable[[], None]) -> None:
+    def __init__(self, view: View, access: PageAccess, opened: Callable[[], None]) -> None:
         self.view, self.access = view, access
         self.opened = opened
         """Called when a browser has opened a link."""

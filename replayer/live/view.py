@@ -6,10 +6,10 @@ from collections import deque
 from pathlib import Path
 from typing import Any
 
-from replayer.report.words import clean
-from replayer.run import events
-from replayer.run.event_file import Follower
-from replayer.run.events import Figures, Machine, Reader, shortened
+from replayer.report.sanitize import sanitize
+from replayer.run.event_stream import events
+from replayer.run.event_stream.event_file import Follower
+from replayer.run.event_stream.events import EventReader, Figures, MachineActivity, shortened
 
 _RECENT = 240
 """Points that a browser may be behind; one that is further behind gets all that there are."""
@@ -19,7 +19,7 @@ class View:
     """The run as far as it was told; `look` asks what is new."""
 
     def __init__(self) -> None:
-        self.reader = Reader()
+        self.reader = EventReader()
         self._follower: Follower | None = None
         self._folder = Path("/")
         self._numbers = itertools.count(1)
@@ -43,7 +43,7 @@ class View:
         while self._follower is not None and (data := self._follower.fresh()):
             for event in self.reader.feed(data):
                 number = next(self._numbers)
-                if isinstance(event, Figures | Machine):
+                if isinstance(event, Figures | MachineActivity):
                     self._recent.append((number, event))
 
     @property
@@ -65,7 +65,7 @@ class View:
             else [
                 {"at": event.at, "values": event.values}
                 for number, event in self._recent
-                if number > heard and isinstance(event, Figures | Machine)
+                if number > heard and isinstance(event, Figures | MachineActivity)
             ]
         )
         state = self.reader.state().model_dump(mode="json")
@@ -76,7 +76,7 @@ class View:
 def _safe(value: Any) -> Any:
     """Return what holds texts with all of them cut, and without what steers or hides."""
     if isinstance(value, str):
-        return clean(shortened(value))
+        return sanitize(shortened(value))
     if isinstance(value, dict):
         return {key: _safe(one) for key, one in value.items()}
     return [_safe(one) for one in value] if isinstance(value, list) else value

@@ -21,12 +21,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from replayer.engines.driver import Connector
-from replayer.load import wire
-from replayer.load.alarm import Alarm
+from replayer.load import session_wire
 from replayer.load.arrivals import Arrivals, starts
-from replayer.load.requests import Keys, Part, Request, Requests, Statement
-from replayer.load.tally import Tally, Tallying
-from replayer.load.wire import Gone, Session
+from replayer.load.requests import DriverStatement, Keys, Request, Requests, StreamPart
+from replayer.load.session_wire import SessionGone, WireSession
+from replayer.load.statement_counts import LoadCounts, Tallying
+from replayer.load.timer import TimerFd
 from replayer.watch.workers import Barrier, Report, distributable
 
 _NEVER = 1 << 62
@@ -47,13 +47,13 @@ class ClientJob:
     """Of the process, from 0."""
     stream: int
     """Which stream of statements it sends, or a part of which."""
-    part: Part
+    part: StreamPart
     connector: Connector
     first: tuple[str, ...]
     """Statements that every session begins with, beside the connector's own."""
     names: tuple[tuple[str, ...], ...]
     """For each session, the statements that give it its name."""
-    statements: tuple[Statement, ...]
+    statements: tuple[DriverStatement, ...]
     settle: tuple[str, ...]
     """Statements after which the server has counted all that a session did."""
     keys: Keys
@@ -74,7 +74,7 @@ class ClientJob:
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class ClientReport:
     """What a process says once a second."""
 
     number: int
@@ -87,7 +87,7 @@ class Point:
 
 
 @dataclass(frozen=True, slots=True)
-class Lost:
+class SessionLost:
     """What a process says when a session of it lost the server, or was refused a statement."""
 
     why: str
@@ -97,7 +97,7 @@ class Lost:
 class ClientResult:
     """What one process did; its times are of the window, not of a clock."""
 
-    tally: Tally
+    tally: LoadCounts
     offered: int
     """Intended starts in the window; in a closed loop, the statements that were begun."""
     given_up: int
@@ -111,7 +111,7 @@ class ClientResult:
 
 
 @distributable
-def work(job: ClientJob, barrier: Barrier, report: Report) -> ClientResult | Lost:
+def work(job: ClientJob, barrier: Barrier, report: Report) -> ClientResult | SessionLost:
     """Be one process of clients: connect all sessions, wait for the barrier, put on the load."""
     with contextlib.ExitStack() as opened:
         sessions = [
@@ -126,15 +126,15 @@ def work(job: ClientJob, barrier: Barrier, report: Report) -> ClientResult | Los
             clients.run(barrier.wait())
             for session in sessions:
                 session.execute(job.settle)
-        except Gone as error:
-            lost = Lost(str(error))
+        except SessionGone as error:
+            lost = SessionLost(str(error))
             report(lost)
             return lost
         return clients.result()
 
 
-def _session(job: ClientJob, names: Sequence[str]) -> Session:
-    session = wire.connect(job.connector, (*job.first, *names))
+def _session(job: ClientJob, names: Sequence[str]) -> WireSession:
+    session = session_wire.connect(job.connector, (*job.first, *names))
     session.prepare(job.statements)
     # So that neither plans nor caches are made in the window.
     nothing = session.packing.prefix + bytes(8)
@@ -160,7 +160,7 @@ def intended_starts(job: ClientJob) -> "array[int]":
 class _Clients:
     """The sessions of one process and what they have done."""
 
-    def __init__(self, job: ClientJob, sessions: Sequence[Session], report: Report) -> None:
+    def __init__(self, job: ClientJob, sessions: Sequence[WireSession], report: Report) -> None:
         self._job = job
         self._report = report
         self._sessions = sessions
@@ -171,7 +171,7 @@ class _Clients:
         self._by_fd = {session.fileno(): number for number, session in enumerate(sessions)}
         for fd in self._by_fd:
             self._poll.register(fd, select.EPOLLIN)
-        self._alarm = Alarm()
+        self._alarm = TimerFd()
         self._poll.register(self._alarm.fd, select.EPOLLIN | select.EPOLLET)
         self._by_fd[self._alarm.fd] = -1
         packing = sessions[0].packing
@@ -291,7 +291,7 @@ class _Clients:
         self._next_report = now + _REPORT_NS
         completed = self._completed + len(self._records) // Tallying.FIELDS
         seconds, behind = (now - self._begin) / 1e9, max(0, now - due) / 1e9
-        self._report(Point(self._job.number, seconds, completed, behind))
+        self._report(ClientReport(self._job.number, seconds, completed, behind))
 
     def result(self) -> ClientResult:
         """Return what was done."""

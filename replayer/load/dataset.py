@@ -7,15 +7,15 @@ from collections.abc import Iterator, Mapping
 
 from replayer import __version__, units
 from replayer.engines.connection import Database
-from replayer.engines.verbs import Asked
+from replayer.engines.verbs import VerbName
 from replayer.errors import Impossible, ReplayerError
 from replayer.machine.free_space import free_bytes
 from replayer.run.context import Context
 from replayer.tables import pgio
 from replayer.tables.pgio import TableSet
 
-_CREATE = Asked("mix/create")
-_FLUSH = Asked("flush")
+_CREATE = VerbName("mix/create")
+_FLUSH = VerbName("flush")
 _LOADERS = 8
 _MIB = 1 << 20
 INSERTED = "pgio0"

@@ -18,43 +18,43 @@ from typing import NoReturn
 
 from replayer.engines.connection import Database
 from replayer.engines.engine import Engine
-from replayer.engines.verbs import Asked as Verb
+from replayer.engines.verbs import VerbName
 from replayer.errors import Interrupted, ReplayerError, Skip
-from replayer.load import clients, usage
+from replayer.load import clients, machine_usage
 from replayer.load.arrivals import Arrivals
-from replayer.load.clients import ClientJob, ClientResult, Lost, Point
+from replayer.load.clients import ClientJob, ClientReport, ClientResult, SessionLost
 from replayer.load.dataset import INSERTED, place_for_inserts
-from replayer.load.mix import KINDS, Mix
-from replayer.load.requests import Keys, Part, Statement
-from replayer.load.tally import Tally
-from replayer.load.usage import Activity, ClientUse, Use
+from replayer.load.machine_usage import Activity, ClientUse, MachineUse
+from replayer.load.mix import KINDS, WeightedMix
+from replayer.load.requests import DriverStatement, Keys, StreamPart
+from replayer.load.statement_counts import LoadCounts
 from replayer.run.client_hosts import ClientHosts
 from replayer.run.context import Context, Task
-from replayer.run.rates import Rates
+from replayer.run.event_stream.rates import Rates
 from replayer.tables.pgio import TableSet
-from replayer.watch import pools
+from replayer.watch import client_pools
+from replayer.watch.client_pools import Clients, Pool
 from replayer.watch.histogram import Latencies
-from replayer.watch.pools import Clients, Pool
 
-_SESSION = Verb("mix/session")
-_NAME = Verb("slob/name")
-_SETTLE = Verb("mix/settle")
-_WAITS = Verb("mix/waits")
+_SESSION = VerbName("mix/session")
+_NAME = VerbName("slob/name")
+_SETTLE = VerbName("mix/settle")
+_WAITS = VerbName("mix/waits")
 _STATEMENTS = {
-    "point": Verb("mix/point"),
-    "range": Verb("mix/range"),
-    "update": Verb("mix/update"),
-    "insert": Verb("mix/insert"),
-    "scan": Verb("mix/scan"),
-    "compute": Verb("mix/compute"),
+    "point": VerbName("mix/point"),
+    "range": VerbName("mix/range"),
+    "update": VerbName("mix/update"),
+    "insert": VerbName("mix/insert"),
+    "scan": VerbName("mix/scan"),
+    "compute": VerbName("mix/compute"),
 }
 _BURNING = {
-    "point": Verb("mix/burning/point"),
-    "range": Verb("mix/burning/range"),
-    "update": Verb("mix/burning/update"),
-    "insert": Verb("mix/burning/insert"),
-    "scan": Verb("mix/burning/scan"),
-    "compute": Verb("mix/burning/compute"),
+    "point": VerbName("mix/burning/point"),
+    "range": VerbName("mix/burning/range"),
+    "update": VerbName("mix/burning/update"),
+    "insert": VerbName("mix/burning/insert"),
+    "scan": VerbName("mix/burning/scan"),
+    "compute": VerbName("mix/burning/compute"),
 }
 """The same, and they burn CPU: on each row by an index, once in a scan."""
 _OF_NO_TABLE = frozenset({"insert", "compute"})
@@ -74,12 +74,12 @@ _DRAWINGS = 1_000_003
 
 
 @dataclass(frozen=True)
-class Asked:
+class LevelRequest:
     """What a level is to be."""
 
     sessions: int
     seconds: float
-    mix: Mix
+    mix: WeightedMix
     tables: TableSet
     rate: float | None = None
     """Statements a second over all sessions; None has each send when it has its last answer."""
@@ -97,7 +97,7 @@ class Asked:
     title: str = "load"
     """What the progress display calls it."""
 
-    def drawn(self, number: int) -> "Asked":
+    def drawn(self, number: int) -> "LevelRequest":
         """Return the same load with keys and starts of its own: another one for each number.
 
         With the same keys again, all that was read before would be found in memory.
@@ -116,10 +116,10 @@ class Lag:
 
 
 @dataclass(frozen=True, eq=False)
-class Level:
+class LevelResult:
     """What one level came to, over one window of `seconds`."""
 
-    asked: Asked
+    asked: LevelRequest
     seconds: float
     begin_ns: int
     opened_ns: int
@@ -158,7 +158,7 @@ class Level:
     """The same, for each time they were asked."""
     clients: float
     """Processors that the clients can use: one for each process, no more than their hosts have."""
-    use: Use
+    use: MachineUse
 
     @property
     def hit_ratio(self) -> float | None:
@@ -180,7 +180,7 @@ class Level:
         return self.completed * self.service.mean_ns / 1e9 / under_way if under_way else None
 
 
-def check(asked: Asked, engine: Engine) -> None:
+def check(asked: LevelRequest, engine: Engine) -> None:
     """Raise Skip where the engine has no such statements, or a session cannot prepare them all."""
     engine.needs(_SESSION)
     for kind in asked.mix.weights:
@@ -193,7 +193,7 @@ def check(asked: Asked, engine: Engine) -> None:
         )
 
 
-def measure_level(asked: Asked, context: Context, database: Database) -> Level:
+def measure_level(asked: LevelRequest, context: Context, database: Database) -> LevelResult:
     """Put one level of load on the database and return what it came to.
 
     Raises Skip for an engine without such statements, ReplayerError where the server is lost.
@@ -222,7 +222,7 @@ class _Window:
 
     def __init__(
         self,
-        asked: Asked,
+        asked: LevelRequest,
         context: Context,
         database: Database,
         pool: Pool,
@@ -234,27 +234,29 @@ class _Window:
         self._pool = pool
         self._hosts = hosts
         self._waits: list[Mapping[str, float]] = []
-        self._points: dict[int, Point] = {}
+        self._points: dict[int, ClientReport] = {}
         self._rates = Rates(context.progress)
 
-    def measure(self) -> Level:
+    def measure(self) -> LevelResult:
         """Open the barrier, watch until the end, take the accounts at both ends."""
         context, database, pool = self._context, self._database, self._pool
-        (counted, before), opened_ns = pools.opened(
-            pool, context.clients, lambda: (usage.counted(database), usage.moment(context))
+        (counted, before), opened_ns = client_pools.opened(
+            pool,
+            context.clients,
+            lambda: (machine_usage.counted(database), machine_usage.moment(context)),
         )
         with context.progress.task(self._asked.title, self._asked.seconds) as task:
             self._watch(opened_ns + round(self._asked.seconds * 1e9), task)
-        after = usage.moment(context)
+        after = machine_usage.moment(context)
         results = self._kept(pool.results())
-        last = usage.counted(database)
-        activity = usage.activity(counted, last, opened_ns, pool.last_done_ns)
+        last = machine_usage.counted(database)
+        activity = machine_usage.activity(counted, last, opened_ns, pool.last_done_ns)
         lasted = max([1e-9, *(result.ended for result in results)])
         user, system = (sum(times) for times in zip(*(one.cpu for one in results), strict=True))
         hosts = context.clients
         processors = float(min(len(results), hosts.cores or len(results)))
         spent = ClientUse(user, system, lasted, processors, here=not hosts.names)
-        used = usage.use(context, before, after, opened_ns, spent)
+        used = machine_usage.use(context, before, after, opened_ns, spent)
         for number, result in enumerate(results):
             self._hosts.heard(number, sum(result.tally.completed.values()))
         self._hosts.record(context.findings, pool.shares, self._asked.seconds)
@@ -270,9 +272,9 @@ class _Window:
                 report = next(reports)
             except StopIteration:
                 return
-            if isinstance(report, Lost):
+            if isinstance(report, SessionLost):
                 self._lose(report)
-            if isinstance(report, Point):
+            if isinstance(report, ClientReport):
                 self._hosts.heard(report.number, report.completed)
                 task.update(done=report.seconds, note=self._note(report))
                 self._tell(report)
@@ -280,14 +282,14 @@ class _Window:
                 self._sample()
                 sampled = time.monotonic()
 
-    def _tell(self, point: Point) -> None:
+    def _tell(self, point: ClientReport) -> None:
         """Tell live figures: of all processes what each said last."""
         self._points[point.number] = point
         done = sum(one.completed for one in self._points.values())
         behind = max(one.waiting_since for one in self._points.values())
         self._rates.count({"statements": done}, behind=behind)
 
-    def _note(self, point: Point) -> str:
+    def _note(self, point: ClientReport) -> str:
         each = self._hosts.note(point.seconds)
         done = each or f"{point.completed / point.seconds:,.0f}/s"
         behind = point.waiting_since
@@ -306,19 +308,19 @@ class _Window:
             return
         self._waits.append({str(row["wait"]): row.real("sessions") for row in rows})
 
-    def _kept(self, results: Sequence[ClientResult | Lost]) -> list[ClientResult]:
+    def _kept(self, results: Sequence[ClientResult | SessionLost]) -> list[ClientResult]:
         for result in results:
-            if isinstance(result, Lost):
+            if isinstance(result, SessionLost):
                 self._lose(result)
         return [result for result in results if isinstance(result, ClientResult)]
 
-    def _lose(self, lost: Lost) -> NoReturn:
+    def _lose(self, lost: SessionLost) -> NoReturn:
         last_words = self._context.server.last_words()
         ending = f"; the server's log says: {last_words}" if last_words else ""
         raise ReplayerError(f"the load lost the server ({lost.why}){ending}")
 
 
-def _jobs(asked: Asked, database: Database, hosts: Clients) -> Iterator[ClientJob]:
+def _jobs(asked: LevelRequest, database: Database, hosts: Clients) -> Iterator[ClientJob]:
     """Yield a job for each process: one for each stream, or as many parts of each as hosts want.
 
     The streams are the same wherever the clients are: parts of one send together what it has.
@@ -334,7 +336,7 @@ def _jobs(asked: Asked, database: Database, hosts: Clients) -> Iterator[ClientJo
         yield ClientJob(
             number=process,
             stream=stream,
-            part=Part(process // streams, processes // streams, in_stream),
+            part=StreamPart(process // streams, processes // streams, in_stream),
             connector=database.connector(),
             first=first,
             names=tuple(_texts(database, _NAME, number=number) for number in own),
@@ -350,7 +352,7 @@ def _jobs(asked: Asked, database: Database, hosts: Clients) -> Iterator[ClientJo
         )
 
 
-def _streams(asked: Asked) -> int:
+def _streams(asked: LevelRequest) -> int:
     """Return how many streams of statements there are, each of a process that has to be woken."""
     if asked.rate is not None:
         wanted = math.ceil(asked.rate / _RATE_OF_A_PROCESS)
@@ -359,7 +361,7 @@ def _streams(asked: Asked) -> int:
     return max(1, min(wanted, asked.sessions))
 
 
-def _parts(asked: Asked, streams: int, hosts: Clients) -> int:
+def _parts(asked: LevelRequest, streams: int, hosts: Clients) -> int:
     """Return into how many parts each stream goes: 1, but so many that every host has as many.
 
     As fast as they can, the clients of a host are as many as for a load of its own.
@@ -372,11 +374,11 @@ def _parts(asked: Asked, streams: int, hosts: Clients) -> int:
     return max(1, min(parts, asked.sessions // streams))
 
 
-def _said(asked: Asked) -> Mapping[str, Verb]:
+def _said(asked: LevelRequest) -> Mapping[str, VerbName]:
     return _BURNING if asked.burn else _STATEMENTS
 
 
-def _statements(asked: Asked, database: Database) -> Iterator[Statement]:
+def _statements(asked: LevelRequest, database: Database) -> Iterator[DriverStatement]:
     mix = asked.mix
     spans = {"range": mix.work_unit, "update": mix.update_rows, "insert": mix.insert_bytes}
     rows = {"range": mix.work_unit, "update": mix.update_rows}
@@ -385,7 +387,7 @@ def _statements(asked: Asked, database: Database) -> Iterator[Statement]:
         for table in tables:
             (text,) = database.engine.needs(_said(asked)[kind]).statements(table=table)
             numbered, names = database.numbered(text)
-            yield Statement(
+            yield DriverStatement(
                 kind=kind,
                 text=numbered,
                 names=names,
@@ -395,25 +397,25 @@ def _statements(asked: Asked, database: Database) -> Iterator[Statement]:
             )
 
 
-def _texts(database: Database, verb: Verb, **holes: str | int) -> tuple[str, ...]:
+def _texts(database: Database, verb: VerbName, **holes: str | int) -> tuple[str, ...]:
     known = database.engine.verb(verb)
     return known.statements(**holes) if known is not None else ()
 
 
 def _level(  # noqa: PLR0917 - what it is made of
-    asked: Asked,
+    asked: LevelRequest,
     results: Sequence[ClientResult],
     marks: tuple[int, int, int],
     activity: Activity,
     waits: Sequence[Mapping[str, float]],
-    used: Use,
-) -> Level:
-    tally = Tally.of([result.tally for result in results])
+    used: MachineUse,
+) -> LevelResult:
+    tally = LoadCounts.of([result.tally for result in results])
     offered = sum(result.offered for result in results)
     given_up = sum(result.given_up for result in results)
     reason = _unsustained(asked, results, tally, offered)
     names = sorted({name for sample in waits for name in sample})
-    return Level(
+    return LevelResult(
         asked=asked,
         seconds=asked.seconds,
         begin_ns=marks[0],
@@ -441,7 +443,9 @@ def _level(  # noqa: PLR0917 - what it is made of
     )
 
 
-def _unsustained(asked: Asked, results: Sequence[ClientResult], tally: Tally, offered: int) -> str:
+def _unsustained(
+    asked: LevelRequest, results: Sequence[ClientResult], tally: LoadCounts, offered: int
+) -> str:
     """Return why a rate was not sustained: the backlog was never worked off again; "" if it was."""
     if asked.rate is None:
         return ""
@@ -460,7 +464,7 @@ def _unsustained(asked: Asked, results: Sequence[ClientResult], tally: Tally, of
     )
 
 
-def _lags(tally: Tally) -> Iterator[Lag]:
+def _lags(tally: LoadCounts) -> Iterator[Lag]:
     for second, begun in enumerate(tally.begun.tolist()):
         if begun:
             mean = int(tally.lag_ns[second]) / begun / 1e9

@@ -34,7 +34,7 @@ class Hot(NamedTuple):
     accesses: float
 
 
-class Mix(Noun):
+class WeightedMix(Noun):
     """Weights of the kinds of statements, and what one of each kind does."""
 
     model_config = ConfigDict(use_attribute_docstrings=True)
@@ -103,7 +103,7 @@ class Mix(Noun):
         return text
 
     @model_validator(mode="after")
-    def _some(self) -> "Mix":
+    def _some(self) -> "WeightedMix":
         if not self.total:
             raise ValueError(f"a mix needs a weight above 0 of one of {', '.join(KINDS)}")
         return self

@@ -19,7 +19,7 @@ _KEYS_PER_STREAM = 1 << 40
 
 
 @dataclass(frozen=True, slots=True)
-class Statement:
+class DriverStatement:
     """One statement on one table, as the driver takes it."""
 
     kind: str
@@ -55,7 +55,7 @@ class Packing:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class StreamPart:
     """What one process has of a stream of statements that several have together.
 
     The i-th statement of a stream is of its session i modulo their number, and session j belongs to
@@ -74,7 +74,7 @@ class Part:
         return np.asarray(mine)
 
 
-WHOLE = Part()
+WHOLE = StreamPart()
 
 
 class Requests:
@@ -82,13 +82,13 @@ class Requests:
 
     def __init__(
         self,
-        statements: Sequence[Statement],
+        statements: Sequence[DriverStatement],
         keys: Keys,
         stream: int,
         seed: int,
         packing: Packing,
         *,
-        part: Part = WHOLE,
+        part: StreamPart = WHOLE,
     ) -> None:
         self._random = np.random.Generator(np.random.PCG64([seed, stream, 1]))
         self._part = part

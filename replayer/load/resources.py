@@ -1,6 +1,6 @@
 """Which resources a level of load used, of how much there is, and where its sessions stood in line.
 
-Levels become the points of analysis/saturation.py here.  What a device can do is not what its
+Levels become the points of analysis/capacity/saturation.py here.  What a device can do is not what its
 %util says: that is the share of time with any request under way, and a device that works on many
 at a time is not busy then.  So its capacity is a limit of the server's cgroup, what the workload
 says, or what a probe of the same run had of it; without any of these it is not known.
@@ -11,11 +11,10 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from replayer.analysis.saturation import Line, Point, Use
+from replayer.analysis.capacity.saturation import LevelPoint, ResourceUse, WaitReason
 from replayer.engines.connection import Database
-from replayer.load.level import Asked, Level, measure_level
-from replayer.load.usage import Granted
-from replayer.load.usage import Use as Used
+from replayer.load.level import LevelRequest, LevelResult, measure_level
+from replayer.load.machine_usage import Granted, MachineUse
 from replayer.machine import cgroups
 from replayer.model import Status, StepResult
 from replayer.run.context import Context
@@ -33,24 +32,24 @@ LOCKS = "row locks"
 MEMORY = "memory"
 
 _LINES = (
-    (Line.CPU, re.compile(r"CPU")),
-    (Line.LOG, re.compile(r"(IO:WAL|LWLock:WALWrite|.*\bcommit)", re.IGNORECASE)),
-    (Line.LOCKS, re.compile(r"Lock:")),
+    (WaitReason.CPU, re.compile(r"CPU")),
+    (WaitReason.LOG, re.compile(r"(IO:WAL|LWLock:WALWrite|.*\bcommit)", re.IGNORECASE)),
+    (WaitReason.LOCKS, re.compile(r"Lock:")),
     (
-        Line.WRITES,
+        WaitReason.WRITES,
         re.compile(r"IO:(DataFile(Write|Extend|Flush|Sync|ImmediateSync)|BufFileWrite)"),
     ),
-    (Line.READS, re.compile(r"(IO:(DataFile|Aio|BufFileRead)|IPC:BufferIO|LWLock:Aio)")),
-    (Line.INTERNAL, re.compile(r"(LWLock|BufferPin|IPC):")),
+    (WaitReason.READS, re.compile(r"(IO:(DataFile|Aio|BufFileRead)|IPC:BufferIO|LWLock:Aio)")),
+    (WaitReason.INTERNAL, re.compile(r"(LWLock|BufferPin|IPC):")),
 )
 """What a server calls a wait -> the line that it is; the first that matches counts."""
-_PROCESSORS = frozenset({Line.CPU, Line.CLIENTS, Line.UNTOLD})
+_PROCESSORS = frozenset({WaitReason.CPU, WaitReason.CLIENTS, WaitReason.UNTOLD})
 """Where sessions stand for the server's processors: a process that is not let on one does not know
 of a statement that has come."""
 
 
 @dataclass(frozen=True, slots=True)
-class Ceiling:
+class DeviceLimit:
     """How much of a device there is, per second, and who says so."""
 
     most: float
@@ -61,7 +60,7 @@ class Ceiling:
     """The share of the time in which nothing was left of it, where that is counted."""
 
 
-Ceilings = Mapping[str, Ceiling]
+Ceilings = Mapping[str, DeviceLimit]
 """By the resource: READS, WRITES, READ_BYTES, WRITE_BYTES, QUOTA."""
 
 
@@ -71,7 +70,7 @@ class Queues:
 
     waits: Mapping[str, float]
     """What a server calls a wait -> how many sessions were in it on average."""
-    with_some: Mapping[Line, float]
+    with_some: Mapping[WaitReason, float]
     """The share of the times at which at least one session stood in a line."""
 
 
@@ -81,7 +80,7 @@ class Waiting:
     def __init__(self) -> None:
         self._times = 0
         self._sessions: dict[str, float] = {}
-        self._with_some: Counter[Line] = Counter()
+        self._with_some: Counter[WaitReason] = Counter()
 
     def add(self, moment: Mapping[str, float]) -> None:
         """Take how many sessions are in which wait now."""
@@ -101,8 +100,8 @@ class Waiting:
 
 
 def measure_point(
-    asked: Asked, given: Mapping[str, float | None], context: Context, database: Database
-) -> tuple[Level, Point]:
+    asked: LevelRequest, given: Mapping[str, float | None], context: Context, database: Database
+) -> tuple[LevelResult, LevelPoint]:
     """Measure a level, and return it with what it used of each resource, as a point of its curve.
 
     `given` are the ceilings that the workload names, by resource; None is one that it does not.
@@ -115,18 +114,18 @@ def measure_point(
 def ceilings(context: Context, given: Mapping[str, float | None], granted: Granted) -> Ceilings:
     """Return what is known of the ceilings of the server's processes, the tightest of each."""
     candidates = [
-        *((name, Ceiling(most, "ceiling given")) for name, most in given.items() if most),
+        *((name, DeviceLimit(most, "ceiling given")) for name, most in given.items() if most),
         *_limits(context, granted),
         *_probed(context.done, context.sampler.device, context.engine.block_size),
     ]
-    tightest: dict[str, Ceiling] = {}
+    tightest: dict[str, DeviceLimit] = {}
     for name, ceiling in candidates:
         if name not in tightest or ceiling.most < tightest[name].most:
             tightest[name] = ceiling
     return tightest
 
 
-def _limits(context: Context, granted: Granted) -> Iterator[tuple[str, Ceiling]]:
+def _limits(context: Context, granted: Granted) -> Iterator[tuple[str, DeviceLimit]]:
     """Yield the limits of the server's cgroups; none if the server is elsewhere."""
     pids = context.server.pids()
     if not pids:
@@ -134,7 +133,7 @@ def _limits(context: Context, granted: Granted) -> Iterator[tuple[str, Ceiling]]
     limits = cgroups.limits(context.host, pids[0], context.sampler.device)
     source = "limit of the server's cgroup"
     if limits.cores:
-        yield QUOTA, Ceiling(limits.cores, source, stopped=granted.stopped)
+        yield QUOTA, DeviceLimit(limits.cores, source, stopped=granted.stopped)
     for name, most, used in (
         (READS, limits.read_iops, granted.reads),
         (WRITES, limits.write_iops, granted.writes),
@@ -142,15 +141,15 @@ def _limits(context: Context, granted: Granted) -> Iterator[tuple[str, Ceiling]]
         (WRITE_BYTES, limits.write_bytes, granted.write_bytes),
     ):
         if most:
-            yield name, Ceiling(most, source, used)
+            yield name, DeviceLimit(most, source, used)
 
 
 def _probed(
     done: Sequence[StepResult], device: str | None, block_size: int
-) -> Iterator[tuple[str, Ceiling]]:
+) -> Iterator[tuple[str, DeviceLimit]]:
     """Yield the most that probes of this run had of the device in blocks of the database's size."""
     names = {"read": READS, "write": WRITES}
-    best: dict[str, Ceiling] = {}
+    best: dict[str, DeviceLimit] = {}
     for result in done:
         if result.status is not Status.DONE or result.facts.get("storage.device") != device:
             continue
@@ -165,17 +164,17 @@ def _probed(
             if name and alike and rate and (name not in best or rate > best[name].most):
                 size = show_size(block_size).replace(".00", "")
                 words = f"probe of {size} random {row['operation']}s at depth {row['depth']}"
-                best[name] = Ceiling(rate, words)
+                best[name] = DeviceLimit(rate, words)
     yield from best.items()
 
 
-def point(level: Level, known: Ceilings, memory_bytes: int) -> Point:
+def point(level: LevelResult, known: Ceilings, memory_bytes: int) -> LevelPoint:
     """Return a level of a closed loop as a point of its curve; `memory_bytes` is all there is."""
     waiting = Waiting()
     for moment in level.moments:
         waiting.add(moment)
     queues = waiting.queues()
-    return Point(
+    return LevelPoint(
         sessions=level.asked.sessions,
         throughput=level.completed,
         response=level.service.mean_ns / 1e9,
@@ -186,18 +185,18 @@ def point(level: Level, known: Ceilings, memory_bytes: int) -> Point:
     )
 
 
-def line_of(wait: str) -> Line:
+def line_of(wait: str) -> WaitReason:
     """Return the line that a wait of the server's is.
 
     Wait events have a colon in their names; states, such as MariaDB's `Sending data`, are no waits.
     """
-    unknown = Line.OTHER if ":" in wait else Line.UNTOLD
+    unknown = WaitReason.OTHER if ":" in wait else WaitReason.UNTOLD
     return next((line for line, known in _LINES if known.match(wait)), unknown)
 
 
 def uses(
-    use: Used, queues: Queues | None, known: Ceilings, memory_bytes: int
-) -> Iterator[tuple[str, Use]]:
+    use: MachineUse, queues: Queues | None, known: Ceilings, memory_bytes: int
+) -> Iterator[tuple[str, ResourceUse]]:
     """Yield each resource and how much of it was in use while a load ran.
 
     `queues` is None where the server could not be asked; `memory_bytes` is all there is.
@@ -205,38 +204,42 @@ def uses(
     yield from _processors(use, known)
     if use.device is not None and use.device.seconds > 0:
         for name, amount, unit, line in (
-            (READS, use.device.reads, "1/s", Line.READS),
-            (WRITES, use.device.writes, "1/s", Line.WRITES),
-            (READ_BYTES, use.device.read_bytes, "bytes/s", Line.READS),
-            (WRITE_BYTES, use.device.write_bytes, "bytes/s", Line.WRITES),
+            (READS, use.device.reads, "1/s", WaitReason.READS),
+            (WRITES, use.device.writes, "1/s", WaitReason.WRITES),
+            (READ_BYTES, use.device.read_bytes, "bytes/s", WaitReason.READS),
+            (WRITE_BYTES, use.device.write_bytes, "bytes/s", WaitReason.WRITES),
         ):
             ceiling = known.get(name)
             if ceiling is not None or unit == "1/s":
-                own = _own_reads(use) if line is Line.READS else None
+                own = _own_reads(use) if line is WaitReason.READS else None
                 yield name, _device(amount / use.device.seconds, ceiling, unit, line, own)
     if queues is not None:
-        log, locks = frozenset({Line.LOG, Line.UNTOLD}), frozenset({Line.LOCKS})
+        log, locks = frozenset({WaitReason.LOG, WaitReason.UNTOLD}), frozenset({WaitReason.LOCKS})
         writes = frozenset({WRITES, WRITE_BYTES})
         # What is done one at a time, as a flush or the work on a locked row, is busy while
         # somebody stands in its line.
-        flushing, locked = (queues.with_some.get(line, 0.0) for line in (Line.LOG, Line.LOCKS))
-        yield LOG, Use(flushing, 1.0, "of the time", log, through=writes)
-        yield LOCKS, Use(locked, 1.0, "of the time", locks)
+        flushing, locked = (
+            queues.with_some.get(line, 0.0) for line in (WaitReason.LOG, WaitReason.LOCKS)
+        )
+        yield LOG, ResourceUse(flushing, 1.0, "of the time", log, through=writes)
+        yield LOCKS, ResourceUse(locked, 1.0, "of the time", locks)
     if use.memory_bytes is not None and memory_bytes:
         yield (
             MEMORY,
-            Use(float(use.memory_bytes), float(memory_bytes), "bytes", frozenset(), held=True),
+            ResourceUse(
+                float(use.memory_bytes), float(memory_bytes), "bytes", frozenset(), held=True
+            ),
         )
 
 
-def _processors(use: Used, known: Ceilings) -> Iterator[tuple[str, Use]]:
+def _processors(use: MachineUse, known: Ceilings) -> Iterator[tuple[str, ResourceUse]]:
     if use.client_here or use.server is not None:
         yield MACHINE, _machine(use)
     quota = known.get(QUOTA)
     if quota is not None and use.server is not None and quota.most < use.processors:
         yield (
             QUOTA,
-            Use(
+            ResourceUse(
                 use.server,
                 quota.most,
                 "cores",
@@ -245,23 +248,23 @@ def _processors(use: Used, known: Ceilings) -> Iterator[tuple[str, Use]]:
                 stopped=quota.stopped,
             ),
         )
-    clients = frozenset({Line.CLIENTS})
+    clients = frozenset({WaitReason.CLIENTS})
     through = frozenset({MACHINE} if use.client_here else ())
-    yield CLIENTS, Use(use.client, use.client_processors, "cores", clients, through=through)
+    yield CLIENTS, ResourceUse(use.client, use.client_processors, "cores", clients, through=through)
 
 
-def _machine(use: Used) -> Use:
+def _machine(use: MachineUse) -> ResourceUse:
     """Return what was used of this machine's processors, on which one side works at least."""
     own = (use.client if use.client_here else 0.0) + (use.server or 0.0)
     # Clock ticks are counted at other moments than the window's ends.
     busy = min(float(use.processors), max(own, use.busy + use.steal))
-    here = frozenset({Line.CLIENTS}) if use.server is None else _PROCESSORS
+    here = frozenset({WaitReason.CLIENTS}) if use.server is None else _PROCESSORS
     # A server that is held to its quota does not want for the machine's processors.
     held = frozenset({QUOTA})
-    return Use(busy, float(use.processors), "cores", here, own=own, through=held)
+    return ResourceUse(busy, float(use.processors), "cores", here, own=own, through=held)
 
 
-def _own_reads(use: Used) -> float | None:
+def _own_reads(use: MachineUse) -> float | None:
     """Return the share of the device's reads, by bytes, that were the server's; None if unknown."""
     if use.own_read_bytes is None or use.device is None or not use.device.read_bytes:
         return None
@@ -269,30 +272,32 @@ def _own_reads(use: Used) -> float | None:
 
 
 def _device(
-    per_second: float, ceiling: Ceiling | None, unit: str, line: Line, own: float | None
-) -> Use:
+    per_second: float, ceiling: DeviceLimit | None, unit: str, line: WaitReason, own: float | None
+) -> ResourceUse:
     # A log flush is a write as well, and who waits for one says so.
-    lines = frozenset({line, Line.UNTOLD, *({Line.LOG} if line is Line.WRITES else ())})
+    lines = frozenset(
+        {line, WaitReason.UNTOLD, *({WaitReason.LOG} if line is WaitReason.WRITES else ())}
+    )
     ours = None if own is None else own * per_second
     if ceiling is None:
-        return Use(per_second, None, unit, lines, own=ours)
+        return ResourceUse(per_second, None, unit, lines, own=ours)
     if ceiling.used is not None:
-        return Use(ceiling.used, ceiling.most, unit, lines, ceiling=ceiling.source)
-    return Use(per_second, ceiling.most, unit, lines, own=ours, ceiling=ceiling.source)
+        return ResourceUse(ceiling.used, ceiling.most, unit, lines, ceiling=ceiling.source)
+    return ResourceUse(per_second, ceiling.most, unit, lines, own=ours, ceiling=ceiling.source)
 
 
-def standing(queues: Queues | None, in_flight: float) -> dict[Line, float]:
+def standing(queues: Queues | None, in_flight: float) -> dict[WaitReason, float]:
     """Return how many sessions stood in each line; none where nobody could be asked.
 
     A statement that is under way and that the server does not work on is with the clients.
     """
     if queues is None:
         return {}
-    lines = dict.fromkeys(Line, 0.0)
+    lines = dict.fromkeys(WaitReason, 0.0)
     for wait, sessions in queues.waits.items():
         lines[line_of(wait)] += sessions
     # A session that is in a state which tells nothing may wait for a lock all the same.
-    lines[Line.UNTOLD] = max(0.0, lines[Line.UNTOLD] - lines[Line.LOCKS])
+    lines[WaitReason.UNTOLD] = max(0.0, lines[WaitReason.UNTOLD] - lines[WaitReason.LOCKS])
     away = in_flight - sum(lines.values())
-    lines[Line.CLIENTS] += max(0.0, away)
+    lines[WaitReason.CLIENTS] += max(0.0, away)
     return {line: amount for line, amount in lines.items() if amount}

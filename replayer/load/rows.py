@@ -3,13 +3,13 @@
 import math
 from typing import Any
 
-from replayer.analysis.saturation import Load, Point
-from replayer.load.level import Level
+from replayer.analysis.capacity.saturation import LevelPoint, Load
+from replayer.load.level import LevelResult
 from replayer.load.resources import LOCKS, LOG
 from replayer.watch.histogram import Latencies
 
 
-def level_columns(point: Point, level: Level, times: Latencies | None) -> dict[str, Any]:
+def level_columns(point: LevelPoint, level: LevelResult, times: Latencies | None) -> dict[str, Any]:
     """Return a level's throughput, times and uses; `times` None where they say nothing."""
     use, device = level.use, level.use.device
     seconds = max(1e-9, device.seconds) if device else 1.0
@@ -54,7 +54,7 @@ def resource_columns(load: Load) -> dict[str, Any]:
     }
 
 
-def _others(level: Level) -> float | None:
+def _others(level: LevelResult) -> float | None:
     """Return the share of the bytes read of the device that others read; None if not known."""
     others, device = level.use.foreign, level.use.device
     if others is None or others.read_bytes is None or device is None or not device.read_bytes:
@@ -70,6 +70,6 @@ def _rounded(value: float | None, digits: int) -> float | None:
     return None if value is None else round(value, digits)
 
 
-def _share(point: Point, name: str) -> float | None:
+def _share(point: LevelPoint, name: str) -> float | None:
     use = point.uses.get(name)
     return None if use is None else round(use.busy, 4)

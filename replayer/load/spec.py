@@ -15,21 +15,21 @@ from pydantic import AfterValidator, Field
 from replayer import units
 from replayer.conditions import temperature
 from replayer.engines.connection import Database
-from replayer.engines.verbs import Asked as Verb
+from replayer.engines.verbs import VerbName
 from replayer.errors import Impossible, Interrupted, ReplayerError, Skip
-from replayer.load import burn, dataset
-from replayer.load.level import Asked, check
-from replayer.load.mix import Mix
+from replayer.load import cpu_burn, dataset
+from replayer.load.level import LevelRequest, check
+from replayer.load.mix import WeightedMix
 from replayer.load.resources import READS, WRITES
 from replayer.model import StepSpec, Temperature
 from replayer.run.context import Context
-from replayer.run.footprint import Footprint
+from replayer.run.plan.footprint import Footprint
 from replayer.tables import pgio, relations
 from replayer.tables.pgio import TableSet
 from replayer.units import show_size
 
-_FILL = Verb("mix/fill")
-_SCAN = Verb("mix/scan")
+_FILL = VerbName("mix/fill")
+_SCAN = VerbName("mix/scan")
 _FILLED = 0.95
 """Of the server's buffers: the rest is for indexes."""
 _ORDINARY_SESSIONS = 350
@@ -48,7 +48,7 @@ def _scale(value: str | int) -> str | int:
 class LoadSpec(StepSpec):
     """The tables, the mix of statements on them, and what of them is in memory."""
 
-    mix: Mix = Mix(point=1)
+    mix: WeightedMix = WeightedMix(point=1)
     """Kinds of statements, as `point=70 range=10 update=15 insert=4 scan=1`: their weights, and
     what else a mix has: see the step `sessions`."""
     num_schemas: int = Field(4, ge=1, le=8192)
@@ -84,17 +84,17 @@ class LoadSpec(StepSpec):
         size = tables.tables * tables.rows * block_size
         return Footprint(tables, size, size if self.memory == "cached" else 0)
 
-    def asked(self, block_size: int) -> Asked:
+    def asked(self, block_size: int) -> LevelRequest:
         """Return a level of one session, to be changed into those that are measured."""
         tables = self.tables(block_size)
-        return Asked(sessions=1, seconds=1, mix=self.mix, tables=tables, seed=self.seed)
+        return LevelRequest(sessions=1, seconds=1, mix=self.mix, tables=tables, seed=self.seed)
 
 
 class Ready(NamedTuple):
     """A server on which levels can be measured."""
 
     database: Database
-    asked: Asked
+    asked: LevelRequest
 
 
 def check_load(spec: LoadSpec, context: Context) -> None:
@@ -149,7 +149,7 @@ def ready(
         asked = spec.asked(context.engine.block_size)
         if spec.mix.cpu:
             loaded = replace(asked, rate=rate, sessions=sessions)
-            burnt = burn.calibrate(loaded, context, database)
+            burnt = cpu_burn.calibrate(loaded, context, database)
             context.findings.note(burnt.words)
             context.findings.facts |= burnt.facts
             asked = replace(asked, burn=burnt.units)

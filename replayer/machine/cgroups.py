@@ -38,7 +38,7 @@ _SERVED = (
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class CgroupLimits:
     """What a process may use; None where nothing limits it."""
 
     cores: float | None = None
@@ -60,7 +60,7 @@ class Throttled(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Account:
+class CgroupUsage:
     """What the groups of a process had until now of what is limited; None where nothing is."""
 
     throttled: Throttled | None
@@ -71,22 +71,22 @@ class Account:
     write_bytes: int | None
 
 
-def account(host: Host, process: int, device: str | None) -> Account:
+def account(host: Host, process: int, device: str | None) -> CgroupUsage:
     """Return what is counted of a process's groups, those with the innermost limit of the disk."""
     number = _number(host, device)
     for folder in _io_folders(host, process) if number else ():
         if any(_limit(host, folder, number, *where) for where in _IO.values()):
             counts = [_served(host, folder, number, where) for where in _SERVED]
-            return Account(throttled(host, process), *counts)
-    return Account(throttled(host, process), None, None, None, None)
+            return CgroupUsage(throttled(host, process), *counts)
+    return CgroupUsage(throttled(host, process), None, None, None, None)
 
 
-def limits(host: Host, process: int, device: str | None) -> Limits:
+def limits(host: Host, process: int, device: str | None) -> CgroupLimits:
     """Return what the cgroups of a process leave to it; `device` as in /proc/diskstats."""
     cores = min((cores for cores, _ in host.cpu_quotas(process)), default=None)
     number = _number(host, device)
     if not number:
-        return Limits(cores=cores)
+        return CgroupLimits(cores=cores)
     folders = _io_folders(host, process)
     io = {
         name: min(
@@ -95,7 +95,7 @@ def limits(host: Host, process: int, device: str | None) -> Limits:
         )
         for name, where in _IO.items()
     }
-    return Limits(cores=cores, **io)
+    return CgroupLimits(cores=cores, **io)
 
 
 def throttled(host: Host, process: int) -> Throttled | None:

@@ -9,7 +9,7 @@ _WRAP = 1 << 32
 _GAUGES = frozenset({"in_flight"})
 
 
-class Counters(NamedTuple):
+class DiskCounters(NamedTuple):
     """One device's totals since boot, times in ms; None is what this kernel does not count."""
 
     reads: int
@@ -31,7 +31,7 @@ class Counters(NamedTuple):
     flush_ms: int | None = None
 
 
-def counters(text: bytes, device: str) -> Counters | None:
+def counters(text: bytes, device: str) -> DiskCounters | None:
     """Return a device's line of /proc/diskstats, or None if it has none.
 
     Linux has 11 fields, 15 since 4.18 (discards), 17 since 5.5 (flushes); later ones are ignored.
@@ -40,13 +40,13 @@ def counters(text: bytes, device: str) -> Counters | None:
     for line in text.splitlines():
         fields = line.split()
         if len(fields) >= 14 and fields[2] == name:
-            numbers = [int(field) for field in fields[3 : 3 + len(Counters._fields)]]
+            numbers = [int(field) for field in fields[3 : 3 + len(DiskCounters._fields)]]
             whole = next(size for size in (17, 15, 11) if len(numbers) >= size)
-            return Counters(*numbers[:whole])
+            return DiskCounters(*numbers[:whole])
     return None
 
 
-def moved(before: Counters, after: Counters) -> Counters | None:
+def moved(before: DiskCounters, after: DiskCounters) -> DiskCounters | None:
     """Return how far every counter moved, or None if they were set back.
 
     Times wrap at 32 bits on every kernel, the others on 32-bit ones; `in_flight` is taken from
@@ -54,7 +54,7 @@ def moved(before: Counters, after: Counters) -> Counters | None:
     but set back: the device is another one now.
     """
     differences: list[int | None] = []
-    for name, old, new in zip(Counters._fields, before, after, strict=True):
+    for name, old, new in zip(DiskCounters._fields, before, after, strict=True):
         if old is None or new is None:
             differences.append(None)
             continue
@@ -64,4 +64,4 @@ def moved(before: Counters, after: Counters) -> Counters | None:
         if difference < 0:
             return None
         differences.append(difference)
-    return Counters(*differences)  # type: ignore[arg-type]
+    return DiskCounters(*differences)  # type: ignore[arg-type]

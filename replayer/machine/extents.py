@@ -3,7 +3,7 @@
 import fcntl
 import struct
 
-from replayer.machine.page_cache import Segment
+from replayer.machine.page_cache import FileExtent
 
 _FS_IOC_FIEMAP = 0xC020660B
 _HEAD = struct.Struct("=QQIIII")
@@ -17,9 +17,9 @@ _NOT_PLAIN = 0x0002 | 0x0004 | 0x0008 | 0x0200 | 0x0400
 _UNWRITTEN = 0x0800
 
 
-def on_device(fd: int) -> list[Segment] | None:
+def on_device(fd: int) -> list[FileExtent] | None:
     """Return where the data of an open file lie on the device, None where that cannot be told."""
-    places: list[Segment] = []
+    places: list[FileExtent] = []
     start = 0
     while True:
         asked = bytearray(_HEAD.size + _AT_ONCE * _EXTENT.size)
@@ -36,7 +36,7 @@ def on_device(fd: int) -> list[Segment] | None:
             if flags & _NOT_PLAIN:
                 return None
             if not flags & _UNWRITTEN:
-                places.append(Segment(physical, length))
+                places.append(FileExtent(physical, length))
             start = logical + length
             if flags & _LAST:
                 return places

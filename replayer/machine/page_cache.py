@@ -37,7 +37,7 @@ class Pages(NamedTuple):
     writeback: int | None
 
 
-class Segment(NamedTuple):
+class FileExtent(NamedTuple):
     """A stretch of a file that lies on the disk, in bytes."""
 
     offset: int
@@ -55,7 +55,7 @@ class _Stat(ctypes.Structure):
     )
 
 
-def stored(fd: int, size: int) -> list[Segment]:
+def stored(fd: int, size: int) -> list[FileExtent]:
     """Return what of an open file is data: neither a hole nor preallocated and never written.
 
     The whole file where the file system does not tell (SEEK_DATA in lseek(2)).  A page that was
@@ -68,16 +68,16 @@ def stored(fd: int, size: int) -> list[Segment]:
             end = min(os.lseek(fd, begin, os.SEEK_HOLE), size)
             if end <= begin:
                 break
-            segments.append(Segment(begin, end - begin))
+            segments.append(FileExtent(begin, end - begin))
     except OSError as error:
         if error.errno != errno.ENXIO:  # which says that no data follows
-            return [Segment(0, size)] if size else []
+            return [FileExtent(0, size)] if size else []
     finally:
         os.lseek(fd, 0, os.SEEK_SET)
     return segments
 
 
-def cachestat(fd: int, segments: Sequence[Segment]) -> Pages:
+def cachestat(fd: int, segments: Sequence[FileExtent]) -> Pages:
     """Ask by the system call of Linux 6.5 how many bytes of these are in the page cache.
 
     Raises OSError: ENOSYS on older kernels, EPERM for a file that is neither ours nor writable.
@@ -106,7 +106,7 @@ def _counted(fd: int, offset: int, length: int) -> _Stat:
     return counted
 
 
-def mincore(fd: int, segments: Sequence[Segment]) -> Pages:
+def mincore(fd: int, segments: Sequence[FileExtent]) -> Pages:
     """Ask by the old system call how many bytes of these are in the page cache.
 
     Raises OSError; EPERM for a file that is neither ours nor writable, of which the kernel would
@@ -157,7 +157,7 @@ def has_cachestat() -> bool:
     """
     fd = os.memfd_create("replayer-probe", os.MFD_CLOEXEC)
     try:
-        cachestat(fd, [Segment(0, 0)])
+        cachestat(fd, [FileExtent(0, 0)])
     except OSError:
         return False
     finally:

@@ -8,7 +8,7 @@ from replayer.machine import threads
 _END_SECONDS = 4.0
 
 
-class Watcher:
+class WatcherThread:
     """One such thread."""
 
     def __init__(self, watch: Callable[[], None]) -> None:

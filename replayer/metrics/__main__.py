@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from replayer.metrics import serving
-from replayer.metrics.source import Named, registry
+from replayer.metrics.run_files import Named, registry
 
 _NICE = 10
 

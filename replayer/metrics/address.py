@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from replayer.cli.bind_address import LOOPBACK, bound, is_loopback, parsed
 from replayer.errors import Impossible
-from replayer.listening import LOOPBACK, bound, is_loopback, parsed
 
 if TYPE_CHECKING:
     import socket

@@ -24,9 +24,9 @@ from prometheus_client.core import (
 from replayer.errors import ReplayerError
 from replayer.metrics import latency
 from replayer.model import Status
-from replayer.report.tables import mean
-from replayer.report.words import clean
-from replayer.run import workload as workload_file
+from replayer.report.sanitize import sanitize
+from replayer.report.terminal.tables import mean
+from replayer.run.plan import workload as workload_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -38,7 +38,7 @@ _LONGEST = 128
 """Characters of a label's value: each series of Prometheus has it in memory."""
 
 
-class Kind(NamedTuple):
+class FamilyKind(NamedTuple):
     """A family of metrics; its name ends in the unit."""
 
     about: str
@@ -46,102 +46,106 @@ class Kind(NamedTuple):
     """Beside `run`."""
 
 
-INFOS: Mapping[str, Kind] = {
-    "replayer_run": Kind("What ran, and where."),
-    "replayer_step_cold": Kind(
+INFOS: Mapping[str, FamilyKind] = {
+    "replayer_run": FamilyKind("What ran, and where."),
+    "replayer_step_cold": FamilyKind(
         "How much of the data was in memory before the clock started: asked for, got, proven by.",
         ("step",),
     ),
-    "replayer_step_ledger": Kind(
+    "replayer_step_ledger": FamilyKind(
         "Where the blocks that sessions read came from: asked for, and judged by the counters.",
         ("step",),
     ),
 }
-GAUGES: dict[str, Kind] = {
-    "replayer_run_status": Kind("1 for the status that the run has, 0 for others.", ("status",)),
-    "replayer_run_started_timestamp_seconds": Kind("When the run began."),
-    "replayer_run_finished_timestamp_seconds": Kind("When it ended."),
-    "replayer_run_planned_steps": Kind("Steps of all repeats that the run is to do."),
-    "replayer_step_results": Kind("Repeats of a step, by how they ended.", ("step", "status")),
-    "replayer_step_elapsed_seconds": Kind(
+GAUGES: dict[str, FamilyKind] = {
+    "replayer_run_status": FamilyKind(
+        "1 for the status that the run has, 0 for others.", ("status",)
+    ),
+    "replayer_run_started_timestamp_seconds": FamilyKind("When the run began."),
+    "replayer_run_finished_timestamp_seconds": FamilyKind("When it ended."),
+    "replayer_run_planned_steps": FamilyKind("Steps of all repeats that the run is to do."),
+    "replayer_step_results": FamilyKind(
+        "Repeats of a step, by how they ended.", ("step", "status")
+    ),
+    "replayer_step_elapsed_seconds": FamilyKind(
         "How long a step took, with its preparation: median of the repeats that were done.",
         ("step",),
     ),
-    "replayer_step_riops": Kind(
+    "replayer_step_riops": FamilyKind(
         "Blocks a second that the database did not find in its own buffers.", ("step",)
     ),
-    "replayer_step_ledger_reads_per_second": Kind(
+    "replayer_step_ledger_reads_per_second": FamilyKind(
         "The ledger: blocks that the database's buffers had, blocks that the page cache had, reads "
         "that the data's disk completed.",
         ("step", "layer"),
     ),
-    "replayer_step_ledger_device_bytes_per_second": Kind(
+    "replayer_step_ledger_device_bytes_per_second": FamilyKind(
         "What the data's disk delivered in the same window.", ("step",)
     ),
-    "replayer_step_ledger_physical_ratio": Kind("Device reads / RIOPS.", ("step",)),
-    "replayer_step_resident_ratio": Kind(
+    "replayer_step_ledger_physical_ratio": FamilyKind("Device reads / RIOPS.", ("step",)),
+    "replayer_step_resident_ratio": FamilyKind(
         "Share of the data that was in memory before the clock started.", ("step",)
     ),
-    "replayer_step_latency_percentile_seconds": Kind(
+    "replayer_step_latency_percentile_seconds": FamilyKind(
         "Latency of an operation; only percentiles that at least five operations lie beyond.",
         ("step", "operation", "percentile"),
     ),
-    "replayer_step_cpu_ratio": Kind(
+    "replayer_step_cpu_ratio": FamilyKind(
         "Share of all processors' time in the measured window.", ("step", "mode")
     ),
-    "replayer_step_device_reads_per_second": Kind(
+    "replayer_step_device_reads_per_second": FamilyKind(
         "Reads of the device in the measured window.", ("step", "device")
     ),
-    "replayer_step_device_writes_per_second": Kind(
+    "replayer_step_device_writes_per_second": FamilyKind(
         "Writes to the device in the measured window.", ("step", "device")
     ),
-    "replayer_step_device_read_bytes_per_second": Kind(
+    "replayer_step_device_read_bytes_per_second": FamilyKind(
         "What the device delivered in the measured window.", ("step", "device")
     ),
-    "replayer_step_device_written_bytes_per_second": Kind(
+    "replayer_step_device_written_bytes_per_second": FamilyKind(
         "What the device was given in the measured window.", ("step", "device")
     ),
-    "replayer_step_device_utilization_ratio": Kind(
+    "replayer_step_device_utilization_ratio": FamilyKind(
         "Share of the measured window in which the device had work.", ("step", "device")
     ),
-    "replayer_step_device_queue_requests": Kind(
+    "replayer_step_device_queue_requests": FamilyKind(
         "Requests that the device had at a time, on average.", ("step", "device")
     ),
-    "replayer_step_measured_seconds": Kind("Measurements in seconds.", ("step", "metric")),
-    "replayer_step_measured_bytes": Kind("Measurements in bytes.", ("step", "metric")),
-    "replayer_step_measured_bytes_per_second": Kind(
+    "replayer_step_measured_seconds": FamilyKind("Measurements in seconds.", ("step", "metric")),
+    "replayer_step_measured_bytes": FamilyKind("Measurements in bytes.", ("step", "metric")),
+    "replayer_step_measured_bytes_per_second": FamilyKind(
         "Measurements in bytes per second.", ("step", "metric")
     ),
-    "replayer_step_measured_per_second": Kind(
+    "replayer_step_measured_per_second": FamilyKind(
         "Measurements of how often a second; the metric says what.", ("step", "metric")
     ),
-    "replayer_step_measured_ratio": Kind("Measurements that are shares.", ("step", "metric")),
-    "replayer_step_measured": Kind(
+    "replayer_step_measured_ratio": FamilyKind("Measurements that are shares.", ("step", "metric")),
+    "replayer_step_measured": FamilyKind(
         "Measurements in other units, and counts.", ("step", "metric", "unit")
     ),
 }
 _CURRENT = "Of the step under way, at this moment: "
 GAUGES |= {
-    "replayer_step_running": Kind("1 for the step that is under way.", ("step",)),
-    "replayer_step_expected_seconds": Kind(
+    "replayer_step_running": FamilyKind("1 for the step that is under way.", ("step",)),
+    "replayer_step_expected_seconds": FamilyKind(
         "How long a step to come takes, as it took here before or its keys say.", ("step",)
     ),
-    "replayer_current_riops": Kind(f"{_CURRENT}blocks that the database missed.", ("step",)),
-    "replayer_current_buffer_hits_per_second": Kind(
+    "replayer_current_riops": FamilyKind(f"{_CURRENT}blocks that the database missed.", ("step",)),
+    "replayer_current_buffer_hits_per_second": FamilyKind(
         f"{_CURRENT}blocks that its buffers had.", ("step",)
     ),
-    "replayer_current_lag_seconds": Kind(
+    "replayer_current_lag_seconds": FamilyKind(
         f"{_CURRENT}how far it is behind its own clock.", ("step",)
     ),
-    "replayer_current_cpu_ratio": Kind(
+    "replayer_current_cpu_ratio": FamilyKind(
         "Share of all processors' time in the second before.", ("mode",)
     ),
     **{
-        f"replayer_current_{what}_per_second": Kind(f"{_CURRENT}{what}.", ("step",))
+        f"replayer_current_{what}_per_second": FamilyKind(f"{_CURRENT}{what}.", ("step",))
         for what in ("bytes", "files", "rows", "statements", "operations")
     },
     **{
-        f"replayer_current_device_{what}_per_second": Kind(
+        f"replayer_current_device_{what}_per_second": FamilyKind(
             f"{words} in the second before.", ("device",)
         )
         for what, words in {
@@ -152,13 +156,13 @@ GAUGES |= {
         }.items()
     },
 }
-COUNTERS: Mapping[str, Kind] = {
-    "replayer_run_events": Kind("What a run under way told of itself."),
-    "replayer_server_marks": Kind("What the server did by itself meanwhile.", ("kind",)),
+COUNTERS: Mapping[str, FamilyKind] = {
+    "replayer_run_events": FamilyKind("What a run under way told of itself."),
+    "replayer_server_marks": FamilyKind("What the server did by itself meanwhile.", ("kind",)),
 }
 HISTOGRAM = "replayer_step_latency_seconds"
-_HISTOGRAMS: Mapping[str, Kind] = {
-    HISTOGRAM: Kind("Latency of operations, all repeats together.", ("step", "operation")),
+_HISTOGRAMS: Mapping[str, FamilyKind] = {
+    HISTOGRAM: FamilyKind("Latency of operations, all repeats together.", ("step", "operation")),
 }
 _UNITS: Mapping[str, tuple[str, float]] = {
     "s": ("_seconds", 1.0),
@@ -196,7 +200,7 @@ def needs(column: str) -> bool:
     return column in _CPU or column in _DEVICE
 
 
-class Families:
+class MetricFamilies:
     """The families of any number of runs, each with a sample or more a run."""
 
     def __init__(self) -> None:
@@ -209,7 +213,7 @@ class Families:
         """Yield those that have samples."""
         yield from (family for family in self._every() if family.samples)
 
-    def join(self, others: Families) -> None:
+    def join(self, others: MetricFamilies) -> None:
         """Add all samples of other runs."""
         for own, other in zip(self._every(), others._every(), strict=True):
             own.samples.extend(other.samples)
@@ -293,14 +297,14 @@ class Families:
         self._infos[name].add_metric([_label(one) for one in labels], values)
 
 
-def _made(make: Callable[..., _Family], kinds: Mapping[str, Kind]) -> dict[str, _Family]:
+def _made(make: Callable[..., _Family], kinds: Mapping[str, FamilyKind]) -> dict[str, _Family]:
     labelled = {name: ("run", *kind.labels) for name, kind in kinds.items()}
     return {name: make(name, kinds[name].about, labels=of) for name, of in labelled.items()}
 
 
 def _label(text: object) -> str:
     """Return text that somebody else may have chosen as the value of a label."""
-    return clean(str(text)[:_LONGEST])[:_LONGEST]
+    return sanitize(str(text)[:_LONGEST])[:_LONGEST]
 
 
 def _about(run: Run) -> dict[str, object]:

@@ -5,7 +5,7 @@ from typing import NamedTuple
 from hdrh.histogram import HdrHistogram
 
 from replayer.model import StepResult
-from replayer.results import histogram
+from replayer.results import stored_histogram
 
 _FIRST, _LAST = 10, 36
 """Powers of two of nanoseconds: 1 us and 69 s, between which there are two buckets a doubling."""
@@ -34,7 +34,7 @@ def operations(results: list[StepResult]) -> dict[str, Buckets]:
     """Return kind of operation -> latencies of all repeats together, where they can be read."""
     kinds = dict.fromkeys(kind for result in results for kind in result.latency)
     merged = {
-        kind: histogram.merged(r.latency[kind].payload for r in results if kind in r.latency)
+        kind: stored_histogram.merged(r.latency[kind].payload for r in results if kind in r.latency)
         for kind in kinds
     }
     return {kind: _buckets(one) for kind, one in merged.items() if one and one.total_count}

@@ -8,7 +8,7 @@ from wsgiref.simple_server import WSGIRequestHandler
 
 from prometheus_client.exposition import ThreadingWSGIServer, make_wsgi_app
 
-from replayer.listening import reaches_only_itself
+from replayer.cli.bind_address import reaches_only_itself
 
 if TYPE_CHECKING:
     import socket

@@ -9,7 +9,7 @@ from pydantic import Field
 from replayer.machine.host import Host
 from replayer.run.probe_context import ProbeContext, ProbeSpec
 from replayer.storage import reference_tools
-from replayer.storage.io_job import Access, IoJob, Sync, Target
+from replayer.storage.io_job import BlockOrder, IoJob, IoTarget, Sync
 from replayer.storage.io_run import IoRun
 from replayer.storage.metadata import Entries, Handled, handle
 from replayer.units import Duration, Size
@@ -81,7 +81,7 @@ def run(spec: Spec, context: ProbeContext) -> None:
 
 
 def _blocks(
-    spec: Spec, context: ProbeContext, targets: list[Target], lines: list[_Line], total: _Line
+    spec: Spec, context: ProbeContext, targets: list[IoTarget], lines: list[_Line], total: _Line
 ) -> None:
     """Run the phases of bytes, blocks and seeks."""
     for phase in _PHASES:
@@ -127,7 +127,7 @@ def _job(spec: Spec, phase: str, size: int) -> IoJob | None:
             name=name,
             threads=1,
             block_size=1,
-            access=Access.SEQUENTIAL,
+            access=BlockOrder.SEQUENTIAL,
             read_share=float(phase == "getc"),
             direct=False,
             seconds=spec.per_char,
@@ -149,7 +149,7 @@ def _job(spec: Spec, phase: str, size: int) -> IoJob | None:
         name=name,
         threads=1,
         block_size=spec.chunk,
-        access=Access.SEQUENTIAL,
+        access=BlockOrder.SEQUENTIAL,
         read_share=0.0 if writes else 1.0,
         rewrite=phase == "rewrite",
         finish=Sync.FSYNC if writes else Sync.NONE,

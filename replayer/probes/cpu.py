@@ -9,7 +9,7 @@ from pydantic import Field
 from replayer.model import Better
 from replayer.run.probe_context import Parallel, ProbeContext, ProbeSpec
 from replayer.storage import reference_tools
-from replayer.storage.spin import Work, spin
+from replayer.storage.spin import SpinWork, spin
 from replayer.units import Duration
 
 
@@ -30,7 +30,7 @@ def run(spec: Spec, context: ProbeContext) -> None:
     counts = spec.threads or steps(cores)
     base: float | None = None
     for many in counts:
-        work = Work(kind="cpu", seconds=spec.duration, limit=spec.cpu_max_prime)
+        work = SpinWork(kind="cpu", seconds=spec.duration, limit=spec.cpu_max_prime)
         with context.progress.task(f"{spec.name}: {many} processes"):
             result = spin(work, many)
         rate = result.operations / result.seconds
@@ -64,7 +64,7 @@ def steps(cores: int) -> tuple[int, ...]:
     return (*counts, cores) if cores > 1 else (1,)
 
 
-def _cross_check(spec: Spec, context: ProbeContext, work: Work, many: int) -> None:
+def _cross_check(spec: Spec, context: ProbeContext, work: SpinWork, many: int) -> None:
     """Run sysbench cpu in turn."""
 
     def theirs() -> float:
@@ -80,6 +80,6 @@ def _cross_check(spec: Spec, context: ProbeContext, work: Work, many: int) -> No
     )
 
 
-def _rate(work: Work, many: int) -> float:
+def _rate(work: SpinWork, many: int) -> float:
     result = spin(work, many)
     return result.operations / result.seconds

@@ -4,7 +4,7 @@ from pydantic import Field, model_validator
 
 from replayer.machine.host import Host
 from replayer.run.probe_context import ProbeContext, ProbeSpec
-from replayer.storage.io_job import Access, IoJob
+from replayer.storage.io_job import BlockOrder, IoJob
 from replayer.storage.io_result import IoResult
 from replayer.units import Size, show_size
 
@@ -48,7 +48,7 @@ def run(spec: Spec, context: ProbeContext) -> None:
             name=f"{spec.name}: {operation}",
             threads=1,
             block_size=block,
-            access=Access.SEQUENTIAL,
+            access=BlockOrder.SEQUENTIAL,
             read_share=share,
             direct=spec.direct,
             dsync=share == 0,

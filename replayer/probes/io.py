@@ -11,15 +11,15 @@ from replayer.machine.host import Host
 from replayer.model import Better
 from replayer.run.probe_context import ProbeContext, ProbeSpec, label
 from replayer.storage import reference_tools
-from replayer.storage.io_job import Access, IoJob, Sync, Target
+from replayer.storage.io_job import BlockOrder, IoJob, IoTarget, Sync
 from replayer.units import Count, Duration, Size
 
 _FIO = {
-    (Access.RANDOM, "read"): "randread",
-    (Access.RANDOM, "write"): "randwrite",
-    (Access.RANDOM, "mixed"): "randrw",
-    (Access.SEQUENTIAL, "read"): "read",
-    (Access.SEQUENTIAL, "write"): "write",
+    (BlockOrder.RANDOM, "read"): "randread",
+    (BlockOrder.RANDOM, "write"): "randwrite",
+    (BlockOrder.RANDOM, "mixed"): "randrw",
+    (BlockOrder.SEQUENTIAL, "read"): "read",
+    (BlockOrder.SEQUENTIAL, "write"): "write",
 }
 
 
@@ -29,7 +29,7 @@ ON_HOSTS = True
 class Spec(ProbeSpec):
     """What is read and written, how, and for how long."""
 
-    access: Access = Access.RANDOM
+    access: BlockOrder = BlockOrder.RANDOM
     operation: Literal["read", "write", "mixed"] = "read"
     read_percent: float = Field(default=70, gt=0, lt=100)
     """The share of reads where operation = "mixed"."""
@@ -123,7 +123,9 @@ def _job(spec: Spec) -> IoJob:
     )
 
 
-def _cross_check(spec: Spec, context: ProbeContext, job: IoJob, targets: Sequence[Target]) -> None:
+def _cross_check(
+    spec: Spec, context: ProbeContext, job: IoJob, targets: Sequence[IoTarget]
+) -> None:
     """Run fio on the first client's file, in turn."""
     mode = _FIO.get((spec.access, spec.operation))
     plain = not (spec.fsync_every or spec.rate or spec.working_set)
@@ -154,7 +156,7 @@ def _cross_check(spec: Spec, context: ProbeContext, job: IoJob, targets: Sequenc
             direct=spec.direct,
             dsync=spec.dsync,
             read_percent=round(spec.read_percent),
-            regions=spec.access is Access.SEQUENTIAL,
+            regions=spec.access is BlockOrder.SEQUENTIAL,
         ).iops
 
     context.alternate(label(job), "fio", "IOPS", ours, theirs)

@@ -8,7 +8,7 @@ from replayer.machine.host import Host
 from replayer.model import Better
 from replayer.run.probe_context import ProbeContext, ProbeSpec
 from replayer.storage import reference_tools
-from replayer.storage.io_job import IoJob, Sync, Target
+from replayer.storage.io_job import IoJob, IoTarget, Sync
 from replayer.storage.io_result import IoResult
 from replayer.units import Count, Duration, Size, show_duration, show_size
 
@@ -100,7 +100,9 @@ def _thousands(value: float) -> str:
     return f"{value / 1000:.2f} k" if value >= 1000 else f"{value:.0f}"
 
 
-def _cross_check(spec: Spec, context: ProbeContext, targets: list[Target], operations: int) -> None:
+def _cross_check(
+    spec: Spec, context: ProbeContext, targets: list[IoTarget], operations: int
+) -> None:
     """Run ioping on the same file for as many requests, in turn."""
     count = max(1, operations)
     job = _job(spec, count)

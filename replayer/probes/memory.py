@@ -10,7 +10,7 @@ from pydantic import Field
 
 from replayer.run.probe_context import Parallel, ProbeContext, ProbeSpec
 from replayer.storage import reference_tools
-from replayer.storage.spin import Work, spin
+from replayer.storage.spin import SpinWork, spin
 from replayer.units import Duration, Size, show_size
 
 _Block = Annotated[Size, Field(ge=64, le=1 << 30)]
@@ -35,7 +35,7 @@ def run(spec: Spec, context: ProbeContext) -> None:
     for block in spec.block_sizes:
         for operation in spec.operations:
             for many in counts:
-                work = Work(kind=operation, seconds=spec.duration, limit=block)
+                work = SpinWork(kind=operation, seconds=spec.duration, limit=block)
                 what = f"{operation} {show_size(block)} {many} processes"
                 with context.progress.task(f"{spec.name}: {what}"):
                     rate = _rate(work, many)
@@ -59,7 +59,7 @@ def run(spec: Spec, context: ProbeContext) -> None:
         context.findings.note("several clients are for storage: the memory was measured once")
 
 
-def _cross_check(context: ProbeContext, what: str, work: Work, many: int) -> None:
+def _cross_check(context: ProbeContext, what: str, work: SpinWork, many: int) -> None:
     """Run sysbench memory in turn."""
 
     def theirs() -> float:
@@ -70,6 +70,6 @@ def _cross_check(context: ProbeContext, what: str, work: Work, many: int) -> Non
     context.alternate(what, "sysbench", "MiB/s", lambda: _rate(work, many) / (1 << 20), theirs)
 
 
-def _rate(work: Work, many: int) -> float:
+def _rate(work: SpinWork, many: int) -> float:
     result = spin(work, many)
     return result.bytes / result.seconds

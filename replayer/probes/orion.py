@@ -12,10 +12,10 @@ from pydantic import Field, field_validator
 
 from replayer.machine.host import Host
 from replayer.model import Better
-from replayer.run.findings import Findings
 from replayer.run.probe_context import ProbeContext, ProbeSpec, label
+from replayer.run.step_recorder import StepRecorder
 from replayer.storage import reference_tools
-from replayer.storage.io_job import Access, IoJob, Target
+from replayer.storage.io_job import BlockOrder, IoJob, IoTarget
 from replayer.storage.io_result import IoResult
 from replayer.units import Duration, Size
 
@@ -95,7 +95,7 @@ def _plan(spec: Spec) -> list[tuple[int, int]]:
 
 
 def _measure(
-    spec: Spec, context: ProbeContext, targets: Sequence[Target], small: int, large: int
+    spec: Spec, context: ProbeContext, targets: Sequence[IoTarget], small: int, large: int
 ) -> dict[str, _Point]:
     """Return the point of each client, and of all under `all` where there are several."""
     jobs = _jobs(spec, small, large)
@@ -136,7 +136,7 @@ def _jobs(spec: Spec, small: int, large: int) -> list[IoJob]:
                 name=f"{spec.name}: large",
                 threads=large,
                 block_size=spec.size_large,
-                access=Access.SEQUENTIAL if spec.type == "seq" else Access.RANDOM,
+                access=BlockOrder.SEQUENTIAL if spec.type == "seq" else BlockOrder.RANDOM,
                 seconds=spec.duration,
                 warmup=spec.warm_up,
                 seed=spec.seed + 1,
@@ -145,7 +145,7 @@ def _jobs(spec: Spec, small: int, large: int) -> list[IoJob]:
     return jobs
 
 
-def _sum_up(spec: Spec, findings: Findings, points: dict[str, list[_Point]]) -> None:
+def _sum_up(spec: Spec, findings: StepRecorder, points: dict[str, list[_Point]]) -> None:
     """Add ORION's summary, histogram and CSV of each client and of all together."""
     for client, own in points.items():
         several = len(points) > 1
@@ -189,7 +189,7 @@ def _latency_lines(point: _Point, result: IoResult) -> list[str]:
     ]
 
 
-def _measurements(findings: Findings, points: Sequence[_Point]) -> None:
+def _measurements(findings: StepRecorder, points: Sequence[_Point]) -> None:
     if large := _large_only(points):
         _, result = max(large, key=lambda pair: pair[1].throughput)
         findings.measure("orion.max_large_throughput", result.throughput, "bytes/s")
@@ -204,7 +204,7 @@ def _measurements(findings: Findings, points: Sequence[_Point]) -> None:
         findings.histogram("orion.small_latency", fastest.latencies)
 
 
-def _histogram(findings: Findings, points: Sequence[_Point]) -> None:
+def _histogram(findings: StepRecorder, points: Sequence[_Point]) -> None:
     """Add the latencies at the most IOPS in ORION's buckets, each twice as wide as the last."""
     small = _small_only(points)
     if not small:
@@ -223,7 +223,7 @@ def _histogram(findings: Findings, points: Sequence[_Point]) -> None:
     findings.lines("histogram", lines)
 
 
-def _matrices(spec: Spec, findings: Findings, points: Sequence[_Point]) -> None:
+def _matrices(spec: Spec, findings: StepRecorder, points: Sequence[_Point]) -> None:
     """Add the matrices of IOPS, MBPS and latency as CSV: a line for each number of large ones."""
     known = {(point.small, point.large): point for point in points}
     rows, columns = (0, *spec.large), (0, *spec.small)
@@ -253,7 +253,7 @@ def _cell(point: _Point | None, value: str) -> str:
     return f"{result.iops:.0f}" if value == "iops" else f"{result.latencies.mean_ns / 1e3:.2f}"
 
 
-def _cross_check(spec: Spec, context: ProbeContext, targets: Sequence[Target]) -> None:
+def _cross_check(spec: Spec, context: ProbeContext, targets: Sequence[IoTarget]) -> None:
     """Run fio at the smallest and the largest depth of small reads and with one large stream."""
     if spec.device or spec.write:
         context.findings.note("cross-check skipped: fio is compared on files and with reads only")
@@ -268,14 +268,14 @@ def _cross_check(spec: Spec, context: ProbeContext, targets: Sequence[Target]) -
         def theirs(job: IoJob = job) -> float:
             return reference_tools.fio(
                 targets[0].paths[0],
-                mode="read" if job.access is Access.SEQUENTIAL else "randread",
+                mode="read" if job.access is BlockOrder.SEQUENTIAL else "randread",
                 block_size=job.block_size,
                 jobs=job.threads,
                 seconds=spec.duration,
                 size=spec.size,
                 warmup=spec.warm_up,
                 direct=targets[0].direct,
-                regions=job.access is Access.SEQUENTIAL,
+                regions=job.access is BlockOrder.SEQUENTIAL,
             ).iops
 
         context.alternate(label(job), "fio", "IOPS", ours, theirs)

@@ -9,7 +9,7 @@ from replayer import shell
 from replayer.machine.host import Host
 from replayer.run.probe_context import ProbeContext, ProbeSpec
 from replayer.storage import reference_tools
-from replayer.storage.io_job import Access, IoJob, Sync, Target
+from replayer.storage.io_job import BlockOrder, IoJob, IoTarget, Sync
 from replayer.units import Duration, Size
 
 Method = Literal["open_datasync", "fdatasync", "fsync"]
@@ -68,7 +68,7 @@ def _job(spec: Spec, method: Method) -> IoJob:
         name=f"{spec.name}: {method}",
         threads=1,
         block_size=spec.block_size,
-        access=Access.SEQUENTIAL,
+        access=BlockOrder.SEQUENTIAL,
         read_share=0.0,
         direct=spec.direct and method == "open_datasync",
         dsync=method == "open_datasync",
@@ -78,7 +78,7 @@ def _job(spec: Spec, method: Method) -> IoJob:
     )
 
 
-def _cross_check(spec: Spec, context: ProbeContext, targets: list[Target]) -> None:
+def _cross_check(spec: Spec, context: ProbeContext, targets: list[IoTarget]) -> None:
     """Run pg_test_fsync on a file beside ours, in turn; one run of it measures every method."""
     if spec.device or spec.block_size != 8192:
         context.findings.note("cross-check skipped: pg_test_fsync writes 8 KiB to a file")

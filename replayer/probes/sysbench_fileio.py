@@ -8,7 +8,7 @@ from pydantic import Field
 from replayer.machine.host import Host
 from replayer.run.probe_context import Parallel, ProbeContext, ProbeSpec
 from replayer.storage import reference_tools
-from replayer.storage.io_job import Access, IoJob, Target
+from replayer.storage.io_job import BlockOrder, IoJob, IoTarget
 from replayer.storage.io_result import IoResult
 from replayer.units import Duration, Size, show_size
 
@@ -72,7 +72,7 @@ def run(spec: Spec, context: ProbeContext) -> None:
                 context.workspace.forget(target)
 
 
-def _row(spec: Spec, context: ProbeContext, targets: list[Target], row: _Row) -> list[str]:
+def _row(spec: Spec, context: ProbeContext, targets: list[IoTarget], row: _Row) -> list[str]:
     """Measure one row; return its lines of CSV."""
     job = _job(spec, row.mode, row.threads)
     _prepare(spec, context, targets, row.mode)
@@ -109,7 +109,7 @@ def _add(context: ProbeContext, name: str, row: _Row, result: IoResult) -> str:
     return ",".join([name, str(row.size), row.mode, str(row.threads), *figures])
 
 
-def _prepare(spec: Spec, context: ProbeContext, targets: list[Target], mode: Mode) -> None:
+def _prepare(spec: Spec, context: ProbeContext, targets: list[IoTarget], mode: Mode) -> None:
     """Empty the files before seqwr, as sysbench does; they are whole again only if it filled them.
 
     So a shortened file is filled up before another mode reads it.
@@ -129,7 +129,7 @@ def _job(spec: Spec, mode: Mode, threads: int) -> IoJob:
         name=f"{spec.name}: {mode}",
         threads=threads,
         block_size=spec.file_block_size,
-        access=Access.SHARED if mode.startswith("seq") else Access.RANDOM,
+        access=BlockOrder.SHARED if mode.startswith("seq") else BlockOrder.RANDOM,
         read_share=_READ_SHARE.get(mode, ratio / (1 + ratio)),
         direct=spec.direct,
         seconds=spec.time,
@@ -139,7 +139,7 @@ def _job(spec: Spec, mode: Mode, threads: int) -> IoJob:
     )
 
 
-def _cross_check(spec: Spec, context: ProbeContext, targets: list[Target], size: int) -> None:
+def _cross_check(spec: Spec, context: ProbeContext, targets: list[IoTarget], size: int) -> None:
     """Run sysbench in turn, with files of its own names in the same folder."""
     if spec.device or not spec.direct:
         context.findings.note("cross-check skipped: sysbench is compared on files with direct I/O")

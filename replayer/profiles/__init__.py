@@ -9,16 +9,16 @@ import re
 from collections.abc import Sequence
 from typing import Protocol
 
-from replayer.results.imported import Source
-from replayer.results.profile import Profile
+from replayer.results.imported import ImportSource
+from replayer.results.profile import ResourceProfile
 
 
-class Recording(Protocol):
+class ProfilePlugin(Protocol):
     """What `replayer profile --from` needs of such a module."""
 
     SIGN: re.Pattern[str]
 
-    def read(self, file: Source, devices: Sequence[str]) -> Profile:
+    def read(self, file: ImportSource, devices: Sequence[str]) -> ResourceProfile:
         """Return the profile of a file; without devices, of all disks in it together.
 
         Raises Impossible, in one sentence, when there is nothing of the tool in it.

@@ -25,8 +25,8 @@ from numpy.typing import NDArray
 
 from replayer.errors import Impossible, nearest
 from replayer.results import imported, intervals
-from replayer.results.imported import Source, words
-from replayer.results.profile import KNOWN, MOST_ROWS, Profile
+from replayer.results.imported import ImportSource, words
+from replayer.results.profile import KNOWN, MOST_ROWS, ResourceProfile
 
 SIGN = re.compile(
     # SQL*Plus begins with an empty line.
@@ -54,7 +54,7 @@ class _Header:
     places: dict[str, int]
 
 
-def read(file: Source, devices: Sequence[str]) -> Profile:
+def read(file: ImportSource, devices: Sequence[str]) -> ResourceProfile:
     """Return the profile of a file; `devices` are not told apart in it."""
     if devices:
         raise Impossible(f"{file.name} is a CSV, whose columns are of no device: no --device")
@@ -72,7 +72,7 @@ def read(file: Source, devices: Sequence[str]) -> Profile:
 
 
 def _cells(
-    file: Source, header: _Header, lines: Iterator[tuple[int, str]]
+    file: ImportSource, header: _Header, lines: Iterator[tuple[int, str]]
 ) -> Iterator[tuple[int, list[str]]]:
     at = 1
 
@@ -94,7 +94,7 @@ def _cells(
         yield at, row
 
 
-def _header(file: Source, line: str) -> _Header:
+def _header(file: ImportSource, line: str) -> _Header:
     """Return the columns that are known; raise Impossible where there is no time among them."""
     delimiter = max(",;\t", key=line.count)
     names = [_plain(name) for name in next(csv.reader([line], delimiter=delimiter), [])]
@@ -127,7 +127,7 @@ class _Reader:
 
     def __init__(self, header: _Header) -> None:
         self.header = header
-        self.rows = intervals.Rows()
+        self.rows = intervals.IntervalRows()
         self.zoned = True
         self.bad = 0
         self.own: dict[str, list[float]] = {name: [] for name in _OWN}
@@ -179,7 +179,7 @@ class _Reader:
         self.bad += 1
         return math.nan
 
-    def profile(self, file: Source) -> Profile:
+    def profile(self, file: ImportSource) -> ResourceProfile:
         """Return the profile of the rows."""
         places = self.header.places
         notes = []
@@ -221,7 +221,7 @@ def _whole(value: float | None) -> int | None:
     return None if value is None else round(value)
 
 
-def _expanded(profile: Profile) -> Profile:
+def _expanded(profile: ResourceProfile) -> ResourceProfile:
     """Return rows whose busiest minute is known as minutes: that one first, the others alike.
 
     The mean of a row stays.  Which minute it was is not known, and not whether it was the same one

@@ -11,9 +11,9 @@ import numpy as np
 
 from replayer.errors import Impossible
 from replayer.results import intervals, iostat, sysstat
-from replayer.results.imported import Source, words
+from replayer.results.imported import ImportSource, words
 from replayer.results.iostat import Report
-from replayer.results.profile import Profile
+from replayer.results.profile import ResourceProfile
 
 SIGN = re.compile(
     r"^avg-cpu:|^Device:? .*(?:tps|r/s)|\"avg-cpu\": ?\{|\"disk_device\"|^ +r/s .*Device$",
@@ -44,10 +44,10 @@ _NO_X = "without -x iostat does not tell reads from writes: their number a secon
 _NO_CORES = "how many processors there are is not said: the CPU is not known"
 
 
-def read(file: Source, devices: Sequence[str]) -> Profile:
+def read(file: ImportSource, devices: Sequence[str]) -> ResourceProfile:
     """Return the profile of a file: of one machine, as iostat saw it."""
     text = file.data.decode("utf-8", errors="replace")
-    reader = _Reader(file, sysstat.Clock(sysstat.order_of(_dates(text))), devices)
+    reader = _Reader(file, sysstat.StampSequence(sysstat.order_of(_dates(text))), devices)
     del text
     for report, cores in _reports(file, reader.clock, devices):
         reader.add(report, cores)
@@ -57,11 +57,13 @@ def read(file: Source, devices: Sequence[str]) -> Profile:
 class _Reader:
     """The rows so far; a report is not kept, as a day has 86,400."""
 
-    def __init__(self, file: Source, clock: sysstat.Clock, devices: Sequence[str]) -> None:
+    def __init__(
+        self, file: ImportSource, clock: sysstat.StampSequence, devices: Sequence[str]
+    ) -> None:
         self.clock = clock
         self._file = file
         self._wanted = devices
-        self._rows = intervals.Rows()
+        self._rows = intervals.IntervalRows()
         self._names: dict[str, None] = {}
         self._chosen: dict[tuple[str, ...], list[str]] = {}
         self._machine: Mapping[str, object] | None = None
@@ -103,7 +105,7 @@ class _Reader:
             )
         return self._chosen[names]
 
-    def profile(self) -> Profile:
+    def profile(self) -> ResourceProfile:
         """Return the profile of all reports; raise Impossible where there is none."""
         name = self._file.name
         if len(self._machines) > 1:
@@ -154,7 +156,7 @@ def _dates(text: str) -> Iterator[str]:
 
 
 def _reports(
-    file: Source, clock: sysstat.Clock, devices: Sequence[str]
+    file: ImportSource, clock: sysstat.StampSequence, devices: Sequence[str]
 ) -> Iterator[tuple[Report, int | None]]:
     """Yield reports, and how many processors the machine has."""
     if file.data.lstrip()[:1] != b"{":

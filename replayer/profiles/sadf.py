@@ -7,8 +7,8 @@ from typing import Any
 
 from replayer.errors import Impossible
 from replayer.results import intervals, sysstat
-from replayer.results.imported import Source, number, words
-from replayer.results.profile import Gap, Profile
+from replayer.results.imported import ImportSource, number, words
+from replayer.results.profile import Gap, ResourceProfile
 
 SIGN = re.compile(r"\"file-date\": ?\"|\"timestamp\": ?\{ ?\"date\"")
 
@@ -24,9 +24,9 @@ _NOT_NETWORK = re.compile(r"(lo|ifb\d.*|veth.*|docker\d.*|br-.*|virbr.*|tap.*)$"
 _NO_IO = "reads and writes a second are not known: `sadf -j -- -A` has them, or sar's -b"
 
 
-def read(file: Source, devices: Sequence[str]) -> Profile:
+def read(file: ImportSource, devices: Sequence[str]) -> ResourceProfile:
     """Return the profile of a file: of one machine, as sar saw it."""
-    clock = sysstat.Clock(sysstat.Orders(0, 1, 2))
+    clock = sysstat.StampSequence(sysstat.Orders(0, 1, 2))
     reader = _Reader(devices, file)
     for about, one in sysstat.statistics(file):
         reader.machine(about)
@@ -50,10 +50,10 @@ def _stamp(keys: Mapping[str, Any]) -> str:
 class _Reader:
     """What was read so far."""
 
-    def __init__(self, devices: Sequence[str], file: Source) -> None:
+    def __init__(self, devices: Sequence[str], file: ImportSource) -> None:
         self.file = file
         self.devices = devices
-        self.rows = intervals.Rows()
+        self.rows = intervals.IntervalRows()
         self.restarts: list[float] = []
         self.cores: int | None = None
         self.names: set[str] = set()
@@ -70,7 +70,7 @@ class _Reader:
         if isinstance(cores, int) and cores > 0:
             self.cores = cores
 
-    def add(self, clock: sysstat.Clock, keys: Mapping[str, Any]) -> None:
+    def add(self, clock: sysstat.StampSequence, keys: Mapping[str, Any]) -> None:
         """Add one of the statistics."""
         stamp = keys["timestamp"]
         seconds = clock.seconds(_stamp(stamp))
@@ -126,7 +126,7 @@ class _Reader:
             values["queue_depth"] = sum(number(one[queue]) for one in chosen)
         return values
 
-    def profile(self, *, zoned: bool) -> Profile:
+    def profile(self, *, zoned: bool) -> ResourceProfile:
         """Return the profile of all that was added."""
         self._use_memory()
         notes = [] if "read_iops" in self.rows.values else [_NO_IO]

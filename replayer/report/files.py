@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 from replayer import trusted_path
-from replayer.analysis.comparison import Comparison
-from replayer.analysis.samples import Side
+from replayer.analysis.differences.comparison import Comparison
+from replayer.analysis.differences.samples import Side
 from replayer.errors import Impossible
-from replayer.report import csv, html, markdown
+from replayer.report.pages import run_page
+from replayer.report.text import csv, markdown
 
 
-class Written(NamedTuple):
+class WrittenFiles(NamedTuple):
     """Where reports went."""
 
     files: list[Path]
@@ -29,7 +30,7 @@ def write(
     csv: str | None = None,
     markdown: str | None = None,
     refused: str = "",
-) -> Written:
+) -> WrittenFiles:
     """Write the reports that were asked for and return where they are.
 
     `refused` is why there is no comparison of two sides.  Raises Impossible for a file that cannot
@@ -43,7 +44,7 @@ def write(
         path = put(wanted, _text(kind, sides, comparison, refused))
         files += [path] if path else []
         on_stdout |= path is None
-    return Written(files, on_stdout)
+    return WrittenFiles(files, on_stdout)
 
 
 def put(wanted: str, text: str) -> Path | None:
@@ -59,7 +60,7 @@ def put(wanted: str, text: str) -> Path | None:
 
 def _text(kind: str, sides: Sequence[Side], comparison: Comparison | None, refused: str) -> str:
     if kind == "html":
-        return html.page(sides, comparison, refused)
+        return run_page.page(sides, comparison, refused)
     if kind == "csv":
         return csv.table(sides, comparison)
     return markdown.page(sides, comparison, refused)

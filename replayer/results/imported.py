@@ -82,7 +82,7 @@ class Unread:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class ImportSource:
     """A file of another tool, or what came through a pipe: read once, as UTF-8 without a mark."""
 
     name: str
@@ -145,7 +145,7 @@ class Source:
             end = max(end, start + 1)
             begin = _NEXT.match(text, end) or _BRACE.search(text, end)
 
-    def beside(self, name: str) -> "Source | None":
+    def beside(self, name: str) -> "ImportSource | None":
         """Return the file of that name in the same folder; None if there is none."""
         if self.folder is None or not (self.folder / name).is_file():
             return None
@@ -174,7 +174,7 @@ def _cut(stream: io.TextIOWrapper) -> Iterator[str]:
         yield line.removesuffix("\n")
 
 
-def opened(path: Path) -> Source:
+def opened(path: Path) -> ImportSource:
     """Read a file, a pipe, or with `-` standard input.
 
     Raises Impossible if it cannot be read, is no text, or is larger than any tool's report.
@@ -187,7 +187,7 @@ def opened(path: Path) -> Source:
     if len(data) > _LARGEST:
         raise Impossible(f"{name} has more than {_LARGEST} bytes: no tool's report is so large")
     digest = hashlib.sha256(data).hexdigest()[:10]
-    return Source(name, _utf8(name, data), digest, folder, Unread(name))
+    return ImportSource(name, _utf8(name, data), digest, folder, Unread(name))
 
 
 def _standard_input() -> tuple[bytes, None]:
@@ -386,19 +386,21 @@ def step(
     )
 
 
-class Result(NamedTuple):
+class ImportedStep(NamedTuple):
     """A step, and what the file tells of the machine that did it."""
 
     step: StepResult
     host: Mapping[str, Fact]
 
 
-def runs(source: Source, tool: str, label: str, results: Iterable[Result]) -> tuple[Run, ...]:
+def runs(
+    source: ImportSource, tool: str, label: str, results: Iterable[ImportedStep]
+) -> tuple[Run, ...]:
     """Return a run for each machine and each kind of step; steps of one kind are its repeats.
 
     Steps are of one kind when their specs are equal.
     """
-    groups: dict[str, list[Result]] = {}
+    groups: dict[str, list[ImportedStep]] = {}
     for result in results:
         kind = json.dumps([result.host, result.step.spec], sort_keys=True, default=str)
         groups.setdefault(kind, []).append(result)
@@ -435,7 +437,7 @@ def _name(tool: str, name: str) -> str:
 
 def run(
     tool: str,
-    source: Source,
+    source: ImportSource,
     label: str,
     index: int,
     *,

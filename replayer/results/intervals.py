@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from replayer.errors import Impossible
-from replayer.results.imported import Source as File
-from replayer.results.profile import COLUMNS, MOST_ROWS, Gap, Profile, Source
+from replayer.results.imported import ImportSource
+from replayer.results.profile import COLUMNS, MOST_ROWS, Gap, ProfileSource, ResourceProfile
 
 Floats = NDArray[np.float64]
 
@@ -30,7 +30,7 @@ _OLDEST, _NEWEST = -2e9, 1e11
 
 
 @dataclass(slots=True)
-class Rows:
+class IntervalRows:
     """What was read of a file, in its order."""
 
     ends: list[float] = field(default_factory=list)
@@ -56,14 +56,14 @@ class Rows:
 
 
 def profile(
-    file: File,
-    rows: Rows,
+    file: ImportSource,
+    rows: IntervalRows,
     source: Mapping[str, object],
     *,
     in_order: bool,
     zoned: bool,
     notes: Sequence[str] = (),
-) -> Profile:
+) -> ResourceProfile:
     """Return the profile of a file's rows; `source` is what is known of it beside its interval.
 
     `in_order`: the tool wrote a row when it had it, so that a stamp before the last is a clock that
@@ -84,8 +84,8 @@ def profile(
         raise Impossible(f"{file.name} has no value of anything that a profile knows")
     ends, spans, gaps = _spans(file.name, order.ends, np.array(rows.spans)[order.chosen])
     gaps += order.gaps
-    return Profile(
-        Source.model_validate({**source, "averaged_seconds": float(np.median(spans))}),
+    return ResourceProfile(
+        ProfileSource.model_validate({**source, "averaged_seconds": float(np.median(spans))}),
         ends=ends,
         spans=spans,
         columns=columns,
@@ -97,7 +97,7 @@ def profile(
 class _Order:
     """Which rows are taken, in which order, and when they ended."""
 
-    def __init__(self, name: str, rows: Rows, *, zoned: bool, in_order: bool) -> None:
+    def __init__(self, name: str, rows: IntervalRows, *, zoned: bool, in_order: bool) -> None:
         self.gaps: list[Gap] = []
         self.notes: list[str] = []
         ends = np.array(rows.ends)
@@ -120,7 +120,7 @@ class _Order:
         self.chosen = chosen[first]
         self.ends = ends[first]
 
-    def _without_summer_time(self, ends: Floats, rows: Rows) -> Floats:
+    def _without_summer_time(self, ends: Floats, rows: IntervalRows) -> Floats:
         """Return stamps that go on where those of the file go back by an hour, as in autumn."""
         distances = np.diff(ends)
         usual = _usual(distances)

@@ -9,7 +9,7 @@ from typing import Any
 
 from replayer.model import Fact
 from replayer.results import imported
-from replayer.results.imported import Source, number, words
+from replayer.results.imported import ImportSource, number, words
 
 _CLOCK = re.compile(r"(?:^|[ T])(\d{1,2}):(\d\d):(\d\d)(?: ?([AP])M)?")
 _PLAIN = re.compile(r"[0-9]{1,15}(?:\.[0-9]{1,9})?")
@@ -60,14 +60,16 @@ class _Reader:
         self.reports.append(Report(self.host, self.clock, self.stamp, self.head))
 
 
-def reports(source: Source) -> list[Report]:
+def reports(source: ImportSource) -> list[Report]:
     """Return the reports of a file; lines that are not iostat's are noted."""
     if source.data.lstrip()[:1] == b"{":
         return [report for keys in source.documents() for report in _hosts(source, keys)]
     return list(of_text(source, _MOST_VALUES))
 
 
-def of_text(source: Source, most: float = math.inf, only: Collection[str] = ()) -> Iterator[Report]:
+def of_text(
+    source: ImportSource, most: float = math.inf, only: Collection[str] = ()
+) -> Iterator[Report]:
     """Yield the reports of a text, of as many values at most; other lines are noted.
 
     With `only` the values of no other device are read.
@@ -161,7 +163,7 @@ def _second(clock: re.Match[str]) -> int:
     return hour * 3600 + int(clock[2]) * 60 + int(clock[3])
 
 
-def _hosts(source: Source, keys: Mapping[str, Any]) -> Iterator[Report]:
+def _hosts(source: ImportSource, keys: Mapping[str, Any]) -> Iterator[Report]:
     try:
         for host in keys["sysstat"]["hosts"]:
             facts: dict[str, Fact] = {

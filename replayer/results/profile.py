@@ -130,7 +130,7 @@ SELDOM = frozenset({"server_cpu_cores", "statements"})
 is the average of SELDOM_SECONDS and stands in all the rows of that time."""
 
 
-class Source(Noun):
+class ProfileSource(Noun):
     """What was profiled, and how."""
 
     kind: Literal["live", "iostat", "sadf", "csv"]
@@ -200,13 +200,13 @@ def _nothing() -> Floats:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Profile:
+class ResourceProfile:
     """What a source needed: `n` rows, each of a span of time that ends at `ends`.
 
     Rows do not overlap; where one does not begin at the end of the one before nothing is known.
     """
 
-    source: Source
+    source: ProfileSource
     ends: Floats = field(default_factory=_nothing)
     """Seconds since 1970, rising."""
     spans: Floats = field(default_factory=_nothing)
@@ -256,7 +256,7 @@ class _Minute(Noun):
 class _Head(Noun):
     profile: int
     replayer: str
-    source: Source
+    source: ProfileSource
 
 
 class _Line(Noun):
@@ -268,13 +268,13 @@ class _Line(Noun):
     statements: tuple[StatementUse, ...] | None = None
     working_set: WorkingSet | None = None
     note: str | None = None
-    source: Source | None = None
+    source: ProfileSource | None = None
 
 
-class Writer:
+class ProfileWriter:
     """A profile's new file, to which more is added as it becomes known."""
 
-    def __init__(self, path: Path, source: Source) -> None:
+    def __init__(self, path: Path, source: ProfileSource) -> None:
         """Create the file with its head; raise Impossible if it is there or cannot be written."""
         self.path = path
         try:
@@ -305,14 +305,14 @@ class Writer:
     ) -> None:
         os.close(self._fd)
 
-    def append(self, more: Profile) -> None:
+    def append(self, more: ResourceProfile) -> None:
         """Add rows, gaps and notes; what it has of tables and the like replaces what was said.
 
         Raises ReplayerError if it cannot be written; the file is then as before.
         """
         self._add(_lines(more))
 
-    def describe(self, source: Source) -> None:
+    def describe(self, source: ProfileSource) -> None:
         """Replace what is said of the source, once more of it is known."""
         self._add([_text(_Line(source=source))])
 
@@ -333,14 +333,14 @@ class Writer:
             ) from error
 
 
-def save(path: Path, profile: Profile) -> None:
+def save(path: Path, profile: ResourceProfile) -> None:
     """Write a whole profile as a new file; raise Impossible or ReplayerError as Writer does."""
     _check(str(path), profile)
-    with Writer(path, profile.source) as writer:
+    with ProfileWriter(path, profile.source) as writer:
         writer.append(profile)
 
 
-def load(path: Path) -> Profile:
+def load(path: Path) -> ResourceProfile:
     """Read a profile of any format that was ever written.
 
     A last line that is torn is left out, and a note says so.  Raises Impossible, in one sentence
@@ -364,7 +364,7 @@ def load(path: Path) -> Profile:
     return profile
 
 
-def refuse_idle(path: Path | str, profile: Profile) -> None:
+def refuse_idle(path: Path | str, profile: ResourceProfile) -> None:
     """Raise Impossible for a profile in which nothing was done, of which no size follows."""
     if not any(np.nansum(profile.column(name)) > 0 for name in _WORK):
         raise Impossible(
@@ -377,7 +377,7 @@ def _text(line: Noun) -> str:
     return line.model_dump_json(exclude_unset=True)
 
 
-def _lines(profile: Profile) -> Iterator[str]:
+def _lines(profile: ResourceProfile) -> Iterator[str]:
     """Yield a profile without its head as the lines of its file."""
     for begin in range(0, profile.ends.size, _ROWS_A_LINE):
         yield _text(_Line(minute=_minute(profile, slice(begin, begin + _ROWS_A_LINE))))
@@ -393,7 +393,7 @@ def _lines(profile: Profile) -> Iterator[str]:
         yield _text(_Line(note=note))
 
 
-def _minute(profile: Profile, rows: slice) -> _Minute:
+def _minute(profile: ResourceProfile, rows: slice) -> _Minute:
     columns = {name: _short(values[rows]) for name, values in profile.columns.items()}
     return _Minute.model_construct(
         ends=[round(end, 3) for end in profile.ends[rows].tolist()],
@@ -448,9 +448,9 @@ class _Format(Noun):
     source: dict[str, Any]
 
 
-def _gathered(name: str, source: Source, lines: Iterator[bytes]) -> Profile:
+def _gathered(name: str, source: ProfileSource, lines: Iterator[bytes]) -> ResourceProfile:
     """Return what the lines after the head hold together."""
-    profile = Profile(source)
+    profile = ResourceProfile(source)
     minutes: list[_Rows] = []
     gaps: list[Gap] = []
     notes: list[str] = []
@@ -481,7 +481,7 @@ def _line(name: str, number: int, text: bytes) -> _Line:
         raise Impossible(f"{name}: line {number}: {_explain(error)}") from error
 
 
-def _replaced(profile: Profile, line: _Line) -> Profile:
+def _replaced(profile: ResourceProfile, line: _Line) -> ResourceProfile:
     """Return a profile with what a line says anew."""
     new: dict[str, Any] = {
         key: getattr(line, key)
@@ -539,7 +539,7 @@ def _joined(minutes: Sequence[_Rows]) -> tuple[Floats, Floats, dict[str, Floats]
     return ends, spans, columns
 
 
-def _check(name: str, profile: Profile) -> None:
+def _check(name: str, profile: ResourceProfile) -> None:
     """Refuse what no source can have done, although each value is a number."""
     ends, spans = profile.ends, profile.spans
     if spans.size and not (spans > 0).all():

@@ -56,7 +56,7 @@ _WIDTH = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Summary:
+class StoredRun:
     """What a list of runs tells of one, read from the head of its file."""
 
     path: Path
@@ -201,7 +201,7 @@ def find(wanted: str, where: str | Path) -> Path:
     known = _identified(where)
     if wanted in known:
         return known[wanted]
-    listed = [entry for entry in runs(where) if isinstance(entry, Summary)]
+    listed = [entry for entry in runs(where) if isinstance(entry, StoredRun)]
     if wanted == "latest" and listed:
         return _latest(listed)
     labelled = [entry.path for entry in listed if wanted and entry.label == wanted]
@@ -221,7 +221,7 @@ def find(wanted: str, where: str | Path) -> Path:
     raise NotFound(f"there is no run {wanted!r} in {where}/{_near(wanted, listed)}")
 
 
-def _latest(listed: Sequence[Summary]) -> Path:
+def _latest(listed: Sequence[StoredRun]) -> Path:
     """Return the newest run that measured something, else the newest."""
     for entry in reversed(listed):
         cut = entry.status in {Status.FAILED.value, Status.PARTIAL.value}
@@ -237,14 +237,14 @@ def lost(path: Path) -> bool:
     return False
 
 
-def newer(path: Path) -> Iterator[Summary]:
+def newer(path: Path) -> Iterator[StoredRun]:
     """Yield the runs in a run's folder that began after it."""
-    entries = [entry for entry in runs(path.parent) if isinstance(entry, Summary)]
+    entries = [entry for entry in runs(path.parent) if isinstance(entry, StoredRun)]
     names = [entry.path for entry in entries]
     yield from entries[names.index(path) + 1 :] if path in names else ()
 
 
-def runs(where: str | Path) -> list[Summary | Unreadable]:
+def runs(where: str | Path) -> list[StoredRun | Unreadable]:
     """Return what is in a results folder, by start; files that are no runs come first.
 
     Only the heads of the files are read, so that thousands take a second or two.
@@ -265,14 +265,14 @@ def _names(where: Path) -> list[str]:
 
 def with_text(where: str | Path, text: str, most: int = 100) -> Iterator[Run]:
     """Yield the newest runs whose files hold a text; those that cannot be read are passed over."""
-    newest = [entry.path for entry in runs(where) if isinstance(entry, Summary)][-most:]
+    newest = [entry.path for entry in runs(where) if isinstance(entry, StoredRun)][-most:]
     for path in reversed(newest):
         with contextlib.suppress(ReplayerError, OSError):
             if text.encode() in _read(path):
                 yield load(path)
 
 
-def _when(entry: Summary | Unreadable) -> tuple[datetime, str]:
+def _when(entry: StoredRun | Unreadable) -> tuple[datetime, str]:
     earliest = datetime.min.replace(tzinfo=UTC)
     if isinstance(entry, Unreadable):
         return earliest, entry.path.name
@@ -283,13 +283,13 @@ def _when(entry: Summary | Unreadable) -> tuple[datetime, str]:
     return when if when.tzinfo else when.replace(tzinfo=UTC), entry.id
 
 
-def summary(path: Path) -> Summary | Unreadable:
+def summary(path: Path) -> StoredRun | Unreadable:
     """Return what the head of a file tells of its run, or why it is none."""
     try:
         keys = _head(path)
         _format(path, keys)
         host, engine, workload = keys.get("host"), keys.get("engine"), keys["workload"]
-        return Summary(
+        return StoredRun(
             path=path,
             id=str(keys["id"]),
             label=str(keys["label"]),
@@ -498,7 +498,7 @@ def _identified(where: Path) -> dict[str, Path]:
     return {path.stem: path for path in where.glob("*.json")}
 
 
-def _near(wanted: str, listed: Sequence[Summary]) -> str:
+def _near(wanted: str, listed: Sequence[StoredRun]) -> str:
     names = {entry.id for entry in listed} | {entry.label for entry in listed if entry.label}
     # Ids are long: naming all of them would be no help.
     close = nearest(wanted, names)

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 from replayer.errors import Impossible, NotFound, nearest
-from replayer.results.imported import Source, quoted, words
+from replayer.results.imported import ImportSource, quoted, words
 
 _CLOCK = re.compile(r"(?:^|[ T])(\d{1,2}):(\d\d):(\d\d)(?: ?([AP])M)?")
 _ZONE = re.compile(r"\d([+-]\d\d):?(\d\d)$")
@@ -68,7 +68,7 @@ def _day(parts: Sequence[str], order: Orders) -> datetime | None:
         return None
 
 
-class Clock:
+class StampSequence:
     """Stamps of a file, one after the other, as seconds since 1970."""
 
     def __init__(self, order: Orders) -> None:
@@ -117,7 +117,9 @@ class Restart(NamedTuple):
     stamp: Mapping[str, Any]
 
 
-def statistics(file: Source) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any] | Restart]]:
+def statistics(
+    file: ImportSource,
+) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any] | Restart]]:
     """Yield what is said of the machine, and each of its statistics, however the file ends.
 
     Raises Impossible when it is not sysstat's JSON.

@@ -1,15 +1,15 @@
 """What the client hosts of a step do: each one's rate while it lasts, and its share in the result.
 
-facts   cluster.start_spread_us, cluster.start_bound_us (analysis/client_hosts.py)
+facts   cluster.start_spread_us, cluster.start_bound_us (analysis/capacity/client_hosts.py)
 tables  hosts, a row for each host of each window
 """
 
 from collections.abc import Sequence
 
-from replayer.analysis.client_hosts import BOUND, SPREAD, TABLE
-from replayer.run.findings import Findings
+from replayer.analysis.capacity.client_hosts import BOUND, SPREAD, TABLE
+from replayer.run.step_recorder import StepRecorder
 from replayer.units import show_count
-from replayer.watch.pools import Clients, Share
+from replayer.watch.client_pools import Clients, ClientShare
 
 
 class ClientHosts:
@@ -34,7 +34,9 @@ class ClientHosts:
         per_second = {name: self._sum(name) / max(1e-9, seconds) for name in self._working()}
         return ", ".join(f"{name} {rate:,.0f}/s" for name, rate in per_second.items())
 
-    def record(self, findings: Findings, shares: Sequence[Share], seconds: float | None) -> None:
+    def record(
+        self, findings: StepRecorder, shares: Sequence[ClientShare], seconds: float | None
+    ) -> None:
         """Write down each host's share in a window of `seconds`, None if it was cut short."""
         if not shares:
             return
@@ -80,7 +82,7 @@ class ClientHosts:
         return sum(self._done.get(job, 0.0) for job in self._jobs(name))
 
 
-def _record_start(findings: Findings, shares: Sequence[Share]) -> None:
+def _record_start(findings: StepRecorder, shares: Sequence[ClientShare]) -> None:
     starts = [share.start_us for share in shares if share.start_us is not None]
     bounds = sorted(share.bound_us for share in shares if share.bound_us is not None)
     if not starts:

@@ -12,10 +12,10 @@ from replayer.errors import Skip
 from replayer.machine.host import Host
 from replayer.model import StepResult, Workload
 from replayer.run.client_hosts import ClientHosts
-from replayer.run.events import Event, Figures, tidy
-from replayer.run.findings import Findings
+from replayer.run.event_stream.events import Event, Figures, tidy
+from replayer.run.step_recorder import StepRecorder
 from replayer.servers.open import Server
-from replayer.watch.pools import HERE, Clients, Pool
+from replayer.watch.client_pools import LOCAL_CLIENTS, Clients, Pool
 from replayer.watch.sampler import Sampler
 from replayer.watch.workers import Awaited, Work
 
@@ -68,9 +68,9 @@ class Context:
     repeat: int = 1
     done: Sequence[StepResult] = field(default_factory=tuple)
     """Results of this run so far."""
-    clients: Clients = HERE
+    clients: Clients = LOCAL_CLIENTS
     """Whose processes are the sessions of the database."""
-    findings: Findings = field(default_factory=Findings)
+    findings: StepRecorder = field(default_factory=StepRecorder)
     """What this step has found: it is kept also when the step is cut short."""
 
     @property

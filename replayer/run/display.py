@@ -53,7 +53,7 @@ class OneFact:
 
 
 @dataclass(frozen=True)
-class Rows:
+class TableRows:
     """Rows under headings; the first column holds words, the others numbers."""
 
     headings: Sequence[str]
@@ -67,7 +67,7 @@ class WholeTable:
     name: str
 
 
-Part = Sentence | Verbatim | Labelled | OneFact | Rows | WholeTable
+Part = Sentence | Verbatim | Labelled | OneFact | TableRows | WholeTable
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ class Form:
 
 
 @dataclass(frozen=True)
-class Trace:
+class ChartTrace:
     """One line or row of bars of a chart: that of a side."""
 
     side: int
@@ -109,7 +109,7 @@ class Chart:
 
     name: str
     title: str
-    traces: Sequence[Trace]
+    traces: Sequence[ChartTrace]
     x: str = ""
     y: str = ""
     zero: bool = False

@@ -17,17 +17,16 @@ from replayer.machine.host import Host
 from replayer.model import StepSpec
 from replayer.run.client_hosts import ClientHosts
 from replayer.run.context import Progress
-from replayer.run.findings import Findings, Window
-from replayer.run.rates import Rates
+from replayer.run.event_stream.rates import Rates
+from replayer.run.step_recorder import MeasuredWindow, StepRecorder
 from replayer.storage import device as devices
 from replayer.storage import reference_tools
 from replayer.storage.files import Workspace, enough
-from replayer.storage.io_job import Access, IoJob, Sync, Target
-from replayer.storage.io_job import Share as IoShare
+from replayer.storage.io_job import BlockOrder, IoJob, IoTarget, Sync, ThreadResult
 from replayer.storage.io_result import IoResult, summary
 from replayer.storage.io_run import IoRun, run_io, run_io_on_hosts
 from replayer.units import Count, show_size
-from replayer.watch.pools import HERE, Clients, Pool
+from replayer.watch.client_pools import LOCAL_CLIENTS, Clients, Pool
 from replayer.watch.sampler import Sampler
 
 _MOST_CLIENTS = 64
@@ -72,9 +71,9 @@ class ProbeContext:
     progress: Progress
     sampler: Sampler
     storage: Path
-    findings: Findings
+    findings: StepRecorder
     workspace: Workspace
-    clients: Clients = HERE
+    clients: Clients = LOCAL_CLIENTS
     """The hosts that are the probe's clients."""
     _points: dict[str, list[tuple[int, float]]] = field(default_factory=dict)
     _first_ns: int | None = None
@@ -95,7 +94,7 @@ class ProbeContext:
         block_size: int,
         filled: bool = True,
         direct: bool = True,
-    ) -> list[Target]:
+    ) -> list[IoTarget]:
         """Make the files of each client and return them; a named device takes their place."""
         if self.spec.device:
             return [self._device(block_size)] * self.spec.clients
@@ -134,7 +133,7 @@ class ProbeContext:
                 raise Impossible("only one client can write on a raw device")
             devices.may_write(self.spec.device, self.spec.i_will_lose_data)
 
-    def drop(self, targets: Sequence[Target]) -> None:
+    def drop(self, targets: Sequence[IoTarget]) -> None:
         """Drop the clean pages of all files from the page cache."""
         for target in targets:
             for path in target.paths:
@@ -144,7 +143,7 @@ class ProbeContext:
                 finally:
                     os.close(fd)
 
-    def run_io(self, title: str, jobs: Sequence[IoJob], targets: Sequence[Target]) -> IoRun:
+    def run_io(self, title: str, jobs: Sequence[IoJob], targets: Sequence[IoTarget]) -> IoRun:
         """Run jobs with a bar, watch the device meanwhile, and keep their per-second counts."""
         marks: list[int] = []
         jobs = [_adapted(job, targets[0]) for job in jobs]
@@ -170,13 +169,13 @@ class ProbeContext:
         return io
 
     def _say_window(
-        self, jobs: Sequence[IoJob], targets: Sequence[Target], io: IoRun, marks: Sequence[int]
+        self, jobs: Sequence[IoJob], targets: Sequence[IoTarget], io: IoRun, marks: Sequence[int]
     ) -> None:
         """Say what the window was, of a probe that has only one on this host."""
         alone = self._first_ns is None and not self.clients.names
         results = [io.of(place) for place in range(len(jobs))]
         self.findings.window = (
-            Window(
+            MeasuredWindow(
                 begin_ns=marks[0],
                 end_ns=marks[1],
                 operations=sum(result.operations for result in results),
@@ -192,7 +191,7 @@ class ProbeContext:
         self,
         title: str,
         jobs: Sequence[IoJob],
-        targets: Sequence[Target],
+        targets: Sequence[IoTarget],
         *,
         watch: Callable[[int], None],
         opened: Callable[[], None],
@@ -201,7 +200,7 @@ class ProbeContext:
             return run_io(jobs, targets, watch=watch, opened=opened)
         used: list[float] = []
 
-        def ended(pool: Pool, shares: Sequence[tuple[int, IoShare]]) -> None:
+        def ended(pool: Pool, shares: Sequence[tuple[int, ThreadResult]]) -> None:
             depth = sum(job.threads for job in jobs)
             hosts = ClientHosts(self.clients, [depth] * len(targets), title)
             done = Counter[int]()
@@ -220,7 +219,7 @@ class ProbeContext:
         """Return what a client is called: a host's name, else its number from 1."""
         return self.clients.names[place] if self.clients.names else str(place + 1)
 
-    def io_rows(self, io: IoRun, jobs: Sequence[IoJob], targets: Sequence[Target]) -> None:
+    def io_rows(self, io: IoRun, jobs: Sequence[IoJob], targets: Sequence[IoTarget]) -> None:
         """Add a row for each job to the table `io`: for each client and for all together.
 
         A row says whether the processors or the interpreter were its limit, and so does a note.
@@ -262,7 +261,7 @@ class ProbeContext:
             limit=io.limit,
         )
 
-    def _device(self, block_size: int) -> Target:
+    def _device(self, block_size: int) -> IoTarget:
         target = devices.target(self.spec.device)
         self.findings.facts["storage.device"] = devices.name_of(self.spec.device)
         if target.file_bytes < block_size:
@@ -288,7 +287,7 @@ class ProbeContext:
     def _prove(
         self,
         jobs: Sequence[IoJob],
-        targets: Sequence[Target],
+        targets: Sequence[IoTarget],
         io: IoRun,
         marks: Sequence[int],
     ) -> None:
@@ -384,7 +383,7 @@ def _idle(sampler: Sampler, begin_ns: int, end_ns: int) -> float | None:
     return sum(share * span for share, span in known) / whole if whole else None
 
 
-def _adapted(job: IoJob, target: Target) -> IoJob:
+def _adapted(job: IoJob, target: IoTarget) -> IoJob:
     """Return a direct job as it can be done where O_DIRECT does not work: fsync and fadvise."""
     if not job.direct or target.direct:
         return job
@@ -395,7 +394,7 @@ def _adapted(job: IoJob, target: Target) -> IoJob:
 def label(job: IoJob) -> str:
     """Return a job in words: 8 KiB random reads at depth 4."""
     kind = {1.0: "reads", 0.0: "writes"}.get(job.read_share, "reads and writes")
-    order = "sequential" if job.access is Access.SHARED else job.access.value
+    order = "sequential" if job.access is BlockOrder.SHARED else job.access.value
     size = show_size(job.block_size).replace(".00", "")
     return f"{size} {order} {kind} at depth {job.threads}"
 

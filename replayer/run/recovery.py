@@ -7,13 +7,22 @@ from replayer.conditions import memory_bound
 from replayer.errors import ReplayerError
 from replayer.journal import Note
 from replayer.results import draft
-from replayer.run import event_file
+from replayer.run.event_stream import event_file
 from replayer.servers import log_settings, socket_folder
 from replayer.servers import open as server
 from replayer.storage import files
-from replayer.watch import recordings
+from replayer.watch import active_collectors
 
-_TAKERS = (draft, event_file, files, log_settings, memory_bound, recordings, server, socket_folder)
+_TAKERS = (
+    draft,
+    event_file,
+    files,
+    log_settings,
+    memory_bound,
+    active_collectors,
+    server,
+    socket_folder,
+)
 """Modules that take something from the machine, and so note it first.
 
 Each has NOTES, the kinds of its notes, and `recover(note) -> str`, which gives back what one tells

@@ -9,29 +9,30 @@ from pathlib import Path
 from typing import Any
 
 from replayer import __version__, registry
-from replayer.analysis import warnings
-from replayer.analysis.headline import headline
+from replayer.analysis.advice import warnings
+from replayer.analysis.advice.headline import headline
 from replayer.engines.engine import Engine
 from replayer.errors import HostLost, Interrupted, ReplayerError, Skip
 from replayer.journal import home
 from replayer.machine.host import Host
 from replayer.model import EngineFacts, Fact, Outcome, Run, Status, StepResult, StepSpec, Workload
 from replayer.results.store import FORMAT, identify
-from replayer.run import resumption, watching
-from replayer.run import workload as workload_file
+from replayer.run import step_collectors
 from replayer.run.context import Context, Progress
-from replayer.run.events import Begin
-from replayer.run.pulse import pulse
+from replayer.run.event_stream.events import Begin
+from replayer.run.event_stream.live_statistics import pulse
+from replayer.run.plan import resume
+from replayer.run.plan import workload as workload_file
 from replayer.servers import log_events
 from replayer.servers.open import Server, open_server
 from replayer.signals import interruption
-from replayer.watch import calibration, recordings
-from replayer.watch.pools import HERE, Clients
+from replayer.watch import active_collectors, calibration
+from replayer.watch.client_pools import LOCAL_CLIENTS, Clients
 from replayer.watch.sampler import Sampler
 
 
 @dataclass(frozen=True)
-class Order:
+class RunRequest:
     """What `replayer run` was asked for."""
 
     workload: Workload
@@ -53,11 +54,11 @@ class Order:
     host: Host = field(default_factory=Host)
     resumed: Run | None = None
     """The run that is taken up where it was cut; None for a new one."""
-    clients: Clients = HERE
+    clients: Clients = LOCAL_CLIENTS
     """The hosts whose processes are the sessions of the database."""
     watched: str = ""
     """What the database's host is called where the run works there, and was asked for elsewhere."""
-    collectors: tuple[str, ...] = field(default_factory=recordings.chosen)
+    collectors: tuple[str, ...] = field(default_factory=active_collectors.chosen)
     """The active collectors that watch its steps."""
 
     @property
@@ -85,7 +86,7 @@ def _needs_database(spec: StepSpec) -> bool:
 class _Stage:
     """What every step of a run has in common."""
 
-    order: Order
+    order: RunRequest
     server: Server | None
     progress: Progress
     unwatched: set[str] = field(default_factory=set)
@@ -124,7 +125,7 @@ class _Stage:
         )
 
 
-def execute(order: Order, progress: Progress) -> Generator[Run]:
+def execute(order: RunRequest, progress: Progress) -> Generator[Run]:
     """Run every step of every repeat, and yield the Run so far.
 
     It is yielded first, when host and engine are known, after each step, and at the end.
@@ -132,7 +133,7 @@ def execute(order: Order, progress: Progress) -> Generator[Run]:
     that tells of it was yielded; a step that cannot be done here is `skipped` with its reason.
     """
     taken_up = order.resumed is not None
-    run = _begin(order) if order.resumed is None else resumption.begun(order.resumed)
+    run = _begin(order) if order.resumed is None else resume.begun(order.resumed)
     if not taken_up:
         yield run
     try:
@@ -144,7 +145,7 @@ def execute(order: Order, progress: Progress) -> Generator[Run]:
             taken_up = False
             yield run
             try:
-                planned = resumption.missing(run, workload_file.turns(order.workload))
+                planned = resume.missing(run, workload_file.turns(order.workload))
                 while (turn := next(planned, None) or _following(order, run)) is not None:
                     if order.enough is not None and order.enough(run):
                         break
@@ -176,14 +177,14 @@ def _ready(run: Run, stage: _Stage) -> Run:
     if order.resumed is None:
         run = run.model_copy(update={"host": host})
     elif run.host:
-        resumption.refuse_other_host(run, host)
+        resume.refuse_other_host(run, host)
     for spec in order.workload.steps:
         _check(spec, stage.context(run, Sampler(order.host, None)))
     if not run.control:
         run = _controlled(run, "before")
     engine = None if server is None else _started(server)
     if order.resumed is not None:
-        resumption.refuse_other_engine(run, engine)
+        resume.refuse_other_engine(run, engine)
     return run.model_copy(update={"engine": engine})
 
 
@@ -202,12 +203,12 @@ def _controlled(run: Run, when: str) -> Run:
     )
 
 
-def _following(order: Order, run: Run) -> tuple[int, StepSpec] | None:
+def _following(order: RunRequest, run: Run) -> tuple[int, StepSpec] | None:
     spec = None if order.following is None else order.following(run)
     return None if spec is None else (1, spec)
 
 
-def _begin(order: Order) -> Run:
+def _begin(order: RunRequest) -> Run:
     now = datetime.now(UTC)
     return Run(
         format=FORMAT,
@@ -226,7 +227,7 @@ def _begin(order: Order) -> Run:
     )
 
 
-def _cluster(order: Order) -> dict[str, Fact]:
+def _cluster(order: RunRequest) -> dict[str, Fact]:
     facts: dict[str, Fact] = {}
     if order.clients.names:
         facts["hosts"] = tuple(sorted(order.clients.names))
@@ -242,7 +243,7 @@ def ended(run: Run, status: Status, error: str) -> Run:
     return run.model_copy(update={"advice": warnings.on(run), "headline": headline(run)})
 
 
-def _server(order: Order) -> contextlib.AbstractContextManager[Server]:
+def _server(order: RunRequest) -> contextlib.AbstractContextManager[Server]:
     return open_server(
         order.engine,
         url=order.url,
@@ -285,7 +286,7 @@ def _perform(
     failure: ReplayerError | Interrupted | None = None
     device = host.device_of(stage.storage)
     names = stage.order.collectors if getattr(module, "HAS_WINDOW", True) else ()
-    watched = watching.recordings(names, host, device, stage.server)
+    watched = step_collectors.recordings(names, host, device, stage.server)
     sampler = Sampler(host, device, watcher=watched)
     context = stage.context(run, sampler, repeat)
     stage.begun(spec, repeat, device)
@@ -297,7 +298,7 @@ def _perform(
             finally:
                 watched.end()
                 with stage.progress.task(f"{spec.name}: account"):
-                    watching.keep(context.findings, watched)
+                    step_collectors.keep(context.findings, watched)
     except Skip as skip:
         status, reason = Status.SKIPPED, str(skip)
     except (ReplayerError, Interrupted) as error:

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from replayer.engines import watchdog
-from replayer.engines.verbs import Asked
+from replayer.engines.verbs import VerbName
 from replayer.errors import Impossible, Interrupted, ReplayerError, one_line
 
 if TYPE_CHECKING:
@@ -30,15 +30,15 @@ if TYPE_CHECKING:
 
     from replayer.engines.connection import Database
 
-_LOCK = Asked("lock")
-_LOCK_DATABASE = Asked("lock_database")
+_LOCK = VerbName("lock")
+_LOCK_DATABASE = VerbName("lock_database")
 """For a run that measures nothing of the machine: others may use other databases meanwhile."""
-_UNLOCK = Asked("unlock")
-_HOLD = Asked("hold")
+_UNLOCK = VerbName("unlock")
+_HOLD = VerbName("hold")
 """Writes the holder's name down, where a session cannot bear it."""
-_HOLDER = Asked("holder")
+_HOLDER = VerbName("holder")
 """Who holds it: session, name, account, address, since and heard (seconds ago)."""
-_END = Asked("end_holder")
+_END = VerbName("end_holder")
 _MEASURED = "two runs at once would measure each other"
 _AGAIN_SECONDS = 0.5
 _MARGIN_SECONDS = 5.0
@@ -172,7 +172,7 @@ def kept(database: Database) -> Iterator[Callable[[float], bool]]:
                 thread.join()
 
 
-def _taken(database: Database, verb: Asked) -> bool:
+def _taken(database: Database, verb: VerbName) -> bool:
     rows = database.execute(verb, holder=_own_name())
     taken = all(row["locked"] for row in rows)
     if not taken:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from replayer import journal
 from replayer.engines import credentials, engine, watchdog
 from replayer.engines.connection import Database
-from replayer.engines.verbs import Asked
+from replayer.engines.verbs import VerbName
 from replayer.errors import Denied, Impossible, ReplayerError
 from replayer.journal import Untrusted
 from replayer.servers import remote
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 
 NOTES = frozenset({"log_settings"})
 """Of the notes that `recover` gives back."""
-WANTED = Asked("capture/settings")
-_KEPT = Asked("capture/kept")
-_SET = Asked("capture/set")
-_RELOAD = Asked("capture/reload")
-_GRANTS = Asked("capture/grants")
-_QUIET = Asked("capture/quiet")
+WANTED = VerbName("capture/settings")
+_KEPT = VerbName("capture/kept")
+_SET = VerbName("capture/set")
+_RELOAD = VerbName("capture/reload")
+_GRANTS = VerbName("capture/grants")
+_QUIET = VerbName("capture/quiet")
 
 Changes = Mapping[str, str]
 """Setting -> the value that it is given, in the order in which they are set."""

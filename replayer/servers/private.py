@@ -18,7 +18,7 @@ from replayer import journal, shell, signals, units
 from replayer.engines import driver, watchdog
 from replayer.engines.connection import Database, connector_of, url_of
 from replayer.engines.engine import load
-from replayer.engines.verbs import Asked
+from replayer.engines.verbs import VerbName
 from replayer.errors import Impossible, Interrupted, ReplayerError
 from replayer.machine import processes
 from replayer.machine.host import Host
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from replayer.servers.data_folder import DataFolder
     from replayer.servers.programs import Programs
 
-_DATABASE = Asked("database")
+_DATABASE = VerbName("database")
 _PAUSE = 0.02
 _REFUSED = 5.0
 """Seconds after which a server that answers each connection with an error is not waited for."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
-from replayer.engines.verbs import Asked
+from replayer.engines.verbs import VerbName
 from replayer.errors import Denied, Impossible, Interrupted, ReplayerError, Skip, one_line
 from replayer.model import EngineFacts
 
@@ -33,14 +33,14 @@ ELSEWHERE = NoFiles(
 )
 Kind = Literal["private", "url"]
 
-PREPARE = Asked("prepare")
-VERSION = Asked("version")
-SETTINGS = Asked("settings")
-COUNTERS = Asked("counters")
-_EXTENSIONS = Asked("extensions")
+PREPARE = VerbName("prepare")
+VERSION = VerbName("version")
+SETTINGS = VerbName("settings")
+COUNTERS = VerbName("counters")
+_EXTENSIONS = VerbName("extensions")
 """What a database has beside the server itself: `name` and `version`."""
-EVICT = Asked("evict")
-BUFFERCACHE = Asked("buffercache")
+EVICT = VerbName("evict")
+BUFFERCACHE = VerbName("buffercache")
 """The schema of what `evict`, `dirty` and `buffered` need, and whether this user may."""
 
 

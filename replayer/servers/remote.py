@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from replayer.engines import credentials, environment, watchdog
 from replayer.engines.connection import Database, Row, url_of
 from replayer.engines.engine import alike
-from replayer.engines.verbs import Asked
+from replayer.engines.verbs import VerbName
 from replayer.errors import Denied, Impossible, ReplayerError, Skip, one_line
 from replayer.machine import processes
-from replayer.servers import lock, protocol, residue
+from replayer.servers import leftovers, lock, protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from replayer.engines.engine import Engine
     from replayer.model import EngineFacts, Fact
 
-_LOCATION = Asked("location")
-_CLAIM = Asked("claim")
-_BACKEND = Asked("backend")
+_LOCATION = VerbName("location")
+_CLAIM = VerbName("claim")
+_BACKEND = VerbName("backend")
 _POOL_TRIES = 3
 """Few enough that the driver makes no prepared statement of them, which would stay as well."""
 
@@ -111,7 +111,7 @@ class Remote:
         """Return what of replayer's lies on the server, by its list there; {} if not known."""
         try:
             with contextlib.closing(Database(self.engine, self._where)) as database:
-                return residue.facts(database)
+                return leftovers.facts(database)
         except ReplayerError:
             return {}
 
@@ -282,7 +282,7 @@ def emptying(
     where, title = watchdog.address(url), f"{engine.title} at {credentials.show(url)}"
     with watchdog.watching(where, title), contextlib.closing(Database(engine, url)) as database:
         _refuse_foreign(database, url.database or "")
-        if not residue.recorded(database):
+        if not leftovers.recorded(database):
             yield None
             return
         # Where others measure the machine nothing is removed, in whatever database.

@@ -4,18 +4,18 @@ import os
 from pathlib import Path
 
 from replayer.engines import engine, environment
-from replayer.load.burn import CPU_METRIC, MEMORY_METRIC
+from replayer.load.cpu_burn import CPU_METRIC, MEMORY_METRIC
 from replayer.machine.free_space import free_bytes
 from replayer.machine.host import Host
 from replayer.model import Run, Status
 from replayer.servers import data_folder, programs
 from replayer.servers.data_folder import DataFolder
-from replayer.sizing.plan import Machine
+from replayer.sizing.sizing_plan import CandidateMachine
 
 
 def seen(
     host: Host, named: str, *, bindir: Path | None = None, data_dir: Path | None = None
-) -> Machine:
+) -> CandidateMachine:
     """Return what is known of this machine; of another one, where a server's URL is named, little.
 
     Raises NotFound or Impossible for an engine that is not there, or a folder that cannot be used.
@@ -23,13 +23,13 @@ def seen(
     url = named if "://" in named else environment.url(named)
     chosen = engine.of_url(named) if "://" in named else engine.load(named or engine.default())
     if url is not None:
-        return Machine(chosen.block_size, None, None, own_server=False)
+        return CandidateMachine(chosen.block_size, None, None, own_server=False)
     keys = chosen.spec.server
     major = programs.find(chosen.title, keys, bindir).major if data_dir is None else 0
     folder = data_dir or data_folder.standard(chosen.name, major, {})
     path = Path(os.path.realpath(folder))
     nearest = next(one for one in (path, *path.parents) if one.is_dir())
-    return Machine(
+    return CandidateMachine(
         block_size=chosen.block_size,
         memory_bytes=host.usable_memory_bytes(),
         free_bytes=free_bytes(nearest) + _taken(DataFolder(path)),

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from replayer.machine import processes
 
 
-class Cost(NamedTuple):
+class CpuCost(NamedTuple):
     """Processor seconds over some time."""
 
     seconds: float
@@ -22,10 +22,10 @@ class Cost(NamedTuple):
         """Return the processors that were used, as far as they can be seen."""
         return (self.own + (self.session or 0.0)) / self.seconds if self.seconds > 0 else 0.0
 
-    def since(self, before: Cost) -> Cost:
+    def since(self, before: CpuCost) -> CpuCost:
         """Return what was used since another look."""
         session = self.session
-        return Cost(
+        return CpuCost(
             self.seconds - before.seconds,
             self.own - before.own,
             None if session is None or before.session is None else session - before.session,
@@ -49,11 +49,11 @@ class Meter:
         self._process = process
         self._first = self._now = self._used()
 
-    def cost(self) -> Cost:
+    def cost(self) -> CpuCost:
         """Return what was used so far."""
         self._now = max(self._now, self._used())
         session = self._before + self._now - self._first if self._process else None
-        return Cost(time.monotonic() - self._began, time.process_time() - self._own, session)
+        return CpuCost(time.monotonic() - self._began, time.process_time() - self._own, session)
 
     def _used(self) -> float:
         return sum(processes.cpu_seconds([self._process])) if self._process else 0.0

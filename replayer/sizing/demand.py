@@ -3,9 +3,9 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from replayer.analysis.saturation import Mean
+from replayer.analysis.capacity.saturation import Mean
 from replayer.load import resources
-from replayer.sizing.findings import Loaded, Row
+from replayer.sizing.findings import Loaded, ResourceRow
 from replayer.sizing.target import Fit
 
 _OWN = frozenset({resources.CLIENTS})
@@ -18,7 +18,7 @@ def rows(
     rate: float,
     load: Loaded,
     busy: Mapping[str, float] | None = None,
-) -> Iterator[Row]:
+) -> Iterator[ResourceRow]:
     """Yield what the load needed of each resource: its demand a statement, times the rate.
 
     `table` has rows of `resource_columns`; `demands` returns what one statement of each trial
@@ -31,7 +31,7 @@ def rows(
         unit = str(row["unit"]).removesuffix(" / (1/s)")
         bound = row.get("bound_per_second")
         multiple, low, high = _allowed(name, bound, rate, demands(name), load)
-        yield Row(
+        yield ResourceRow(
             resource=name,
             unit=unit,
             required=demand * rate,

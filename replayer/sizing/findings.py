@@ -7,7 +7,7 @@ from replayer.sizing.target import Fit
 from replayer.units import show, three
 
 
-class Row(Noun):
+class ResourceRow(Noun):
     """One resource: how much is required, how much there is, and what that means."""
 
     resource: str
@@ -47,7 +47,7 @@ class Row(Noun):
         return f"{times}{self.resource}: {amounts} ({self.proof})"
 
 
-class Change(Noun):
+class Remedy(Noun):
     """Something that would change the answer."""
 
     words: str
@@ -69,12 +69,12 @@ class Loaded(NamedTuple):
     not_offered: str
 
 
-def required(row: Row) -> str:
+def required(row: ResourceRow) -> str:
     """Return what is required of a resource, with its unit."""
     return "-" if row.required is None else _amount(row.required, row.unit)
 
 
-def here(row: Row) -> str:
+def here(row: ResourceRow) -> str:
     """Return how much of a resource there is, with its unit."""
     return "not known" if row.here is None else _amount(row.here, row.unit)
 

@@ -13,7 +13,7 @@ from replayer.machine import diskstats, network, processes, processors
 
 if TYPE_CHECKING:
     from replayer.engines.connection import Row
-    from replayer.machine.diskstats import Counters
+    from replayer.machine.diskstats import DiskCounters
     from replayer.machine.host import Host
 
 _SAME_START = 3.0
@@ -36,7 +36,7 @@ class Totals(NamedTuple):
     ticks: dict[str, int]
     processors: int
     memory: dict[str, int]
-    device: Counters | None
+    device: DiskCounters | None
     network: tuple[int, int]
 
 
@@ -94,7 +94,9 @@ def _held(memory: dict[str, int]) -> dict[str, float]:
     }
 
 
-def _disk(before: Counters | None, after: Counters | None, seconds: float) -> dict[str, float]:
+def _disk(
+    before: DiskCounters | None, after: DiskCounters | None, seconds: float
+) -> dict[str, float]:
     delta = diskstats.moved(before, after) if before and after else None
     if delta is None:
         return {}

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any, Literal
 
-from replayer.load import burn, resources
-from replayer.load.burn import CPU_METRIC, MEMORY_METRIC
-from replayer.load.mix import Mix
+from replayer.load import cpu_burn, resources
+from replayer.load.cpu_burn import CPU_METRIC, MEMORY_METRIC
+from replayer.load.mix import WeightedMix
 from replayer.model import Run, Status, StepResult
-from replayer.sizing.findings import Loaded, Row
+from replayer.sizing.findings import Loaded, ResourceRow
 from replayer.sizing.record import Sizing
 from replayer.sizing.requirement import Need
 from replayer.sizing.target import Fit
@@ -50,7 +50,7 @@ class _Known:
     sizing: Sizing
     steps: Sequence[StepResult]
     load: Loaded
-    loaded: Mapping[str, Row]
+    loaded: Mapping[str, ResourceRow]
     """What the load needed, by resource."""
 
     @property
@@ -90,8 +90,8 @@ def _own(trial: Mapping[str, Any], column: str) -> float:
 
 
 def rows(
-    sizing: Sizing, run: Run | None, load: Loaded, loaded: Sequence[Row] = ()
-) -> Iterator[Row]:
+    sizing: Sizing, run: Run | None, load: Loaded, loaded: Sequence[ResourceRow] = ()
+) -> Iterator[ResourceRow]:
     """Yield a row for each need of a requirement, as far as a run has come."""
     steps = run.steps if run is not None else ()
     known = _Known(sizing, steps, load, {row.resource: row for row in loaded})
@@ -104,7 +104,7 @@ def rows(
                 yield made
 
 
-def refuted(sizing: Sizing, run: Run | None, load: Loaded) -> list[Row]:
+def refuted(sizing: Sizing, run: Run | None, load: Loaded) -> list[ResourceRow]:
     """Return the needs that are refuted without a load, by arithmetic and by probes."""
     return [
         row
@@ -113,12 +113,12 @@ def refuted(sizing: Sizing, run: Run | None, load: Loaded) -> list[Row]:
     ]
 
 
-def _row(need: Need, known: _Known) -> Row:
+def _row(need: Need, known: _Known) -> ResourceRow:
     if need.name in {"cpu", "server_cpu"}:
         return _cpu(need, known)
     if need.name in _ON_DEVICE:
         return _on_device(need, known)
-    special: Mapping[str, Callable[[Need, _Known], Row]] = {
+    special: Mapping[str, Callable[[Need, _Known], ResourceRow]] = {
         **dict.fromkeys(_BOTH, _both),
         **dict.fromkeys(_OF_THE_LOAD, _of_the_load),
         "wal_syncs": _flushes,
@@ -139,8 +139,8 @@ def _made(  # noqa: PLR0917 - what a row has
     here: float | None,
     proof: str,
     title: str = "",
-) -> Row:
-    return Row(
+) -> ResourceRow:
+    return ResourceRow(
         resource=title or _titled(need),
         unit=need.unit,
         required=need.required,
@@ -160,7 +160,7 @@ def _titled(need: Need) -> str:
     return f"{need.title}, MB" if need.unit == "MB/s" else need.title
 
 
-def _not_tested(need: Need, why: str) -> Row:
+def _not_tested(need: Need, why: str) -> ResourceRow:
     return _made(need, "none", Fit.NOT_TESTED, None, None, why)
 
 
@@ -171,7 +171,7 @@ def _held_against(  # noqa: PLR0917 - what is held against what
     short: Fit,
     proof: str,
     required: float | None = None,
-) -> Row:
+) -> ResourceRow:
     """Return a row by what there is; `short` is what it comes to where that is too little."""
     multiple = here / (required or need.required)
     sure = 1.0 if kind == "arithmetic" else _SURELY
@@ -179,7 +179,7 @@ def _held_against(  # noqa: PLR0917 - what is held against what
     return _made(need, kind, fit, multiple, here, proof)
 
 
-def _measured(need: Need, known: _Known, proof: str, resource: str = "") -> Row:
+def _measured(need: Need, known: _Known, proof: str, resource: str = "") -> ResourceRow:
     """Return a row of a need of which the load had as much as is required."""
     load, row = known.load, known.loaded.get(resource)
     if row is None or row.multiple is None:
@@ -195,7 +195,7 @@ def _measured(need: Need, known: _Known, proof: str, resource: str = "") -> Row:
 # Processors
 
 
-def _cpu(need: Need, known: _Known) -> Row:
+def _cpu(need: Need, known: _Known) -> ResourceRow:
     sizing = known.sizing
     if need.name == "cpu" and sizing.requirement.need("server_cpu") is not None:
         return _not_tested(need, "what of it is the server's is a need of its own")
@@ -224,8 +224,8 @@ def _carried(need: Need, known: _Known) -> tuple[float, str]:
     there = (speeds.get(CPU_METRIC), speeds.get(MEMORY_METRIC))
     if not any(there):
         return need.required, ""
-    mix = Mix(point=1, cpu=need.required, cpu_speed=there[0], memory_speed=there[1])
-    here, words = burn.cpu_here(mix, known.steps)
+    mix = WeightedMix(point=1, cpu=need.required, cpu_speed=there[0], memory_speed=there[1])
+    here, words = cpu_burn.cpu_here(mix, known.steps)
     if not words or "not carried" in words:
         # As many times as much as a core here may do, at the most.
         return need.required / _FASTER, f", if one did {_FASTER:g} times as much as there"
@@ -235,7 +235,7 @@ def _carried(need: Need, known: _Known) -> tuple[float, str]:
 # The device
 
 
-def _on_device(need: Need, known: _Known) -> Row:
+def _on_device(need: Need, known: _Known) -> ResourceRow:
     operation, column, used, units = _ON_DEVICE[need.name]
     had = known.had(used)
     resource = _RESOURCES.get(need.name, "")
@@ -273,7 +273,7 @@ def _absorbed(known: _Known) -> bool:
     return _larger_memory(known) and known.sizing.requirement.working_set_bytes is not None
 
 
-def _both(need: Need, known: _Known) -> Row:
+def _both(need: Need, known: _Known) -> ResourceRow:
     """Return a row of reads and writes together, which take turns at one device.
 
     A share r / R of the time goes to reads, w / W to writes: 1 / (r / R + w / W) times as many of
@@ -300,7 +300,7 @@ def _both(need: Need, known: _Known) -> Row:
 # The log
 
 
-def _flushes(need: Need, known: _Known) -> Row:
+def _flushes(need: Need, known: _Known) -> ResourceRow:
     had = known.had("flushes_per_second")
     if had is not None and had >= _ENOUGH * need.required:
         return _measured(need, known, "flushes under the load")
@@ -316,7 +316,7 @@ def _flushes(need: Need, known: _Known) -> Row:
     return _not_tested(need, "the load had fewer, and no probe was run")
 
 
-def _log(need: Need, known: _Known) -> Row:
+def _log(need: Need, known: _Known) -> ResourceRow:
     had = known.had("write_bytes_per_second")
     if had is not None and had >= _ENOUGH * need.required * 1e6:
         return _measured(need, known, "bytes written under the load")
@@ -330,13 +330,13 @@ def _log(need: Need, known: _Known) -> Row:
 # What needs no load, and what is the load
 
 
-def _of_the_load(need: Need, known: _Known) -> Row:
+def _of_the_load(need: Need, known: _Known) -> ResourceRow:
     if not known.trials:
         return _not_tested(need, "no load was put on the database")
     return _measured(need, known, "the load's own rate")
 
 
-def _memory(need: Need, known: _Known) -> Row:
+def _memory(need: Need, known: _Known) -> ResourceRow:
     here = known.sizing.memory_bytes
     if here is None:
         return _not_tested(need, "the memory of the server's machine cannot be seen from here")
@@ -350,7 +350,7 @@ def _memory(need: Need, known: _Known) -> Row:
     return _held_against(need, "arithmetic", float(here), Fit.UNCLEAR, "of this machine")
 
 
-def _room(need: Need, known: _Known) -> Row:
+def _room(need: Need, known: _Known) -> ResourceRow:
     here = known.sizing.free_bytes
     if here is None:
         return _not_tested(need, "the disk of the server's machine cannot be seen from here")

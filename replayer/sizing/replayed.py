@@ -3,22 +3,22 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from replayer.analysis import saturation
-from replayer.analysis.saturation import Line, Point, Saturation, Use
+from replayer.analysis.capacity import saturation
+from replayer.analysis.capacity.saturation import LevelPoint, ResourceUse, Saturation, WaitReason
 from replayer.load.rows import resource_columns
 from replayer.model import StepResult
 from replayer.sizing import demand
-from replayer.sizing.findings import Loaded, Row
+from replayer.sizing.findings import Loaded, ResourceRow
 
 
 class Used(NamedTuple):
     """What replays used, and which of them decide."""
 
-    points: Sequence[Point]
+    points: Sequence[LevelPoint]
     """Of all that count."""
-    refused: Sequence[Point]
+    refused: Sequence[LevelPoint]
     """Of the lowest speed that failed, and of higher ones that did."""
-    highest: Sequence[Point]
+    highest: Sequence[LevelPoint]
     """Of the highest speed that held."""
 
     @property
@@ -29,34 +29,34 @@ class Used(NamedTuple):
         return saturation.at_highest(self.points, self.highest) if self.highest else None
 
 
-def points(steps: Sequence[StepResult]) -> list[Point]:
+def points(steps: Sequence[StepResult]) -> list[LevelPoint]:
     """Return replays as points of a curve; without those that do not know what they used."""
     known = (_point(step) for step in steps)
     return [point for point in known if point is not None]
 
 
-def _point(step: StepResult) -> Point | None:
+def _point(step: StepResult) -> LevelPoint | None:
     used = step.tables.get("uses", ())
     done, at_work = (step.value(f"replay.{name}") for name in ("statements", "at_work"))
     if not used or not done or at_work is None:
         return None
     lines = step.tables.get("standing", ())
-    return Point(
+    return LevelPoint(
         sessions=int(step.facts.get("replay.sessions_at_once") or 1),  # type: ignore[arg-type]
         throughput=done,
         response=at_work / done,
         in_flight=at_work,
         uses={str(row["resource"]): _use(row) for row in used},
-        standing={Line(row["line"]): float(row["sessions"]) for row in lines},
+        standing={WaitReason(row["line"]): float(row["sessions"]) for row in lines},
     )
 
 
-def _use(row: Mapping[str, Any]) -> Use:
-    return Use(
+def _use(row: Mapping[str, Any]) -> ResourceUse:
+    return ResourceUse(
         busy=row["busy"],
         capacity=row["capacity"],
         unit=row["unit"],
-        lines=frozenset(map(Line, filter(None, row["lines"].split(", ")))),
+        lines=frozenset(map(WaitReason, filter(None, row["lines"].split(", ")))),
         own=row["own"],
         ceiling=row["ceiling"],
         stopped=row["stopped_share"],
@@ -65,7 +65,7 @@ def _use(row: Mapping[str, Any]) -> Use:
     )
 
 
-def rows(used: Used, rate: float, load: Loaded) -> Iterator[Row]:
+def rows(used: Used, rate: float, load: Loaded) -> Iterator[ResourceRow]:
     """Yield each resource: what the required `rate` of statements a second needs, what there is."""
     judged = used.judged
     if judged is None:

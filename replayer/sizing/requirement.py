@@ -11,15 +11,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from replayer.analysis import usage
-from replayer.analysis.usage import NAMED, Moment, Resource
-from replayer.analysis.windows import MINUTE
+from replayer.analysis.profiles import usage
+from replayer.analysis.profiles.rolling_windows import MINUTE
+from replayer.analysis.profiles.usage import NAMED, ProfileWindow, Resource
 from replayer.errors import Impossible, NotFound, nearest
 from replayer.load.mix import UNTESTED
 from replayer.model import Noun
-from replayer.results.profile import KNOWN, Profile, TableUse
-from replayer.sizing import work
-from replayer.sizing.work import Work
+from replayer.results.profile import KNOWN, ResourceProfile, TableUse
+from replayer.sizing import workload_mix
+from replayer.sizing.workload_mix import StatementLoad
 from replayer.units import show, show_duration
 
 _NEEDED = (
@@ -91,7 +91,7 @@ class Requirement(Noun):
     end: float
     """Of that window, in seconds since 1970."""
     needs: tuple[Need, ...]
-    work: Work
+    work: StatementLoad
     """As measured: without growth and headroom."""
     transactions: float | None
     """A second, as measured; None where they are not counted."""
@@ -124,7 +124,7 @@ class Requirement(Noun):
 
 
 def of(
-    profile: Profile,
+    profile: ResourceProfile,
     *,
     growth: float = 1.0,
     headroom: float = 0.0,
@@ -145,7 +145,7 @@ def of(
             f"ask for a shorter window, or profile the source without gaps"
         )
     _refuse_wild(moment.columns)
-    done = work.of(
+    done = workload_mix.of(
         moment.columns,
         statements=profile.statements,
         block_bytes=profile.source.block_bytes,
@@ -153,7 +153,7 @@ def of(
     )
     scaled = _Scale(growth, headroom)
     needs = tuple(_needs(profile, moment, scaled, percentile, window))
-    rate = work.transactions(moment.columns)
+    rate = workload_mix.transactions(moment.columns)
     return Requirement(
         growth=growth,
         headroom=headroom,
@@ -200,7 +200,7 @@ def _refuse_wild(columns: Mapping[str, float]) -> None:
         )
 
 
-def _leader(profile: Profile, by: str) -> Resource:
+def _leader(profile: ResourceProfile, by: str) -> Resource:
     if by:
         if by not in NAMED:
             raise NotFound(f"there is no resource {by!r}{nearest(by, NAMED)}")
@@ -222,7 +222,7 @@ class _Scale(NamedTuple):
 
 
 def _needs(
-    profile: Profile, moment: Moment, scale: _Scale, percentile: float, window: float
+    profile: ResourceProfile, moment: ProfileWindow, scale: _Scale, percentile: float, window: float
 ) -> Iterable[Need]:
     for name in _NEEDED:
         resource = NAMED[name]
@@ -281,21 +281,21 @@ def hot_share(tables: Iterable[TableUse]) -> str:
     return f"{max(size[knee], _LEAST_HOT):.2%}/{got[knee]:.1%}"
 
 
-def _database_bytes(profile: Profile) -> int | None:
+def _database_bytes(profile: ResourceProfile) -> int | None:
     if profile.source.database_bytes is not None:
         return profile.source.database_bytes
     sizes = usage.signal(profile, NAMED["database"]).values
     return int(sizes[-1]) if len(sizes) else None
 
 
-def _working_set(profile: Profile) -> int | None:
+def _working_set(profile: ResourceProfile) -> int | None:
     known = profile.working_set
     if known is not None and known.bytes is not None:
         return known.bytes
     return _database_bytes(profile)
 
 
-def _method(profile: Profile) -> str:
+def _method(profile: ResourceProfile) -> str:
     known = profile.working_set
     if known is not None and known.bytes is not None:
         return known.method
@@ -304,7 +304,9 @@ def _method(profile: Profile) -> str:
     return "not known, so that it is taken to be all of the data"
 
 
-def _notes(leader: Resource, moment: Moment, needs: Iterable[Need], window: float) -> Iterable[str]:
+def _notes(
+    leader: Resource, moment: ProfileWindow, needs: Iterable[Need], window: float
+) -> Iterable[str]:
     length = moment.end - moment.begin
     if length > window * 1.1:
         yield (
@@ -329,7 +331,7 @@ def _notes(leader: Resource, moment: Moment, needs: Iterable[Need], window: floa
             )
 
 
-def _not_tested(profile: Profile, columns: Mapping[str, float]) -> Iterable[str]:
+def _not_tested(profile: ResourceProfile, columns: Mapping[str, float]) -> Iterable[str]:
     yield from UNTESTED
     for part in usage.completeness(profile).parts:
         if part.share <= 0:

@@ -12,7 +12,7 @@ from replayer.engines import credentials, watchdog
 from replayer.engines.connection import Database, Row
 from replayer.errors import Impossible, nearest
 from replayer.results.profile import KNOWN
-from replayer.sizing.readings import Reading
+from replayer.sizing.counters import SourceReading
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from sqlalchemy.engine import URL
 
     from replayer.engines.engine import Engine
-    from replayer.engines.verbs import Asked
+    from replayer.engines.verbs import VerbName
 
 _ERA = ("started", "resets")
 _PATIENCE = 5.0
@@ -28,7 +28,7 @@ _AT_FIRST = 4
 """Statements that SQLAlchemy executes on a new connection."""
 
 
-class Session:
+class SourceSession:
     """One connection to the source; each statement on it is a transaction of its own."""
 
     def __init__(self, engine: Engine, url: URL) -> None:
@@ -51,7 +51,7 @@ class Session:
         """Close the connection, also one that is lost."""
         self._open.close()
 
-    def rows(self, verb: Asked, schema: str = "") -> list[Row]:
+    def rows(self, verb: VerbName, schema: str = "") -> list[Row]:
         """Return the rows of a verb of one statement; `schema` is put in where it has a hole.
 
         Raises ReplayerError, Skip if the engine does not have it.
@@ -63,7 +63,7 @@ class Session:
         self._statements += 1
         return self._database.fetch(statement, verb=verb)
 
-    def reading(self, verbs: Iterable[Asked], schema: str = "") -> Reading:
+    def reading(self, verbs: Iterable[VerbName], schema: str = "") -> SourceReading:
         """Return the totals and gauges that verbs of one row each have, of the middle of asking."""
         begin = time.monotonic()
         values: dict[str, float] = {}
@@ -76,7 +76,7 @@ class Session:
         end = time.monotonic()
         middle = (end - begin) / 2
         now = datetime.now(UTC).timestamp()
-        return Reading(end - middle, now - middle, values, started, tuple(resets))
+        return SourceReading(end - middle, now - middle, values, started, tuple(resets))
 
     def counted(self) -> int:
         """Return how many statements were executed since this was last asked."""
@@ -96,7 +96,7 @@ class Session:
         return self._database.listener()
 
 
-def _values(verb: Asked, row: Row) -> dict[str, float]:
+def _values(verb: VerbName, row: Row) -> dict[str, float]:
     """Return a row's columns as numbers; raise Impossible for one that no profile has."""
     names = [name for name in row if name not in _ERA]
     for name in names:

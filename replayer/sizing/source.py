@@ -16,20 +16,20 @@ from replayer.errors import Impossible, ReplayerError
 from replayer.machine.host import Host
 from replayer.results.profile import MOST_ROWS, Gap
 from replayer.servers import remote
-from replayer.sizing import machine, seldom, survey, working_set
+from replayer.sizing import discovery, machine, slow_queries, working_set
 from replayer.sizing.cost import Meter
-from replayer.sizing.readings import Own, Reading, Rows, gap, is_gauge, moved
-from replayer.sizing.seldom import Mix, Pool, ServerCpu, Tables
-from replayer.sizing.session import Session
+from replayer.sizing.counters import Own, SourceReading, UnsavedRows, gap, is_gauge, moved
+from replayer.sizing.session import SourceSession
+from replayer.sizing.slow_queries import PoolUsage, ServerCpu, StatementCounts, Tables
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from replayer.engines.engine import Engine
     from replayer.model import Fact
-    from replayer.results.profile import Profile, Source
-    from replayer.sizing.cost import Cost
-    from replayer.sizing.seldom import Task
+    from replayer.results.profile import ProfileSource, ResourceProfile
+    from replayer.sizing.cost import CpuCost
+    from replayer.sizing.slow_queries import SlowQuery
 
 LEAST_SECONDS = 0.1
 SAVED_SECONDS = 60.0
@@ -45,7 +45,7 @@ _EARLY = 0.05
 """Seconds that something may be done before it is due, so that it keeps step with the rows."""
 
 
-class Order(NamedTuple):
+class ProfileRequest(NamedTuple):
     """What is to be profiled, for how long and how often."""
 
     engine: Engine
@@ -55,7 +55,7 @@ class Order(NamedTuple):
     ask: Callable[[str], str] | None = None
 
 
-def check(order: Order) -> None:
+def check(order: ProfileRequest) -> None:
     """Raise Impossible for a time that makes no profile, before anybody is asked anything."""
     asked = f"a profile for {order.seconds:g} s, every {order.every:g} s,"
     if order.every < LEAST_SECONDS or order.seconds < order.every:
@@ -69,14 +69,14 @@ def check(order: Order) -> None:
         )
 
 
-class Lost(Exception):
+class SourceLost(Exception):
     """The connection to the source is gone; its message is the reason."""
 
 
 class Watch:
     """One source that is watched; what is not yet saved stays here until it is."""
 
-    def __init__(self, order: Order, host: Host | None = None) -> None:
+    def __init__(self, order: ProfileRequest, host: Host | None = None) -> None:
         """Connect and look what there is to be seen; raise Impossible where that is nothing."""
         check(order)
         self._order = order
@@ -88,18 +88,18 @@ class Watch:
         session = self._opened()
         with contextlib.ExitStack() as stack:
             stack.callback(session.close)
-            self._seen = survey.surveyed(session, self._url, self._host, order.every)
-            self._tasks = seldom.tasks(self._seen, session)
+            self._seen = discovery.surveyed(session, self._url, self._host, order.every)
+            self._tasks = slow_queries.tasks(self._seen, session)
             stack.pop_all()
-        self._session: Session | None = session
+        self._session: SourceSession | None = session
         self._due = dict.fromkeys(self._tasks, 0.0)
-        self._rows = Rows(notes=list(self._seen.notes))
+        self._rows = UnsavedRows(notes=list(self._seen.notes))
         self._own = Own(*self._engine.spec.profile.own)
         self._last: _Instant | None = None
         self._lost = ""
         self._tries = 0
         self._again = 0.0
-        self._read: dict[Task, Reading] = {}
+        self._read: dict[SlowQuery, SourceReading] = {}
         self._held: dict[str, float] = {}
         self._shift = 0.0
         self._meter = Meter()
@@ -107,7 +107,7 @@ class Watch:
         self._costs = self._meter.cost()
 
     @property
-    def source(self) -> Source:
+    def source(self) -> ProfileSource:
         """Return the source with what was learnt of it meanwhile."""
         size = self._held.get("database_bytes", math.nan)
         cost = self._meter.cost()
@@ -145,13 +145,13 @@ class Watch:
             self._rows.gaps.append(Gap(begin=self._last.end, end=end, reason=self._lost))
         self._fill_up(math.inf)
 
-    def unsaved(self) -> Profile:
+    def unsaved(self) -> ResourceProfile:
         """Return what was not yet saved, with what is known of tables and statements so far."""
         part = self._rows.profile(self.source)
         for task in self._tasks:
-            if isinstance(task, Mix):
+            if isinstance(task, StatementCounts):
                 part = replace(part, statements=task.uses())
-            elif isinstance(task, Pool):
+            elif isinstance(task, PoolUsage):
                 part = replace(part, working_set=task.working_set)
             elif isinstance(task, Tables):
                 part = replace(
@@ -161,11 +161,11 @@ class Watch:
                 )
         return part
 
-    def saved(self, part: Profile) -> None:
+    def saved(self, part: ResourceProfile) -> None:
         """Forget what was saved."""
         self._rows.without(part)
 
-    def cost(self) -> Cost:
+    def cost(self) -> CpuCost:
         """Return what profiling has taken so far."""
         return self._meter.cost()
 
@@ -175,9 +175,9 @@ class Watch:
         if session is not None:
             session.close()
 
-    def _opened(self) -> Session:
+    def _opened(self) -> SourceSession:
         try:
-            return Session(self._engine, self._url)
+            return SourceSession(self._engine, self._url)
         except ReplayerError as error:
             raise Impossible(str(error)) from error
 
@@ -190,25 +190,25 @@ class Watch:
                 now = time.monotonic()
                 for task in [task for task, at in self._due.items() if now >= at]:
                     self._work(session, task)
-        except Lost as lost:
+        except SourceLost as lost:
             self._lose(str(lost))
 
-    def _fill_up(self, every: float = seldom.OFTEN) -> None:
+    def _fill_up(self, every: float = slow_queries.OFTEN) -> None:
         """Read what is read so often or oftener, so that no row is saved without it."""
         if self._session is None or self._last is None:
             return
         try:
             for task in [task for task in self._due if task.every <= every]:
                 self._work(self._session, task)
-        except Lost as lost:
+        except SourceLost as lost:
             self._lose(str(lost))
 
-    def _beat(self, session: Session) -> None:
+    def _beat(self, session: SourceSession) -> None:
         """Add a row of what was done since the reading before, or a gap."""
         try:
             reading = session.reading(self._seen.beats)
         except ReplayerError as error:
-            raise Lost(str(error)) from error
+            raise SourceLost(str(error)) from error
         mine = session.counted()
         # What it did before the first reading may be in that reading's totals already.
         if self._last is not None or self._engine.spec.profile.late:
@@ -217,7 +217,7 @@ class Watch:
         end = self._add(reading, totals)
         self._last = _Instant(reading, totals, end)
 
-    def _add(self, now: Reading, totals: machine.Totals | None) -> float:
+    def _add(self, now: SourceReading, totals: machine.Totals | None) -> float:
         """Add a row or a gap that ends with a reading; return its end, which is later each time."""
         if self._last is None:
             return now.time
@@ -240,14 +240,14 @@ class Watch:
         self._rows.add(end, now.clock, seconds, values)
         return end
 
-    def _work(self, session: Session, task: Task) -> None:
+    def _work(self, session: SourceSession, task: SlowQuery) -> None:
         """Do what is done seldom, and what becomes of it; not again before a long rest."""
         begin = time.monotonic()
         try:
             reading = task.read(session)
         except ReplayerError as error:
             if not session.answers():
-                raise Lost(str(error)) from error
+                raise SourceLost(str(error)) from error
             self._rows.notes.append(f"{task.name} is no longer read: {error}")
             del self._due[task]
             return
@@ -256,7 +256,7 @@ class Watch:
         if reading is not None:
             self._fill(task, reading)
 
-    def _fill(self, task: Task, reading: Reading) -> None:
+    def _fill(self, task: SlowQuery, reading: SourceReading) -> None:
         """Put rates into the rows since the reading before, gauges into those to come."""
         self._held |= {name: value for name, value in reading.values.items() if is_gauge(name)}
         before = self._read.get(task)
@@ -281,23 +281,23 @@ class Watch:
         self._meter.serves(0)
         self.close()
 
-    def _connected(self) -> Session | None:
+    def _connected(self) -> SourceSession | None:
         """Return a new session once it is time for one, else None; raise Lost if it is refused."""
         if time.monotonic() < self._again:
             return None
         try:
-            session = self._session = Session(self._engine, self._url)
+            session = self._session = SourceSession(self._engine, self._url)
         except ReplayerError as error:
-            raise Lost(str(error)) from error
+            raise SourceLost(str(error)) from error
         self._tries = 0
         self._find_again(session)
         return session
 
-    def _find_again(self, session: Session) -> None:
+    def _find_again(self, session: SourceSession) -> None:
         """Find the server's processes again, which may be others after a restart."""
         if self._seen.here is None:
             return
-        here = survey.location(session)
+        here = discovery.location(session)
         self._meter.serves(session.process() if here else 0)
         for task in self._tasks:
             if isinstance(task, ServerCpu):
@@ -319,7 +319,7 @@ class Watch:
 class _Instant(NamedTuple):
     """The server's and the machine's totals, read one after the other."""
 
-    reading: Reading
+    reading: SourceReading
     totals: machine.Totals | None
     end: float
     """Seconds since 1970, later in each than in the one before."""

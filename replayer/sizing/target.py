@@ -38,12 +38,12 @@ import numpy as np
 from pydantic import AfterValidator, ConfigDict, Field, ValidationError, model_validator
 
 from replayer import assets
-from replayer.analysis import usage
-from replayer.analysis.usage import NAMED
-from replayer.analysis.windows import Numbers
+from replayer.analysis.profiles import usage
+from replayer.analysis.profiles.rolling_windows import Numbers
+from replayer.analysis.profiles.usage import NAMED
 from replayer.errors import Impossible, nearest
 from replayer.model import Noun
-from replayer.results.profile import Profile
+from replayer.results.profile import ResourceProfile
 from replayer.sizing.requirement import Requirement
 from replayer.units import Size, show, show_duration
 
@@ -122,7 +122,7 @@ class Network(_Strict):
     mbps_credits: Rate | None = None
 
 
-class Target(_Strict):
+class SizingTarget(_Strict):
     """What is known of a target."""
 
     name: str = ""
@@ -180,10 +180,10 @@ class Judgement(Noun):
     """The arithmetic, without a full stop."""
 
 
-def load(path: Path) -> Target:
+def load(path: Path) -> SizingTarget:
     """Read a target's file; raise Impossible, in one sentence that names it, for what is none."""
     try:
-        return Target.model_validate(assets.toml(path))
+        return SizingTarget.model_validate(assets.toml(path))
     except ValidationError as error:
         raise Impossible(f"{path}: {_explain(error)}") from error
 
@@ -210,11 +210,11 @@ _SECTIONS: dict[str, type[_Strict]] = {
 
 
 def _keys(section: list[str]) -> list[str]:
-    kind: type[_Strict] = _SECTIONS.get(section[0], Target) if section else Target
+    kind: type[_Strict] = _SECTIONS.get(section[0], SizingTarget) if section else SizingTarget
     return list(kind.model_fields)
 
 
-def limits(target: Target) -> tuple[Limit, ...]:
+def limits(target: SizingTarget) -> tuple[Limit, ...]:
     """Return the limits of a target as rates of a profile's resources."""
     made = []
     if (disk := target.volume) is not None:
@@ -242,7 +242,7 @@ def _limit(
 
 
 def judge(
-    target: Target, requirement: Requirement, profile: Profile, *, of: str = ""
+    target: SizingTarget, requirement: Requirement, profile: ResourceProfile, *, of: str = ""
 ) -> tuple[Judgement, ...]:
     """Return what each limit of a target means for what a profile requires.
 
@@ -259,7 +259,7 @@ def judge(
 
 
 def _judged(
-    limit: Limit, requirement: Requirement, profile: Profile, request_size: int | None
+    limit: Limit, requirement: Requirement, profile: ResourceProfile, request_size: int | None
 ) -> Judgement:
     resource = NAMED[limit.resource]
     name = (
@@ -322,7 +322,7 @@ class _Spent:
         return float(self.ends[empty[0]]) if empty.size else None
 
 
-def _spent(profile: Profile, name: str, request_size: int | None) -> _Spent:
+def _spent(profile: ResourceProfile, name: str, request_size: int | None) -> _Spent:
     rows = usage.signal(profile, NAMED[name])
     demand, times = rows.values, 1.0
     if name == "iops" and request_size is not None:
@@ -334,7 +334,7 @@ def _spent(profile: Profile, name: str, request_size: int | None) -> _Spent:
     return _Spent(demand=demand, seconds=rows.lengths, ends=rows.ends, times=max(1.0, times))
 
 
-def _short(profile: Profile) -> bool:
+def _short(profile: ResourceProfile) -> bool:
     """Tell whether a profile is shorter than a day, in which credits are spent and earned."""
     return profile.whole_seconds < 0.95 * usage.DAY
 

@@ -10,13 +10,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from statistics import median
 from typing import Any, NamedTuple
 
-from replayer.load import burn, resources
+from replayer.load import cpu_burn, resources
 from replayer.model import Noun, Run, Status, StepResult
 from replayer.sizing import demand, needs
-from replayer.sizing.changes import changes
-from replayer.sizing.findings import Change, Loaded, Row, last
+from replayer.sizing.findings import Loaded, Remedy, ResourceRow, last
 from replayer.sizing.record import Sizing
 from replayer.sizing.target import Fit, Judgement
+from replayer.sizing.what_if import changes
 from replayer.units import show_count, show_duration, three
 
 _USED: Mapping[str, tuple[str, ...]] = {
@@ -30,7 +30,7 @@ _USED: Mapping[str, tuple[str, ...]] = {
 """Resource -> the columns of a trial that say how much of it was in use."""
 
 
-class Verdict(Noun):
+class FitVerdict(Noun):
     """Whether a database fits on a machine."""
 
     fit: Fit
@@ -46,8 +46,8 @@ class Verdict(Noun):
     proof: str
     held: str
     """How long the required rate was held, and how that ended; "" where it was not tried."""
-    rows: tuple[Row, ...]
-    changes: tuple[Change, ...]
+    rows: tuple[ResourceRow, ...]
+    changes: tuple[Remedy, ...]
     not_offered: str
     """What the clients could not ask of the server, "" where they could."""
     not_tested: tuple[str, ...]
@@ -62,21 +62,23 @@ _DISTURBED = 0.2
 """Of the processors' time: from here on, what others used may be why it does not fit."""
 
 
-def judge(sizing: Sizing, run: Run) -> Verdict:
+def judge(sizing: Sizing, run: Run) -> FitVerdict:
     """Return the verdict on a run that sized a machine, as far as it has come."""
     step = last(run, "capacity")
     load = _undisturbed(_load(sizing, step, run), step, run)
     loaded = tuple(_loaded(sizing, step, load))
     rows = (*_rows(sizing, run, load, loaded), *map(_limited, sizing.judgements))
     decider = _decider(load, rows)
-    return Verdict(
+    return FitVerdict(
         fit=decider.fit,
         reasons=tuple(_reasons(decider, load, rows)),
         multiple=decider.multiple,
         low=decider.low,
         high=decider.high,
-        first=decider.resource if isinstance(decider, Row) else decider.first,
-        proof=f"{decider.resource}, {decider.proof}" if isinstance(decider, Row) else decider.proof,
+        first=decider.resource if isinstance(decider, ResourceRow) else decider.first,
+        proof=f"{decider.resource}, {decider.proof}"
+        if isinstance(decider, ResourceRow)
+        else decider.proof,
         held=load.held,
         rows=rows,
         changes=tuple(changes(sizing, run, step, load, loaded)),
@@ -89,9 +91,9 @@ def judge(sizing: Sizing, run: Run) -> Verdict:
 def _burnt(step: StepResult | None) -> Iterator[str]:
     """Yield what a statement was to cost of CPU, and what it cost."""
     facts = {} if step is None else step.facts
-    wanted, got = facts.get(burn.WANTED), facts.get(burn.GOT)
+    wanted, got = facts.get(cpu_burn.WANTED), facts.get(cpu_burn.GOT)
     if isinstance(wanted, float) and isinstance(got, float):
-        off = abs(got - wanted) > burn.CLOSE * wanted
+        off = abs(got - wanted) > cpu_burn.CLOSE * wanted
         ending = ", so that what is said of the CPU is off by as much" if off else ""
         yield (
             f"CPU of a statement: wanted {show_duration(wanted)}, as at the source, got "
@@ -109,7 +111,9 @@ def refutations(sizing: Sizing, run: Run | None = None) -> list[str]:
     return [row.words for row in sorted(rows, key=lambda row: row.multiple or 0.0)]
 
 
-def _rows(sizing: Sizing, run: Run, load: Loaded, loaded: Sequence[Row]) -> Iterator[Row]:
+def _rows(
+    sizing: Sizing, run: Run, load: Loaded, loaded: Sequence[ResourceRow]
+) -> Iterator[ResourceRow]:
     """Yield a row for each need, and what else the load needed."""
     decided = {row.resource: row for row in needs.rows(sizing, run, load, loaded)}
     covered = {name for row in decided.values() for name in _COVERED.get(row.need, ())}
@@ -132,7 +136,7 @@ _SCALING = frozenset({"cpu", "server_cpu", "read_iops", "write_iops", "read_mbps
 """Needs that grow with the load."""
 
 
-def _decider(load: Loaded, rows: Iterable[Row]) -> Loaded | Row:
+def _decider(load: Loaded, rows: Iterable[ResourceRow]) -> Loaded | ResourceRow:
     """Return what the verdict is by: of what is worst that which allows least.
 
     Where all fits it is the load, but for what it had less of than is required and allows less.
@@ -140,7 +144,7 @@ def _decider(load: Loaded, rows: Iterable[Row]) -> Loaded | Row:
     deciding = [row for row in rows if row.decides and row.fit is not Fit.NOT_TESTED]
     order = (Fit.DOES_NOT_FIT, Fit.UNCLEAR, Fit.FITS)
     worst = min((load.fit, *(row.fit for row in deciding)), key=order.index)
-    candidates: list[Loaded | Row] = [load] if load.fit is worst else []
+    candidates: list[Loaded | ResourceRow] = [load] if load.fit is worst else []
     candidates += [
         row
         for row in deciding
@@ -317,12 +321,14 @@ def _not_offered(step: StepResult) -> str:
 _NEEDLESS = "whatever it came to would not change that"
 
 
-def _reasons(decider: Loaded | Row, load: Loaded, rows: Sequence[Row]) -> Iterator[str]:
+def _reasons(
+    decider: Loaded | ResourceRow, load: Loaded, rows: Sequence[ResourceRow]
+) -> Iterator[str]:
     """Yield what decides with its numbers, then what else there is to say."""
     missing = [row.resource for row in rows if row.fit is Fit.NOT_TESTED]
     untold = f"; not tested: {'; '.join(missing)}" if missing and decider.fit is Fit.FITS else ""
     yield f"{decider.words}{untold}"
-    if isinstance(decider, Row) and load.multiple is None and not load.held:
+    if isinstance(decider, ResourceRow) and load.multiple is None and not load.held:
         yield f"{load.words}" if load.words != _NO_LOAD.words else f"{load.words}: {_NEEDLESS}"
     elif decider is not load:
         yield f"under the load: {load.words}"
@@ -337,7 +343,7 @@ def _reasons(decider: Loaded | Row, load: Loaded, rows: Sequence[Row]) -> Iterat
 # Resource by resource
 
 
-def _loaded(sizing: Sizing, step: StepResult | None, load: Loaded) -> Iterator[Row]:
+def _loaded(sizing: Sizing, step: StepResult | None, load: Loaded) -> Iterator[ResourceRow]:
     """Yield what the load needed of each resource."""
     table = step.tables.get("resources", ()) if step is not None else ()
     trials = step.tables.get("trials", ()) if step is not None else ()
@@ -358,9 +364,9 @@ def _demand(name: str, trial: Mapping[str, Any]) -> float | None:
     return sum(float(amount) for amount in used if amount is not None) / float(done)
 
 
-def _limited(judgement: Judgement) -> Row:
+def _limited(judgement: Judgement) -> ResourceRow:
     """Return a limit that is known of the target."""
-    return Row(
+    return ResourceRow(
         resource=f"{judgement.title}, by --target",
         unit=judgement.unit,
         required=judgement.required,

@@ -10,13 +10,13 @@ from pathlib import Path
 
 from replayer import shell
 from replayer.errors import Impossible, ReplayerError
-from replayer.storage.io_job import MIB, Target
+from replayer.storage.io_job import MIB, IoTarget
 
 _BLKGETSIZE64 = 0x80081272
 _TAIL_BYTES = 64 << 10
 
 
-def target(device: str) -> Target:
+def target(device: str) -> IoTarget:
     """Return a device as a target: everything but its first and last MiB.
 
     Raises Impossible for what is no block device or may not be opened.
@@ -25,7 +25,7 @@ def target(device: str) -> Target:
     size = _size(device)
     if size < 4 * MIB:
         raise Impossible(f"{device} has {size} bytes, too few to measure")
-    return Target((device,), size - 2 * MIB, direct=True, first_byte=MIB)
+    return IoTarget((device,), size - 2 * MIB, direct=True, first_byte=MIB)
 
 
 def name_of(device: str) -> str:

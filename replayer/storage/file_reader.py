@@ -33,7 +33,7 @@ ReadAt = Callable[[int], int]
 
 
 @dataclass
-class Haul:
+class ReadResult:
     """What one thread has read."""
 
     files: list[tuple[int, int]] = field(default_factory=list)
@@ -47,7 +47,7 @@ class Haul:
 
 
 @dataclass(frozen=True)
-class Said:
+class ReadProgress:
     """How far the threads of one process are."""
 
     pid: int
@@ -67,7 +67,7 @@ class Queue:
     """read, mmap or direct."""
     block_size: int
     counter: Counter = field(default_factory=Counter)
-    hauls: list[Haul] = field(default_factory=list)
+    hauls: list[ReadResult] = field(default_factory=list)
     """Of the threads of this process."""
     next_said_ns: int = 0
 
@@ -78,13 +78,15 @@ class Queue:
             return None
         return number, self.paths[number], self.sizes[number]
 
-    def said(self, clock_ns: int) -> Said:
+    def said(self, clock_ns: int) -> ReadProgress:
         """Return how far this process is."""
         read_bytes = sum(haul.read_bytes for haul in self.hauls)
-        return Said(os.getpid(), clock_ns, read_bytes, sum(len(haul.files) for haul in self.hauls))
+        return ReadProgress(
+            os.getpid(), clock_ns, read_bytes, sum(len(haul.files) for haul in self.hauls)
+        )
 
 
-def read_all(queue: Queue, barrier: Barrier, report: Report) -> Haul:
+def read_all(queue: Queue, barrier: Barrier, report: Report) -> ReadResult:
     """Read file after file until the queue is empty; a file that has vanished is passed over.
 
     Raises ReplayerError with the file's name when one cannot be read.
@@ -92,7 +94,7 @@ def read_all(queue: Queue, barrier: Barrier, report: Report) -> Haul:
     # Nothing here makes cycles, and a collection would stop all threads of the process.
     gc.disable()
     way, flags = WAYS[queue.mode](queue.block_size)
-    haul = Haul()
+    haul = ReadResult()
     queue.hauls.append(haul)
     barrier.wait()
     while taken := queue.take():
@@ -129,7 +131,7 @@ def why_not_direct(path: str) -> str:
     return ""
 
 
-def _read(read_at: ReadAt, size: int, haul: Haul, queue: Queue, report: Report) -> None:
+def _read(read_at: ReadAt, size: int, haul: ReadResult, queue: Queue, report: Report) -> None:
     """Read one open file to its end, with the time of every read."""
     clock, latencies = time.monotonic_ns, haul.latencies
     offset = reads = 0

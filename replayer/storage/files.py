@@ -17,7 +17,7 @@ import numpy as np
 from replayer import journal, signals, trusted_path
 from replayer.errors import Impossible, ReplayerError
 from replayer.machine.free_space import free_bytes
-from replayer.storage.io_job import MIB, Target
+from replayer.storage.io_job import MIB, IoTarget
 from replayer.units import show_size
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ class Workspace:
         filled: bool = True,
         direct: bool = True,
         wrote: Callable[[int], None] = lambda _: None,
-    ) -> Target:
+    ) -> IoTarget:
         """Make `count` files; filled ones hold incompressible data that is on the disk on return.
 
         `direct` tells whether anybody will want O_DIRECT on them; `wrote` is called with the bytes
@@ -143,9 +143,9 @@ class Workspace:
                 f"the {count} files of {show_size(bytes_each)} could not be written to {folder}: "
                 f"{error.strerror}"
             ) from error
-        return Target(tuple(str(path) for path in paths), bytes_each, direct)
+        return IoTarget(tuple(str(path) for path in paths), bytes_each, direct)
 
-    def empty(self, target: Target) -> None:
+    def empty(self, target: IoTarget) -> None:
         """Cut the files of a target to nothing, so that the next writes allocate.
 
         That is on the disk on return, or the journal and the discards of what was freed would come
@@ -156,14 +156,14 @@ class Workspace:
         for path in target.paths:
             settle(path)
 
-    def refill(self, target: Target) -> None:
+    def refill(self, target: IoTarget) -> None:
         """Write again the files that are shorter than they should be."""
         for path in map(Path, target.paths):
             if path.stat().st_size < target.file_bytes:
                 path.unlink()
                 _create(path, target.file_bytes, lambda _: None)
 
-    def forget(self, target: Target) -> None:
+    def forget(self, target: IoTarget) -> None:
         """Remove the files of a target."""
         for path in target.paths:
             Path(path).unlink(missing_ok=True)

@@ -10,7 +10,7 @@ from replayer.watch.workers import Counter
 MIB = 1 << 20
 
 
-class Access(StrEnum):
+class BlockOrder(StrEnum):
     """The order in which blocks are visited."""
 
     RANDOM = "random"
@@ -32,7 +32,7 @@ class Sync(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class IoTarget:
     """Files of equal size that one client works on, or one block device."""
 
     paths: tuple[str, ...]
@@ -55,7 +55,7 @@ class IoJob:
     name: str
     threads: int
     block_size: int
-    access: Access = Access.RANDOM
+    access: BlockOrder = BlockOrder.RANDOM
     read_share: float = 1.0
     """1 reads only, 0 writes only, between them a mix drawn for each operation."""
     direct: bool = True
@@ -93,7 +93,7 @@ class IoJob:
         """Tell whether anything is written."""
         return self.read_share < 1
 
-    def blocks(self, target: Target) -> int:
+    def blocks(self, target: IoTarget) -> int:
         """Return how many blocks of a target are in use; raise Impossible if there are none."""
         usable = target.file_bytes // self.block_size * len(target.paths)
         if self.working_set is not None:
@@ -111,7 +111,7 @@ class IoThread:
     """One thread's part of a job."""
 
     job: IoJob
-    target: Target
+    target: IoTarget
     number: int
     """Which of the job's threads this is, from 0."""
     client: int = 0
@@ -122,7 +122,7 @@ class IoThread:
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class ThreadResult:
     """What one thread did.
 
     `latencies` are those of the counted reads and of the counted writes, `per_second` the counted
@@ -138,7 +138,7 @@ class Share:
     latencies: tuple[Latencies, Latencies]
     per_second: tuple[int, ...]
 
-    def moved(self, by_ns: int) -> "Share":
+    def moved(self, by_ns: int) -> "ThreadResult":
         """Return it with its instants on a clock that is so much ahead of the one they are of."""
         begin_ns, last_ns = self.window_begin_ns + by_ns, self.last_ns + by_ns
         return replace(self, window_begin_ns=begin_ns, last_ns=last_ns)

@@ -14,7 +14,7 @@ from replayer.watch.histogram import Latencies
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from replayer.storage.io_job import IoJob, Share
+    from replayer.storage.io_job import IoJob, ThreadResult
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class IoResult:
         return Latencies.of([self.reads, self.writes])
 
 
-def summed(job: IoJob, shares: Sequence[Share]) -> IoResult:
+def summed(job: IoJob, shares: Sequence[ThreadResult]) -> IoResult:
     """Return the sum of all threads' shares.
 
     The window is the job's own duration where the clock ended it, else it reaches from the barrier

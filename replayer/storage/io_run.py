@@ -9,17 +9,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from replayer.errors import Impossible, ReplayerError
-from replayer.storage.io_job import Access, IoThread
+from replayer.storage.io_job import BlockOrder, IoThread
 from replayer.storage.io_result import IoResult, overlapped, summed, together
 from replayer.storage.io_worker import work
-from replayer.watch import pools
+from replayer.watch import client_pools
 from replayer.watch.workers import Counter, WorkerPool
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from replayer.storage.io_job import IoJob, Share, Target
-    from replayer.watch.pools import Clients, Pool
+    from replayer.storage.io_job import IoJob, IoTarget, ThreadResult
+    from replayer.watch.client_pools import Clients, Pool
 
 _READY_SECONDS = 120.0
 _PROCESSES_A_CORE = 4
@@ -88,7 +88,7 @@ class IoRun:
 
 def run_io(
     jobs: Sequence[IoJob],
-    targets: Sequence[Target],
+    targets: Sequence[IoTarget],
     *,
     watch: Callable[[int], None] | None = None,
     opened: Callable[[], None] | None = None,
@@ -120,12 +120,12 @@ def run_io(
 
 def run_io_on_hosts(
     jobs: Sequence[IoJob],
-    targets: Sequence[Target],
+    targets: Sequence[IoTarget],
     clients: Clients,
     *,
     watch: Callable[[int], None],
     opened: Callable[[], None],
-    ended: Callable[[Pool, Sequence[tuple[int, Share]]], None],
+    ended: Callable[[Pool, Sequence[tuple[int, ThreadResult]]], None],
 ) -> IoRun:
     """Run all jobs at once, each host on its own target, as `run_io` does on this one.
 
@@ -139,11 +139,11 @@ def run_io_on_hosts(
     # A pool deals its jobs to the hosts in turn.
     threads = [thread for turn in zip(*by_target, strict=True) for thread in turn]
     each = _processes(len(by_target[0]), clients.cores // len(targets))
-    shares: list[Share] = []
+    shares: list[ThreadResult] = []
     with clients.pool(work, threads, processes=each * len(targets)) as pool:
         try:
             pool.ready(timeout=_READY_SECONDS)
-            _, opened_ns = pools.opened(pool, clients, opened)
+            _, opened_ns = client_pools.opened(pool, clients, opened)
             for report in pool.reports(timeout=1.0):
                 watch(report or 0)
             shares = pool.results()
@@ -153,8 +153,8 @@ def run_io_on_hosts(
     return replace(_sum(jobs, targets, list(chain(*rows)), pool, opened_ns), apart=True)
 
 
-def _apart(job: IoJob, target: Target, client: int) -> list[IoThread]:
-    if job.access is Access.SHARED:
+def _apart(job: IoJob, target: IoTarget, client: int) -> list[IoThread]:
+    if job.access is BlockOrder.SHARED:
         raise Impossible(
             f"{job.name}: access = 'shared' takes its blocks from a counter in this host's memory, "
             f"which client hosts do not have: use sequential"
@@ -173,16 +173,16 @@ def _processes(threads: int, cores: int | None = None) -> int:
     return min(threads, max(cores, min(_PROCESSES_A_CORE * cores, _MOST_PROCESSES)))
 
 
-def _threads(job: IoJob, target: Target, client: int) -> list[IoThread]:
+def _threads(job: IoJob, target: IoTarget, client: int) -> list[IoThread]:
     """Return a job's threads on one client's target."""
-    turn = Counter() if job.access is Access.SHARED else None
+    turn = Counter() if job.access is BlockOrder.SHARED else None
     return [IoThread(job, target, number, client, turn) for number in range(job.threads)]
 
 
 def _sum(
     jobs: Sequence[IoJob],
-    targets: Sequence[Target],
-    shares: Sequence[Share],
+    targets: Sequence[IoTarget],
+    shares: Sequence[ThreadResult],
     pool: Pool,
     opened_ns: int,
 ) -> IoRun:
@@ -195,7 +195,7 @@ def _sum(
     return IoRun(by_client, user, system, opened_ns, pool.last_done_ns or opened_ns)
 
 
-def _all_there(targets: Sequence[Target]) -> None:
+def _all_there(targets: Sequence[IoTarget]) -> None:
     """Raise ReplayerError when a file has gone: its data would still be read, from nowhere."""
     for target in targets:
         for path in (target.paths[0], target.paths[-1]):

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from replayer.errors import ReplayerError
-from replayer.storage.io_job import MIB, Access, IoThread, Share, Sync
+from replayer.storage.io_job import MIB, BlockOrder, IoThread, Sync, ThreadResult
 from replayer.watch.histogram import Recorder
 from replayer.watch.workers import distributable
 
@@ -54,7 +54,7 @@ _Operation = tuple["Callable[[int, Any, int], int]", int, Any, int]
 
 
 @distributable
-def work(thread: IoThread, barrier: Barrier, report: Report) -> Share:
+def work(thread: IoThread, barrier: Barrier, report: Report) -> ThreadResult:
     """Do a thread: open and prepare, wait at the barrier, work, return what was seen.
 
     Raises ReplayerError, with one sentence, for whatever the storage answers.
@@ -172,7 +172,7 @@ class _IoWorker:
         self._begins = array("q", bytes(8 * self._size))
         self._ends = array("q", bytes(8 * self._size))
         self._quota = self._own_operations()
-        self._popular = _Zipf(self._blocks, job.theta) if job.access is Access.ZIPF else None
+        self._popular = _Zipf(self._blocks, job.theta) if job.access is BlockOrder.ZIPF else None
         self._ready = self._chunk()
 
     def close(self) -> None:
@@ -180,7 +180,7 @@ class _IoWorker:
         while self._fds:
             os.close(self._fds.pop())
 
-    def run(self, opened_ns: int, report: Report) -> Share:
+    def run(self, opened_ns: int, report: Report) -> ThreadResult:
         """Work from the barrier's opening to the end."""
         job = self._job
         begin = opened_ns + int(job.warmup * 1e9)
@@ -301,7 +301,7 @@ class _IoWorker:
     def _positions(self, many: int) -> np.ndarray[Any, np.dtype[np.int64]]:
         """Return the next block numbers of this thread, counted through all files."""
         job, number = self._job, self._thread.number
-        if job.access is Access.RANDOM:
+        if job.access is BlockOrder.RANDOM:
             return self._random.integers(0, self._blocks, many)
         if self._popular is not None:
             return self._popular.draw(self._random, many)
@@ -381,12 +381,12 @@ class _IoWorker:
         for second, count in zip(seconds.tolist(), many.tolist(), strict=True):
             self._per_second[second] = self._per_second.get(second, 0) + count
 
-    def _share(self, begin: int, last: int, *, cut: bool) -> Share:
+    def _share(self, begin: int, last: int, *, cut: bool) -> ThreadResult:
         per_second = tuple(
             self._per_second.get(second, 0)
             for second in range(max(self._per_second, default=-1) + 1)
         )
-        return Share(
+        return ThreadResult(
             window_begin_ns=begin,
             last_ns=last,
             cut=cut,

@@ -25,7 +25,7 @@ _CHUNK = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class SpinWork:
     """What each process does: `cpu` up to a prime, or `read` and `write` of a block of bytes."""
 
     kind: str
@@ -44,7 +44,7 @@ class Spun:
     latencies: Latencies
 
 
-def spin(work: Work, processes: int) -> Spun:
+def spin(work: SpinWork, processes: int) -> Spun:
     """Work in so many processes at once; only events that ended within the window count."""
     with WorkerPool(_work, [work] * processes, processes=processes) as pool:
         pool.open()
@@ -63,7 +63,7 @@ def spin(work: Work, processes: int) -> Spun:
 
 
 @distributable
-def _work(work: Work, barrier: Barrier, report: Report) -> tuple[int, Latencies]:  # noqa: ARG001
+def _work(work: SpinWork, barrier: Barrier, report: Report) -> tuple[int, Latencies]:  # noqa: ARG001
     """Do events until the time is over; return how many blocks or events, and their latencies."""
     event, each = _cpu(work.limit) if work.kind == "cpu" else _memory(work.kind, work.limit)
     event()

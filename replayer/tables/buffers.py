@@ -2,14 +2,14 @@
 
 from typing import TYPE_CHECKING
 
-from replayer.engines.verbs import Asked
+from replayer.engines.verbs import VerbName
 from replayer.servers import protocol
 
 if TYPE_CHECKING:
     from replayer.engines.connection import Database
 
 
-def counted(database: "Database", verb: Asked, column: str) -> tuple[int | None, str]:
+def counted(database: "Database", verb: VerbName, column: str) -> tuple[int | None, str]:
     """Return a column of what a verb says of the buffers, or None and why that is not known."""
     engine = database.engine
     if engine.verb(verb) is None:

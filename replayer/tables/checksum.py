@@ -8,19 +8,19 @@ and of the last names the characters to twice as many and the digits of 1..N.
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from replayer.engines.verbs import Asked
+from replayer.engines.verbs import VerbName
 from replayer.errors import ReplayerError
 from replayer.tables.persons import FIRST_ID, SEEDS
 
 if TYPE_CHECKING:
     from replayer.engines.connection import Database
-    from replayer.tables.persons import State
+    from replayer.tables.persons import BuildState
 
-_TIMES = Asked("table/times")
+_TIMES = VerbName("table/times")
 _WORDS = {"id_sum": "ids", "lastname_sum": "last names", "time_sum": "times"}
 
 
-def expected(database: "Database", built: "State") -> dict[str, int]:
+def expected(database: "Database", built: "BuildState") -> dict[str, int]:
     """Return the sums that table/count must find; what an engine does not tell is left out."""
     sums = sums_after(built.doubling or 0)
     verb = database.engine.verb(_TIMES)

@@ -21,7 +21,7 @@ Chore = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class ParallelJob:
     """What one session needs: it takes one chore after another from the queue."""
 
     connector: Connector
@@ -34,7 +34,7 @@ def execute(database: "Database", chores: Sequence[Chore], sessions: int) -> Ite
 
     Raises ReplayerError with the server's first line when a statement fails.
     """
-    job = Job(database.connector(), tuple(chores), Counter())
+    job = ParallelJob(database.connector(), tuple(chores), Counter())
     jobs = [job] * min(sessions, len(chores))
     # Never on client hosts: the sessions take their statements from a counter in shared memory.
     with WorkerPool(do_chores, jobs, processes=1, awaited=database.waiting()) as pool:
@@ -45,7 +45,7 @@ def execute(database: "Database", chores: Sequence[Chore], sessions: int) -> Ite
         pool.results()
 
 
-def do_chores(job: Job, barrier: Barrier, report: Report) -> None:
+def do_chores(job: ParallelJob, barrier: Barrier, report: Report) -> None:
     """Do chores from the queue until it is empty, as one session."""
     with (
         contextlib.closing(driver.connect(job.connector)) as connection,

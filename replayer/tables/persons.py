@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from replayer.engines.verbs import Asked
+from replayer.engines.verbs import VerbName
 from replayer.errors import Impossible
 
 if TYPE_CHECKING:
@@ -17,16 +17,16 @@ SEEDS = ("Jordan", "Kumar", "Duglas", "Johnson", "Petrov", "Hiraga")
 FIRST_ID = 100
 """Of the first row; the others of the first six follow it."""
 
-_FOUND = Asked("table/found")
-_STATE = Asked("table/state")
-_SEGMENTS = Asked("table/segments")
-_BYTES = Asked("table/bytes")
-_FORGET = Asked("table/forget")
-_DROP = Asked("table/drop")
-_UNPUBLISH = Asked("{layout}/unpublish")
-_REMOVE = Asked("{layout}/remove")
-_DISCARD = Asked("{layout}/discard")
-WAL = Asked("wal")
+_FOUND = VerbName("table/found")
+_STATE = VerbName("table/state")
+_SEGMENTS = VerbName("table/segments")
+_BYTES = VerbName("table/bytes")
+_FORGET = VerbName("table/forget")
+_DROP = VerbName("table/drop")
+_UNPUBLISH = VerbName("{layout}/unpublish")
+_REMOVE = VerbName("{layout}/remove")
+_DISCARD = VerbName("{layout}/discard")
+WAL = VerbName("wal")
 """Bytes of log written so far."""
 
 _AT_ONCE = 32
@@ -42,7 +42,7 @@ class Shape:
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class BuildState:
     """How far the table was built: its last whole doubling, None if there is none."""
 
     shape: Shape
@@ -57,7 +57,7 @@ class State:
 
 
 @dataclass(frozen=True, slots=True)
-class Segment:
+class RowRange:
     """A contiguous range of the rows in the order in which they are numbered."""
 
     number: int
@@ -66,7 +66,7 @@ class Segment:
     rows: int
 
 
-def state(database: "Database") -> State | None:
+def state(database: "Database") -> BuildState | None:
     """Return how far the table was built, or None if it is not there.
 
     Raises Impossible for a table of that name that replayer did not make.
@@ -82,10 +82,10 @@ def state(database: "Database") -> State | None:
         return None
     row = database.row(_STATE)
     shape = Shape(row["layout"], row["compression"], row["segment_rows"])
-    return State(shape, row["rows_wanted"], row["doubling"], row["rows"] or 0)
+    return BuildState(shape, row["rows_wanted"], row["doubling"], row["rows"] or 0)
 
 
-def needs(database: "Database") -> State:
+def needs(database: "Database") -> BuildState:
     """Return how far the table was built; raise Impossible if it is not there as a whole."""
     built = state(database)
     if built is None or built.doubling is None:
@@ -98,10 +98,10 @@ def needs(database: "Database") -> State:
     return built
 
 
-def segments(database: "Database") -> list[Segment]:
+def segments(database: "Database") -> list[RowRange]:
     """Return all segments in the order of their rows, those of an unfinished doubling included."""
     return [
-        Segment(*(row.number(name) for name in ("segment", "doubling", "first_row", "rows")))
+        RowRange(*(row.number(name) for name in ("segment", "doubling", "first_row", "rows")))
         for row in database.execute(_SEGMENTS)
     ]
 
@@ -121,7 +121,7 @@ def drop(database: "Database", layout: str) -> None:
         database.execute(_DROP)
 
 
-def discard(database: "Database", layout: str, unwanted: Sequence[Segment]) -> None:
+def discard(database: "Database", layout: str, unwanted: Sequence[RowRange]) -> None:
     """Remove segments, several in a transaction: each commit waits for the disk."""
     for first in range(0, len(unwanted), _AT_ONCE):
         with transaction(database):
@@ -131,7 +131,7 @@ def discard(database: "Database", layout: str, unwanted: Sequence[Segment]) -> N
 
 def told(
     database: "Database",
-    verb: Asked,
+    verb: VerbName,
     holes: Mapping[str, str | int] | None = None,
     **parameters: Any,
 ) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from replayer.engines import driver
 from replayer.engines.driver import Connector
-from replayer.engines.verbs import Asked
+from replayer.engines.verbs import VerbName
 from replayer.errors import Impossible, ReplayerError
 from replayer.watch.workers import Barrier, Counter, Report, WorkerPool, distributable
 
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 MOST_ROWS = 1 << 31
 """Products below 2**31 times 2**31 fit into the server's 64-bit integers."""
 _CHUNK_ROWS = 16_384
-_LAYOUT = Asked("slob/layout")
-_TABLES = Asked("slob/tables")
-_DROP = Asked("slob/drop")
-_LOAD = Asked("slob/load")
-_CREATE = Asked("slob/create")
-_INDEX = Asked("slob/index")
-_FINISH = Asked("slob/finish")
-FILES = Asked("slob/files")
+_LAYOUT = VerbName("slob/layout")
+_TABLES = VerbName("slob/tables")
+_DROP = VerbName("slob/drop")
+_LOAD = VerbName("slob/load")
+_CREATE = VerbName("slob/create")
+_INDEX = VerbName("slob/index")
+_FINISH = VerbName("slob/finish")
+FILES = VerbName("slob/files")
 SESSIONS_PER_PROCESS = 256
 _FOREVER = 1e11
 """A deadline that no server's clock reaches, in seconds since 1970."""
@@ -60,7 +60,7 @@ class TableSet:
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class TableLayout:
     """What a table looks like in the database."""
 
     name: str
@@ -97,7 +97,7 @@ def _chance(rows: int) -> float:
     return 0.02 + 4 / math.sqrt(min(rows, 30_000))
 
 
-def layout(database: "Database", names: Sequence[str]) -> list[Layout]:
+def layout(database: "Database", names: Sequence[str]) -> list[TableLayout]:
     """Return the layout of the tables that are there, counting their rows.
 
     An engine without the verb `slob/layout` has no blocks that rows could fill: [] is returned.
@@ -109,7 +109,7 @@ def layout(database: "Database", names: Sequence[str]) -> list[Layout]:
         for name in names
         if name in _known(database)
     ]
-    return [Layout(name=name, **columns[0]) for name, columns in rows if columns]
+    return [TableLayout(name=name, **columns[0]) for name, columns in rows if columns]
 
 
 def _known(database: "Database") -> dict[str, Mapping[str, Any]]:
@@ -216,7 +216,7 @@ def load(database: "Database", wanted: TableSet, sessions: int, made_by: str) ->
 
 
 def _table_job(database: "Database", wanted: TableSet, name: str, made_by: str) -> TableJob:
-    def told(verb: Asked, holes: Mapping[str, str | int], **parameters: Any) -> Any:
+    def told(verb: VerbName, holes: Mapping[str, str | int], **parameters: Any) -> Any:
         statements = database.engine.needs(verb).statements(**holes)
         return tuple((database.render(statement), parameters) for statement in statements)
 
@@ -412,7 +412,7 @@ class Done:
 
 
 @dataclass(frozen=True, slots=True)
-class Lost:
+class ConnectionLost:
     """What a session says when its connection is gone or the server refused a statement."""
 
     number: int
@@ -420,7 +420,7 @@ class Lost:
 
 
 @distributable
-def session(job: SessionJob, barrier: Barrier, report: Report) -> SessionResult | Lost:
+def session(job: SessionJob, barrier: Barrier, report: Report) -> SessionResult | ConnectionLost:
     """Be one session: connect, warm up, wait for the barrier, work slice by slice."""
     driver_error = driver.driver_error(job.connector)
     with contextlib.closing(driver.connect(job.connector, *job.first)) as connection:
@@ -436,7 +436,7 @@ def session(job: SessionJob, barrier: Barrier, report: Report) -> SessionResult 
         try:
             own.work()
         except driver_error as error:
-            lost = Lost(job.number, driver.explain(error))
+            lost = ConnectionLost(job.number, driver.explain(error))
             report(lost)
             return lost
     return own.result

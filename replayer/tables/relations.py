@@ -6,20 +6,20 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from replayer.engines.verbs import Asked
+from replayer.engines.verbs import VerbName
 from replayer.errors import Skip
 
 if TYPE_CHECKING:
     from replayer.engines.connection import Database
 
-_FILES = Asked("files")
+_FILES = VerbName("files")
 _PIECE = re.compile(r"(.+?)(?:\.\d+|_(?:fsm|vm|init)(?:\.\d+)?)")
 
 
 def files(
     database: "Database",
     data_directory: Path,
-    verb: Asked = _FILES,
+    verb: VerbName = _FILES,
     holes: Mapping[str, str | int] | None = None,
     **parameters: Any,
 ) -> list[Path]:

@@ -1,7 +1,7 @@
 """The one latency histogram: nanoseconds, in the bins of an HdrHistogram of three digits.
 
 Workers record into a Recorder; Latencies add up what several of them recorded.  How a result file
-keeps them is results/histogram.py's affair.
+keeps them is results/stored_histogram.py's affair.
 """
 
 from __future__ import annotations

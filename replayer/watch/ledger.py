@@ -17,7 +17,7 @@ import math
 from dataclasses import dataclass
 from typing import Protocol
 
-from replayer.model import Ledger, Verdict
+from replayer.model import Ledger, ReadOrigin
 
 BUFFERED_AT_MOST = 0.02
 CACHED_AT_MOST = 0.02
@@ -54,7 +54,7 @@ class Moved(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Counters:
+class ServerCounters:
     """The server's counters and its clock, read together: clock in seconds since 1970."""
 
     clock: float
@@ -77,7 +77,7 @@ class OtherSessions:
     """Whether these blocks are in the step's own numbers."""
 
 
-def riops(before: Counters, after: Counters) -> float:
+def riops(before: ServerCounters, after: ServerCounters) -> float:
     """Return blocks read (missed in the server's buffers) per second of the server's clock.
 
     pgio's formula with one window for both parts: pgio starts its counters before it launches the
@@ -86,7 +86,7 @@ def riops(before: Counters, after: Counters) -> float:
     return _rate(after.reads - before.reads, after.clock - before.clock)
 
 
-def cache_hits(before: Counters, after: Counters) -> float:
+def cache_hits(before: ServerCounters, after: ServerCounters) -> float:
     """Return blocks found in the server's buffers per second of the server's clock."""
     return _rate(after.hits - before.hits, after.clock - before.clock)
 
@@ -96,7 +96,7 @@ def _rate(moved: float, seconds: float) -> float:
 
 
 def balance(  # noqa: PLR0917 - the order of the ledger's line
-    asked: Verdict | None,
+    asked: ReadOrigin | None,
     window_seconds: float,
     reads_blocks: int,
     hits_blocks: int,
@@ -123,11 +123,11 @@ def balance(  # noqa: PLR0917 - the order of the ledger's line
     verdict, notes = _judge(needed, delta, block_size, own_bytes)
     blocks = reads_blocks + hits_blocks
     if blocks and reads_blocks <= BUFFERED_AT_MOST * blocks:
-        verdict = Verdict.BUFFERED
+        verdict = ReadOrigin.BUFFERED
         notes = [f"{_percent(hits_blocks / blocks)} of the blocks were in the server's own buffers"]
     if delta is not None:
         notes += foreign_traffic(needed, delta, own_bytes, own_write_bytes, block_size)
-    if asked is not None and verdict not in (asked, Verdict.UNKNOWN):
+    if asked is not None and verdict not in (asked, ReadOrigin.UNKNOWN):
         notes.insert(0, f"asked for {asked}, got {verdict}")
     reads = None if delta is None else _rate(delta.reads, window_seconds)
     return Ledger(
@@ -149,7 +149,7 @@ def balance(  # noqa: PLR0917 - the order of the ledger's line
         # Of the few blocks that a buffered run missed no share is worth telling.
         ratio=(
             None
-            if reads is None or not missed or verdict is Verdict.BUFFERED
+            if reads is None or not missed or verdict is ReadOrigin.BUFFERED
             else own_share * reads / missed
         ),
         device=device,
@@ -163,11 +163,11 @@ def _bytes(delta: Moved, own_bytes: int | None) -> int:
 
 def _judge(
     needed: int, delta: Moved | None, block_size: int, own_bytes: int | None
-) -> tuple[Verdict, list[str]]:
+) -> tuple[ReadOrigin, list[str]]:
     if delta is None:
-        return Verdict.UNKNOWN, ["the device's reads could not be counted"]
+        return ReadOrigin.UNKNOWN, ["the device's reads could not be counted"]
     if not needed:
-        return Verdict.UNKNOWN, ["the server counted no block"]
+        return ReadOrigin.UNKNOWN, ["the server counted no block"]
     notes = []
     share = _bytes(delta, own_bytes) / needed
     average = delta.read_bytes / delta.reads if delta.reads else 0.0
@@ -177,8 +177,8 @@ def _judge(
     else:
         notes.append(f"a device read was {average / 1024:.0f} KiB on average: verdict by bytes")
     if share <= CACHED_AT_MOST:
-        return Verdict.CACHED, notes
-    return (Verdict.PHYSICAL if share >= PHYSICAL_AT_LEAST else Verdict.MIXED), notes
+        return ReadOrigin.CACHED, notes
+    return (ReadOrigin.PHYSICAL if share >= PHYSICAL_AT_LEAST else ReadOrigin.MIXED), notes
 
 
 def foreign_traffic(

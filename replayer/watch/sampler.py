@@ -36,7 +36,7 @@ class DeviceDelta:
     write_bytes: int
 
 
-class Watcher(Protocol):
+class WindowWatcher(Protocol):
     """Who wants to know of the edges of windows."""
 
     def prepare(self) -> None:
@@ -109,7 +109,7 @@ class Sampler:
         *,
         interval: float = 1.0,
         clock: Callable[[], int] = time.monotonic_ns,
-        watcher: Watcher | None = None,
+        watcher: WindowWatcher | None = None,
     ) -> None:
         """Watch a host; `watcher` is told of the edges of windows."""
         self.device = device
@@ -313,7 +313,7 @@ class Sampler:
                 row[start : start + len(values)] = values
         return columns
 
-    def _device_at(self, clock_ns: int) -> diskstats.Counters | None:
+    def _device_at(self, clock_ns: int) -> diskstats.DiskCounters | None:
         copy = next(self._copies.walk(clock_ns, clock_ns), None)
         if self.device is None or copy is None:
             return None

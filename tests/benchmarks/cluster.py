@@ -68,7 +68,7 @@ def _row(what: str, against: str, ratio: float) -> Row:
 
 def _window(hosts: Hosts) -> tuple[float, float, float]:
     """Return the spread of starts and its bound in ms, and the CPU share of the busiest agent."""
-    jobs = [spin.Work("cpu", 5.0, 4096)] * len(hosts.names)
+    jobs = [spin.SpinWork("cpu", 5.0, 4096)] * len(hosts.names)
     with hosts.pool(spin._work, jobs, processes=len(jobs)) as pool:
         pool.ready(120)
         pool.open()

@@ -18,11 +18,11 @@ from pathlib import Path
 from replayer.engines import engine
 from replayer.machine.host import Host
 from replayer.model import Series
-from replayer.run import watching
-from replayer.run.findings import Findings
+from replayer.run import step_collectors
+from replayer.run.step_recorder import StepRecorder
 from replayer.servers.open import Server, open_server
 from replayer.steps.sessions import step as sessions
-from replayer.watch import recordings
+from replayer.watch import active_collectors
 from replayer.watch.sampler import Sampler
 from tests.benchmarks import Pairs, Row
 from tests.benchmarks.sessions import TABLES, context_of, spec_of
@@ -53,7 +53,7 @@ def run(workdir: Path) -> list[Row]:
 
 def by_default() -> tuple[str, ...]:
     """Return all active collectors that watch when nobody says otherwise."""
-    return tuple(name for name in recordings.active() if recordings.is_default(name))
+    return tuple(name for name in active_collectors.active() if active_collectors.is_default(name))
 
 
 @dataclass
@@ -96,7 +96,7 @@ class _Turns:
         host = Host()
         device = host.device_of(known(self.server.data_directory()))
         began = time.monotonic()
-        with watching.recordings(self.names, host, device, self.server) as recorded:
+        with step_collectors.recordings(self.names, host, device, self.server) as recorded:
             recorded.prepare()
             recorded.mark(time.monotonic_ns())
             time.sleep(BEGIN_SECONDS)
@@ -158,7 +158,7 @@ def _sessions(server: Server, kind: str, turns: _Turns) -> tuple[Series, int]:
     seconds = BEGIN_SECONDS + begun + 2 * PAIRS * SECONDS
     keys = {**TABLES, "num_threads": 1, "memory": kind, "run_time": f"{seconds}s"}
     with Sampler(host, device, interval=STEP_SECONDS, watcher=turns) as sampler:
-        context = dataclasses.replace(context_of(server, host, sampler), findings=Findings())
+        context = dataclasses.replace(context_of(server, host, sampler), findings=StepRecorder())
         sessions.run(spec_of(**keys), context)
         turns.end()
     findings = context.findings

@@ -15,20 +15,20 @@ from selenium.webdriver.chrome.options import Options
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.chrome.webdriver import WebDriver as Chrome
 
-from replayer.analysis.samples import Side
+from replayer.analysis.differences.samples import Side
 from replayer.model import (
     Better,
     Latency,
     Ledger,
     Measurement,
+    ReadOrigin,
     Run,
     Series,
     Status,
     StepResult,
-    Verdict,
     WorkloadFacts,
 )
-from replayer.report import html
+from replayer.report.pages import run_page
 from replayer.results import store
 from tests.benchmarks import Row
 
@@ -141,7 +141,7 @@ def _step(
 ) -> StepResult:
     ledger = Ledger(
         asked=None,
-        verdict=Verdict.PHYSICAL,
+        verdict=ReadOrigin.PHYSICAL,
         window_seconds=60,
         riops=1.0,
         buffer_hits=1.0,
@@ -204,7 +204,7 @@ def _opened(workdir: Path) -> Row:
         )
         steps.append(_step("sessions", repeat, (riops,), _series(random, COLUMNS, 600, 1000), None))
     page = workdir / "large.html"
-    page.write_text(html.page([Side("all", (_of("large", "all", "b", steps),))], None))
+    page.write_text(run_page.page([Side("all", (_of("large", "all", "b", steps),))], None))
     samples = [_open(chromium, driver, page) for _ in range(SAMPLES)]
     return {
         **row,

@@ -21,7 +21,7 @@ from replayer.errors import ReplayerError
 from replayer.machine.host import Host
 from replayer.storage import reference_tools
 from replayer.storage.files import Workspace
-from replayer.storage.io_job import MIB, IoJob, Target
+from replayer.storage.io_job import MIB, IoJob, IoTarget
 from replayer.storage.io_run import run_io
 from tests.benchmarks import Row
 from tests.benchmarks.storage import alternate, row
@@ -132,7 +132,7 @@ def _skipped(point: Point, why: str) -> Row:
     }
 
 
-def _row(target: Target, point: Point) -> Row:
+def _row(target: IoTarget, point: Point) -> Row:
     runs = []
 
     def ours() -> float:
@@ -150,7 +150,7 @@ def _row(target: Target, point: Point) -> Row:
     return row(what, "fio psync", BAR, pairs, "IOPS")
 
 
-def _layouts(target: Target, own: str) -> Row:
+def _layouts(target: IoTarget, own: str) -> Row:
     """Compare fio on a file that it laid out with fio on the one that was written whole."""
     point = Point("writes", 8192, 4, 0)
     pairs = alternate(lambda: point.fio(own), lambda: point.fio(target.paths[0]), ROUNDS)

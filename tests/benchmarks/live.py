@@ -12,18 +12,18 @@ import threading
 import time
 from pathlib import Path
 
+from replayer.cli.bind_address import parsed
 from replayer.engines import engine
-from replayer.listening import parsed
-from replayer.live.starting import Live
+from replayer.live.launcher import Live
 from replayer.machine import processes
 from replayer.machine.host import Host
-from replayer.report.progress import Silence
-from replayer.run import events
+from replayer.report.terminal.progress import Silence
 from replayer.run.context import Context
-from replayer.run.event_file import EventFile
-from replayer.run.findings import Findings
-from replayer.run.pulse import pulse
-from replayer.run.telling import Telling
+from replayer.run.event_stream import events
+from replayer.run.event_stream.event_file import EventFile
+from replayer.run.event_stream.live_statistics import pulse
+from replayer.run.event_stream.publisher import EventPublisher
+from replayer.run.step_recorder import StepRecorder
 from replayer.servers.open import Server, open_server
 from replayer.steps.sessions import step as sessions
 from replayer.watch.sampler import Sampler
@@ -85,7 +85,7 @@ def followed(server: Server, workdir: Path, cpu: list[float]) -> float:
 
     The processors that the page's process used are added to `cpu`.
     """
-    host, telling = Host(), Telling(Silence())
+    host, telling = Host(), EventPublisher(Silence())
     links: list[str] = []
     result = workdir / "followed.json"
     with EventFile(result) as file, Live(parsed("", "--live"), None, links.append) as live:
@@ -114,7 +114,7 @@ def followed(server: Server, workdir: Path, cpu: list[float]) -> float:
 def riops(context: Context, seconds: float) -> float:
     """Return the RIOPS of some seconds."""
     keys = {**TABLES, "num_threads": 1, "memory": "cached", "run_time": f"{seconds}s"}
-    context = dataclasses.replace(context, findings=Findings())
+    context = dataclasses.replace(context, findings=StepRecorder())
     sessions.run(spec_of(**keys), context)
     return value(context.findings.outcome(), "sessions.riops")
 

@@ -9,11 +9,11 @@ from replayer import shell
 from replayer.engines import engine
 from replayer.engines.connection import Database
 from replayer.load import dataset
-from replayer.load.level import Asked, Level, measure_level
-from replayer.load.mix import Mix
+from replayer.load.level import LevelRequest, LevelResult, measure_level
+from replayer.load.mix import WeightedMix
 from replayer.machine.host import Host
 from replayer.model import Workload
-from replayer.report.progress import Lines
+from replayer.report.terminal.progress import Lines
 from replayer.run.context import Context
 from replayer.servers.open import open_server
 from replayer.tables.pgio import TableSet
@@ -52,9 +52,9 @@ def run(workdir: Path) -> list[Row]:
             return [*costs(context, database), *agreement(context, database, workdir)]
 
 
-def level(context: Context, database: Database, **keys: Any) -> Level:
+def level(context: Context, database: Database, **keys: Any) -> LevelResult:
     """Measure one level."""
-    asked = Asked(seconds=SECONDS, tables=TABLES, **{"sessions": SESSIONS, **keys})
+    asked = LevelRequest(seconds=SECONDS, tables=TABLES, **{"sessions": SESSIONS, **keys})
     return measure_level(asked, context, database)
 
 
@@ -64,7 +64,9 @@ def costs(context: Context, database: Database) -> list[Row]:
     kept = []
     for _ in range(SAMPLES):
         for resolution, cores in used.items():
-            one = level(context, database, rate=RATE, mix=Mix(point=1), resolution=resolution)
+            one = level(
+                context, database, rate=RATE, mix=WeightedMix(point=1), resolution=resolution
+            )
             cores.append(one.use.client)
             kept.append(one.completed / RATE)
     title = f"clients at {RATE:,} reads of one row a second, {SESSIONS} sessions"
@@ -86,7 +88,7 @@ def agreement(context: Context, database: Database, workdir: Path) -> list[Row]:
     if pgbench is None:
         return [{"what": "response time", "against": peer, "bar": bar, "ratio": None,
                  "samples": [], "skipped": "pgbench is not installed"}]  # fmt: skip
-    mix = Mix(range=1, work_unit=WORK_UNIT)
+    mix = WeightedMix(range=1, work_unit=WORK_UNIT)
     pairs: dict[str, Pairs] = {name: [] for name in what}
     for number in range(SAMPLES + 2):
         theirs = peer_times(pgbench, context, database, workdir)

@@ -11,12 +11,12 @@ from pathlib import Path
 from replayer import shell
 from replayer.engines import engine as engines
 from replayer.engines.connection import Database
-from replayer.engines.verbs import Asked
+from replayer.engines.verbs import VerbName
 from replayer.errors import ReplayerError
 from replayer.machine import page_cache
 from replayer.machine.host import Host
 from replayer.model import Outcome, Workload
-from replayer.report.progress import conversation
+from replayer.report.terminal.progress import conversation
 from replayer.run.context import Context
 from replayer.servers.open import Server, open_server
 from replayer.steps.build import step as build
@@ -134,7 +134,7 @@ def building(server: Server, workdir: Path) -> list[Row]:
             outcome = performed(build, build_of(ROWS), here)
             pairs.append((theirs, value(outcome, "build.last_doubling")))
             with here.database() as database:
-                database.execute(Asked("flush"))
+                database.execute(VerbName("flush"))
     title = f"rowstore: times faster, doubling to {ROWS:,} rows"
     return [row(title, "one client session, plain INSERT..SELECT", ">= 1.4", pairs)]
 
@@ -151,7 +151,7 @@ def plain(here: Context) -> float:
             database.query(
                 f"INSERT INTO plain SELECT id, lastname, `time` FROM persons1_s{segment}"
             )
-        database.execute(Asked("flush"))
+        database.execute(VerbName("flush"))
         clock = "SELECT CAST(UNIX_TIMESTAMP(SYSDATE(6)) AS DOUBLE) AS clock"
         began = database.query(clock)[0]["clock"]
         database.query(PLAIN)
@@ -159,7 +159,7 @@ def plain(here: Context) -> float:
         rows = database.query("SELECT COUNT(*) AS n FROM plain")[0]["n"]
         assert rows == ROWS, rows
         database.query("DROP TABLE plain")
-        database.execute(Asked("flush"))
+        database.execute(VerbName("flush"))
     return float(ended - began)
 
 

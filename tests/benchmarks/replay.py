@@ -17,13 +17,13 @@ from contextlib import closing
 from pathlib import Path
 
 from replayer import shell
-from replayer.analysis import divergence
+from replayer.analysis.differences import divergence
 from replayer.engines import engine
 from replayer.engines.connection import Database
 from replayer.errors import ReplayerError
 from replayer.machine.host import Host
 from replayer.model import Outcome, Workload
-from replayer.report.progress import Lines
+from replayer.report.terminal.progress import Lines
 from replayer.run.context import Context
 from replayer.servers.open import open_server
 from replayer.steps.replay import step

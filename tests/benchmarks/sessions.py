@@ -17,8 +17,8 @@ from replayer.engines.connection import Database
 from replayer.machine import page_cache, processes
 from replayer.machine.host import Host
 from replayer.model import Outcome, Workload
-from replayer.report.progress import Lines
-from replayer.run import watching
+from replayer.report.terminal.progress import Lines
+from replayer.run import step_collectors
 from replayer.run.context import Context
 from replayer.servers.open import Server, open_server
 from replayer.steps.sessions import feasibility as sessions_feasibility
@@ -26,7 +26,7 @@ from replayer.steps.sessions import preparation as sessions_preparation
 from replayer.steps.sessions import step as sessions
 from replayer.steps.sessions import window as sessions_window
 from replayer.steps.sessions.spec import Spec
-from replayer.watch import recordings
+from replayer.watch import active_collectors
 from replayer.watch.sampler import Sampler
 from tests.benchmarks import Pairs, Row, programs
 from tests.known import known
@@ -62,7 +62,7 @@ def step(server: Server, *, watched: Sequence[str] = (), **keys: object) -> Outc
     device = host.device_of(known(server.data_directory()))
     spec = spec_of(**{**TABLES, "run_time": f"{SECONDS}s", **keys})
     with (
-        watching.recordings(watched, host, device, server) as recorded,
+        step_collectors.recordings(watched, host, device, server) as recorded,
         Sampler(host, device, watcher=recorded) as sampler,
     ):
         found: Outcome = performed(sessions, spec, context_of(server, host, sampler))
@@ -152,7 +152,7 @@ def physical(server: Server, workdir: Path, count: int) -> list[Row]:
     All collectors that watch by default are on, as they are in a run.
     """
     title = f"physical sessions, memory=direct, {count} sessions, watched as by default"
-    watched = recordings.chosen()
+    watched = active_collectors.chosen()
     fio = shell.find("fio")
     pairs: Pairs = []
     counted: Pairs = []

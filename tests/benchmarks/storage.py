@@ -12,7 +12,7 @@ from replayer.errors import ReplayerError
 from replayer.machine.host import Host
 from replayer.storage import reference_tools
 from replayer.storage.files import Workspace
-from replayer.storage.io_job import MIB, Access, IoJob, Sync, Target
+from replayer.storage.io_job import MIB, BlockOrder, IoJob, IoTarget, Sync
 from replayer.storage.io_run import run_io
 from tests.benchmarks import Pairs, Row
 
@@ -100,7 +100,7 @@ def _job(**keys: Any) -> IoJob:
     return IoJob(name="bench", **keys)
 
 
-def _random(target: Target) -> list[Row]:
+def _random(target: IoTarget) -> list[Row]:
     depths = (1, 4, 16, 50)
     if reference_tools.installed("fio") is None:
         return _missing("fio psync", *((f"random reads, depth {d}", ">= 0.95") for d in depths))
@@ -136,7 +136,7 @@ def _random(target: Target) -> list[Row]:
     return rows
 
 
-def _sequential(target: Target, *, huge: bool = False, why: str = "") -> list[Row]:
+def _sequential(target: IoTarget, *, huge: bool = False, why: str = "") -> list[Row]:
     """Compare streams as each has them; with `huge`, fio's buffers lie on huge pages as well."""
     cases = [(mode, streams) for mode in ("read", "write") for streams in (1, 8)]
     pages = ", both on huge pages" if huge else ""
@@ -148,7 +148,7 @@ def _sequential(target: Target, *, huge: bool = False, why: str = "") -> list[Ro
         job = _job(
             threads=streams,
             block_size=MIB,
-            access=Access.SEQUENTIAL,
+            access=BlockOrder.SEQUENTIAL,
             read_share=float(mode == "read"),
             seconds=SECONDS,
             warmup=WARM_UP,
@@ -176,7 +176,7 @@ def _sequential(target: Target, *, huge: bool = False, why: str = "") -> list[Ro
     return rows
 
 
-def _ioping(target: Target) -> list[Row]:
+def _ioping(target: IoTarget) -> list[Row]:
     what, bar = "ioping-write: mean", ">= 0.9, <= 1.1"
     if reference_tools.installed("ioping") is None:
         return _missing("ioping -WWW", (what, bar))
@@ -221,7 +221,7 @@ def _sysbench(workspace: Workspace) -> list[Row]:
         job = _job(
             threads=4,
             block_size=16384,
-            access=Access.SHARED if mode.startswith("seq") else Access.RANDOM,
+            access=BlockOrder.SHARED if mode.startswith("seq") else BlockOrder.RANDOM,
             read_share=share,
             huge=False,
             seconds=SECONDS,
@@ -261,7 +261,7 @@ def _bonnie(workspace: Workspace, why: str) -> list[Row]:
             job = _job(
                 threads=1,
                 block_size=8192,
-                access=Access.SEQUENTIAL,
+                access=BlockOrder.SEQUENTIAL,
                 read_share=float(not writes),
                 rewrite=phase == "rewrite",
                 direct=False,

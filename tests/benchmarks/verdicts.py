@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from replayer.analysis import steadiness
-from replayer.analysis.comparison import LIKELY, Comparison, Verdict, compare
-from replayer.analysis.samples import Side
-from replayer.analysis.why import Why
+from replayer.analysis.attribution.explanation import Why
+from replayer.analysis.differences import steadiness
+from replayer.analysis.differences.comparison import LIKELY, Comparison, MetricVerdict, compare
+from replayer.analysis.differences.samples import Side
 from replayer.model import (
     Account,
     Better,
@@ -110,8 +110,8 @@ def orders(random: np.random.Generator, draws: int = DRAWS) -> list[Row]:
 def _told(comparison: Comparison) -> tuple[bool, bool, bool]:
     verdicts = {row.verdict for row in comparison.rows}
     return (
-        bool(verdicts & {Verdict.BETTER, Verdict.WORSE}),
-        Verdict.DIFFERS in verdicts,
+        bool(verdicts & {MetricVerdict.BETTER, MetricVerdict.WORSE}),
+        MetricVerdict.DIFFERS in verdicts,
         bool(verdicts & LIKELY),
     )
 
@@ -179,15 +179,15 @@ def one_of_many(random: np.random.Generator, draws: int = DRAWS) -> list[Row]:
             values[24, [name == "B" for name in ABBA]] *= truth
             rows = compared(ABBA, values).rows
             one = next(row for row in rows if row.metric == "flush.m4")
-            shown.append(one.verdict is Verdict.WORSE)
+            shown.append(one.verdict is MetricVerdict.WORSE)
             likely.append(
-                one.verdict is Verdict.LIKELY_WORSE
+                one.verdict is MetricVerdict.LIKELY_WORSE
                 if truth < 1
                 else any(row.verdict in LIKELY for row in rows)
             )
             mute.append(
                 any(
-                    row.verdict is Verdict.UNCLEAR
+                    row.verdict is MetricVerdict.UNCLEAR
                     and not row.note
                     and row.low is not None
                     and row.high is not None

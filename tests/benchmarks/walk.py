@@ -18,7 +18,7 @@ from pathlib import Path
 from replayer.conditions import temperature
 from replayer.machine.host import Host
 from replayer.model import Workload
-from replayer.report.progress import Lines
+from replayer.report.terminal.progress import Lines
 from replayer.run.context import Context
 from replayer.steps.walk import step as walk
 from replayer.steps.walk.spec import Spec

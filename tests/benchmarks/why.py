@@ -16,11 +16,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from replayer.analysis.comparison import compare
-from replayer.analysis.samples import Side
+from replayer.analysis.differences.comparison import compare
+from replayer.analysis.differences.samples import Side
 from replayer.machine.host import Host
 from replayer.model import Run, Spent
-from replayer.report import why as words
+from replayer.report.terminal import explanation as words
 from replayer.results import store
 from tests import limited
 from tests.benchmarks import Row

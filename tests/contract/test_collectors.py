@@ -21,10 +21,10 @@ from replayer.collectors import (
 )
 from replayer.machine import interrupts as counters_of
 from replayer.machine import processors
-from replayer.machine.diskstats import Counters, moved
-from replayer.watch import recordings
+from replayer.machine.diskstats import DiskCounters, moved
+from replayer.watch import active_collectors
 
-COPIED = [name for name in registry.names("collectors") if name not in recordings.active()]
+COPIED = [name for name in registry.names("collectors") if name not in active_collectors.active()]
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 KERNELS = sorted(path.name for path in FIXTURES.glob("proc-*"))
 SECOND = 1_000_000_000
@@ -136,8 +136,8 @@ def test_diskstats_of_a_new_kernel_counts_23_mib() -> None:
 
 def test_diskstats_does_not_mistake_a_replaced_device_for_a_wrap() -> None:
     """Counters that fall from a small value were set back: the interval has no numbers."""
-    before = Counters(*range(100, 111))
-    after = Counters(*range(50, 61))
+    before = DiskCounters(*range(100, 111))
+    after = DiskCounters(*range(50, 61))
 
     assert moved(before, after) is None
     later = moved(before, before._replace(reads=123))

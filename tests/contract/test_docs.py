@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from replayer.command_tree import every, parser
+from replayer.cli.command_parser import every, parser
 from tests import documents
 from tests.documents import EVERY, ROOT
 

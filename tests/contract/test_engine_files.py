@@ -12,7 +12,7 @@ from replayer import assets
 from replayer.engines import engine, verbs
 from replayer.errors import Impossible, Skip
 from replayer.machine.host import Host
-from replayer.run import preflight
+from replayer.run.checks import preflight
 from replayer.servers import protocol
 from tests.command import Replayer
 from tests.known import known
@@ -173,7 +173,7 @@ def test_a_part_is_the_asked_engines_own(mine: Callable[..., Path]) -> None:
     one, two = engine.checked("one"), engine.checked("two")
 
     def statements(asked: engine.Engine, name: str) -> tuple[str, ...]:
-        return asked.needs(verbs.Asked(name)).statements()
+        return asked.needs(verbs.VerbName(name)).statements()
 
     assert statements(one, "table/scan") == ("SELECT 1 AS avg\nFROM one",)
     assert statements(one.at(18), "table/scan") == ("SELECT 1 AS avg\nFROM newer",)
@@ -187,7 +187,7 @@ def test_an_included_reason_takes_a_verb_away(mine: Callable[..., Path]) -> None
     """A verb of nothing but an included comment is not there, and the comment says why."""
     mine(**{"wal.sql": "-- include parts/why", "parts/why.sql": "-- It writes no log.\n"})
     with pytest.raises(Skip, match="It writes no log"):
-        engine.checked("mine").needs(verbs.Asked("wal"))
+        engine.checked("mine").needs(verbs.VerbName("wal"))
 
 
 IMPORTED = """
@@ -198,12 +198,12 @@ from replayer.engines import verbs
 
 made = set()
 
-class Noticed(verbs.Asked):
+class Noticed(verbs.VerbName):
     def __new__(cls, name):
         made.add(name)
         return super().__new__(cls, name)
 
-verbs.Asked = Noticed
+verbs.VerbName = Noticed
 for module in pkgutil.walk_packages(replayer.__path__, "replayer."):
     if not module.name.endswith("__main__"):
         importlib.import_module(module.name)

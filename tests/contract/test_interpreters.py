@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from replayer import interpreter, metrics
-from replayer.boots import starting
+from replayer.boots import setup
 from replayer.boots.system import System
 from replayer.cluster import child_process
 
@@ -26,7 +26,7 @@ OTHERS = ("msgpack", "numpy", "pydantic", "tornado", "psycopg", "pymysql")
 COORDINATOR = """
 from replayer.cluster.hosts import connected
 from replayer.storage import spin
-jobs = [spin.Work("cpu", 0.1, 4096)] * 2
+jobs = [spin.SpinWork("cpu", 0.1, 4096)] * 2
 with connected(["there"]) as hosts, hosts.pool(spin._work, jobs, processes=2) as pool:
     pool.ready(120)
     pool.open()
@@ -144,7 +144,7 @@ def test_agents_import_nothing_from_where_they_are_started(trap: Trap) -> None:
 @pytest.mark.parametrize(
     "words",
     [
-        starting.command(System(Path("/"))),
+        setup.command(System(Path("/"))),
         interpreter.module(child_process.__name__),
         interpreter.module(metrics.__name__),
         interpreter.module("replayer.live"),

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from replayer import assets, registry
-from replayer.command_tree import parser
+from replayer.cli.command_parser import parser
 from replayer.engines import engine
 from replayer.model import StepSpec
-from replayer.run import workload as workload_file
+from replayer.run.plan import workload as workload_file
 from tests.command import Replayer
 
 EVERY = [(kind, name) for kind in registry.KINDS for name in registry.names(kind)]

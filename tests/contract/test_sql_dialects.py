@@ -10,7 +10,7 @@ from sqlglot import expressions
 
 from replayer import assets
 from replayer.engines import engine
-from replayer.engines.verbs import Asked
+from replayer.engines.verbs import VerbName
 
 _DIALECTS = {"citus": "postgres", "singlestore": "singlestore", "columnstore": "mysql"}
 
@@ -133,8 +133,8 @@ def _asked_elsewhere(verb: str) -> set[str] | None:
 def test_singlestore_ddl_has_its_keys() -> None:
     """The native layout has SORT KEY and SHARD KEY, MemSQL 5's a clustered columnstore."""
     known = engine.load("singlestore")
-    (native,) = known.needs(Asked("columnstore/create")).statements()
-    (legacy,) = known.needs(Asked("memsql5/create")).statements()
+    (native,) = known.needs(VerbName("columnstore/create")).statements()
+    (legacy,) = known.needs(VerbName("memsql5/create")).statements()
     assert "SORT KEY (id)" in native
     assert "SHARD KEY (n)" in native
     assert "CLUSTERED" not in native

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import pytest
 
-from replayer.report import charts
+from replayer.report.pages import charts
 from tests.command import Replayer
 from tests.made import drawn_in
 
@@ -18,7 +18,7 @@ STEP = '''
 """Count to a number, as a toy."""
 
 from replayer.model import Better, Reads, StepSpec
-from replayer.run.footprint import Footprint
+from replayer.run.plan.footprint import Footprint
 
 
 class Spec(StepSpec):
@@ -50,7 +50,7 @@ def run(spec, context):
 DISPLAY = '''
 """Marbles, in a sentence."""
 
-from replayer.run.display import Chart, Form, Sentence, Trace
+from replayer.run.display import Chart, Form, Sentence, ChartTrace
 
 
 def form(result):
@@ -58,7 +58,7 @@ def form(result):
 
 
 def charts(sides):
-    traces = [Trace(n, "bar", x=["marbles"], y=[3.0]) for n, _ in enumerate(sides)]
+    traces = [ChartTrace(n, "bar", x=["marbles"], y=[3.0]) for n, _ in enumerate(sides)]
     yield Chart("toy", "marbles of the toy", traces)
 '''
 PROBE = '''
@@ -98,7 +98,7 @@ IMPORTER = '''
 """Marbles counted by hand, as a toy."""
 
 from replayer.errors import Impossible
-from replayer.imports import Sheaf
+from replayer.imports import ImportResult
 
 
 def read(source, label):
@@ -140,7 +140,7 @@ DRIVER = """
 import json, sys
 from pathlib import Path
 from replayer.machine.host import Host
-from replayer.run.preflight import Case, free_space
+from replayer.run.checks.preflight import Case, free_space
 from tests.command import Replayer
 
 replayer = Replayer(Path.cwd())

@@ -17,7 +17,7 @@ from replayer.conditions import temperature
 from replayer.machine import processes
 from replayer.machine.host import Host
 from replayer.model import Cold, Temperature, Workload
-from replayer.report.progress import Lines
+from replayer.report.terminal.progress import Lines
 from replayer.run.context import Context
 from replayer.servers.open import Server
 from replayer.tables import persons

@@ -16,7 +16,7 @@ from replayer.engines import engine as engines
 from replayer.errors import Impossible
 from replayer.machine.host import Host
 from replayer.model import Account, Ledger, Spent, StepResult, StepSpec, Workload
-from replayer.report.progress import Lines
+from replayer.report.terminal.progress import Lines
 from replayer.run import runner
 from replayer.steps.replay.spec import Spec as Replay
 from replayer.steps.sessions.spec import Spec as Sessions
@@ -62,7 +62,7 @@ def performed(spec: StepSpec, engine: str = "postgres") -> StepResult:
     workload = Workload(
         name="account", source="account.toml", description="", comment="", steps=(spec,)
     )
-    order = runner.Order(workload, engines.load(engine), collectors=WATCHING)
+    order = runner.RunRequest(workload, engines.load(engine), collectors=WATCHING)
     *_, run = runner.execute(order, Lines(io.StringIO()))
     return run.steps[-1]
 

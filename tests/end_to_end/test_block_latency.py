@@ -11,11 +11,11 @@ from typing import Any, cast
 
 import pytest
 
-from replayer.collectors import Scene, block_latency
+from replayer.collectors import CollectorContext, block_latency
 from replayer.collectors.block_latency import BlockLatency
 from replayer.errors import ReplayerError, Skip
 from replayer.machine.host import Host
-from replayer.run import watching
+from replayer.run import step_collectors
 from replayer.watch.sampler import Sampler
 from tests.conftest import missing
 
@@ -54,7 +54,7 @@ def test_requests_are_timed_by_second(tmp_path: Path, read: Callable[[], None]) 
     clocks: list[int] = []
     with (
         Sampler(Host(), device) as sampler,
-        watching.recordings(("block_latency",), Host(), device, None) as recordings,
+        step_collectors.recordings(("block_latency",), Host(), device, None) as recordings,
     ):
         one = cast("BlockLatency", recordings._under_way["block_latency"])
         while not printed(one):
@@ -92,7 +92,7 @@ def test_a_bpftrace_that_is_killed_in_the_middle_leaves_what_it_had(tmp_path: Pa
     """The seconds until then are kept, and that there are no more is told; or there are none."""
     if shutil.which("bpftrace") is None or os.geteuid():
         missing("bpftrace", "apt-get install bpftrace, and root")
-    scene = Scene(Host(), Host().device_of(tmp_path), tmp_path, list, list)
+    scene = CollectorContext(Host(), Host().device_of(tmp_path), tmp_path, list, list)
     try:
         one = block_latency.begin(scene)
     except Skip as skip:

@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 
 from replayer import journal
-from replayer.boots import via
+from replayer.boots import ssh_driver
 from tests import booted
 from tests.booted import DEFAULT, KERNELS, Machine
 from tests.command import Ended, Replayer
@@ -467,7 +467,7 @@ def test_a_run_beside_it_leaves_the_service_alone(
 @pytest.fixture
 def by_ssh(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Let this machine stand for another one that ssh reaches."""
-    monkeypatch.setattr(via, "_POLL_SECONDS", 0.05)
+    monkeypatch.setattr(ssh_driver, "_POLL_SECONDS", 0.05)
     monkeypatch.setenv("REPLAYER_SSH", str(booted.TESTS / "here_ssh.sh"))
     monkeypatch.setenv("REPLAYER_REMOTE", f"{sys.executable} -m replayer boots remote")
     with tempfile.TemporaryDirectory(prefix="replayer-here-", dir="/tmp") as folder:

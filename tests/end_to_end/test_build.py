@@ -16,11 +16,11 @@ import pytest
 
 from replayer.engines import engine as engines
 from replayer.engines.connection import Database
-from replayer.engines.verbs import Asked
+from replayer.engines.verbs import VerbName
 from replayer.errors import Impossible, NotFound, ReplayerError
 from replayer.model import Outcome
 from replayer.run.context import Context, Progress, Task
-from replayer.run.findings import Findings
+from replayer.run.step_recorder import StepRecorder
 from replayer.servers.open import open_server
 from replayer.steps.build import doubling
 from replayer.steps.build import step as build
@@ -296,9 +296,9 @@ def test_removal_that_was_cut_short_is_finished(
 ) -> None:
     """A table whose removal was interrupted does not count, and the next build starts anew."""
     performed(build, spec_of(), context)
-    database.execute(Asked("table/forget"))
-    database.execute(Asked("columnstore/unpublish"))
-    database.execute(Asked("columnstore/discard"), {"segment": 1})
+    database.execute(VerbName("table/forget"))
+    database.execute(VerbName("columnstore/unpublish"))
+    database.execute(VerbName("columnstore/discard"), {"segment": 1})
 
     outcome = performed(build, spec_of(rebuild=False), context)
 
@@ -358,7 +358,7 @@ def _at_doubling(context: Context, number: int, action: Callable[[], object]) ->
                 yield Watching(inner)
 
     display: Progress = Display()
-    return dataclasses.replace(context, progress=display, findings=Findings())
+    return dataclasses.replace(context, progress=display, findings=StepRecorder())
 
 
 # Refusals
@@ -411,7 +411,7 @@ def test_estimate_is_at_least_what_is_taken(context: Context, database: Database
         rows, segment_rows = 6 << 16, 6 << 14
         outcome = performed(build, spec_of(rows=rows, segment_rows=segment_rows, **keys), context)
         (row,) = database.execute(
-            Asked(f"{outcome.facts['layout']}/estimate"),
+            VerbName(f"{outcome.facts['layout']}/estimate"),
             rows=rows,
             lastname_bytes=doubling.average_name(16),
             compression=keys.get("compression", ""),
@@ -462,7 +462,7 @@ def test_unknown_compression_is_refused(
 
 def test_lz4_is_refused_where_the_server_lacks_it(context: Context, database: Database) -> None:
     """The wheel's server is built without lz4: asking for it says what there is."""
-    names = [row["name"] for row in database.execute(Asked("columnstore/compressions"))]
+    names = [row["name"] for row in database.execute(VerbName("columnstore/compressions"))]
     if "lz4" in names:
         pytest.skip("this server has lz4")
 

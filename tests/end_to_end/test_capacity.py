@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import pytest
 
-from replayer.analysis.capacity_search import Trial as Ended
+from replayer.analysis.capacity.capacity_search import SearchTrial
 from replayer.engines.connection import Database
-from replayer.load import burn, dataset
-from replayer.load.level import Asked, measure_level
-from replayer.load.mix import Mix
+from replayer.load import cpu_burn, dataset
+from replayer.load.level import LevelRequest, measure_level
+from replayer.load.mix import WeightedMix
 from replayer.load.spec import ready
 from replayer.model import Outcome
 from replayer.run.context import Context
@@ -34,7 +34,7 @@ def spec_of(**keys: object) -> Spec:
         "resolution": 0.5,
         "most": 2.5,
         "hold": "2s",
-        "mix": Mix(point=1),
+        "mix": WeightedMix(point=1),
     }
     return Spec.model_validate({"step": "capacity", "name": "capacity", **small, **keys})
 
@@ -107,14 +107,16 @@ def test_held_is_done(context: Context, database: Database) -> None:
     rate = 15 * (os.cpu_count() or 1)
     tables = TableSet(1, 2048, 1)
     dataset.provide_tables(tables, context)
-    asked = Asked(sessions=1, seconds=1.0, mix=Mix(compute=1, cpu=0.2), tables=tables)
-    burnt = burn.calibrate(asked, context, database).units
+    asked = LevelRequest(
+        sessions=1, seconds=1.0, mix=WeightedMix(compute=1, cpu=0.2), tables=tables
+    )
+    burnt = cpu_burn.calibrate(asked, context, database).units
     wanted = replace(asked, rate=rate, sessions=rate, burn=burnt, patience=600.0)
     level = measure_level(wanted, context, database)
     ended, reason = capacity.outcome_of("p99=600s", level)
 
     assert level.completed < 0.9 * level.offered
-    assert ended is Ended.FAILED
+    assert ended is SearchTrial.FAILED
     # No statement waited for a session, so that it was sustained but for clients that stood still.
     assert not level.sustained or reason.endswith(f"of {rate} statements were done within 1.00 s")
 
@@ -127,7 +129,7 @@ def test_scans_read_as_much_at_once_as_their_buffers_let_them(
     context: Context, buffers: str, least: int, most: int
 ) -> None:
     """PostgreSQL's own count: 8 KiB in 16 MiB with connections for all, 128 KiB in 128 MiB."""
-    spec = spec_of(memory="direct", shared_buffers=buffers, scale="512M", mix=Mix(scan=1))
+    spec = spec_of(memory="direct", shared_buffers=buffers, scale="512M", mix=WeightedMix(scan=1))
     with ready(spec, 1, context) as (database, asked):
         counts = [bulk_reads(database)]
         measure_level(replace(asked, seconds=1.0), context, database)

@@ -10,8 +10,8 @@ from subprocess import Popen
 import pytest
 
 from replayer import journal
-from replayer.capture import settings
-from replayer.capture.archive import Reader
+from replayer.capture import logging_settings
+from replayer.capture.archive import ArchiveReader
 from replayer.run.recovery import recovered
 from replayer.servers.open import Server
 from tests.command import Ended, Replayer
@@ -31,8 +31,8 @@ STATE = "SELECT @@general_log, @@log_output"
 QUICKLY = """
 import sys
 from replayer.__main__ import main
-from replayer.capture import settings
-settings.SAMPLE_SECONDS = 0.1
+from replayer.capture import logging_settings
+logging_settings.SAMPLE_SECONDS = 0.1
 sys.exit(main())
 """
 """Replayer, but what logging costs is not sampled for seconds."""
@@ -41,7 +41,7 @@ sys.exit(main())
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sample the load not for seconds."""
-    monkeypatch.setattr(settings, "SAMPLE_SECONDS", 0.1)
+    monkeypatch.setattr(logging_settings, "SAMPLE_SECONDS", 0.1)
 
 
 @pytest.fixture(scope="module", params=["18", pytest.param("15", marks=pytest.mark.slow)])
@@ -142,7 +142,7 @@ def test_what_ran_meanwhile_can_be_converted(
     (line,) = [line for line in text.splitlines() if line.startswith("convert it: ")]
     words = line.partition("replayer ")[2].replace("capture.replay", str(tmp_path / "it.replay"))
     replayer(*words.split())
-    with Reader(tmp_path / "it.replay") as reader:
+    with ArchiveReader(tmp_path / "it.replay") as reader:
         texts = [action.text for action in reader.actions()]
     assert "INSERT INTO one VALUES (42)" in texts
     assert "SELECT 4242 FROM one" in texts

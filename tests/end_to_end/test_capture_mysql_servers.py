@@ -11,8 +11,8 @@ import pymysql
 import pytest
 
 from replayer.capture import conversion
-from replayer.capture.action import Action, Session
-from replayer.capture.archive import Reader
+from replayer.capture.action import Action, LoggedSession
+from replayer.capture.archive import ArchiveReader
 from replayer.servers.open import Server
 from tests.on_mysql import connected, prepared
 from tests.server_pool import ServerPool
@@ -132,10 +132,12 @@ def _logged(
     return _tables(cursor), path, slept, root
 
 
-def _converted(path: Path, out: Path) -> tuple[conversion.Made, Session, list[Action]]:
-    wish = conversion.Wish([str(path)], out)
+def _converted(
+    path: Path, out: Path
+) -> tuple[conversion.ConversionResult, LoggedSession, list[Action]]:
+    wish = conversion.ConversionRequest([str(path)], out)
     made = conversion.convert(conversion.planned(wish), wish, lambda _: None)
-    with Reader(out) as reader:
+    with ArchiveReader(out) as reader:
         blocks = list(reader.blocks())
     actions = [block.action(row) for block in blocks for row in range(len(block))]
     sessions = {one.number: one for block in blocks for one in block.sessions}

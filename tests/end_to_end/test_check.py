@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from replayer.machine.host import Host
-from replayer.run import preflight
-from replayer.run.preflight import Answer, Case
+from replayer.run.checks import preflight
+from replayer.run.checks.preflight import Answer, Case
 from tests.command import Ended, Replayer
 
 ROOT = Path(__file__).parents[2]

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from replayer.results import histogram
+from replayer.results import stored_histogram
 from tests import namespaces
 from tests.known import known
 from tests.namespaces import Host
@@ -133,7 +133,7 @@ def test_two_hosts_send_what_one_sends_at_a_rate(run: Running) -> None:
     assert value(two, "sessions.lag.max") < HALF_AN_HOUR
     operations = sum(one["operations"] for one in two["latency"].values())
     assert operations == 3 * 1000
-    read = histogram.decode(two["latency"]["response"]["payload"])
+    read = stored_histogram.decode(two["latency"]["response"]["payload"])
     assert read.get_total_count() == 1000
     assert read.get_max_value() < HALF_AN_HOUR * 1e9
     rows = rows_of(two)

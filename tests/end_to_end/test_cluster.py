@@ -26,12 +26,12 @@ import pytest
 from replayer.cluster import hosts as hosts_module
 from replayer.cluster import member as member_module
 from replayer.cluster import pool as pool_module
-from replayer.cluster.calls import BEAT_SECONDS
+from replayer.cluster.dask_settings import Secret
 from replayer.cluster.hosts import Hosts, connected, rejoined
-from replayer.cluster.settings import Secret
+from replayer.cluster.remote_calls import BEAT_SECONDS
 from replayer.engines.driver import Connector
 from replayer.errors import HostLost, Impossible, ReplayerError
-from replayer.watch.pools import Pool
+from replayer.watch.client_pools import Pool
 from replayer.watch.workers import Counter, WorkerPool
 from tests import cluster_jobs
 from tests.command import Replayer

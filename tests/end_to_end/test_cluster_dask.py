@@ -19,7 +19,7 @@ from tests import cluster_jobs
 dask = pytest.importorskip("dask")
 tls = pytest.importorskip("replayer.cluster.tls")
 hosts = pytest.importorskip("replayer.cluster.hosts")
-plugin = pytest.importorskip("replayer.cluster.plugin")
+plugin = pytest.importorskip("replayer.cluster.dask_plugin")
 
 
 @pytest.fixture
@@ -104,7 +104,7 @@ def test_workers_of_a_cluster_do_the_jobs_and_are_given_back(
         stack, connected = _connected(address)
         with stack:
             assert connected.names == ("theirs",)
-            jobs = [spin.Work("cpu", 0.2, 4096)] * 2
+            jobs = [spin.SpinWork("cpu", 0.2, 4096)] * 2
             with connected.pool(spin._work, jobs, processes=2) as pool:
                 pool.open()
                 assert all(events > 0 for events, _ in pool.results())
@@ -120,7 +120,7 @@ def test_a_scheduler_that_is_killed_ends_the_run(
     address, scheduler = cluster
     stack, connected = _connected(address)
     with stack:
-        jobs = [spin.Work("cpu", 600.0, 4096)] * 2
+        jobs = [spin.SpinWork("cpu", 600.0, 4096)] * 2
         with connected.pool(spin._work, jobs, processes=2) as pool:
             pool.open()
             assert _children()

@@ -24,7 +24,7 @@ from replayer.storage import spin
 clients = sys.argv[1].split(",")
 with connected(clients) as hosts:
     offsets = {name: hosts.offset(name) for name in clients}
-    jobs = [spin.Work("cpu", 0.5, 4096)] * len(clients)
+    jobs = [spin.SpinWork("cpu", 0.5, 4096)] * len(clients)
     starts = []
     for _ in range(3):
         with hosts.pool(spin._work, jobs, processes=len(jobs)) as pool:

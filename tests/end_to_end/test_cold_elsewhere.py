@@ -17,14 +17,14 @@ from replayer.conditions.residency import residency
 from replayer.machine import page_cache
 from replayer.machine.host import Host
 from replayer.model import StepResult, Temperature
-from replayer.report import run as report
-from replayer.report import screen
+from replayer.report.terminal import console
+from replayer.report.terminal import run as report
 from replayer.results import store
 from replayer.run.context import Context
 from replayer.servers.open import open_server
 from replayer.steps.build import step as build
 from replayer.steps.build.spec import Spec as BuildSpec
-from replayer.steps.walk import listing
+from replayer.steps.walk import file_listing
 from replayer.steps.walk import step as walk
 from replayer.steps.walk.spec import Spec
 from tests.command import COMMAND
@@ -175,7 +175,7 @@ def test_a_walk_of_another_disk_names_that_disk(layers: Path) -> None:
     assert other != run["host"]["device.name"]
     assert step["facts"]["device.name"] == other
     assert isinstance(step["facts"]["device.read_ahead_kb"], int)
-    printed = screen.text(report.render(store.load(result)), width=100)
+    printed = console.text(report.render(store.load(result)), width=100)
     assert f"device {other} over" in printed
     assert f"device {run['host']['device.name']} over" not in printed
 
@@ -312,7 +312,7 @@ def test_what_somebody_reads_after_the_proof_is_said(context: Context, layers: P
     os.sync()
 
     with pytest.MonkeyPatch.context() as patch, contextlib.ExitStack() as stack:
-        real = listing.list_files
+        real = file_listing.list_files
 
         def warmed(*args: Any) -> Any:
             stack.enter_context(held([more]))
@@ -353,7 +353,7 @@ def test_an_instrument_that_misses_nothing_proves_nothing(
 ) -> None:
     """Where a page that was dropped is still seen, hot is not claimed: unknown."""
 
-    def flatterer(_fd: int, segments: Sequence[page_cache.Segment]) -> page_cache.Pages:
+    def flatterer(_fd: int, segments: Sequence[page_cache.FileExtent]) -> page_cache.Pages:
         return page_cache.Pages(sum(segment.length for segment in segments), 0, 0)
 
     monkeypatch.setattr("replayer.conditions.residency._proven", {})

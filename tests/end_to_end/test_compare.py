@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from replayer import registry
-from replayer.analysis import boot_plan
-from replayer.command_tree import parser
+from replayer.analysis.differences import boot_plan
+from replayer.cli.command_parser import parser
 from replayer.errors import Impossible
 from replayer.machine.host import Host
 from replayer.model import Run, Status

@@ -18,9 +18,9 @@ from pathlib import Path
 
 import pytest
 
-from replayer.capture.action import Action, Statement
-from replayer.capture.archive import Reader
-from replayer.capture.summary import Summary
+from replayer.capture.action import Action, LoggedStatement
+from replayer.capture.archive import ArchiveReader
+from replayer.capture.capture_summary import CaptureSummary
 from tests import servers
 from tests.command import Ended, Replayer
 from tests.logged import Logged, logging_server
@@ -128,15 +128,15 @@ def _do_all_kinds(server: Logged) -> None:
 
 
 @pytest.fixture
-def convert(replayer: Replayer) -> Callable[..., tuple[list[Action], Summary, Ended]]:
+def convert(replayer: Replayer) -> Callable[..., tuple[list[Action], CaptureSummary, Ended]]:
     """Return a function that converts logs: it returns actions, the summary, what was printed."""
 
-    def call(*words: object) -> tuple[list[Action], Summary, Ended]:
+    def call(*words: object) -> tuple[list[Action], CaptureSummary, Ended]:
         out = replayer.folder / "out.replay"
         out.unlink(missing_ok=True)
         printed = replayer("convert", *words, "--out", out)
         assert out.stat().st_mode & 0o777 == 0o600
-        with Reader(out) as reader:
+        with ArchiveReader(out) as reader:
             return list(reader.actions()), reader.summary, printed
 
     return call
@@ -158,7 +158,7 @@ def test_statements_of_a_real_log_are_those_that_pgbench_sent(
     bindir: Path | None,
     version: str,
     style: str,
-    convert: Callable[..., tuple[list[Action], Summary, Ended]],
+    convert: Callable[..., tuple[list[Action], CaptureSummary, Ended]],
     tmp_path: Path,
 ) -> None:
     """In each protocol, layout and style of logging: as many, with their parameters, in order."""
@@ -214,7 +214,7 @@ def _in_order(load: list[Action]) -> None:
 
 
 def test_failures_cancels_and_sessions_are_in_it(
-    logs: Path, version: str, convert: Callable[..., tuple[list[Action], Summary, Ended]]
+    logs: Path, version: str, convert: Callable[..., tuple[list[Action], CaptureSummary, Ended]]
 ) -> None:
     """Errors with their states, a cancelled statement, a lost session, large objects, COPY."""
     for layout in layouts_of(version):
@@ -238,7 +238,7 @@ def test_failures_cancels_and_sessions_are_in_it(
 
 
 def test_a_log_from_the_middle_of_a_load_says_what_began_before(
-    logs: Path, convert: Callable[..., tuple[list[Action], Summary, Ended]], tmp_path: Path
+    logs: Path, convert: Callable[..., tuple[list[Action], CaptureSummary, Ended]], tmp_path: Path
 ) -> None:
     """Its sessions are replayed, and known to lack what they had prepared."""
     lines = (logs / "server.csv").read_text().splitlines(keepends=True)
@@ -302,7 +302,7 @@ def ours(replayer: Replayer, log: Path) -> Counted:
         return 0, Counter(), 0
     kinds: Counter[str] = Counter()
     ended = 0
-    with Reader(out) as reader:
+    with ArchiveReader(out) as reader:
         for block in reader.blocks():
             for row in range(len(block)):
                 ended += block.action(row).does == "disconnect"
@@ -311,7 +311,7 @@ def ours(replayer: Replayer, log: Path) -> Counted:
     return sum(kinds.values()), +Counter({kind: kinds[kind] for kind in SHARED}), ended
 
 
-def _kind(action: Action, statement: Statement | None) -> str:
+def _kind(action: Action, statement: LoggedStatement | None) -> str:
     """Return the kind that pgBadger gives a statement, "" for what it does not count."""
     word = (re.findall(r"\w+", action.text.lower()) or [""])[0]
     if statement is None or action.sqlstate or word == "deallocate":

@@ -9,7 +9,7 @@ import pytest
 
 from replayer.model import Status
 from replayer.results import store
-from replayer.run import workload
+from replayer.run.plan import workload
 from replayer.steps.sessions import step as sessions
 from replayer.steps.sessions.spec import Spec
 from tests.command import Replayer

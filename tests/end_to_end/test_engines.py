@@ -20,7 +20,7 @@ from replayer.engines import credentials
 from replayer.engines import engine as engines
 from replayer.engines.connection import Database, url_of
 from replayer.engines.engine import Engine
-from replayer.engines.verbs import Asked
+from replayer.engines.verbs import VerbName
 from replayer.errors import Impossible, NotFound
 from replayer.servers.open import open_server
 from tests import documents
@@ -473,7 +473,7 @@ def test_server_that_is_not_there_is_one_sentence_without_the_password(address: 
 def test_password_leaves_the_process_list(replayer: Replayer) -> None:
     """What `ps` shows of a replayer has no password, wherever it was in the URL."""
     code = (
-        "import sys; from replayer import command_line; command_line.hidden(sys.argv[1:]); "
+        "import sys; from replayer.cli import argv_secrets; argv_secrets.hidden(sys.argv[1:]); "
         "print(open('/proc/self/cmdline').read())"
     )
     address = "postgresql://a:swordfish@h/d?sslpassword=sturgeon&sslmode=require"
@@ -525,8 +525,8 @@ def test_added_engine_is_listed_and_measured(
     run, _ = result_of(replayer(*words))
     assert run["engine"]["name"] == "postgres-parallel"
     assert run["engine"]["settings"]["max_parallel_workers_per_gather"] == "4"
-    engine, count = engines.load("postgres-parallel"), Asked("table/count")
-    assert "largest" in engine.needs(Asked("table/scan")).text
+    engine, count = engines.load("postgres-parallel"), VerbName("table/count")
+    assert "largest" in engine.needs(VerbName("table/scan")).text
     assert engine.needs(count) == engines.load("postgres").needs(count)
 
 

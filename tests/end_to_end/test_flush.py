@@ -4,7 +4,7 @@ import pytest
 
 from replayer.conditions.residency import residency
 from replayer.engines.connection import Database
-from replayer.engines.verbs import Asked
+from replayer.engines.verbs import VerbName
 from replayer.errors import Impossible
 from replayer.run.context import Context
 from replayer.steps.build import step as build
@@ -36,10 +36,10 @@ def test_nothing_is_left_to_write(context: Context, database: Database, layout: 
     """
     built(context, layout=layout)
     files = relations.files(database, context.data_directory())
-    (where,) = database.execute(Asked("buffercache"))
+    (where,) = database.execute(VerbName("buffercache"))
 
     def dirty() -> int:
-        number: int = database.execute(Asked("dirty"), {"schema": where["schema"]})[0]["dirty"]
+        number: int = database.execute(VerbName("dirty"), {"schema": where["schema"]})[0]["dirty"]
         return number
 
     before = dirty()
@@ -56,7 +56,7 @@ def test_nothing_is_left_to_write(context: Context, database: Database, layout: 
         assert (found.dirty_bytes, found.writeback_bytes) == (0, 0)
     assert [(one.metric, one.unit) for one in outcome.measurements] == [("flush.elapsed", "s")]
 
-    database.execute(Asked("table/count"))
+    database.execute(VerbName("table/count"))
 
     assert dirty() == 0
     assert not residency(files).dirty_bytes

@@ -19,7 +19,7 @@ from replayer.collectors import Sample, diskstats
 from replayer.engines import engine as engines
 from replayer.machine.host import Host
 from replayer.model import Series
-from replayer.results.profile import Profile
+from replayer.results.profile import ResourceProfile
 from replayer.servers.open import Server
 from replayer.sizing import source
 from replayer.watch.sampler import Sampler
@@ -276,14 +276,14 @@ def test_cpu_agrees_with_mpstat(device: str, load: None) -> None:
 def watch(server: Server, device: str) -> Iterator[source.Watch]:
     """Return the private server's profiler, with rows that are short beside iostat's one."""
     url = server.start().set(drivername="postgresql").render_as_string(hide_password=False)
-    one = source.Watch(source.Order(engines.of_url(url), url, 3.0 * SECONDS + 6, 0.1))
+    one = source.Watch(source.ProfileRequest(engines.of_url(url), url, 3.0 * SECONDS + 6, 0.1))
     if one.source.device != device:
         pytest.skip("the test's folder and the server's data are on two disks")
     yield one
     one.close()
 
 
-def between(profile: Profile, column: str, begin: float, end: float) -> float:
+def between(profile: ResourceProfile, column: str, begin: float, end: float) -> float:
     """Return a column's mean from one time to another, of which rows may have a part."""
     starts = profile.ends - profile.spans
     shares = np.minimum(profile.ends, end) - np.maximum(starts, begin)
@@ -315,7 +315,7 @@ def test_a_profile_agrees_with_iostat_and_vmstat(
     assert not all(differences), differences
 
 
-def _compared(profile: Profile, begin: float, end: float, printed: Sequence[str]) -> Apart:
+def _compared(profile: ResourceProfile, begin: float, end: float, printed: Sequence[str]) -> Apart:
     """Return what differs between a profile, iostat and vmstat by more than 3 percent."""
     theirs = disk(printed[0])
     names, *lines = [line.split() for line in printed[1].splitlines()[1:]]

@@ -27,18 +27,18 @@ from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.support.ui import WebDriverWait
 from tornado.httpserver import HTTPServer
 
-from replayer import command_line
+from replayer.cli import argv_secrets
+from replayer.cli.bind_address import Address, bound, parsed
 from replayer.errors import Impossible
-from replayer.listening import Address, bound, parsed
 from replayer.live import server as live_server
-from replayer.live.access import Access
-from replayer.live.starting import Live, refuse_open
+from replayer.live.access import PageAccess
+from replayer.live.launcher import Live, refuse_open
 from replayer.live.view import View
 from replayer.model import Run, Status
 from replayer.results import store
-from replayer.run import events
-from replayer.run.event_file import EventFile
-from replayer.run.telling import run_state, step_end
+from replayer.run.event_stream import events
+from replayer.run.event_stream.event_file import EventFile
+from replayer.run.event_stream.publisher import run_state, step_end
 from tests.browser import console
 from tests.command import Replayer
 from tests.told import line_with, matched
@@ -137,7 +137,7 @@ def telling(folder: Path) -> Iterator[Told]:
             file.write(b"".join(map(events.line, what)))
 
         planned = [events.Planned(number=n, name=f"s{n}", repeat=1) for n in (1, 2)]
-        tell(events.Plan(steps=tuple(planned)), run_state(run, result))
+        tell(events.PlannedSteps(steps=tuple(planned)), run_state(run, result))
         tell(events.Begin(name="s1", repeat=1), events.Figures(values={"riops": 5.0}))
         yield Told(run, result, tell)
 
@@ -260,7 +260,7 @@ def test_a_browser_that_left_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) 
     async def leave() -> None:
         listening = bound(Address("127.0.0.1", 0), "--live")
         listening.setblocking(False)
-        access = Access(Address(*listening.getsockname()), "a-token-long-enough", loopback=True)
+        access = PageAccess(Address(*listening.getsockname()), "a-token-long-enough", loopback=True)
         rooms = live_server.Rooms(View(), access, lambda: None)
         HTTPServer(live_server.application(rooms)).add_socket(listening)
         _, browser = await asyncio.open_connection(*listening.getsockname())
@@ -309,11 +309,11 @@ def test_who_comes_late_sees_what_was_and_then_what_comes(shared: tuple[Told, Br
     (run, result, tell), browser = shared
     with browser.messages() as early, browser.messages() as other:
         message_with(early, lambda one: one["points"])
-        tell(events.Machine(values={"cpu_user": 0.5}))
-        step = events.Step(
+        tell(events.MachineActivity(values={"cpu_user": 0.5}))
+        step = events.StepEnded(
             name="s1", repeat=1, status="done", reason="", seconds=1.0, measured={}, proof="cold"
         )
-        tell(step, events.Begin(name="s2", repeat=1), events.Said(text="halfway"))
+        tell(step, events.Begin(name="s2", repeat=1), events.MessageEvent(text="halfway"))
         for messages in (early, other):
             last = message_with(messages, lambda one: "halfway" in words_said(one))
             states = [step["state"] for step in last["state"]["steps"]]
@@ -338,7 +338,7 @@ def words_said(message: Any) -> list[str]:
 def test_long_and_hostile_words_are_cut_and_harmless(shared: tuple[Told, Browser]) -> None:
     """A label of ten thousand characters is a line, and nothing in it steers or hides."""
     (_, _, tell), browser = shared
-    tell(events.Said(text=EVIL * 500), events.Said(text="after it"))
+    tell(events.MessageEvent(text=EVIL * 500), events.MessageEvent(text="after it"))
     with browser.messages() as messages:
         last = message_with(messages, lambda one: "after it" in words_said(one))
     said = words_said(last)
@@ -365,7 +365,7 @@ def test_a_browser_that_reads_nothing_holds_nobody_up(shared: tuple[Told, Browse
                 events.ServerMark(when=events.now(), kind="k", text=f"{number} {'x' * 300}")
                 for _ in range(20)
             ]
-            tell(*marks, events.Said(text=f"round {number}"))
+            tell(*marks, events.MessageEvent(text=f"round {number}"))
             next(one for one in messages if f"round {number}" in words_said(one))
     assert browser.ask("/")[0] == 200
 
@@ -462,10 +462,10 @@ def test_others_reach_it_only_with_a_token() -> None:
 def test_a_token_is_nothing_that_ps_shows(words: list[str]) -> None:
     """It is taken out of the command line before anything is done, and known all the same."""
     token = "correct-horse-battery"
-    shown = command_line.hidden(["run", "--live", *[word.format(token) for word in words]])
+    shown = argv_secrets.hidden(["run", "--live", *[word.format(token) for word in words]])
 
     assert token not in " ".join(shown)
-    assert command_line.revealed(shown[-1].rpartition("=")[2]) == token
+    assert argv_secrets.revealed(shown[-1].rpartition("=")[2]) == token
 
 
 # A real run

@@ -18,14 +18,14 @@ import pytest
 from replayer.engines import driver
 from replayer.engines import engine as engines
 from replayer.engines.connection import Database
-from replayer.engines.verbs import Asked as Verb
+from replayer.engines.verbs import VerbName
 from replayer.errors import ReplayerError, Skip
-from replayer.load import burn, dataset, wire
+from replayer.load import cpu_burn, dataset, session_wire
 from replayer.load import level as levels
-from replayer.load.level import Asked, Level, check, measure_level
-from replayer.load.mix import Mix
-from replayer.load.requests import Statement
-from replayer.load.wire import Gone
+from replayer.load.level import LevelRequest, LevelResult, check, measure_level
+from replayer.load.mix import WeightedMix
+from replayer.load.requests import DriverStatement
+from replayer.load.session_wire import SessionGone
 from replayer.machine import processes
 from replayer.model import Outcome
 from replayer.run.context import Context
@@ -43,7 +43,9 @@ from tests.performed import performed
 from tests.ready_made import copy, ready_data
 
 TABLES = TableSet(2, 2048, 1)
-EVERY_KIND = Mix(point=50, range=20, update=20, insert=8, scan=2, work_unit=16, hot="20%/80%")
+EVERY_KIND = WeightedMix(
+    point=50, range=20, update=20, insert=8, scan=2, work_unit=16, hot="20%/80%"
+)
 LONG = 3600.0
 """Seconds of a window that ends before, and a patience that never ends."""
 TERMINATE = (
@@ -57,7 +59,7 @@ class Measure(Protocol):
 
     def __call__(
         self, *, begin: Hooks | None = None, end: Hooks | None = None, **keys: Any
-    ) -> Level:
+    ) -> LevelResult:
         """Return what it came to."""
 
 
@@ -66,15 +68,17 @@ def loaded(context: Context, database: Database) -> Measure:
     """Return a function that measures a level on the shared server's tables."""
     dataset.provide_tables(TABLES, context)
 
-    def measure(*, begin: Hooks | None = None, end: Hooks | None = None, **keys: Any) -> Level:
-        short = {"sessions": 4, "seconds": 1.0, "mix": Mix(point=1), "patience": LONG}
-        asked = Asked(**{"tables": TABLES, **short, **keys})
+    def measure(
+        *, begin: Hooks | None = None, end: Hooks | None = None, **keys: Any
+    ) -> LevelResult:
+        short = {"sessions": 4, "seconds": 1.0, "mix": WeightedMix(point=1), "patience": LONG}
+        asked = LevelRequest(**{"tables": TABLES, **short, **keys})
         return measure_level(asked, hooked(context, begin=begin, end=end), database)
 
     return measure
 
 
-def within_the_window(level: Level, begun: int) -> bool:
+def within_the_window(level: LevelResult, begun: int) -> bool:
     """Tell whether all that were begun were answered within it, but those under way at its end.
 
     Under way are at most those that begin while the slowest is answered: of Poisson's arrivals
@@ -92,7 +96,7 @@ def longer(times: Latencies, seconds: float) -> int:
 
 def tables_there(database: Database) -> set[str]:
     """Return the names of all tables of the method."""
-    return {row["name"] for row in database.execute(Verb("slob/tables"))}
+    return {row["name"] for row in database.execute(VerbName("slob/tables"))}
 
 
 def test_a_closed_loop_keeps_every_session_busy(loaded: Measure) -> None:
@@ -246,7 +250,7 @@ def test_a_stall_of_a_second_in_a_minute_is_a_p99_of_four_tenths(
 def test_a_rate_that_cannot_be_had_is_given_up(loaded: Measure) -> None:
     """A backlog that only grows is told, with how far behind it was, and what was given up."""
     # Of tables of which every statement reads half no server answers so many.
-    mix = Mix(range=1, work_unit=1024)
+    mix = WeightedMix(range=1, work_unit=1024)
     level = loaded(sessions=2, mix=mix, rate=100_000, patience=0.2)
 
     assert not level.sustained
@@ -300,7 +304,7 @@ def test_inserts_are_committed_row_by_row_and_removed(
                 seen.extend(other.query(rows))
 
     monkeypatch.setattr(levels, "place_for_inserts", looked_at)
-    level = loaded(mix=Mix(insert=1, insert_bytes=77), rate=500)
+    level = loaded(mix=WeightedMix(insert=1, insert_bytes=77), rate=500)
 
     assert level.service_by_kind["insert"].operations == 500
     assert within_the_window(level, begun=500)
@@ -328,7 +332,9 @@ def test_hot_rows_are_found_in_the_buffers(loaded: Measure, context: Context) ->
     ratios = []
     with context.server.settings(small), context.database() as database:
         for hot in ("", "5%/95%"):
-            asked = Asked(sessions=2, seconds=1.0, mix=Mix(point=1, hot=hot), tables=TABLES)
+            asked = LevelRequest(
+                sessions=2, seconds=1.0, mix=WeightedMix(point=1, hot=hot), tables=TABLES
+            )
             measure_level(asked, context, database)
             ratios.append(measure_level(asked, context, database).hit_ratio)
     del loaded
@@ -345,13 +351,13 @@ def test_a_statement_burns_what_it_costs_elsewhere(
     loaded: Measure, context: Context, database: Database
 ) -> None:
     """The CPU of the server for each statement is the one asked for, measured over the window."""
-    mix = Mix(point=3, range=1, update=1, work_unit=8, cpu=0.003)
-    asked = Asked(sessions=2, seconds=3.0, rate=100, mix=mix, tables=TABLES)
+    mix = WeightedMix(point=3, range=1, update=1, work_unit=8, cpu=0.003)
+    asked = LevelRequest(sessions=2, seconds=3.0, rate=100, mix=mix, tables=TABLES)
     costs = []
     # A virtual machine's processors may change their speed between what is calibrated and what is
     # measured: once of three times it has to be right.
     for _ in range(3):
-        found = burn.calibrate(asked, context, database)
+        found = cpu_burn.calibrate(asked, context, database)
         level = loaded(sessions=2, seconds=3.0, rate=100, mix=mix, burn=found.units)
         assert found.bare_seconds is not None
         assert found.bare_seconds < 0.001
@@ -368,9 +374,9 @@ def test_a_statement_of_many_sessions_at_a_rate_costs_what_is_wanted(
     loaded: Measure, context: Context, database: Database
 ) -> None:
     """Within 5 %, where each of 32 sessions is woken up for it: one hot session costs far less."""
-    mix = Mix(point=1, cpu=400e-6)
-    asked = Asked(sessions=32, seconds=4.0, rate=500, mix=mix, tables=TABLES)
-    found = burn.calibrate(asked, context, database)
+    mix = WeightedMix(point=1, cpu=400e-6)
+    asked = LevelRequest(sessions=32, seconds=4.0, rate=500, mix=mix, tables=TABLES)
+    found = cpu_burn.calibrate(asked, context, database)
     hot = loaded(sessions=1, seconds=1.0, mix=mix, burn=found.units)
     wanted, got = found.wanted_seconds, known(found.got_seconds)
 
@@ -388,20 +394,20 @@ def test_what_a_statement_costs_is_printed_beside_what_is_wanted(
 ) -> None:
     """At the rate at which the source was measured, at less where that is not sustained."""
     del loaded
-    mix = Mix(point=1, cpu=0.002, cpu_rate=50)
-    found = burn.calibrate(
-        Asked(sessions=4, seconds=1.0, rate=100, mix=mix, tables=TABLES), context, database
+    mix = WeightedMix(point=1, cpu=0.002, cpu_rate=50)
+    found = cpu_burn.calibrate(
+        LevelRequest(sessions=4, seconds=1.0, rate=100, mix=mix, tables=TABLES), context, database
     )
     assert found.rate == 50
     assert known(found.got_seconds) > known(found.bare_seconds)
     assert re.match(r"CPU of a statement at 50/s: wanted 2\.00 ms, got .* are its own", found.words)
 
-    never = Mix(point=1, cpu=0.002, cpu_rate=60_000)
-    asked = Asked(sessions=4, seconds=1.0, rate=100, mix=never, tables=TABLES)
-    assert known(burn.calibrate(asked, context, database).rate) < 60_000
+    never = WeightedMix(point=1, cpu=0.002, cpu_rate=60_000)
+    asked = LevelRequest(sessions=4, seconds=1.0, rate=100, mix=never, tables=TABLES)
+    assert known(cpu_burn.calibrate(asked, context, database).rate) < 60_000
 
 
-def cost(level: Level) -> float:
+def cost(level: LevelResult) -> float:
     """Return the CPU seconds of the server for each statement of a level."""
     return known(level.use.server) * level.use.seconds / sum(level.counts.values())
 
@@ -409,7 +415,7 @@ def cost(level: Level) -> float:
 @pytest.mark.parametrize("kind", ["scan", "compute"])
 def test_a_statement_of_any_kind_burns(loaded: Measure, kind: str) -> None:
     """A scan, which has no row of its own to burn on, and one that reads nothing burn as well."""
-    mix = Mix.model_validate({kind: 1})
+    mix = WeightedMix.model_validate({kind: 1})
     bare, burning = (loaded(sessions=1, mix=mix, burn=units) for units in (0.0, 5000.0))
     costs = [(level.use.server or 0) / level.completed for level in (bare, burning)]
     assert set(burning.response_by_kind) == {kind}
@@ -441,7 +447,7 @@ def test_a_killed_server_ends_the_level_in_one_sentence(
         main = server.pids()[0]
         context = surroundings(server)
         dataset.provide_tables(TABLES, context)
-        asked = Asked(sessions=4, seconds=LONG, rate=300, mix=EVERY_KIND, tables=TABLES)
+        asked = LevelRequest(sessions=4, seconds=LONG, rate=300, mix=EVERY_KIND, tables=TABLES)
         killing = hooked(context, begin={"load": lambda: os.kill(main, signal.SIGKILL)})
         with (
             context.database() as database,
@@ -472,7 +478,7 @@ SPOKEN = {
 }
 
 
-def answer(session: wire.Session, place: int, number: int = 5) -> bool | None:
+def answer(session: session_wire.WireSession, place: int, number: int = 5) -> bool | None:
     """Send a statement and return what its answer says."""
     session.send(place, session.packing.prefix + number.to_bytes(8, "big"))
     while (end := session.receive()) is False:
@@ -480,27 +486,31 @@ def answer(session: wire.Session, place: int, number: int = 5) -> bool | None:
     return end
 
 
-@pytest.mark.parametrize("kind", [wire.Postgres, wire.Encrypted])
+@pytest.mark.parametrize("kind", [session_wire.Postgres, session_wire.EncryptedSession])
 def test_answers_of_every_shape_are_taken_to_their_end(
-    server: Server, database: Database, kind: type[wire.Postgres | wire.Encrypted]
+    server: Server,
+    database: Database,
+    kind: type[session_wire.Postgres | session_wire.EncryptedSession],
 ) -> None:
     """Over libpq and by our own messages: one row, none, long ones, many, refusals, and the end."""
     server.start()
     connection = driver.connect(database.connector(), AGAIN)
     with contextlib.closing(kind(connection)) as session:
         texts = [*SPOKEN, "SELECT 1 / ($1 - 5)"]
-        session.prepare([Statement("point", text, ("first",), 1, 1, 0) for text in texts])
+        session.prepare([DriverStatement("point", text, ("first",), 1, 1, 0) for text in texts])
         for _ in range(2):
             ends = [answer(session, place) for place in range(len(SPOKEN))]
             assert ends == list(SPOKEN.values())
-        with pytest.raises(Gone, match=r"the database said: .*division by zero"):
+        with pytest.raises(SessionGone, match=r"the database said: .*division by zero"):
             answer(session, len(SPOKEN))
     gone = kind(driver.connect(database.connector()))
     with contextlib.closing(gone) as session:
-        session.prepare([Statement("point", "SELECT $1", ("first",), 1, 1, 0)])
+        session.prepare([DriverStatement("point", "SELECT $1", ("first",), 1, 1, 0)])
         database.query(f"SELECT pg_terminate_backend({connection_id(session)})")
         select.select([session], [], [])
-        with pytest.raises(Gone, match="terminating connection due to administrator command"):
+        with pytest.raises(
+            SessionGone, match="terminating connection due to administrator command"
+        ):
             answer(session, 0)
 
 
@@ -512,7 +522,7 @@ def connection_id(session: Any) -> int:
 
 def test_an_engine_without_such_statements_says_so() -> None:
     """It is one sentence, and the other steps go on."""
-    asked = Asked(sessions=1, seconds=1, mix=Mix(point=1), tables=TABLES)
+    asked = LevelRequest(sessions=1, seconds=1, mix=WeightedMix(point=1), tables=TABLES)
     with pytest.raises(Skip, match="ColumnStore: its tables have no index"):
         check(asked, engines.load("columnstore"))
     with pytest.raises(Skip, match=r"no mix/session\.sql"):
@@ -521,7 +531,7 @@ def test_an_engine_without_such_statements_says_so() -> None:
 
 def test_more_statements_than_a_session_prepares_are_refused() -> None:
     """Each table has its own, and each session all of them."""
-    many = Asked(sessions=1, seconds=1, mix=EVERY_KIND, tables=TableSet(200, 100, 1))
+    many = LevelRequest(sessions=1, seconds=1, mix=EVERY_KIND, tables=TableSet(200, 100, 1))
     with pytest.raises(Skip, match="use fewer tables"):
         check(many, engines.load("postgres"))
 

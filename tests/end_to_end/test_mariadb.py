@@ -17,12 +17,12 @@ from replayer import shell
 from replayer.engines import driver
 from replayer.engines import engine as engines
 from replayer.engines.connection import Database
-from replayer.engines.verbs import Asked as Verb
+from replayer.engines.verbs import VerbName
 from replayer.errors import Impossible, ReplayerError
 from replayer.load import dataset
-from replayer.load.level import Asked, measure_level
-from replayer.load.mix import Mix
-from replayer.model import Temperature, Verdict
+from replayer.load.level import LevelRequest, measure_level
+from replayer.load.mix import WeightedMix
+from replayer.model import ReadOrigin, Temperature
 from replayer.run.context import Context
 from replayer.servers.open import open_server
 from replayer.servers.private import PrivateServer
@@ -145,11 +145,11 @@ def test_half_made_doubling_is_not_seen_and_the_build_goes_on(
     before = stored(database)
     database.query("UPDATE persons1_build SET rows_wanted = :n", {"n": ROWS})
     number = {"doubling": DOUBLINGS}
-    database.execute(Verb("table/begin"), number)
+    database.execute(VerbName("table/begin"), number)
     work = doubling.tasks(doubling.Doubling(DOUBLINGS, ROWS // 2), SEGMENT_ROWS)
     for task in work:
-        database.execute(Verb("rowstore/double"), task._asdict())
-    database.execute(Verb("rowstore/publish"), number)
+        database.execute(VerbName("rowstore/double"), task._asdict())
+    database.execute(VerbName("rowstore/publish"), number)
 
     assert stored(database) == before == sorted(expected_rows(DOUBLINGS - 1))
     with pytest.raises(Impossible, match="was interrupted at 768 of 1,536 rows"):
@@ -273,10 +273,10 @@ def test_flush_without_the_checkpoint_statement(context: Context, database: Data
     performed(build, build_of(), context)
     asked = "SELECT @@GLOBAL.innodb_max_dirty_pages_pct AS pct"
     before = database.query(asked)
-    for statement in database.engine.needs(Verb("flush")).statements():
+    for statement in database.engine.needs(VerbName("flush")).statements():
         database.query(statement.replace("INNODB_LOG_CHECKPOINT_NOW", "NO_SUCH_VARIABLE"))
 
-    assert database.execute(Verb("dirty"))[0]["dirty"] == 0
+    assert database.execute(VerbName("dirty"))[0]["dirty"] == 0
     assert database.query(asked) == before
 
 
@@ -362,14 +362,14 @@ def test_rows_of_a_plain_load_share_pages_and_are_found_out(database: Database) 
     """Without the splitting there are two rows on a page, and the layout check says so."""
     pgio.drop(database)
     engine = database.engine
-    create = engine.needs(Verb("slob/create")).statements(table="pgio1")
+    create = engine.needs(VerbName("slob/create")).statements(table="pgio1")
     for statement in create:
         database.query(statement, {"name": "pgio1", "made_by": "test"})
     database.query(
         "INSERT INTO pgio1 SELECT seq, 501 - seq, 0, REPEAT('x', 8073) FROM seq_1_to_500"
     )
     for verb in ("index", "finish"):
-        database.execute(Verb(f"slob/{verb}"), {"table": "pgio1", "rows": 500, "seed": 1})
+        database.execute(VerbName(f"slob/{verb}"), {"table": "pgio1", "rows": 500, "seed": 1})
     (found,) = pgio.layout(database, ["pgio1"])
 
     assert 250 <= found.blocks <= 260
@@ -384,7 +384,11 @@ def test_direct_sessions_read_each_page_from_the_device(context: Context) -> Non
     touched = sum(row["select_blocks"] for row in outcome.tables["sessions"])
     seconds = known(outcome.ledger).window_seconds
 
-    assert known(outcome.ledger).verdict in (Verdict.PHYSICAL, Verdict.UNKNOWN, Verdict.MIXED)
+    assert known(outcome.ledger).verdict in (
+        ReadOrigin.PHYSICAL,
+        ReadOrigin.UNKNOWN,
+        ReadOrigin.MIXED,
+    )
     assert 0 < values["sessions.riops"] * seconds <= 1.5 * touched
     assert (values["sessions.riops"] + values["sessions.cache_hits"]) * seconds >= touched
     assert outcome.facts["settings.innodb_flush_method"] == "O_DIRECT"
@@ -424,7 +428,7 @@ def test_cached_sessions_read_through_the_page_cache(context: Context) -> None:
 
     assert known(outcome.cold).got is Temperature.HOT
     others = "other processes read" in known(outcome.ledger).note
-    assert known(outcome.ledger).verdict is Verdict.CACHED or outcome.notes or others
+    assert known(outcome.ledger).verdict is ReadOrigin.CACHED or outcome.notes or others
     assert known(outcome.ledger).riops > 0
     assert outcome.facts["settings.innodb_flush_method"] == "fsync"
 
@@ -455,7 +459,7 @@ def test_deadlock_is_counted_and_tried_again(context: Context, database: Databas
     """The session that InnoDB ends for a deadlock repeats its statement until it is done."""
     spec = sessions_of(num_schemas=1, scale=400)
     sessions_preparation.provide_tables(spec.tables(PAGE), context)
-    database.execute(Verb("slob/access_index"))
+    database.execute(VerbName("slob/access_index"))
     done: list[dict[str, int]] = []
     connector = database.connector()
     with contextlib.closing(driver.connect(connector)) as other:
@@ -489,7 +493,7 @@ def test_random_keys_depend_on_the_seed_alone(database: Database) -> None:
     """RAND() gives the same numbers after the same seed, and others after another."""
     drawn = []
     for seed in (0.25, 0.25, 0.5, -0.99):
-        database.execute(Verb("slob/seed"), seed=seed)
+        database.execute(VerbName("slob/seed"), seed=seed)
         drawn.append([database.query("SELECT RAND() AS r")[0]["r"] for _ in range(3)])
 
     assert drawn[0] == drawn[1]
@@ -567,7 +571,9 @@ def test_missing_server_says_what_to_install(
 # A mix of statements
 
 
-EVERY_KIND = Mix(point=50, range=20, update=20, insert=8, scan=2, work_unit=8, insert_bytes=60)
+EVERY_KIND = WeightedMix(
+    point=50, range=20, update=20, insert=8, scan=2, work_unit=8, insert_bytes=60
+)
 
 
 def test_a_mix_at_a_rate_is_counted(context: Context, database: Database) -> None:
@@ -577,7 +583,9 @@ def test_a_mix_at_a_rate_is_counted(context: Context, database: Database) -> Non
     status = "SHOW GLOBAL STATUS LIKE 'Handler_update'"
     before = int(database.query(status)[0]["Value"])
     # However late, none is given up.
-    asked = Asked(sessions=4, seconds=1.0, rate=900, mix=EVERY_KIND, tables=wanted, patience=3600)
+    asked = LevelRequest(
+        sessions=4, seconds=1.0, rate=900, mix=EVERY_KIND, tables=wanted, patience=3600
+    )
     level = measure_level(asked, context, database)
     after = int(database.query(status)[0]["Value"])
     done = {kind: seen.operations for kind, seen in level.service_by_kind.items()}
@@ -592,7 +600,7 @@ def test_a_mix_at_a_rate_is_counted(context: Context, database: Database) -> Non
     assert activity.commits >= done["update"] + done["insert"]
     assert (activity.wal_bytes or 0) > 0
     assert (activity.hits or 0) + (activity.reads or 0) > 600 * done["scan"]
-    assert {row["name"] for row in database.execute(Verb("slob/tables"))} == set(wanted.names)
+    assert {row["name"] for row in database.execute(VerbName("slob/tables"))} == set(wanted.names)
 
 
 @pytest.mark.quiet
@@ -600,7 +608,7 @@ def test_a_mix_at_a_rate_is_kept(context: Context, database: Database) -> None:
     """A rate that the server can do is sustained to the end of its window."""
     wanted = TableSet(2, 600, 1)
     dataset.provide_tables(wanted, context)
-    asked = Asked(sessions=4, seconds=3.0, rate=300, mix=EVERY_KIND, tables=wanted)
+    asked = LevelRequest(sessions=4, seconds=3.0, rate=300, mix=EVERY_KIND, tables=wanted)
     level = measure_level(asked, context, database)
 
     assert level.sustained, level.reason
@@ -613,8 +621,8 @@ def test_a_mix_in_a_closed_loop_burns_cpu_in_the_server(
     """Units of CPU cost the server what they are, for each statement; one at most is under way."""
     wanted = TableSet(1, 600, 1)
     dataset.provide_tables(wanted, context)
-    mix = Mix.model_validate({kind: 1})
-    asked = Asked(sessions=1, seconds=0.5, mix=mix, tables=wanted)
+    mix = WeightedMix.model_validate({kind: 1})
+    asked = LevelRequest(sessions=1, seconds=0.5, mix=mix, tables=wanted)
     bare, burning = (
         measure_level(dataclasses.replace(asked, burn=units), context, database)
         for units in (0.0, 1000.0)
@@ -633,7 +641,7 @@ def test_a_closed_loop_is_never_without_a_statement(context: Context, database: 
     """Throughput times service time are the sessions, by Little's law."""
     wanted = TableSet(1, 600, 1)
     dataset.provide_tables(wanted, context)
-    asked = Asked(sessions=1, seconds=1.0, mix=Mix(point=1), tables=wanted)
+    asked = LevelRequest(sessions=1, seconds=1.0, mix=WeightedMix(point=1), tables=wanted)
     bare, burning = (
         measure_level(dataclasses.replace(asked, burn=units), context, database)
         for units in (0.0, 200.0)
@@ -649,8 +657,8 @@ def test_sessions_that_update_one_row_wait_for_its_lock(
     """Who waits for a row is seen waiting for it, and the server counts it."""
     wanted = TableSet(1, 600, 1)
     dataset.provide_tables(wanted, context)
-    one_row = Mix(update=1, hot="0.17%/100%")
-    asked = Asked(sessions=8, seconds=2.0, mix=one_row, tables=wanted, sample_seconds=0.05)
+    one_row = WeightedMix(update=1, hot="0.17%/100%")
+    asked = LevelRequest(sessions=8, seconds=2.0, mix=one_row, tables=wanted, sample_seconds=0.05)
     with held_rows(database, 8, asked.seconds):
         level = measure_level(asked, context, database)
 

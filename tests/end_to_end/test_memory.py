@@ -19,7 +19,7 @@ from replayer.engines.connection import Database
 from replayer.errors import Impossible, ReplayerError
 from replayer.machine import page_cache
 from replayer.machine.host import Host
-from replayer.model import Verdict
+from replayer.model import ReadOrigin
 from replayer.run import recovery
 from replayer.run.context import Context
 from replayer.servers.open import Server
@@ -277,7 +277,7 @@ def test_step_in_a_cgroup_reads_from_the_device(context: Context) -> None:
     outcome = performed(sessions, spec, context)
     assert outcome.ledger
     assert outcome.ledger.ratio
-    assert outcome.ledger.verdict in (Verdict.PHYSICAL, Verdict.MIXED)
+    assert outcome.ledger.verdict in (ReadOrigin.PHYSICAL, ReadOrigin.MIXED)
     assert outcome.ledger.ratio > 0.7
     assert outcome.facts["memory.kind"] == "cgroup"
 

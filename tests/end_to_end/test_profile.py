@@ -23,7 +23,7 @@ from replayer.engines import engine as engines
 from replayer.engines.connection import Database
 from replayer.errors import Impossible
 from replayer.results import profile
-from replayer.results.profile import Profile
+from replayer.results.profile import ResourceProfile
 from replayer.servers.open import Server, open_server
 from replayer.sizing import session, source
 from tests import servers
@@ -103,7 +103,7 @@ def profiler(shop: URL, replayer: Replayer) -> Start:
     return start
 
 
-def ended(profiler: Profiler) -> tuple[Profile, str]:
+def ended(profiler: Profiler) -> tuple[ResourceProfile, str]:
     """Wait for a profiler's end; return its profile and all that it printed."""
     out, err = profiler.process.communicate(timeout=600)
     assert profiler.process.returncode == 0, out + err
@@ -141,21 +141,21 @@ class Clock:
 @pytest.fixture
 def profiled(
     replayer: Replayer, shop: URL, monkeypatch: pytest.MonkeyPatch
-) -> Callable[[str], tuple[Profile, str]]:
+) -> Callable[[str], tuple[ResourceProfile, str]]:
     """Return a function that profiles the shop as a user for five rows.
 
     It returns the profile and all that was printed.
     """
     monkeypatch.setattr(source, "time", Clock())
 
-    def profiled(user: str) -> tuple[Profile, str]:
+    def profiled(user: str) -> tuple[ResourceProfile, str]:
         words = ("profile", typed(shop, user), "--for", "5s", "--out", "a.jsonl")
         return checked(replayer.folder / "a.jsonl", "".join(replayer(*words)))
 
     return profiled
 
 
-def checked(file: Path, printed: str) -> tuple[Profile, str]:
+def checked(file: Path, printed: str) -> tuple[ResourceProfile, str]:
     """Return a profile and what was printed, once neither has a password or what cannot be."""
     assert "Traceback" not in printed
     assert SECRET not in printed
@@ -166,7 +166,7 @@ def checked(file: Path, printed: str) -> tuple[Profile, str]:
     return loaded, printed
 
 
-def total(loaded: Profile, column: str) -> float:
+def total(loaded: ResourceProfile, column: str) -> float:
     """Return what a column adds up to; a row in which it is not known is an error."""
     values = loaded.column(column)
     assert not np.isnan(values).any(), column
@@ -230,7 +230,7 @@ def test_known_rates_are_found_again(
     assert "of a core" in text
 
 
-def no_spike(loaded: Profile, column: str = "commits", most: float = 2000) -> None:
+def no_spike(loaded: ResourceProfile, column: str = "commits", most: float = 2000) -> None:
     """Hold that no row says more than the load can have been."""
     assert np.nanmax(loaded.column(column)) < most
 
@@ -302,7 +302,9 @@ def test_a_clock_that_is_set_is_a_gap_and_times_never_come_twice(
     monkeypatch.setattr(source, "MOST_COST", math.inf)
     begin = time.monotonic()
     url = typed(server.start())
-    with closing(source.Watch(source.Order(engines.of_url(url), url, 600.0, 0.1))) as watch:
+    with closing(
+        source.Watch(source.ProfileRequest(engines.of_url(url), url, 600.0, 0.1))
+    ) as watch:
         for reading, _ in enumerate(watch.run(), start=1):
             if reading == 9:
                 break
@@ -396,7 +398,7 @@ def test_a_kill_loses_what_was_not_saved_and_no_more(shop: URL, profiler: Start)
 
 
 def test_a_role_without_rights_is_told_what_it_cannot_see(
-    owner: Execute, profiled: Callable[[str], tuple[Profile, str]]
+    owner: Execute, profiled: Callable[[str], tuple[ResourceProfile, str]]
 ) -> None:
     """What is hidden is unknown and not 0; a view that is refused is a note."""
     owner("REVOKE SELECT ON pg_stat_wal FROM PUBLIC")
@@ -433,7 +435,10 @@ def test_what_cannot_be_profiled_is_one_sentence(shop: URL, replayer: Replayer) 
 
 
 def test_tables_that_are_locked_do_not_hold_it_up(
-    server: Server, shop: URL, owner: Execute, profiled: Callable[[str], tuple[Profile, str]]
+    server: Server,
+    shop: URL,
+    owner: Execute,
+    profiled: Callable[[str], tuple[ResourceProfile, str]],
 ) -> None:
     """An exclusive lock on a table and a blocked session: the profile goes on and counts both."""
     owner("CREATE TABLE accounts AS SELECT 1 AS balance")
@@ -530,7 +535,7 @@ def test_every_version_is_profiled(
         there = server.start()
         scheme = "postgresql" if engine == "postgres" else "mysql"
         url = there.set(drivername=scheme).render_as_string(hide_password=False)
-        watch = source.Watch(source.Order(engines.of_url(url), url, 7.0, 1.0))
+        watch = source.Watch(source.ProfileRequest(engines.of_url(url), url, 7.0, 1.0))
         with closing(watch):
             rows = threading.Thread(target=lambda: list(watch.run()))
             rows.start()

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from replayer import journal
-from replayer.collectors import Scene, Seen
+from replayer.collectors import CollectorContext, WindowRecording
 from replayer.collectors.profile import collector, recording
 from replayer.collectors.profile.recording import PerfRecording
 from replayer.engines import engine as engines
@@ -26,9 +26,10 @@ from replayer.errors import ReplayerError, Skip
 from replayer.machine import perf as perfs
 from replayer.machine import processes
 from replayer.machine.host import Host
-from replayer.model import PROFILED, Profile
-from replayer.report.progress import Lines
-from replayer.run import recovery, runner, workload
+from replayer.model import PROFILED, StackProfile
+from replayer.report.terminal.progress import Lines
+from replayer.run import recovery, runner
+from replayer.run.plan import workload
 from replayer.watch import calibration
 from tests.command import Replayer
 from tests.conftest import missing
@@ -68,7 +69,7 @@ def patience() -> Iterator[None]:
 def recorder(folder: Path, server: Sequence[int] = ()) -> Iterator[PerfRecording]:
     """Yield a recording of this process and a server, in a new folder; none is left."""
     folder.mkdir(0o700)
-    scene = Scene(
+    scene = CollectorContext(
         host=Host(),
         device=None,
         folder=folder,
@@ -129,7 +130,7 @@ class Recorded:
     begin_ns: int
     end_ns: int
 
-    def seen(self, *, data: Path | None = None, program: Path | None = None) -> Seen:
+    def seen(self, *, data: Path | None = None, program: Path | None = None) -> WindowRecording:
         """Return what it saw by another file than its own, or if another program reads that."""
         one, one._perf = copy.copy(self.one), copy.copy(self.one._perf)
         one._perf.data = data or one._perf.data
@@ -162,13 +163,13 @@ def recorded(perf: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[R
         yield Recorded(one, prepared_ns, begin_ns, end_ns)
 
 
-def profile_of(seen: Seen) -> Profile:
+def profile_of(seen: WindowRecording) -> StackProfile:
     """Return the profile, which there must be."""
     assert seen.profile is not None
     return seen.profile
 
 
-def by(profile: Profile, *places: int) -> dict[tuple[str, ...], int]:
+def by(profile: StackProfile, *places: int) -> dict[tuple[str, ...], int]:
     """Return samples by some parts of the stacks, such as 0 for whose they are."""
     samples: dict[tuple[str, ...], int] = {}
     for stack, count in profile.stacks().items():
@@ -517,7 +518,7 @@ def test_an_ordinary_user_is_told_what_to_set(perf: Path, tmp_path: Path) -> Non
     script = (
         "import os, sys\n"
         "from pathlib import Path\n"
-        "from replayer.collectors import Scene\n"
+        "from replayer.collectors import CollectorContext\n"
         "from replayer.collectors.profile import collector\n"
         "from replayer.errors import Skip\n"
         "from replayer.machine.host import Host\n"
@@ -525,7 +526,7 @@ def test_an_ordinary_user_is_told_what_to_set(perf: Path, tmp_path: Path) -> Non
         "os.setuid(65534)\n"
         "sys.executable = '/usr/bin/python3'\n"
         "try:\n"
-        "    collector.begin(Scene(Host(), None, Path(), list, list)).end()\n"
+        "    collector.begin(CollectorContext(Host(), None, Path(), list, list)).end()\n"
         "except Skip as skip:\n"
         "    print(skip)\n"
     )
@@ -542,8 +543,8 @@ def test_perf_ends_with_a_replayer_that_is_killed(perf: Path) -> None:
     code = (
         "import contextlib, os, time\n"
         "from replayer.machine.host import Host\n"
-        "from replayer.run import watching\n"
-        "with watching.recordings(('profile',), Host(), None, None) as watched:\n"
+        "from replayer.run import step_collectors\n"
+        "with step_collectors.recordings(('profile',), Host(), None, None) as watched:\n"
         "    watched.prepare()\n"
         "    print(watched._under_way['profile']._perf.background.process.pid, flush=True)\n"
         "    time.sleep(99)\n"
@@ -593,7 +594,7 @@ def test_a_run_has_the_profile_of_a_step_with_a_window(
     monkeypatch.setattr(calibration, "measure", lambda when, before: {f"cpu.{when}": (1.0,)})
     smoke = workload.load("smoke")
     steps = tuple(step for step in smoke.steps if step.name == "cached")
-    order = runner.Order(
+    order = runner.RunRequest(
         smoke.model_copy(update={"steps": steps}),
         engines.load(engines.default()),
         collectors=("profile",),

@@ -10,9 +10,16 @@ from selenium.webdriver.chrome.options import Options
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.support.ui import WebDriverWait
 
-from replayer.report import profile as report
-from replayer.report import profile_page
-from replayer.results.profile import Gap, Profile, Source, StatementUse, TableUse, WorkingSet
+from replayer.report.pages import profile_page
+from replayer.report.terminal import profile as report
+from replayer.results.profile import (
+    Gap,
+    ProfileSource,
+    ResourceProfile,
+    StatementUse,
+    TableUse,
+    WorkingSet,
+)
 from tests.browser import console
 from tests.end_to_end.test_report_html import EVIL, FLAGS
 
@@ -42,7 +49,7 @@ def opened(
         driver.quit()
 
 
-def profile() -> Profile:
+def profile() -> ResourceProfile:
     """Return a profile of four hours of seconds with a gap, whose every text tries to be markup."""
     at = np.arange(SECONDS, dtype=float)
     rate = 100 + 50 * np.sin(at / 600)
@@ -50,8 +57,8 @@ def profile() -> Profile:
     kept = (at < 8000) | (at >= 9000)
     columns = dict.fromkeys(("commits", "read_iops", "write_iops", "read_mbps", "blocks_hit"), rate)
     columns |= {"cpu_cores": rate / 50, "memory_bytes": rate * 1e7, "blocks_read": rate / 10}
-    return Profile(
-        Source(kind="live", engine=EVIL, version=EVIL, place=EVIL, device=EVIL, cores=4,
+    return ResourceProfile(
+        ProfileSource(kind="live", engine=EVIL, version=EVIL, place=EVIL, device=EVIL, cores=4,
                averaged_seconds=1.0),
         START + 1 + at[kept],
         np.ones(int(kept.sum())),

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from replayer.engines import engine as engines
-from replayer.load.mix import Mix
+from replayer.load.mix import WeightedMix
 from replayer.load.resources import measure_point
 from replayer.model import Outcome
 from replayer.run.context import Context
@@ -19,7 +19,7 @@ from tests.known import quantity
 from tests.limited import limited, slow_flushes
 from tests.performed import performed
 
-POINT = Mix(point=1)
+POINT = WeightedMix(point=1)
 
 
 def spec_of(**keys: object) -> Spec:
@@ -94,7 +94,7 @@ def test_cpu_quota_gives_first(context: Context, server: Server) -> None:
 
     The cap is the quota over what a statement costs without any limit, before and after.
     """
-    mix = Mix(range=1, work_unit=1500)
+    mix = WeightedMix(range=1, work_unit=1500)
     keys = {"mix": mix, "levels": (1, 2, 4, 8), "shortest": "3s", "longest": "3s"}
     one = spec_of(**{**keys, "levels": (1,)})
     free = [performed(ramp, one, context)]
@@ -144,7 +144,7 @@ def test_slow_log_flushes_give_first(
     for part in (folder, *folder.parents[:2]):
         part.chmod(0o755)
     monkeypatch.setenv("LD_PRELOAD", str(slow_flushes(folder, 0.005)))
-    update = Mix(update=1)
+    update = WeightedMix(update=1)
     with open_server(engines.load("postgres")) as server:
         server.start()
         keys = {"mix": update, "levels": (1, 2, 4, 8), "shortest": "2s", "longest": "2s"}
@@ -159,7 +159,7 @@ def test_slow_log_flushes_give_first(
 @pytest.mark.quiet
 def test_one_hot_row_gives_first(context: Context) -> None:
     """All sessions update the same row: they stand in line for its lock, not for the log."""
-    hot = Mix(update=1, hot="0.01%/100%")
+    hot = WeightedMix(update=1, hot="0.01%/100%")
     keys = {"mix": hot, "levels": (1, 2, 4, 8), "shortest": "2s", "longest": "2s"}
     outcome = performed(ramp, spec_of(**keys), context)
 

@@ -19,7 +19,7 @@ from sqlalchemy import URL
 from replayer.engines import engine as engines
 from replayer.errors import Impossible
 from replayer.model import Outcome, Replayed, StepResult
-from replayer.results import histogram, store
+from replayer.results import store, stored_histogram
 from replayer.run.context import Context
 from replayer.servers.open import Server, open_server
 from replayer.servers.private import PrivateServer
@@ -167,7 +167,7 @@ def test_a_replay_ends_in_the_state_of_its_source(replay: Replay, rows: Ask) -> 
 
 def total(outcome: Outcome, name: str) -> float:
     """Return the sum of all latencies of a kind in seconds, as exact as a histogram is."""
-    kept = histogram.decode(outcome.latency[name].payload)
+    kept = stored_histogram.decode(outcome.latency[name].payload)
     seconds: float = kept.get_mean_value() * kept.total_count / 1e9
     return seconds
 

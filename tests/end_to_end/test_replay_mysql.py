@@ -92,7 +92,7 @@ def test_a_log_is_replayed_to_the_state_of_its_source(
     path, state = _logged(server, log)
     out, dump = tmp_path / "shop.replay", tmp_path / "dump.sql"
     dump.write_text(DUMP)
-    wish = conversion.Wish([str(path)], out)
+    wish = conversion.ConversionRequest([str(path)], out)
     conversion.convert(conversion.planned(wish), wish, lambda _: None)
     keys = {"order": order, "order_timeout": "10m", "database": "shop", "restore": dump}
     outcomes = [perform_replay(context, out, **keys) for _ in range(2)]

@@ -16,21 +16,21 @@ from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.chrome.webdriver import WebDriver as Chrome
 from selenium.webdriver.support.ui import WebDriverWait
 
-from replayer.analysis.comparison import compare
-from replayer.analysis.samples import Side
+from replayer.analysis.differences.comparison import compare
+from replayer.analysis.differences.samples import Side
 from replayer.model import (
     Better,
     Latency,
     Mark,
     Measurement,
-    Profile,
     Run,
     Series,
     Spent,
+    StackProfile,
     StepResult,
 )
-from replayer.report import charts, html, packed, scripts
-from replayer.report.words import clean
+from replayer.report.pages import charts, column_encoding, run_page, scripts
+from replayer.report.sanitize import sanitize
 from replayer.results import store
 from replayer.units import show
 from tests.browser import console
@@ -162,7 +162,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def opened(browser: Chrome, sides: list[Side], page: Path) -> Chrome:
     """Return the browser with the page of a comparison open, ready."""
     if not page.exists():
-        page.write_text(html.page(sides, compare(*sides)), encoding="utf-8")
+        page.write_text(run_page.page(sides, compare(*sides)), encoding="utf-8")
     return _open(browser, page)
 
 
@@ -280,7 +280,7 @@ def test_the_summary_of_a_run_fits_one_screen(
 ) -> None:
     """At 1400 x 900 what was run, every step with its figure and all points are seen at once."""
     path = tmp_path / "run.html"
-    path.write_text(html.page([Side("run", (stored,))], None), encoding="utf-8")
+    path.write_text(run_page.page([Side("run", (stored,))], None), encoding="utf-8")
     size = {"width": 1400, "height": 900, "deviceScaleFactor": 1, "mobile": False}
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
     _open(browser, path)
@@ -300,7 +300,7 @@ def test_each_step_has_its_place_and_no_chart_is_a_single_point(
 ) -> None:
     """Build, flush, walk, scan and sessions each have a section; a chart has two points or more."""
     path = tmp_path / "run.html"
-    path.write_text(html.page([Side("run", (stored,))], None), encoding="utf-8")
+    path.write_text(run_page.page([Side("run", (stored,))], None), encoding="utf-8")
     _open(browser, path)
     places = [one.text for one in browser.find_elements("css selector", "h2")]
     names = charts.step_names([Side("run", (stored,))])
@@ -360,7 +360,7 @@ def test_labels_notes_and_tags_may_be_anything(
     sides = [hostile(run_of, number, text) for number, text in enumerate(HOSTILE)]
     two = (sides[0], sides[4])
     path = tmp_path / "hostile.html"
-    for text in (html.page(sides, None), html.page(two, compare(*two))):
+    for text in (run_page.page(sides, None), run_page.page(two, compare(*two))):
         path.write_text(text, encoding="utf-8")
         for width in (1400, 390):
             browser.get("about:blank")
@@ -465,8 +465,8 @@ def watched(side: Side, slower: Mapping[Spent, float], seed: int) -> Side:
             50 if not slower else 400
         )
         stacks[f"client;user;python;main;only_{len(slower)}"] = 80
-        made = Profile(
-            payload=Profile.packed(stacks),
+        made = StackProfile(
+            payload=StackProfile.packed(stacks),
             samples=sum(stacks.values()),
             event="cycles",
             hertz=99,
@@ -498,7 +498,7 @@ def explained(browser: Chrome, run_of: RunOf, why_page: Path, left: None) -> Chr
         for name in ("stock", f"uek {EVIL}")
     ]
     sides = [watched(plain[0], {}, 1), watched(plain[1], {Spent.ENTRY: 2e-6}, 2)]
-    why_page.write_text(html.page(sides, compare(*sides)), encoding="utf-8")
+    why_page.write_text(run_page.page(sides, compare(*sides)), encoding="utf-8")
     return _open(browser, why_page)
 
 
@@ -568,7 +568,7 @@ def test_functions_named_to_attack_are_text_in_flame_graphs(explained: Chrome) -
     assert seen[3] < 30_000
     assert console(explained) == []
     assert max(map(len, labels)) <= 250
-    assert clean(EVIL) in labels
+    assert sanitize(EVIL) in labels
     assert not any("\x1b" in label for label in labels)
 
 
@@ -617,7 +617,7 @@ def test_a_thousand_repeats_of_ten_minutes_stay_under_1_6_mb(
         )
         for step in run.steps
     ]
-    text = html.page([Side("all", (run.model_copy(update={"steps": tuple(steps)}),))], None)
+    text = run_page.page([Side("all", (run.model_copy(update={"steps": tuple(steps)}),))], None)
     path = tmp_path / "page.html"
     path.write_text(text, encoding="utf-8")
     opened = _open(browser, path)
@@ -651,7 +651,7 @@ def test_a_browser_that_unpacks_nothing_says_so_and_shows_all_tables(
 ) -> None:
     """Where packed text cannot be read, a sentence says what is missing; the tables are there."""
     path = tmp_path / "old.html"
-    path.write_text(html.page([Side("one", (run_of([1.0, 2.0]),))], None), encoding="utf-8")
+    path.write_text(run_page.page([Side("one", (run_of([1.0, 2.0]),))], None), encoding="utf-8")
     script = {"source": "delete window.DecompressionStream"}
     made = browser.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", script)
     browser.get(f"file://{path}")
@@ -667,7 +667,7 @@ def test_a_packed_column_gives_its_values_back() -> None:
     """Any column survives packing to a 65,534th of its range, gaps stay gaps."""
     random = np.random.default_rng(1)
     values = [*random.normal(1000, 50, 999), None]
-    made = packed.column(values)
+    made = column_encoding.column(values)
     whole = np.frombuffer(base64.b64decode(made["data"]), dtype="<u2")
     back = made["low"] + made["step"] * whole[:-1]
 
@@ -678,7 +678,7 @@ def test_a_packed_column_gives_its_values_back() -> None:
 @pytest.mark.parametrize("values", [[], [None, None], [7.0], [3.0, 3.0, None]])
 def test_odd_columns_pack_too(values: list[float | None]) -> None:
     """Empty, unknown and constant columns have a finite form."""
-    made = packed.column(values)
+    made = column_encoding.column(values)
 
     assert made["step"] > 0
     assert len(base64.b64decode(made["data"])) == 2 * len(values)
@@ -686,7 +686,7 @@ def test_odd_columns_pack_too(values: list[float | None]) -> None:
 
 def test_means_of_intervals_skip_gaps() -> None:
     """Binning by 2 averages what is known and keeps a bin without values a gap."""
-    found = packed.binned([1.0, 3.0, None, 5.0, None, None, 7.0], 2)
+    found = column_encoding.binned([1.0, 3.0, None, 5.0, None, None, 7.0], 2)
 
     assert np.array_equal(found, [2.0, 5.0, np.nan, 7.0], equal_nan=True)
 
@@ -739,7 +739,7 @@ def test_a_step_may_be_called_anything(
         for name, level in (("stock", 1000), ("a&b <i>", 1100))
     ]
     path = tmp_path / "names.html"
-    path.write_text(html.page(sides, compare(*sides)), encoding="utf-8")
+    path.write_text(run_page.page(sides, compare(*sides)), encoding="utf-8")
     _open(browser, path)
 
     drawn = points(browser)
@@ -756,7 +756,7 @@ def test_a_step_may_be_called_anything(
         "return [window.hacked ?? null, document.querySelectorAll('img, i, [onerror]').length]"
     )
 
-    shown = [clean(name) for name in NAMES]
+    shown = [sanitize(name) for name in NAMES]
     assert console(browser) == []
     assert evil == [None, 0]
     assert sum(name.startswith("repeats-") for name in drawn) == len(NAMES)
@@ -777,7 +777,7 @@ def test_what_is_copied_is_no_formula_in_a_spreadsheet(
     """A cell of text that begins as a formula does is copied after a '; a number as it is."""
     sides = [Side(name, (run_of([-5.0, -5.0]),)) for name in ("=1+1", "+x", "-y", "@z", "fine")]
     path = tmp_path / "copied.html"
-    path.write_text(html.page(sides, None), encoding="utf-8")
+    path.write_text(run_page.page(sides, None), encoding="utf-8")
     _open(browser, path)
 
     text = browser.execute_script(

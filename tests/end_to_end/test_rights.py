@@ -9,7 +9,7 @@ from sqlalchemy.engine import URL
 
 from replayer.engines import engine as engines
 from replayer.engines.connection import Database
-from replayer.engines.verbs import Asked
+from replayer.engines.verbs import VerbName
 from replayer.errors import Denied, Impossible
 from replayer.servers.open import open_server
 from replayer.servers.protocol import Server
@@ -54,7 +54,7 @@ def test_a_role_without_rights_is_told_the_grants_that_help(
             closing(Database(there.engine, there.start())) as database,
             pytest.raises(Denied, match=r"may not do it: flush: .*GRANT pg_checkpoint TO limited"),
         ):
-            database.execute(Asked("flush"))
+            database.execute(VerbName("flush"))
 
     before = rights_of(url, replayer)
     assert [answer for answer, _ in before] == ["limited", "limited", "limited", "ok"]
@@ -66,7 +66,7 @@ def test_a_role_without_rights_is_told_the_grants_that_help(
     with open_server(engines.of_url(url), url=url) as there:
         assert there.data_directory() == server.data_directory()
         with closing(Database(there.engine, there.start())) as database:
-            database.execute(Asked("flush"))
+            database.execute(VerbName("flush"))
 
 
 def test_a_role_that_may_make_nothing_is_refused_with_the_grant(

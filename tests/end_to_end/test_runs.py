@@ -13,8 +13,8 @@ from pydantic_core import from_json
 
 from replayer import journal
 from replayer.model import Run
-from replayer.report import run_list
-from replayer.report.words import clean
+from replayer.report.sanitize import sanitize
+from replayer.report.terminal import run_list
 from replayer.results import store
 from tests.command import Ended, Replayer
 
@@ -287,14 +287,14 @@ def test_a_long_label_costs_no_more_to_list_than_a_short_one(
 
     def watched(text: str) -> str:
         looked_at.append(text)
-        return clean(text)
+        return sanitize(text)
 
     for length in (300, 1_000_000):
         store.save(path, run.model_copy(update={"label": (ESCAPES * length)[:length]}))
         entry = store.summary(path)
-        assert isinstance(entry, store.Summary)
+        assert isinstance(entry, store.StoredRun)
         entries.append(entry)
-    monkeypatch.setattr(run_list, "clean", watched)
+    monkeypatch.setattr(run_list, "sanitize", watched)
     short, long = (list(run_list.rows([entry], None)) for entry in entries)
 
     assert short == long

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from replayer import command_line
+from replayer.cli import argv_secrets
 from replayer.engines import credentials
 from replayer.engines import engine as engines
 from replayer.engines.connection import url_of
@@ -66,11 +66,11 @@ def test_nothing_of_a_secret_is_quoted(shape: str, secret: str) -> None:
         pytest.skip("what follows the last @ is a host, whoever reads it")
     typed = SHAPES[shape].format(SECRETS[secret])
     (_, shown), (equals,) = (
-        command_line.hidden(["--engine", typed]),
-        command_line.hidden([f"--engine={typed}"]),
+        argv_secrets.hidden(["--engine", typed]),
+        argv_secrets.hidden([f"--engine={typed}"]),
     )
     assert PARTS.findall(shown + equals) == []
-    assert command_line.revealed(shown) == typed
+    assert argv_secrets.revealed(shown) == typed
 
     messages = [shown]
     for text in (typed, shown):
@@ -98,7 +98,7 @@ def test_password_with_an_at_sign_is_the_password(
     typed: str, password: str | None, host: str
 ) -> None:
     """The last @ before the host ends it; what is written in % is read as before."""
-    _, shown = command_line.hidden(["--engine", typed])
+    _, shown = argv_secrets.hidden(["--engine", typed])
     url = url_of(shown, POSTGRES)
 
     assert (url.password, url.host) == (password, host)
@@ -110,16 +110,16 @@ def test_words_without_a_secret_are_left_alone() -> None:
         "run", "demo", "--label", "a:b@c", "--set", "walk.path=/x:y@z", "--engine",
         "postgresql://h:5432/db?application_name=here", "--data-dir", "/mnt/a:b@c",
     ]  # fmt: skip
-    assert command_line.hidden(words) == words
-    assert command_line.hidden(["--engine=postgres"]) == ["--engine=postgres"]
+    assert argv_secrets.hidden(words) == words
+    assert argv_secrets.hidden(["--engine=postgres"]) == ["--engine=postgres"]
 
 
 def test_two_words_that_look_the_same_keep_their_secrets() -> None:
     """Each is revealed as it was typed."""
     typed = ["postgresql://me:one@h/db", "postgresql://me:two@h/db"]
-    shown = command_line.hidden(typed)
+    shown = argv_secrets.hidden(typed)
 
-    assert [command_line.revealed(word) for word in shown] == typed
+    assert [argv_secrets.revealed(word) for word in shown] == typed
 
 
 # PyMySQL leaves the socket of a refused connection to the garbage collector.
@@ -176,7 +176,7 @@ def test_password_leaves_the_process_list_at_once(replayer: Replayer, tmp_path: 
 
     imports = [line.rsplit(" ", 1) for line in log.read_text().splitlines()]
     shown = [name for name, visible in imports if visible == "True"]
-    assert "replayer.command_line" in shown, "it is seen at all"
+    assert "replayer.cli.argv_secrets" in shown, "it is seen at all"
     assert [name for name, _ in imports[: len(shown)]] == shown, "it does not come back"
     # What is not the interpreter's own, or replayer's few modules that come before: all is later.
     others = {name.partition(".")[0] for name in shown} - sys.stdlib_module_names

@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from replayer.collectors import Seen, statistics
+from replayer.collectors import WindowRecording, statistics
 from replayer.collectors.statistics import Statistics
 from replayer.engines.connection import Database
 from replayer.errors import ReplayerError
 from replayer.machine.host import Host
-from replayer.run import watching
+from replayer.run import step_collectors
 from replayer.servers.open import Server
-from replayer.watch.recordings import Recordings
+from replayer.watch.active_collectors import Recordings
 from tests.server_pool import ServerPool
 from tests.waiting import wait_until
 
@@ -37,7 +37,7 @@ MAKE = {
 def patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have no answer come too late, however busy the machine is."""
     monkeypatch.setattr(statistics, "_END_SECONDS", 600.0)
-    monkeypatch.setattr(watching, "_AT_ONCE", 600.0)
+    monkeypatch.setattr(step_collectors, "_AT_ONCE", 600.0)
 
 
 class Window:
@@ -57,7 +57,7 @@ class Window:
         asked = self._statistics._said
         wait_until(lambda: after in asked)
 
-    def end(self) -> tuple[Seen | None, Mapping[str, str]]:
+    def end(self) -> tuple[WindowRecording | None, Mapping[str, str]]:
         """Mark the end; return what was seen, and by view why it was not."""
         self._marks.append(self._mark())
         self._watched.end()
@@ -71,7 +71,7 @@ class Window:
 @contextlib.contextmanager
 def window(server: Server) -> Iterator[Window]:
     """Yield a window on a server that has begun."""
-    with watching.recordings(("statistics",), Host(), None, server) as watched:
+    with step_collectors.recordings(("statistics",), Host(), None, server) as watched:
         made = Window(watched)
         made.begin()
         yield made
@@ -93,7 +93,7 @@ def do(server: Server, statement: str) -> None:
             time.sleep(1.5)
 
 
-def seen_of(server: Server) -> tuple[Seen | None, Mapping[str, str]]:
+def seen_of(server: Server) -> tuple[WindowRecording | None, Mapping[str, str]]:
     """Return what was seen of a window in which a table was made, and why what was missing."""
     make = MAKE[server.engine.name]
     with window(server) as watched:
@@ -103,7 +103,7 @@ def seen_of(server: Server) -> tuple[Seen | None, Mapping[str, str]]:
     return seen
 
 
-def rows_of(seen: Seen | None, view: str) -> Sequence[Mapping[str, Any]]:
+def rows_of(seen: WindowRecording | None, view: str) -> Sequence[Mapping[str, Any]]:
     """Return the rows of a view."""
     assert seen is not None
     return seen.tables.get(f"statistics.{view}", ())

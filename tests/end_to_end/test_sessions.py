@@ -20,7 +20,7 @@ from replayer.engines import engine as engines
 from replayer.engines.connection import Database
 from replayer.errors import Impossible, ReplayerError, Skip
 from replayer.machine import processes
-from replayer.model import Better, Outcome, Temperature, Verdict
+from replayer.model import Better, Outcome, ReadOrigin, Temperature
 from replayer.run.context import Context
 from replayer.servers.open import open_server
 from replayer.steps.sessions import preparation as sessions_preparation
@@ -29,7 +29,7 @@ from replayer.steps.sessions import window as sessions_window
 from replayer.steps.sessions.spec import Spec
 from replayer.tables import pgio
 from replayer.tables.pgio import SessionResult, TableSet
-from replayer.watch import foreign
+from replayer.watch import interference
 from replayer.watch.workers import WorkerPool
 from tests.beside import beside
 from tests.fixture_types import Surroundings
@@ -198,7 +198,7 @@ def test_layout_that_stays_wrong_stops_the_run(
     text = broken.read_text().replace("fillfactor = 10", "fillfactor = 100")
     real = engines.Engine.verb
 
-    def verb(engine: engines.Engine, name: verbs.Asked) -> verbs.Verb | None:
+    def verb(engine: engines.Engine, name: verbs.VerbName) -> verbs.Verb | None:
         known = real(engine, name)
         return verbs.Verb(name, broken, text) if name == "slob/create" else known
 
@@ -243,7 +243,7 @@ def test_too_little_space_is_refused_with_both_numbers(
     with pytest.raises(Impossible, match=r"needs [\d.,]+ TiB and .* has [\d.,]+ .iB free"):
         provide(context, scale="1T", num_schemas=64)
 
-    assert database.execute(verbs.Asked("slob/tables")) == []
+    assert database.execute(verbs.VerbName("slob/tables")) == []
 
 
 # Sessions
@@ -331,7 +331,7 @@ def test_work_is_committed_while_sessions_run(context: Context, database: Databa
         (result,) = pool.results()
 
     assert seen == sorted(seen)
-    assert isinstance(result, pgio.Lost)
+    assert isinstance(result, pgio.ConnectionLost)
 
 
 def test_deadlock_is_counted_and_tried_again(context: Context, database: Database) -> None:
@@ -405,7 +405,7 @@ def test_cached_step_is_served_by_the_page_cache(context: Context) -> None:
 
     assert values.keys() >= NAMES
     assert outcome.ledger
-    assert outcome.ledger.verdict == Verdict.CACHED
+    assert outcome.ledger.verdict == ReadOrigin.CACHED
     assert outcome.cold
     assert outcome.cold.got == Temperature.HOT
     assert values["sessions.riops"] == pytest.approx(outcome.ledger.riops)
@@ -458,17 +458,17 @@ def test_the_servers_work_is_not_taken_for_others(context: Context, database: Da
     """What sessions and their clients cost is known as one's own, also when they have ended."""
     host, server = context.host, context.server
     spec, _ = provide(context, num_threads=2, run_time="3600s")
-    first = foreign.point(host, foreign.pids_of(server))
+    first = interference.point(host, interference.pids_of(server))
     with working(database, spec) as pool, context.database() as other:
         pool.open()
         wait_until(lambda: at_work(other))
-        meanwhile = foreign.point(host, foreign.pids_of(server))
+        meanwhile = interference.point(host, interference.pids_of(server))
         used = {one.pid: one.cpu for one in processes.table()}
         own = {*server.pids(), *pool.pids}
         other.query(TERMINATE)
         pool.results()
     wait_until(lambda: not set(pool.pids) & {one.pid for one in processes.table()})
-    last = foreign.point(host, foreign.pids_of(server))
+    last = interference.point(host, interference.pids_of(server))
     sessions_used = sum(used[pid] for pid in own)
 
     assert len(own) > 5
@@ -484,8 +484,8 @@ def test_all_accounts_add_up(context: Context, database: Database) -> None:
     """What is told of others is what all processes used that are neither server nor replayer."""
     host, server = context.host, context.server
 
-    def accounts() -> tuple[foreign.Point, float]:
-        point = foreign.point(host, foreign.pids_of(server))
+    def accounts() -> tuple[interference.AccountMark, float]:
+        point = interference.point(host, interference.pids_of(server))
         return point, sum(process.cpu + process.reaped for process in processes.table())
 
     spec, _ = provide(context, num_threads=2, work_unit=255, scale="16M", run_time="3s")
@@ -494,7 +494,7 @@ def test_all_accounts_add_up(context: Context, database: Database) -> None:
     last, after = accounts()
     own = last.known - first.known
     of_others = (after - before) - own
-    share = foreign.between(first, last, None).cpu_share
+    share = interference.between(first, last, None).cpu_share
     assert share is not None
     told = share * (last.clock - first.clock) * last.processors
 
@@ -506,7 +506,7 @@ def test_foreign_reads_beside_a_cached_run_are_named(context: Context, server_ho
     """The run is cached, the device is busy for others, and that is said with its number."""
     if context.host.device_of(context.data_directory()) is None:
         pytest.skip("the data directory is not on a block device")
-    other = server_home / "foreign"
+    other = server_home / "interference"
     other.write_bytes(os.urandom(16 << 20))
     subprocess.run(["sync", other], check=True)
     read = ["dd", f"if={other}", "of=/dev/null", "bs=1M", "iflag=direct"]
@@ -520,7 +520,7 @@ def test_foreign_reads_beside_a_cached_run_are_named(context: Context, server_ho
     other.unlink()
 
     assert outcome.ledger
-    assert outcome.ledger.verdict == Verdict.CACHED
+    assert outcome.ledger.verdict == ReadOrigin.CACHED
     assert outcome.cold
     assert outcome.cold.own_bytes is not None
     assert outcome.cold.device_bytes is not None
@@ -579,7 +579,7 @@ def test_a_run_that_never_leaves_the_buffers_is_buffered(context: Context) -> No
     balance = outcome.ledger
 
     assert balance
-    assert (balance.asked, balance.verdict) == (Verdict.CACHED, Verdict.BUFFERED)
+    assert (balance.asked, balance.verdict) == (ReadOrigin.CACHED, ReadOrigin.BUFFERED)
     assert balance.ratio is None
     assert balance.riops < 0.02 * balance.buffer_hits
     assert "in the server's own buffers" in balance.note
@@ -597,7 +597,7 @@ def test_direct_step_reads_from_the_device(context: Context) -> None:
     outcome = perform(context, memory="direct", work_unit=255, scale="16M")
 
     assert outcome.ledger
-    assert outcome.ledger.verdict == Verdict.PHYSICAL
+    assert outcome.ledger.verdict == ReadOrigin.PHYSICAL
     assert outcome.ledger.device == device
     assert outcome.ledger.ratio
     assert outcome.ledger.ratio > 0.97
@@ -660,7 +660,7 @@ def test_what_an_older_server_cannot_do_is_done_in_the_next_way(
     large: dict[str, Any] = {"num_schemas": 1, "work_unit": 255, "scale": "64M"}
     outcome = cached(context, **large)
     assert outcome.ledger
-    assert outcome.ledger.verdict == Verdict.CACHED
+    assert outcome.ledger.verdict == ReadOrigin.CACHED
     assert outcome.ledger.riops > 0
     if memory_bound.refusal("cgroup", context.host):
         pytest.skip("no memory cgroup can be made here")

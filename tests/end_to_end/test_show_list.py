@@ -10,7 +10,7 @@ import pytest
 
 from replayer import assets, registry
 from replayer.capture.action import Action
-from replayer.capture.archive import Writer
+from replayer.capture.archive import ArchiveWriter
 from replayer.model import Run
 from replayer.results import store
 from tests.command import COMMAND, Replayer
@@ -180,7 +180,7 @@ def test_the_examples_of_the_help_work(
     replayer: Replayer, results: Path, tmp_path: Path, command: str
 ) -> None:
     """Every example in the help runs as it is written."""
-    with Writer(tmp_path / "monday.replay") as capture:
+    with ArchiveWriter(tmp_path / "monday.replay") as capture:
         capture.add(Action(0, "connect", 0, 0))
         capture.add(Action(0, "simple", 10, 10, "SELECT 1"))
         capture.close()

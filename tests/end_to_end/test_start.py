@@ -123,7 +123,7 @@ def test_only_libraries_that_are_used_are_loaded(loaded: Loaded, words: str) -> 
     """However busy the machine is, a start takes no time for what its command does not use."""
     modules = loaded(words)
 
-    assert "replayer.command_tree" in modules
+    assert "replayer.cli.command_parser" in modules
     assert libraries(modules) <= USED[words]
 
 

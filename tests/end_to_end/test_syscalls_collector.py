@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from replayer import journal
-from replayer.collectors import Scene
+from replayer.collectors import CollectorContext
 from replayer.collectors.syscalls import collector, recording
 from replayer.collectors.syscalls.numbers import names
 from replayer.collectors.syscalls.recording import CallRecording
@@ -33,10 +33,12 @@ for line in sys.stdin:
 """
 
 
-def scene(folder: Path, server: Sequence[int] = ()) -> Scene:
+def scene(folder: Path, server: Sequence[int] = ()) -> CollectorContext:
     """Return a scene with these processes as the server's."""
     folder.mkdir()
-    return Scene(Host(), None, folder, lambda: list(server), lambda: processes.family(os.getpid()))
+    return CollectorContext(
+        Host(), None, folder, lambda: list(server), lambda: processes.family(os.getpid())
+    )
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from typing import Any, Literal, Self, cast
 
 import pytest
 
-from replayer.analysis.account import account
+from replayer.analysis.attribution.account import account
 from replayer.collectors import WaitSamples
 from replayer.collectors.statistics import Statistics
 from replayer.collectors.waits.collector import Waits
@@ -23,10 +23,10 @@ from replayer.engines.connection import Database
 from replayer.machine import threads
 from replayer.machine.host import Host
 from replayer.model import Account, Spent
-from replayer.run import watching
-from replayer.run.findings import Window
+from replayer.run import step_collectors
+from replayer.run.step_recorder import MeasuredWindow
 from replayer.servers.open import Server, open_server
-from replayer.watch.recordings import Recordings
+from replayer.watch.active_collectors import Recordings
 from replayer.watch.workers import Barrier, Report, WorkerPool
 from tests.conftest import missing
 from tests.server_pool import ServerPool
@@ -139,7 +139,7 @@ class Sessions:
 @contextlib.contextmanager
 def recording(server: Server, *names: str) -> Iterator[Recordings]:
     """Yield recordings beside a window in which nothing is done but to wait."""
-    with watching.recordings(names or ("waits",), Host(), None, server) as recordings:
+    with step_collectors.recordings(names or ("waits",), Host(), None, server) as recordings:
         yield recordings
 
 
@@ -166,7 +166,7 @@ def watched(
     sessions: int = 5,
 ) -> tuple[WaitSamples, Account]:
     """Return what was seen in a window of some looks, and the account of it."""
-    with watching.recordings(("waits",), Host(), None, server) as recordings:
+    with step_collectors.recordings(("waits",), Host(), None, server) as recordings:
         waits = waits_of(recordings)
         marks = [begin(recordings)]
         wait_for_looks(waits)
@@ -177,7 +177,7 @@ def watched(
         seen = recordings.seen(*marks)["waits"].waits
     assert recordings.failures == {}
     assert seen is not None
-    window = Window(marks[0], marks[1], 1.0, "look", sessions, whose)
+    window = MeasuredWindow(marks[0], marks[1], 1.0, "look", sessions, whose)
     made = account(window, seen, {})
     assert made is not None
     return seen, made

@@ -18,7 +18,7 @@ from hdrh.histogram import HdrHistogram
 
 from replayer.conditions import temperature
 from replayer.conditions.residency import residency
-from replayer.engines.verbs import Asked
+from replayer.engines.verbs import VerbName
 from replayer.errors import Impossible, ReplayerError, Skip
 from replayer.journal import alive, identity
 from replayer.machine import page_cache
@@ -27,12 +27,12 @@ from replayer.model import Cold, Outcome, Temperature
 from replayer.run.context import Context
 from replayer.steps.build import step as build
 from replayer.steps.build.spec import Spec as BuildSpec
-from replayer.steps.walk import listing as walk_listing
+from replayer.steps.walk import file_listing as walk_listing
 from replayer.steps.walk import outcome as walk_outcome
 from replayer.steps.walk import reading as walk_reading
 from replayer.steps.walk import step as walk
-from replayer.steps.walk.listing import Listing
-from replayer.steps.walk.reading import Reading
+from replayer.steps.walk.file_listing import FileListing
+from replayer.steps.walk.reading import WalkMeasurement
 from replayer.steps.walk.spec import Spec
 from replayer.storage import file_reader
 from replayer.tables import relations
@@ -54,7 +54,7 @@ METRICS = {
 MODES = ["read", "mmap", "direct"]
 
 
-Read = Callable[[Spec, Context, Sampler, Listing], Reading]
+Read = Callable[[Spec, Context, Sampler, FileListing], WalkMeasurement]
 
 
 def spec_of(**keys: object) -> Spec:
@@ -208,7 +208,9 @@ def window_with_others(monkeypatch: pytest.MonkeyPatch) -> Read:
     """
     real = walk_reading.read_files
 
-    def read(spec: Spec, context: Context, sampler: Sampler, listing: Listing) -> Reading:
+    def read(
+        spec: Spec, context: Context, sampler: Sampler, listing: FileListing
+    ) -> WalkMeasurement:
         begin = sampler.mark()
         while _device_bytes(sampler, begin) < 2 * listing.bytes:
             time.sleep(0.05)
@@ -234,7 +236,9 @@ def test_files_that_others_warm_after_the_proof_are_not_cold(
     """Somebody reads the files after the proof, and the device is busy with as much for others."""
     read: Read = window_with_others
 
-    def warmed(spec: Spec, context: Context, sampler: Sampler, listing: Listing) -> Reading:
+    def warmed(
+        spec: Spec, context: Context, sampler: Sampler, listing: FileListing
+    ) -> WalkMeasurement:
         with contextlib.ExitStack() as stack:
             # Held, as whoever else drops the caches of this machine would undo it.
             for path in listing.sizes:
@@ -491,7 +495,7 @@ def test_any_table_can_be_walked(context: Context) -> None:
         files = relations.files(
             database,
             context.data_directory(),
-            Asked("slob/files"),
+            VerbName("slob/files"),
             name="pg_catalog.pg_attribute",
         )
     found = values(performed(walk, spec_of(table="pg_catalog.pg_attribute"), context))

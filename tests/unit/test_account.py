@@ -8,8 +8,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from replayer.analysis import account as accounts
-from replayer.analysis.account import Split, asleep
+from replayer.analysis.attribution import account as accounts
+from replayer.analysis.attribution.account import Split, asleep
 from replayer.collectors import Observed, ThreadTimes, WaitSamples
 from replayer.machine.processes import CpuSeconds
 from replayer.model import Account, Spent
@@ -49,7 +49,7 @@ def watched(
 
 
 def account(
-    window: accounts.Window,
+    window: accounts.AccountWindow,
     waits: WaitSamples | None,
     used: Mapping[str, CpuSeconds],
     kernel: Split | None = None,

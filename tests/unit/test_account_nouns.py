@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from replayer.model import Account, Outcome, Profile, Spent
+from replayer.model import Account, Outcome, Spent, StackProfile
 
 STACKS = {
     "server;user;postgres;main;std::map<int, std::less<int> >::find": 3,
@@ -12,23 +12,23 @@ STACKS = {
 }
 
 
-def profile(payload: str) -> Profile:
+def profile(payload: str) -> StackProfile:
     """Return a profile of that payload."""
-    return Profile(payload=payload, samples=15, event="cpu-clock", hertz=99, seconds=1.0)
+    return StackProfile(payload=payload, samples=15, event="cpu-clock", hertz=99, seconds=1.0)
 
 
 def test_a_profile_unpacks_to_what_was_packed_with_blanks_in_its_names() -> None:
     """Names of C++ have blanks: the count is what follows the last one."""
-    assert profile(Profile.packed(STACKS)).stacks() == STACKS
-    assert profile(Profile.packed({})).stacks() == {}
+    assert profile(StackProfile.packed(STACKS)).stacks() == STACKS
+    assert profile(StackProfile.packed({})).stacks() == {}
 
 
 def test_the_same_stacks_are_the_same_payload() -> None:
     """Whatever the order in which they were counted, so that results can be compared."""
-    assert Profile.packed(STACKS) == Profile.packed(dict(reversed(STACKS.items())))
+    assert StackProfile.packed(STACKS) == StackProfile.packed(dict(reversed(STACKS.items())))
 
 
-@pytest.mark.parametrize("payload", ["no base 64!", "QUJD", Profile.packed(STACKS)[:40]])
+@pytest.mark.parametrize("payload", ["no base 64!", "QUJD", StackProfile.packed(STACKS)[:40]])
 def test_a_payload_that_is_damaged_is_a_value_error(payload: str) -> None:
     """Not one of zlib's own kinds, which nobody expects."""
     with pytest.raises(ValueError, match="cannot be unpacked"):

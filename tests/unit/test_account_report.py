@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from rich.cells import cell_len
 
-from replayer.analysis import flame
-from replayer.model import Account, Profile, Run, Spent, StepResult
-from replayer.report import account as account_report
-from replayer.report import screen
+from replayer.analysis.attribution import flame
+from replayer.model import Account, Run, Spent, StackProfile, StepResult
+from replayer.report.terminal import account as account_report
+from replayer.report.terminal import console
 from tests.known import known
 from tests.made import account
 
@@ -32,19 +32,19 @@ def cached(stored: Run) -> StepResult:
 
 def shown(step: StepResult, width: int = 100) -> str:
     """Return what the terminal shows of a step's account."""
-    return screen.text(*account_report.parts(step), width=width)
+    return console.text(*account_report.parts(step), width=width)
 
 
-def profile(stacks: Mapping[str, int], **changes: Any) -> Profile:
+def profile(stacks: Mapping[str, int], **changes: Any) -> StackProfile:
     """Return a profile of these stacks."""
     made = {
-        "payload": Profile.packed(stacks),
+        "payload": StackProfile.packed(stacks),
         "samples": sum(stacks.values()),
         "event": "cycles",
         "hertz": 99,
         "seconds": 5.0,
     }
-    return Profile(**{**made, **changes})
+    return StackProfile(**{**made, **changes})
 
 
 def test_the_sessions_are_the_sum_of_where_they_were(cached: StepResult) -> None:
@@ -61,7 +61,7 @@ def test_a_residue_below_zero_is_taken_away() -> None:
     random = np.random.default_rng(1)
     one = account(random)
     more = one.model_copy(update={"residue": -0.1 * 14e-6})
-    text = screen.text(*account_report._account(more))
+    text = console.text(*account_report._account(more))
 
     assert re.search(r"- residue 0\.\d\d \(\d+\.\d%\)", text)
 
@@ -126,8 +126,8 @@ def test_an_account_of_nothing_is_shown_without_a_division() -> None:
     empty = Account(operation="block", operations=0, sessions=0, seconds=0)
     cpu = empty.model_copy(update={"cpu": {"server": {Spent.SERVER: 3e-6, Spent.KERNEL: 1e-6}}})
 
-    assert "where the time went, over 0 s" in screen.text(*account_report._account(empty))
-    text = screen.text(*account_report._account(cpu))
+    assert "where the time went, over 0 s" in console.text(*account_report._account(empty))
+    text = console.text(*account_report._account(cpu))
     assert "CPU a block       server 4.00 us (user 3.00, kernel 1.00)" in text
 
 

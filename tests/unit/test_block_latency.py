@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from replayer.collectors import Scene
+from replayer.collectors import CollectorContext
 from replayer.collectors.block_latency import begin, parsed
 from replayer.errors import Skip
 from replayer.machine.host import Host
@@ -35,7 +35,7 @@ def test_output_that_is_cut_is_read_up_to_there() -> None:
 
 def test_it_says_why_it_cannot_watch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No disk, no bpftrace, no tracepoints: a reason each, and what there is instead."""
-    scene = Scene(Host(tmp_path), "vda", tmp_path, server=list, own=list)
+    scene = CollectorContext(Host(tmp_path), "vda", tmp_path, server=list, own=list)
     monkeypatch.setattr("replayer.shell.find", lambda _name: None)
     with pytest.raises(Skip, match=r"bpftrace is not installed .*means of diskstats"):
         begin(scene)
@@ -47,4 +47,4 @@ def test_it_says_why_it_cannot_watch(tmp_path: Path, monkeypatch: pytest.MonkeyP
     with pytest.raises(Skip, match="shows no tracepoints"):
         begin(scene)
     with pytest.raises(Skip, match="no block device"):
-        begin(Scene(Host(tmp_path), None, tmp_path, server=list, own=list))
+        begin(CollectorContext(Host(tmp_path), None, tmp_path, server=list, own=list))

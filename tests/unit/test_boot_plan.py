@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from replayer.analysis import boot_plan
+from replayer.analysis.differences import boot_plan
 from replayer.errors import Impossible
 from replayer.model import Run, Status
 from replayer.results import store

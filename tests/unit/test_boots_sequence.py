@@ -4,17 +4,17 @@ from typing import Any
 
 import pytest
 
-from replayer.analysis import boot_plan
+from replayer.analysis.differences import boot_plan
 from replayer.boots import sequence
-from replayer.boots.sequence import Move, Seen
-from replayer.boots.state import Attempt, State
+from replayer.boots.sequence import BootObservation, Move
+from replayer.boots.state import Attempt, BootsState
 
 OLD, NEW = "6.1.0", "6.12.0"
 
 
-def begun(*attempts: Attempt) -> State:
+def begun(*attempts: Attempt) -> BootsState:
     """Return the state of a plan with these boots."""
-    return State(
+    return BootsState(
         plan="/p",
         digest="",
         schedule=boot_plan.draw([OLD, NEW], 4),
@@ -37,15 +37,15 @@ def boot(release: str = OLD, **changes: str) -> Attempt:
     return asked.model_copy(update=changes)
 
 
-def last(state: State) -> Attempt:
+def last(state: BootsState) -> Attempt:
     """Return the last boot."""
     assert state.last is not None
     return state.last
 
 
-def seen(release: str = OLD, boot_id: str = "b-1", **changes: Any) -> Seen:
+def seen(release: str = OLD, boot_id: str = "b-1", **changes: Any) -> BootObservation:
     """Return what is to be seen after a start."""
-    plain = Seen(boot_id, release, None, False, frozenset(), NEW, "", "now")
+    plain = BootObservation(boot_id, release, None, False, frozenset(), NEW, "", "now")
     return plain._replace(**changes)
 
 
@@ -72,7 +72,7 @@ def test_the_kernel_that_was_asked_for_works() -> None:
     ids=["panic", "untaken", "other", "no-restart", "mount", "same-kernel", "cut", "killed"],
 )
 def test_what_came_instead_is_a_failure_with_its_reason(
-    attempt: Attempt, what: Seen, outcome: str, words: str
+    attempt: Attempt, what: BootObservation, outcome: str, words: str
 ) -> None:
     """No step is done on such a boot, and the turn stays due."""
     state, move = sequence.arrived(begun(attempt), what)

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from replayer import registry
-from replayer.analysis import boot_plan
-from replayer.boots import kernels, unit, ways
-from replayer.boots.kernels import Entry
+from replayer.analysis.differences import boot_plan
+from replayer.boots import kernels, loaders, systemd_unit
+from replayer.boots.kernels import KernelEntry
 from replayer.boots.system import System
 from replayer.errors import Impossible, NotFound, ReplayerError
 from tests.booted import DEFAULT, KERNELS, Machine
@@ -77,9 +77,9 @@ def oracle(root: Path) -> System:
 
 def test_every_way_has_the_face_of_one() -> None:
     """A new way that lacks a function is found here, not after the first boot."""
-    face = [name for name in vars(ways.Way) if not name.startswith("_")]
-    for name in registry.names(ways.KIND):
-        module = registry.load(ways.KIND, name)
+    face = [name for name in vars(loaders.BootLoader) if not name.startswith("_")]
+    for name in registry.names(loaders.KIND):
+        module = registry.load(loaders.KIND, name)
         assert all(callable(getattr(module, one)) for one in face)
         assert module.TITLE
         assert module.RESTART
@@ -88,7 +88,7 @@ def test_every_way_has_the_face_of_one() -> None:
 
 def test_grub_chooses_by_the_path_of_identifiers(debian: Machine) -> None:
     """The entry that names its kernel is taken, none for repairs, and only for the next boot."""
-    system, grub = System(debian.root), ways.load("grub")
+    system, grub = System(debian.root), loaders.load("grub")
     entries = {entry.release: entry for entry in reversed(grub.entries(system))}
     chosen = entries[KERNELS[0]]
 
@@ -127,7 +127,7 @@ def test_grub_is_refused_where_a_choice_would_stay(
     """Above all where GRUB cannot write its block: a kernel that panics would come up for ever."""
     debian.write(path, text)
 
-    assert words in ways.load("grub").refusal(System(debian.root))
+    assert words in loaders.load("grub").refusal(System(debian.root))
 
 
 def test_a_kernel_that_would_stand_still_after_a_panic_is_known(root: Path) -> None:
@@ -136,19 +136,19 @@ def test_a_kernel_that_would_stand_still_after_a_panic_is_known(root: Path) -> N
     write(root, "boot/config-6.2", "CONFIG_PANIC_TIMEOUT=10\n")
     system = System(root)
 
-    assert kernels.stands_still(system, Entry("6.1", "a"))
-    assert not kernels.stands_still(system, Entry("6.1", "a", "ro panic=5"))
-    assert kernels.stands_still(system, Entry("6.2", "a", "panic=0"))
-    assert not kernels.stands_still(system, Entry("6.2", "a"))
+    assert kernels.stands_still(system, KernelEntry("6.1", "a"))
+    assert not kernels.stands_still(system, KernelEntry("6.1", "a", "ro panic=5"))
+    assert kernels.stands_still(system, KernelEntry("6.2", "a", "panic=0"))
+    assert not kernels.stands_still(system, KernelEntry("6.2", "a"))
 
 
 def test_bls_entries_are_chosen_by_their_files_names(oracle: System) -> None:
     """None for rescue; the saved entry is the default before and after."""
-    bls = ways.load("grub2_bls")
+    bls = loaders.load("grub2_bls")
     entries = bls.entries(oracle)
 
     assert bls.refusal(oracle) == ""
-    assert ways.chosen(oracle) == "grub2_bls"
+    assert loaders.chosen(oracle) == "grub2_bls"
     assert [entry.release for entry in entries] == sorted(UEK)
     assert entries[0].arguments == "root=/dev/sda3 ro quiet panic=9"
     assert bls.default(oracle) == f"4f0c-{UEK[0]}"
@@ -169,7 +169,7 @@ def variable(root: Path, name: str, text: str) -> None:
 
 def test_systemd_boot_is_known_by_its_variables(root: Path) -> None:
     """Entries are bootctl's, and the one that was started tells whether it is the chosen one."""
-    way, system = ways.load("systemd_boot"), System(root)
+    way, system = loaders.load("systemd_boot"), System(root)
     listed = [
         {
             "type": "type1",
@@ -190,7 +190,7 @@ def test_systemd_boot_is_known_by_its_variables(root: Path) -> None:
     variable(root, "LoaderInfo", "systemd-boot 252.39")
     assert way.refusal(system) == ""
     assert [entry.release for entry in way.entries(system)] == ["6.1", "6.12"]
-    assert ways.chosen(system) == "systemd_boot"
+    assert loaders.chosen(system) == "systemd_boot"
     entry = way.entries(system)[0]
     way.choose(system, entry, "")
     assert (root / "asked").read_text() == "set-oneshot deb-6.1.conf\n"
@@ -224,7 +224,7 @@ def kexec(root: Path) -> System:
 
 def test_kexec_gives_each_kernel_its_words_for_that_boot(kexec: System) -> None:
     """This kernel's command line without the loader's part, a panic that restarts, and a mark."""
-    way = ways.load("kexec")
+    way = loaders.load("kexec")
     entry = way.entries(kexec)[0]
     way.check(kexec, entry)
 
@@ -253,7 +253,7 @@ def test_kexec_that_is_refused_says_why(kexec: System, path: str, words: str) ->
     """Secure boot and lockdown are named, and what else there is to do."""
     write(kexec.root, path, "none [integrity] confidentiality\x01")
     write(kexec.root, "refuse", "")
-    way = ways.load("kexec")
+    way = loaders.load("kexec")
 
     with pytest.raises(ReplayerError, match=words) as refused:
         way.check(kexec, way.entries(kexec)[0])
@@ -272,7 +272,7 @@ def test_kexec_is_refused_where_the_kernel_has_none(
 ) -> None:
     """This kernel's switch, and the next kernel's configuration."""
     write(kexec.root, path, text)
-    way = ways.load("kexec")
+    way = loaders.load("kexec")
     reason = way.refusal(kexec)
     if not reason:
         with pytest.raises(ReplayerError) as refused:
@@ -284,7 +284,11 @@ def test_kexec_is_refused_where_the_kernel_has_none(
 
 def test_patterns_are_resolved_to_one_kernel_each(debian: Machine) -> None:
     """A pattern that fits two kernels, or none, is no kernel to boot."""
-    entries = [Entry("6.1.0-44", "a"), Entry("6.1.0-45", "b"), Entry("6.12.9", "c")]
+    entries = [
+        KernelEntry("6.1.0-44", "a"),
+        KernelEntry("6.1.0-45", "b"),
+        KernelEntry("6.12.9", "c"),
+    ]
     two = boot_plan.draw(["6.1.*", "6.12.*"], 2)
     one = boot_plan.draw(["6.1.0-45", "6.12.*"], 2)
 
@@ -309,9 +313,9 @@ def test_the_service_gets_no_secret_and_quotes_its_words() -> None:
         "LANG": "a\nExecStart=/bin/sh",
     }
 
-    assert unit.kept(variables) == {"PATH": "/bin", "REPLAYER_HOME": "/a b/%h"}
-    text = unit._unit(
-        "/p%p\nExecStart=/bin/evil", ["/a $b", 'q"'], unit.kept(variables), ["/mnt/a b"]
+    assert systemd_unit.kept(variables) == {"PATH": "/bin", "REPLAYER_HOME": "/a b/%h"}
+    text = systemd_unit._unit(
+        "/p%p\nExecStart=/bin/evil", ["/a $b", 'q"'], systemd_unit.kept(variables), ["/mnt/a b"]
     )
     assert r" mnt-a\x20b.mount" in text
     assert 'Environment="REPLAYER_HOME=/a b/%%h"' in text

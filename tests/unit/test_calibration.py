@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import numpy as np
 import pytest
 
-from replayer.analysis import warnings
+from replayer.analysis.advice import warnings
 from replayer.watch import calibration
 from tests.fixture_types import RunOf
 

@@ -8,16 +8,24 @@ from functools import partial
 import numpy as np
 import pytest
 
-from replayer.analysis.capacity_search import Capacity, Limits, Trial, search, so_far
+from replayer.analysis.capacity.capacity_search import (
+    Capacity,
+    SearchLimits,
+    SearchTrial,
+    search,
+    so_far,
+)
 
 
-def machine(capacity: float, *, noise: float = 0.0, seed: int = 1) -> Callable[[float], Trial]:
+def machine(
+    capacity: float, *, noise: float = 0.0, seed: int = 1
+) -> Callable[[float], SearchTrial]:
     """Return a trial of a machine whose capacity differs by so much, as a share, each time."""
     random = np.random.default_rng(seed)
 
-    def trial(multiple: float) -> Trial:
+    def trial(multiple: float) -> SearchTrial:
         now = capacity * math.exp(random.normal(0, noise)) if noise else capacity
-        return Trial.HELD if multiple <= now else Trial.FAILED
+        return SearchTrial.HELD if multiple <= now else SearchTrial.FAILED
 
     return trial
 
@@ -39,7 +47,7 @@ def ends(found: Capacity) -> tuple[float, float]:
 def test_steady_machine_is_found_to_the_resolution(resolution: float) -> None:
     """The accepted multiple holds, the next one does not, and both were run again."""
     for capacity in capacities(40):
-        found = search(machine(capacity), Limits(resolution=resolution))
+        found = search(machine(capacity), SearchLimits(resolution=resolution))
         times = Counter(multiple for multiple, _ in found.trials)
 
         accepted, refused = ends(found)
@@ -55,7 +63,7 @@ def test_steady_machine_is_found_to_the_resolution(resolution: float) -> None:
 
 def test_search_doubles_and_bisects() -> None:
     """A capacity of 3.1: 1, 2, 4, then the middle of what is left, then both ends again."""
-    found = search(machine(3.1), Limits(resolution=0.1))
+    found = search(machine(3.1), SearchLimits(resolution=0.1))
     tried = [round(multiple, 2) for multiple, _ in found.trials]
 
     assert tried == [1.0, 1.95, 3.8, 2.85, 3.45, 3.14, 2.85, 3.14]
@@ -82,7 +90,9 @@ def test_noisy_machine_is_within_the_interval(
     chosen = capacities(150, seed=2)
     right = 0
     for seed, capacity in enumerate(chosen):
-        found = search(machine(capacity, noise=noise, seed=seed), Limits(resolution=resolution))
+        found = search(
+            machine(capacity, noise=noise, seed=seed), SearchLimits(resolution=resolution)
+        )
         right += found.low <= capacity <= found.high
 
     assert right >= least * len(chosen)
@@ -91,7 +101,8 @@ def test_noisy_machine_is_within_the_interval(
 def test_repeat_that_disagrees_makes_it_unclear_or_is_named() -> None:
     """Trials of one multiple that end differently are told, and between the ends not clear."""
     searches = [
-        search(machine(3.0, noise=0.05, seed=seed), Limits(resolution=0.05)) for seed in range(60)
+        search(machine(3.0, noise=0.05, seed=seed), SearchLimits(resolution=0.05))
+        for seed in range(60)
     ]
     noisy = [found for found in searches if found.disputed]
 
@@ -101,7 +112,7 @@ def test_repeat_that_disagrees_makes_it_unclear_or_is_named() -> None:
         inside = [at for at in found.disputed if accepted < at < refused]
         assert found.clear is not bool(inside)
         times = Counter(found.trials)
-        for end, how in ((accepted, Trial.HELD), (refused, Trial.FAILED)):
+        for end, how in ((accepted, SearchTrial.HELD), (refused, SearchTrial.FAILED)):
             assert times[(end, how)] >= (3 if found.disputed else 2)
 
 
@@ -110,9 +121,9 @@ def test_first_trial_that_fails_by_a_fluke_does_not_hide_the_rest() -> None:
     trial = machine(3.0)
     calls: list[float] = []
 
-    def disturbed(multiple: float) -> Trial:
+    def disturbed(multiple: float) -> SearchTrial:
         calls.append(multiple)
-        return Trial.FAILED if len(calls) == 1 else trial(multiple)
+        return SearchTrial.FAILED if len(calls) == 1 else trial(multiple)
 
     found = search(disturbed)
 
@@ -131,9 +142,9 @@ def test_fluke_costs_few_trials(capacity: float, fluke: int) -> None:
     trial = machine(capacity)
     calls: list[float] = []
 
-    def disturbed(multiple: float) -> Trial:
+    def disturbed(multiple: float) -> SearchTrial:
         calls.append(multiple)
-        return Trial.FAILED if len(calls) == fluke + 1 else trial(multiple)
+        return SearchTrial.FAILED if len(calls) == fluke + 1 else trial(multiple)
 
     found = search(disturbed)
 
@@ -144,15 +155,15 @@ def test_fluke_costs_few_trials(capacity: float, fluke: int) -> None:
 
 def test_weak_and_strong_machines_end_at_the_limits() -> None:
     """Nothing holds: no multiple is accepted; all holds: no upper end; both are run again."""
-    weak = search(machine(0.01), Limits(least=0.1))
-    strong = search(machine(1000), Limits(most=8))
+    weak = search(machine(0.01), SearchLimits(least=0.1))
+    strong = search(machine(1000), SearchLimits(most=8))
 
     assert (weak.accepted, weak.low) == (None, 0.0)
     assert weak.refused == pytest.approx(0.1, rel=0.05)
     assert (strong.refused, strong.high) == (None, math.inf)
     assert strong.accepted == pytest.approx(8, rel=0.05)
-    assert weak.trials.count((weak.refused, Trial.FAILED)) == 2
-    assert strong.trials.count((strong.accepted, Trial.HELD)) == 2
+    assert weak.trials.count((weak.refused, SearchTrial.FAILED)) == 2
+    assert strong.trials.count((strong.accepted, SearchTrial.HELD)) == 2
     assert weak.clear
     assert strong.clear
 
@@ -160,8 +171,8 @@ def test_weak_and_strong_machines_end_at_the_limits() -> None:
 def test_what_the_clients_cannot_offer_is_not_the_machines() -> None:
     """Beyond 4.2 times the clients fall behind: it held up to there, and what more is unknown."""
 
-    def trial(multiple: float) -> Trial:
-        return Trial.HELD if multiple <= 4.2 else Trial.NOT_OFFERED
+    def trial(multiple: float) -> SearchTrial:
+        return SearchTrial.HELD if multiple <= 4.2 else SearchTrial.NOT_OFFERED
 
     found = search(trial)
 
@@ -175,10 +186,10 @@ def test_what_the_clients_cannot_offer_is_not_the_machines() -> None:
 
 def test_clients_that_can_offer_nothing_leave_nothing_known() -> None:
     """Neither end, and no interval but everything."""
-    found = search(lambda _: Trial.NOT_OFFERED)
+    found = search(lambda _: SearchTrial.NOT_OFFERED)
 
     assert (found.accepted, found.refused, found.low, found.high) == (None, None, 0.0, math.inf)
-    assert {ended for _, ended in found.trials} == {Trial.NOT_OFFERED}
+    assert {ended for _, ended in found.trials} == {SearchTrial.NOT_OFFERED}
     assert len(found.trials) <= 10
 
 
@@ -186,7 +197,8 @@ def test_number_of_trials_is_bounded() -> None:
     """A machine that answers by tossing a coin ends the search all the same, as unclear."""
     random = np.random.default_rng(3)
     found = search(
-        lambda _: Trial.HELD if random.random() < 0.5 else Trial.FAILED, Limits(trials=15)
+        lambda _: SearchTrial.HELD if random.random() < 0.5 else SearchTrial.FAILED,
+        SearchLimits(trials=15),
     )
 
     assert len(found.trials) <= 15
@@ -203,7 +215,7 @@ def queue_trial(
     objective: float,
     seconds: float,
     random: np.random.Generator,
-) -> Trial:
+) -> SearchTrial:
     """Simulate Poisson arrivals at a queue, first come first served; tell by the 99th percentile.
 
     Kiefer and Wolfowitz's recursion over the servers' next free times.
@@ -219,13 +231,13 @@ def queue_trial(
         responses[number] = free[first] - at
     late = free[0] > arrivals[-1] + 1
     held = np.percentile(responses, 99) <= objective and not late
-    return Trial.HELD if held else Trial.FAILED
+    return SearchTrial.HELD if held else SearchTrial.FAILED
 
 
 @pytest.mark.parametrize("resolution", [0.05, 0.1])
 def test_search_that_is_cut_short_keeps_what_is_sure(resolution: float) -> None:
     """What held twice by then is accepted, nothing is clear, and the interval holds the truth."""
-    limits = Limits(resolution=resolution)
+    limits = SearchLimits(resolution=resolution)
     for capacity in capacities(20):
         whole = search(machine(capacity), limits)
         for many in range(1, len(whole.trials) + 1):
@@ -259,7 +271,7 @@ def test_queueing_machine_is_found_where_the_formula_has_it() -> None:
             seconds=8,
             random=random,
         )
-        found = search(trial, Limits(resolution=0.05, most=8))
+        found = search(trial, SearchLimits(resolution=0.05, most=8))
         right += found.low <= truth <= found.high
         accepted, _ = ends(found)
         ratios.append(accepted / truth)
@@ -272,10 +284,10 @@ def test_search_ends_where_nothing_more_is_wanted() -> None:
     """What was found until somebody has enough is kept, and is not told as clear."""
     tried: list[float] = []
 
-    def trial(multiple: float) -> Trial:
+    def trial(multiple: float) -> SearchTrial:
         tried.append(multiple)
-        return Trial.FAILED
+        return SearchTrial.FAILED
 
-    found = search(trial, Limits(), lambda: len(tried) >= 2)
+    found = search(trial, SearchLimits(), lambda: len(tried) >= 2)
     assert tried == [1.0, 1.0]
     assert (found.accepted, found.refused, found.clear) == (None, 1.0, False)

@@ -16,9 +16,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from replayer.capture import archive, ordering
-from replayer.capture.action import DOES, UNKNOWN, Action, Place, Session
-from replayer.capture.archive import Reader, Writer
-from replayer.capture.summary import Source
+from replayer.capture.action import DOES, UNKNOWN, Action, CommitPlace, LoggedSession
+from replayer.capture.archive import ArchiveReader, ArchiveWriter
+from replayer.capture.capture_summary import ActionSource
 from replayer.errors import Impossible, ReplayerError
 
 _SECOND = 1_000_000_000
@@ -63,11 +63,11 @@ def _actions(draw: st.DrawFn) -> list[Action]:
 def _write(
     path: Path,
     actions: Iterable[Action],
-    sessions: Iterable[Session] = (),
+    sessions: Iterable[LoggedSession] = (),
     engine: str = "postgres",
     **close: Any,
 ) -> Any:
-    with Writer(path, engine) as writer:
+    with ArchiveWriter(path, engine) as writer:
         for session in sessions:
             writer.describe(session)
         for action in actions:
@@ -76,7 +76,7 @@ def _write(
 
 
 def _read(path: Path) -> Any:
-    with Reader(path) as reader:
+    with ArchiveReader(path) as reader:
         return list(reader.actions())
 
 
@@ -125,13 +125,13 @@ def test_what_began_long_before_it_ended_is_read_where_it_began(tmp_path: Path) 
     ]
     slow = Action(2, "simple", _T0, 30_000 * _SECOND, "select count(*) from large")
     path = tmp_path / "a.replay"
-    summary = _write(path, [*many[:30_000], slow, *many[30_000:]], [Session(2, "anna")])
+    summary = _write(path, [*many[:30_000], slow, *many[30_000:]], [LoggedSession(2, "anna")])
     assert summary.late == 1
-    with Reader(path) as reader:
+    with ArchiveReader(path) as reader:
         blocks = list(reader.blocks())
     first = blocks[0].action(0)
     assert (first.session, first.start_ns, first.text) == (2, 0, slow.text)
-    assert blocks[0].sessions == (Session(2, "anna"),)
+    assert blocks[0].sessions == (LoggedSession(2, "anna"),)
     assert sum(len(block) for block in blocks) == 40_000
 
 
@@ -148,10 +148,10 @@ def test_a_session_does_not_begin_a_statement_before_its_last_one_ended(tmp_path
 
 def test_sessions_keep_who_they_are(tmp_path: Path) -> None:
     """User, database, application, settings, and that a session was there before."""
-    session = Session(7, "ann\udcff", "db", "app", (("search_path", "a, b"), ("x", "")), True)
+    session = LoggedSession(7, "ann\udcff", "db", "app", (("search_path", "a, b"), ("x", "")), True)
     path = tmp_path / "a.replay"
     summary = _write(path, [Action(7, "simple", _T0, 5, "select 1")], [session])
-    with Reader(path) as reader:
+    with ArchiveReader(path) as reader:
         assert [block.sessions for block in reader.blocks()] == [(session,)]
     assert summary.sessions_began_before == 1
 
@@ -173,11 +173,11 @@ def test_a_summary_counts_what_was_written(tmp_path: Path) -> None:
     summary = _write(
         tmp_path / "a.replay",
         actions,
-        source=Source(logs=("x.csv",)),
+        source=ActionSource(logs=("x.csv",)),
         skipped={"COPY data": 2},
         damage=("x.csv was cut off",),
     )
-    with Reader(tmp_path / "a.replay") as reader:
+    with ArchiveReader(tmp_path / "a.replay") as reader:
         assert reader.summary == summary
     assert (summary.actions, summary.statements, summary.sessions) == (20, 14, 3)
     assert summary.sessions_at_once == 3
@@ -198,7 +198,7 @@ def test_a_summary_counts_what_was_written(tmp_path: Path) -> None:
 def test_a_file_is_nobody_elses_business_and_whole_or_not_there(tmp_path: Path) -> None:
     """Mode 0600; without close there is neither the file nor its draft."""
     path = tmp_path / "a.replay"
-    with Writer(path) as writer:
+    with ArchiveWriter(path) as writer:
         writer.add(Action(1, "simple", _T0, 5, "select 1"))
         assert not path.exists()
     assert list(tmp_path.iterdir()) == []
@@ -224,16 +224,16 @@ def test_a_file_that_is_there_stays_until_another_one_is_whole(tmp_path: Path) -
     path, other = tmp_path / "a.replay", tmp_path / "b.replay"
     action = Action(1, "simple", _T0, 5, "select 1")
     _write(path, [action])
-    with Reader(path) as reader:
+    with ArchiveReader(path) as reader:
         before = reader.digest
-    with pytest.raises(AttributeError), Writer(path) as writer:
+    with pytest.raises(AttributeError), ArchiveWriter(path) as writer:
         writer.add(cast("Action", "no action"))
     _write(other, [action])
     for each in (path, other):
-        with Reader(each) as reader:
+        with ArchiveReader(each) as reader:
             assert reader.digest == before
     _write(path, [action, action])
-    with Reader(path) as reader:
+    with ArchiveReader(path) as reader:
         assert reader.digest != before
 
 
@@ -396,24 +396,24 @@ def test_an_order_that_was_written_is_right(
     for written in (actions, nothing):
         path = tmp_path / "a.replay"
         _write(path, written)
-        with Reader(path) as reader:
+        with ArchiveReader(path) as reader:
             reader.check_order()
 
 
 @pytest.mark.parametrize(
     "place",
     [
-        Place(needs=1 << 40),
-        Place(ends=1 << 40),
-        Place(ends=10),
-        Place(needs=1, ends=UNKNOWN - 1),
-        Place(needs=-(1 << 60)),
-        Place(chain=0, turn=1 << 62),
-        Place(chain=0, turn=9),
+        CommitPlace(needs=1 << 40),
+        CommitPlace(ends=1 << 40),
+        CommitPlace(ends=10),
+        CommitPlace(needs=1, ends=UNKNOWN - 1),
+        CommitPlace(needs=-(1 << 60)),
+        CommitPlace(chain=0, turn=1 << 62),
+        CommitPlace(chain=0, turn=9),
         "many chains",
-        Place(chain=UNKNOWN - 1, turn=0),
-        Place(chain=1),
-        Place(turn=1),
+        CommitPlace(chain=UNKNOWN - 1, turn=0),
+        CommitPlace(chain=1),
+        CommitPlace(turn=1),
     ],
     ids=str,
 )
@@ -423,12 +423,15 @@ def test_an_order_made_to_harm_is_refused(
     """A place beyond the actions, below none, or half of one: no memory is made for it."""
     path = tmp_path / "a.replay"
     # Each of many chains has places that are some of nine actions', and all of them have 81.
-    many = [Place(chain=chain, turn=8) for chain in range(9)]
+    many = [CommitPlace(chain=chain, turn=8) for chain in range(9)]
     places = iter(many if place == "many chains" else [place] * 9)
-    monkeypatch.setattr(ordering.Order, "place", lambda *_: next(places))
+    monkeypatch.setattr(ordering.CommitOrder, "place", lambda *_: next(places))
     _write(path, [Action(1, "simple", _T0 + number, 5, f"select {number}") for number in range(9)])
 
-    with Reader(path) as reader, pytest.raises(Impossible, match=r"is damaged, .*order") as refused:
+    with (
+        ArchiveReader(path) as reader,
+        pytest.raises(Impossible, match=r"is damaged, .*order") as refused,
+    ):
         reader.check_order()
 
     assert "\n" not in str(refused.value)
@@ -437,7 +440,7 @@ def test_an_order_made_to_harm_is_refused(
 def test_a_block_that_is_listed_twice_is_refused(tmp_path: Path) -> None:
     """A file has no more actions than it has bytes for."""
     path = tmp_path / "a.replay"
-    with Writer(path) as writer:
+    with ArchiveWriter(path) as writer:
         for number in range(9):
             writer.add(Action(1, "simple", _T0 + number, 5, f"select {number}"))
         writer._sort()
@@ -453,7 +456,7 @@ def test_memory_does_not_grow_with_the_capture(tmp_path: Path) -> None:
 
     def write(many: int) -> Any:
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        with Writer(tmp_path / f"{many}.replay") as writer:
+        with ArchiveWriter(tmp_path / f"{many}.replay") as writer:
             for number in range(many):
                 writer.add(
                     Action(

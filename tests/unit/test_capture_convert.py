@@ -21,9 +21,9 @@ import zstandard
 
 from replayer.capture import assembly, conversion
 from replayer.capture.action import Action
-from replayer.capture.archive import Reader
+from replayer.capture.archive import ArchiveReader
+from replayer.capture.capture_summary import CaptureSummary
 from replayer.capture.inputs import LONGEST_LINE
-from replayer.capture.summary import Summary
 from replayer.errors import UNKNOWN_STATE, Impossible
 
 HEAD = "2026-05-16 05:11:{second:06.3f} UTC"
@@ -83,7 +83,7 @@ def as_stderr(text: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-Converted = tuple[Summary, list[Action], Any]
+Converted = tuple[CaptureSummary, list[Action], Any]
 """The summary, the actions and the notes of a log."""
 LAYOUTS: dict[str, Callable[[str], str]] = {"csv": str, "json": as_json, "stderr": as_stderr}
 
@@ -101,9 +101,9 @@ def of(
     names: list[str], folder: Path, prefix: str | None = None, *, anonymise: bool = False
 ) -> Converted:
     """Return the summary, the actions and the notes of files."""
-    wish = conversion.Wish(names, folder / "out.replay", prefix, anonymise)
+    wish = conversion.ConversionRequest(names, folder / "out.replay", prefix, anonymise)
     made = conversion.convert(conversion.planned(wish), wish, lambda _: None)
-    with Reader(wish.out) as reader:
+    with ArchiveReader(wish.out) as reader:
         return made.summary, list(reader.actions()), made.notes
 
 
@@ -520,7 +520,7 @@ def test_standard_input_is_read_once_and_whole(tmp_path: Path, through: str) -> 
         done = subprocess.run(words, **given, capture_output=True, check=False)
 
     assert done.returncode == 0, done.stderr
-    with Reader(out) as reader:
+    with ArchiveReader(out) as reader:
         assert reader.summary.statements == 3000
         assert reader.summary.source.logs == ("standard input",)
 
@@ -792,7 +792,7 @@ def test_a_log_is_never_overwritten(tmp_path: Path) -> None:
 
     for out in (log, tmp_path):
         with pytest.raises(Impossible):
-            conversion.planned(conversion.Wish([str(log)], out))
+            conversion.planned(conversion.ConversionRequest([str(log)], out))
 
     assert log.read_text() == many(3)
 

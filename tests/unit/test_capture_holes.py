@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from replayer.capture import conversion, holes, inputs
-from replayer.capture.archive import Reader
-from replayer.capture.summary import Summary
+from replayer.capture.archive import ArchiveReader
+from replayer.capture.capture_summary import CaptureSummary
 from replayer.errors import Impossible
 from tests.unit.test_capture_convert import as_json, as_stderr, row
 
@@ -67,12 +67,12 @@ LOGS: dict[str, str] = {
 }
 
 
-def _converted(folder: Path, data: bytes, name: str = "a.log") -> tuple[Summary, list[str]]:
+def _converted(folder: Path, data: bytes, name: str = "a.log") -> tuple[CaptureSummary, list[str]]:
     """Return the summary and the texts of a log."""
     (folder / name).write_bytes(data)
-    wish = conversion.Wish([str(folder / name)], folder / "out.replay")
+    wish = conversion.ConversionRequest([str(folder / name)], folder / "out.replay")
     made = conversion.convert(conversion.planned(wish), wish, lambda _: None)
-    with Reader(wish.out) as reader:
+    with ArchiveReader(wish.out) as reader:
         return made.summary, [one.text for one in reader.actions() if one.text]
 
 
@@ -187,7 +187,7 @@ def test_holes_of_packed_logs_and_pipes_are_named_too(tmp_path: Path, layout: st
     os.mkfifo(tmp_path / "pipe")
     writer = threading.Thread(target=(tmp_path / "pipe").write_bytes, args=(data,))
     writer.start()
-    wish = conversion.Wish([str(tmp_path / "pipe")], tmp_path / "out.replay")
+    wish = conversion.ConversionRequest([str(tmp_path / "pipe")], tmp_path / "out.replay")
     made = conversion.convert(conversion.planned(wish), wish, lambda _: None)
     writer.join()
     assert [one.partition(": ")[2] for one in made.summary.damage] == [

@@ -9,8 +9,8 @@ import pytest
 
 from replayer.capture import conversion
 from replayer.capture.action import UNKNOWN
-from replayer.capture.archive import Reader
-from replayer.capture.mysql import (
+from replayer.capture.archive import ArchiveReader
+from replayer.capture.mysql_threads import (
     EXECUTED,
     NO_SESSION,
     NO_TIME,
@@ -120,9 +120,11 @@ def converted(tmp_path: Path) -> Callable[..., Any]:
         for name, text in logs.items():
             data = text if isinstance(text, bytes) else text.encode("utf-8", "surrogateescape")
             (tmp_path / name).write_bytes(data)
-        wish = conversion.Wish([str(tmp_path / name) for name in logs], tmp_path / "out.replay")
+        wish = conversion.ConversionRequest(
+            [str(tmp_path / name) for name in logs], tmp_path / "out.replay"
+        )
         made = conversion.convert(conversion.planned(wish), wish, lambda _: None)
-        with Reader(wish.out) as reader:
+        with ArchiveReader(wish.out) as reader:
             blocks = list(reader.blocks())
         sessions = {one.number: one for block in blocks for one in block.sessions}
         actions = [block.action(row) for block in blocks for row in range(len(block))]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from replayer.capture import ordering
 from replayer.capture.action import UNKNOWN, Action, Does
 from replayer.capture.fingerprint import Fingerprints
-from replayer.capture.ordering import Order
+from replayer.capture.ordering import CommitOrder
 
 _SQL = (
     *("BEGIN", "COMMIT", "ROLLBACK", "COMMIT AND CHAIN", "ROLLBACK TO SAVEPOINT a"),
@@ -21,7 +21,7 @@ _SQL = (
 
 
 def _places(actions: Iterable[Action], engine: str = "postgres") -> Any:
-    fingerprints, order = Fingerprints(engine), Order()
+    fingerprints, order = Fingerprints(engine), CommitOrder()
     places = []
     for action in actions:
         form = fingerprints.statement(action.text).fingerprint if action.text else None
@@ -175,7 +175,7 @@ def test_of_old_ends_some_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     places, _ = _places([_simple(number, number * 10, 1, "select 1") for number in range(1000)])
     assert [place.needs for place in places] == list(range(1000))
 
-    order = Order()
+    order = CommitOrder()
     form = Fingerprints().statement("select 1").fingerprint
     for number in range(1000):
         order.place(_simple(1, number * 10, 1, "x"), (number * 10 + 1) * _TICK, form)

@@ -8,17 +8,17 @@ from typing import Any
 import pytest
 
 from replayer.__main__ import main
-from replayer.capture.action import Action, Session
-from replayer.capture.archive import Writer
-from replayer.capture.summary import Source
-from replayer.report import archive, screen
+from replayer.capture.action import Action, LoggedSession
+from replayer.capture.archive import ArchiveWriter
+from replayer.capture.capture_summary import ActionSource
+from replayer.report.terminal import capture_file, console
 
 _T0 = 1_700_000_000_000_000_000
 
 
 def _written(path: Path, statements: Iterable[tuple[str, int]], **close: Any) -> Any:
-    with Writer(path) as writer:
-        writer.describe(Session(1, began_before=True))
+    with ArchiveWriter(path) as writer:
+        writer.describe(LoggedSession(1, began_before=True))
         for number, (text, duration) in enumerate(statements):
             writer.add(Action(1, "simple", _T0 + number * 1_000_000_000, duration, text))
         return writer.close(**close)
@@ -31,7 +31,7 @@ def shown(tmp_path: Path) -> Callable[..., str]:
     def show(statements: Iterable[tuple[str, int]], **close: Any) -> str:
         path = tmp_path / "a.replay"
         summary = _written(path, statements, **close)
-        return screen.text(archive.render(summary, path))
+        return console.text(capture_file.render(summary, path))
 
     return show
 
@@ -40,7 +40,7 @@ def test_a_capture_is_shown_with_what_is_not_in_it(shown: Callable[..., str]) ->
     """Sessions, span, rate, busiest minute, kinds, the heaviest first, what is missing."""
     text = shown(
         [("select 4711", 1_000_000)] * 10 + [("update t set a = 'secret'", 2_000_000_000)],
-        source=Source(logs=("a.csv",), server_version="17.2"),
+        source=ActionSource(logs=("a.csv",), server_version="17.2"),
         skipped={"COPY FROM STDIN: its data is not in the log": 3},
         damage=("a.csv is cut",),
     )
@@ -75,7 +75,7 @@ def test_nothing_of_a_log_steers_a_terminal(shown: Callable[..., str]) -> None:
     evil = "\x1b[2J\x9b\u202e"
     text = shown(
         [(f'select "{evil}" from t', 5)],
-        source=Source(logs=(f"{evil}.csv",), server_version=evil),
+        source=ActionSource(logs=(f"{evil}.csv",), server_version=evil),
         skipped={evil: 1},
         damage=(evil,),
     )

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from replayer.capture import span
-from replayer.capture.settings import Place
+from replayer.capture.logging_settings import LogLocation
 from replayer.errors import Impossible, ReplayerError
 from tests.known import known
 
@@ -18,12 +18,12 @@ needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a 
 
 
 @pytest.fixture
-def log(tmp_path: Path) -> tuple[Place, Any]:
+def log(tmp_path: Path) -> tuple[LogLocation, Any]:
     """Return a log of which only the end was written meanwhile, and what was there before."""
     (tmp_path / "logs").mkdir()
     path = tmp_path / "logs" / "server.log"
     path.write_bytes(b"before\n")
-    place = Place(str(path), path, "", rotated=True)
+    place = LogLocation(str(path), path, "", rotated=True)
     before = span.sizes(place)
     path.write_bytes(b"before\nmeanwhile\n")
     return place, before
@@ -35,7 +35,7 @@ def mode(path: Path) -> int:
 
 
 def test_what_was_written_meanwhile_is_its_owners_alone(
-    log: tuple[Place, Any], tmp_path: Path
+    log: tuple[LogLocation, Any], tmp_path: Path
 ) -> None:
     """A copy has what was written since, with mode 0600 in a folder of 0700; bytes are counted."""
     place, before = log
@@ -54,7 +54,7 @@ def test_what_was_written_meanwhile_is_its_owners_alone(
 
 @pytest.mark.parametrize("kind", ["link", "pipe", "file", "folder"])
 def test_what_took_the_place_of_a_log_is_not_copied(
-    log: tuple[Place, Any], tmp_path: Path, kind: str
+    log: tuple[LogLocation, Any], tmp_path: Path, kind: str
 ) -> None:
     """Something else in its place, after it was seen: one sentence, at once."""
     place, before = log
@@ -140,7 +140,7 @@ def test_a_folder_of_others_is_refused(tmp_path: Path, which: str, whose: str) -
 
 @needs_root
 @pytest.mark.root
-def test_a_folder_below_a_sticky_one_is_made(log: tuple[Place, Any], tmp_path: Path) -> None:
+def test_a_folder_below_a_sticky_one_is_made(log: tuple[LogLocation, Any], tmp_path: Path) -> None:
     """In a folder as /tmp is, a copy is as good as anywhere: nobody can swap what root made."""
     place, before = log
     (tmp_path / "sticky").mkdir()

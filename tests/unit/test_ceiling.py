@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from replayer.analysis import ceiling
+from replayer.analysis.capacity import ceiling
 from replayer.model import Reads, Run, Status, StepResult
 from replayer.results import upgrades
 from tests.fixture_types import RunOf

@@ -59,16 +59,16 @@ def host(request: pytest.FixtureRequest, tmp_path: Path) -> Host:
 
 def test_tightest_limit_on_the_way_to_the_root_counts(host: Host) -> None:
     """Half a core and 500 reads a second of vda; the limits of another disk do not count."""
-    assert cgroups.limits(host, 77, "vda") == cgroups.Limits(cores=0.5, read_iops=500)
-    assert cgroups.limits(host, 77, None) == cgroups.Limits(cores=0.5)
-    assert cgroups.limits(host, 77, "vdz") == cgroups.Limits(cores=0.5)
+    assert cgroups.limits(host, 77, "vda") == cgroups.CgroupLimits(cores=0.5, read_iops=500)
+    assert cgroups.limits(host, 77, None) == cgroups.CgroupLimits(cores=0.5)
+    assert cgroups.limits(host, 77, "vdz") == cgroups.CgroupLimits(cores=0.5)
 
 
 def test_process_without_limits_has_none(host: Host) -> None:
     """A process at the root is free, and nothing counts how often it was throttled."""
-    assert cgroups.limits(host, 78, "vda") == cgroups.Limits()
+    assert cgroups.limits(host, 78, "vda") == cgroups.CgroupLimits()
     assert cgroups.throttled(host, 78) is None
-    assert cgroups.limits(host, 99, "vda") == cgroups.Limits()
+    assert cgroups.limits(host, 99, "vda") == cgroups.CgroupLimits()
 
 
 def test_throttling_is_counted(host: Host) -> None:
@@ -80,6 +80,6 @@ def test_what_a_limited_group_had_is_counted(host: Host) -> None:
     """Reads, writes and their bytes of the limited disk; nothing is counted without a limit."""
     throttled = cgroups.Throttled(40, 30, 1.5)
 
-    assert cgroups.account(host, 77, "vda") == cgroups.Account(throttled, 7, 8, 70, 80)
-    assert cgroups.account(host, 77, None) == cgroups.Account(throttled, None, None, None, None)
-    assert cgroups.account(host, 78, "vda") == cgroups.Account(None, None, None, None, None)
+    assert cgroups.account(host, 77, "vda") == cgroups.CgroupUsage(throttled, 7, 8, 70, 80)
+    assert cgroups.account(host, 77, None) == cgroups.CgroupUsage(throttled, None, None, None, None)
+    assert cgroups.account(host, 78, "vda") == cgroups.CgroupUsage(None, None, None, None, None)

@@ -13,35 +13,38 @@ from typing import Any, NoReturn, Self, cast
 import numpy as np
 import pytest
 
-from replayer.analysis import samples, warnings
-from replayer.analysis.comparison import compare
-from replayer.analysis.difference import Sort
-from replayer.analysis.samples import Side
-from replayer.analysis.selection import choose
+from replayer.analysis.advice import warnings
+from replayer.analysis.differences import samples
+from replayer.analysis.differences.comparison import compare
+from replayer.analysis.differences.environment import Sort
+from replayer.analysis.differences.samples import Side
+from replayer.analysis.differences.selection import choose
 from replayer.engines import engine as engines
 from replayer.engines.driver import Connector
 from replayer.errors import HostLost, Impossible, ReplayerError
-from replayer.load import alarm, clients, level
+from replayer.load import clients, level, timer
 from replayer.load.clients import ClientJob
-from replayer.load.mix import Mix
-from replayer.load.requests import Keys, Packing, Part, Requests, Statement
-from replayer.load.tally import Tally
+from replayer.load.mix import WeightedMix
+from replayer.load.requests import DriverStatement, Keys, Packing, Requests, StreamPart
+from replayer.load.statement_counts import LoadCounts
 from replayer.model import EngineFacts, Fact, Foreign, Run, Status
-from replayer.report import csv, html, markdown, screen
-from replayer.report import run as report
+from replayer.report.pages import run_page
+from replayer.report.terminal import console
+from replayer.report.terminal import run as report
+from replayer.report.text import csv, markdown
 from replayer.results import store
-from replayer.run import ordering, runner
-from replayer.run import workload as workload_file
+from replayer.run import runner
 from replayer.run.client_hosts import ClientHosts
 from replayer.run.context import Context
-from replayer.run.findings import Findings
+from replayer.run.plan import request
+from replayer.run.plan import workload as workload_file
 from replayer.run.runner import _status
-from replayer.storage.io_job import Access, IoJob, Target
-from replayer.storage.io_job import Share as IoShare
+from replayer.run.step_recorder import StepRecorder
+from replayer.storage.io_job import BlockOrder, IoJob, IoTarget, ThreadResult
 from replayer.storage.io_result import IoResult, overlapped
 from replayer.storage.io_run import run_io_on_hosts
 from replayer.tables.pgio import TableSet
-from replayer.watch import pools, workers
+from replayer.watch import client_pools, workers
 from replayer.watch.histogram import Latencies, Recorder
 from tests.fixture_types import RunOf
 
@@ -49,8 +52,8 @@ HOUR = 3600 * 10**9
 HALF_AN_HOUR = 1800
 """Seconds: no time is as long that is not wrong by what a clock is."""
 STATEMENTS = (
-    Statement("range", "", ("first", "last"), 5.0, 7, 0.0),
-    Statement("insert", "", ("first", "last"), 2.0, 90, 0.0),
+    DriverStatement("range", "", ("first", "last"), 5.0, 7, 0.0),
+    DriverStatement("insert", "", ("first", "last"), 2.0, 90, 0.0),
 )
 
 
@@ -108,7 +111,7 @@ class FakePool:
 
 
 def job_of(
-    part: Part, stream: int = 0, rate: float | None = 700.0, seconds: float = 2.0
+    part: StreamPart, stream: int = 0, rate: float | None = 700.0, seconds: float = 2.0
 ) -> ClientJob:
     """Return the job of a part of a stream."""
     names = tuple(("",) for number in range(part.sessions) if number % part.of == part.number)
@@ -135,13 +138,13 @@ def test_parts_of_a_stream_send_at_each_instant_what_one_process_would(
     sessions: int, parts: int
 ) -> None:
     """Statement and intended start of every place are the same, whichever host they are on."""
-    whole = job_of(Part(0, 1, sessions))
+    whole = job_of(StreamPart(0, 1, sessions))
     times = clients.intended_starts(whole)[::-1]
     once = list(zip(times, sent(whole, len(times)), strict=True))
 
     dealt: list[Any] = []
     for number in range(parts):
-        job = job_of(Part(number, parts, sessions))
+        job = job_of(StreamPart(number, parts, sessions))
         own = clients.intended_starts(job)[::-1]
         dealt += zip(own, sent(job, len(own)), strict=True)
         # Each session has as many statements as any other.
@@ -158,12 +161,12 @@ def test_every_host_gets_as_many_jobs_and_every_session_belongs_to_one(
     monkeypatch: pytest.MonkeyPatch, hosts: int, rate: float | None, sessions: int
 ) -> None:
     """Sessions are dealt evenly to as many hosts as there are sessions; the streams do not move."""
-    asked = level.Asked(sessions, 1.0, Mix(range=1), TableSet(1000, 1, 1), rate=rate)
+    asked = level.LevelRequest(sessions, 1.0, WeightedMix(range=1), TableSet(1000, 1, 1), rate=rate)
     monkeypatch.setattr(level, "_statements", lambda asked, database: iter(STATEMENTS))
     monkeypatch.setattr(level, "_texts", lambda database, verb, number=0, **_: (str(number),))
     database: Any = SimpleNamespace(connector=lambda: Connector("psycopg", {}))
     names = tuple(f"host{number}" for number in range(hosts))
-    here = list(level._jobs(asked, database, pools.HERE))
+    here = list(level._jobs(asked, database, client_pools.LOCAL_CLIENTS))
     jobs = list(level._jobs(asked, database, Hosts(*names, cores=4 * hosts)))
 
     assert [job.number for job in jobs] == list(range(len(jobs)))
@@ -216,17 +219,19 @@ def test_what_clients_return_and_report_is_of_no_clock(
     def on_a_clock(ahead: int) -> tuple[clients.ClientResult, list[Any]]:
         moved = SimpleNamespace(monotonic_ns=lambda: time.monotonic_ns() + ahead, sleep=time.sleep)
 
-        class Alarm(alarm.Alarm):
+        class Alarm(timer.TimerFd):
             def set(self, clock_ns: int) -> None:
                 super().set(clock_ns - ahead)
 
         with monkeypatch.context() as patch:
             patch.setattr(clients, "time", moved)
-            patch.setattr(clients, "Alarm", Alarm)
+            patch.setattr(clients, "TimerFd", Alarm)
             patch.setattr(clients, "_REPORT_NS", 10**8)
             sessions: list[Any] = [Echo(), Echo()]
             reports: list[Any] = []
-            job = replace(job_of(Part(0, 1, 2), rate=rate, seconds=0.3), statements=STATEMENTS[:1])
+            job = replace(
+                job_of(StreamPart(0, 1, 2), rate=rate, seconds=0.3), statements=STATEMENTS[:1]
+            )
             load = clients._Clients(job, sessions, reports.append)
             load.run(moved.monotonic_ns())
             load.close()
@@ -246,13 +251,13 @@ def test_what_clients_return_and_report_is_of_no_clock(
         assert len(one.tally.answers) < HALF_AN_HOUR
     if rate is not None:
         assert other.offered == result.offered == 150
-        both = Tally.of([result.tally, other.tally])
+        both = LoadCounts.of([result.tally, other.tally])
         assert both.begun.tolist() == [2 * many for many in result.tally.begun.tolist()]
 
 
 def test_shares_are_rows_and_the_worst_start_is_a_fact() -> None:
     """Each host has a row for each window; a spread has the bound of the two least known clocks."""
-    findings = Findings()
+    findings = StepRecorder()
     shares = [Share("a", -200.0, 300.0), Share("b", 900.0, 40.0), Share("c", 0.0, 50.0)]
     hosts = ClientHosts(Hosts("a", "b", "c"), [2] * 6, "sessions")
     for number in range(6):
@@ -274,7 +279,7 @@ def test_shares_are_rows_and_the_worst_start_is_a_fact() -> None:
 def test_what_a_lost_host_had_done_is_kept_and_makes_the_run_partial() -> None:
     """The shares of a window that is cut short are written down; the run is not a failed one."""
     context = Context.__new__(Context)
-    context.findings = Findings()
+    context.findings = StepRecorder()
     context.clients = Hosts("a", "b", shares=[Share("a"), Share("b", lost=True, heard_s=3.25)])
     jobs = [SimpleNamespace(sessions=8)] * 2
 
@@ -305,20 +310,20 @@ def test_accounts_are_read_just_before_an_agreed_start_and_once_where_there_is_n
         time.sleep(0.02)
         return len(read)
 
-    assert pools.opened(pool, Hosts("a"), accounts) == (2, 7)
+    assert client_pools.opened(pool, Hosts("a"), accounts) == (2, 7)
     lead = pool.calls[0]
     assert 0.05 < lead < 5
     assert pool.calls == [lead, "open"]
     assert read == [[], [lead]]
 
     pool.calls.clear()
-    assert pools.opened(pool, pools.HERE, accounts) == (3, 7)
+    assert client_pools.opened(pool, client_pools.LOCAL_CLIENTS, accounts) == (3, 7)
     assert pool.calls == ["open"]
 
 
 def row(host: str, **columns: Any) -> Any:
     """Return a host's row in a table of hosts."""
-    findings = Findings()
+    findings = StepRecorder()
     ClientHosts(Hosts(host), [1], "sessions").record(findings, [Share(host, **columns)], 10.0)
     (only,) = findings.tables["hosts"]
     return only
@@ -351,7 +356,7 @@ def test_the_last_window_is_shown_and_the_busiest_counts(run_of: RunOf) -> None:
         *(row("a", cpu_share=0.2, last_s=7.0), row("b", cpu_share=0.1, lost=True)),
     )
     run = with_hosts(run_of([1.0]), *rows)
-    text = screen.text(report.render(run))
+    text = console.text(report.render(run))
 
     assert "client-bound" in text
     assert "(a 90%)" in text
@@ -368,11 +373,11 @@ def test_the_shares_are_in_every_form_of_the_report(run_of: RunOf) -> None:
 
     assert ",hosts.cl1.cpu_share,0.9,of its processors,neither" in csv.table(sides, None)
     assert "hosts.cl2.agent_cpu_s" in csv.table(sides, None)
-    for text in (markdown.page(sides, None), html.page(sides, None)):
+    for text in (markdown.page(sides, None), run_page.page(sides, None)):
         assert "cl1 90%" in text
         assert "sum" in text
         assert "within 96.0 us" in text
-    assert "Client hosts" not in html.page([Side("A", (run_of([1.0]),))], None)
+    assert "Client hosts" not in run_page.page([Side("A", (run_of([1.0]),))], None)
 
 
 def test_other_hosts_are_what_else_differed(run_of: RunOf) -> None:
@@ -407,10 +412,10 @@ def test_hosts_for_a_workload_without_sessions_are_refused(name: str, *, idle: b
     """What other hosts have no part in is said before anything is begun, with what there is."""
     loaded = workload_file.load(name)
     if not idle:
-        ordering.refuse_idle(loaded, "--clients")
+        request.refuse_idle(loaded, "--clients")
         return
     with pytest.raises(Impossible, match=r"--clients: no step of .* has sessions"):
-        ordering.refuse_idle(loaded, "--clients")
+        request.refuse_idle(loaded, "--clients")
 
 
 @pytest.mark.parametrize(
@@ -429,13 +434,13 @@ def test_a_url_that_is_another_machine_for_each_client_is_refused(
     url: str, *, refused: bool
 ) -> None:
     """A loopback or a socket is reached by the hosts that share it, and by no other."""
-    order = runner.Order(workload_file.load("demo"), engines.of_url(url), url=url)
-    ordering.refuse_loopback(order, [])
+    order = runner.RunRequest(workload_file.load("demo"), engines.of_url(url), url=url)
+    request.refuse_loopback(order, [])
     if not refused:
-        ordering.refuse_loopback(order, ["a", "b"])
+        request.refuse_loopback(order, ["a", "b"])
         return
     with pytest.raises(Impossible, match="the clients on a, b do not reach the server"):
-        ordering.refuse_loopback(order, ["a", "b"])
+        request.refuse_loopback(order, ["a", "b"])
 
 
 def io_result(begin_s: float, per_second: Sequence[int], seconds: float | None = None) -> IoResult:
@@ -469,7 +474,7 @@ def test_hosts_are_summed_over_the_window_in_which_all_of_them_worked() -> None:
 
 def test_instants_of_a_share_are_moved_onto_another_clock() -> None:
     """What is moved there and back is what it was, and nothing but instants is moved."""
-    share = IoShare(5 * 10**9, 8 * 10**9, True, (3, 0), (Latencies(), Latencies()), (1, 2))
+    share = ThreadResult(5 * 10**9, 8 * 10**9, True, (3, 0), (Latencies(), Latencies()), (1, 2))
     moved = share.moved(HOUR)
 
     assert moved.window_begin_ns - share.window_begin_ns == HOUR
@@ -492,7 +497,7 @@ def test_each_host_reads_its_own_files_and_the_sum_is_of_all(tmp_path: Path) -> 
     for client in range(2):
         path = tmp_path / f"client{client}"
         path.write_bytes(bytes(1 << 20))
-        targets.append(Target((str(path),), 1 << 20, direct=False))
+        targets.append(IoTarget((str(path),), 1 << 20, direct=False))
     job = IoJob(name="io", threads=3, block_size=4096, direct=False, operations=300)
     hosts = Turns("a", "b")
     ended: list[Any] = []
@@ -506,7 +511,7 @@ def test_each_host_reads_its_own_files_and_the_sum_is_of_all(tmp_path: Path) -> 
     assert [[one.operations for one in results] for results in io.by_client] == [[300], [300]]
     assert io.of().latencies.operations == 600
     assert [client for client, _ in ended] == [0, 1] * 3
-    shared = replace(job, access=Access.SHARED)
+    shared = replace(job, access=BlockOrder.SHARED)
     never: Any = None
     with pytest.raises(Impossible, match="use sequential"):
         run_io_on_hosts([shared], targets, hosts, watch=never, opened=never, ended=never)

@@ -13,9 +13,9 @@ from typing import Any
 import msgpack
 import pytest
 
-from replayer.boots import via
-from replayer.boots.remote import MARK as BOOTS
-from replayer.cluster import answers, calls, message, reply
+from replayer.boots import ssh_driver
+from replayer.boots.responder import MARK as BOOTS
+from replayer.cluster import answers, packing, remote_calls, reply
 from replayer.cluster.agent_line import MARK
 from replayer.cluster.member import Member
 from replayer.errors import ReplayerError
@@ -109,7 +109,7 @@ def test_beats_are_checked() -> None:
 
 def test_true_answers_pass() -> None:
     """What an agent of this version answers arrives as it was, lists as tuples or lists."""
-    here = calls.about()
+    here = remote_calls.about()
     plain = dataclasses.asdict(here)
     for addresses in (list(here.addresses), tuple(here.addresses)):
         assert answers.about(answers.checked("about", {**plain, "addresses": addresses})) == here
@@ -245,7 +245,7 @@ def test_answers_of_a_machine_under_test_are_checked(
     ssh.chmod(0o755)
     monkeypatch.setenv("REPLAYER_SSH", str(ssh))
     with pytest.raises(ReplayerError) as raised:
-        _use(via.Machine("there").ask(verb, patience=20.0), verb)
+        _use(ssh_driver.RemoteMachine("there").ask(verb, patience=20.0), verb)
     sentence(raised.value)
 
 
@@ -259,12 +259,12 @@ def _use(answered: Any, verb: str) -> None:
 )
 def test_values_of_another_host_have_their_types(field: int, value: object) -> None:
     """A number of a class of replayer's is a number, whatever came."""
-    name = f"{calls.About.__module__}:About"
-    here = calls.about()
+    name = f"{remote_calls.HostDescription.__module__}:HostDescription"
+    here = remote_calls.about()
     values = [getattr(here, one.name) for one in dataclasses.fields(here)]
     values[[7, 0][field]] = value
-    data = msgpack.packb(msgpack.ExtType(0, message.pack([name, *values])))
+    data = msgpack.packb(msgpack.ExtType(0, packing.pack([name, *values])))
     with pytest.raises(ReplayerError, match="of its own"):
-        message.unpack(data)
-    assert message.unpack(message.pack(here)) == here
-    assert message.unpack(message.pack(Latencies()))
+        packing.unpack(data)
+    assert packing.unpack(packing.pack(here)) == here
+    assert packing.unpack(packing.pack(Latencies()))

@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from replayer.cluster.clock import Clock, Offset, measured
+from replayer.cluster.host_clock import HostClock, Offset, measured
 from tests.known import known
 
 HOUR_NS = 3600 * 10**9
@@ -66,7 +66,7 @@ def test_drift_is_found_within_its_bound_and_undone(seed: int, drift: float) -> 
     world = World(HOUR_NS, drift, seed)
     first = world.measured()
     world.now_ns += 60 * 10**9
-    clock = Clock(first, world.measured())
+    clock = HostClock(first, world.measured())
 
     assert abs(known(clock.drift) - drift) <= known(clock.drift_bound)
     for seconds in (0.1, 10, 30, 59):
@@ -78,7 +78,7 @@ def test_drift_is_found_within_its_bound_and_undone(seed: int, drift: float) -> 
 
 def test_one_measurement_knows_no_drift() -> None:
     """Nothing is made up."""
-    clock = Clock(World(HOUR_NS, 50e-6, 1).measured())
+    clock = HostClock(World(HOUR_NS, 50e-6, 1).measured())
 
     assert clock.drift is None
     assert clock.drift_bound is None

@@ -24,7 +24,7 @@ def test_a_run_on_one_host_loads_nothing_of_it() -> None:
     program = (
         "import sys; from replayer import registry\n"
         "for name in registry.names('commands'): registry.load('commands', name)\n"
-        "import replayer.cluster.hosts, replayer.cluster.pool, replayer.cluster.child\n"
+        "import replayer.cluster.hosts, replayer.cluster.pool, replayer.cluster.worker_process\n"
         "print({'distributed', 'dask', 'cryptography'} & sys.modules.keys())"
     )
     done = subprocess.run(

@@ -18,13 +18,13 @@ import numpy as np
 import pytest
 from hypothesis import strategies
 
-from replayer.cluster import message
+from replayer.cluster import packing
 from replayer.engines.driver import Connector
 from replayer.errors import Impossible, ReplayerError
-from replayer.load.clients import ClientResult, Point
+from replayer.load.clients import ClientReport, ClientResult
 from replayer.load.requests import Keys
-from replayer.load.tally import Tally
-from replayer.storage.io_job import Access, IoJob
+from replayer.load.statement_counts import LoadCounts
+from replayer.storage.io_job import BlockOrder, IoJob
 from replayer.tables import pgio
 from replayer.watch.histogram import Latencies
 from replayer.watch.workers import Counter
@@ -48,7 +48,7 @@ PLAIN = strategies.recursive(
 @hypothesis.given(PLAIN)
 def test_plain_values_arrive_as_they_were(value: Any) -> None:
     """Types, too: a tuple is no list, and a number may have any size."""
-    arrived = message.unpack(message.pack(value))
+    arrived = packing.unpack(packing.pack(value))
 
     assert arrived == value
     assert type(arrived) is type(value)
@@ -58,12 +58,12 @@ def test_plain_values_arrive_as_they_were(value: Any) -> None:
     "value",
     [
         Connector("psycopg", {"host": "db", "password": "x"}, ("SET a = 1",)),
-        Point(0, 1.5, 7, 0.0),
+        ClientReport(0, 1.5, 7, 0.0),
         Latencies(bins={1: 2}, operations=2, total_ns=3, squares=4.0, least_ns=1, most_ns=2),
         pgio.SessionResult(1, "pgio1", 8, 8),
         pgio.Slice(*range(len(pgio.Slice._fields))),
         Keys(7, None),
-        next(iter(Access)),
+        next(iter(BlockOrder)),
         {1, 2},
         frozenset({"a"}),
         {(1, 2): "tuple as key"},
@@ -76,7 +76,7 @@ def test_plain_values_arrive_as_they_were(value: Any) -> None:
 )
 def test_values_of_replayer_arrive_as_they_were(value: Any) -> None:
     """Dataclasses, NamedTuples and enums with all their fields."""
-    arrived = message.unpack(message.pack(value))
+    arrived = packing.unpack(packing.pack(value))
 
     assert type(arrived) is type(value)
     assert arrived == value
@@ -85,16 +85,16 @@ def test_values_of_replayer_arrive_as_they_were(value: Any) -> None:
 def test_arrays_arrive_as_they_were_and_can_be_written() -> None:
     """Of numbers; in a dataclass as everywhere."""
     busy: Any = np.int64(7)
-    tally = Tally(begun=np.arange(6).reshape(2, 3), busy_ns=busy)
+    tally = LoadCounts(begun=np.arange(6).reshape(2, 3), busy_ns=busy)
     result = ClientResult(tally, 1, 2, (0.5, 0.25), 0.0, 1.0)
-    arrived = message.unpack(message.pack(result))
+    arrived = packing.unpack(packing.pack(result))
 
     assert np.array_equal(arrived.tally.begun, result.tally.begun)
     assert arrived.tally.begun.dtype == result.tally.begun.dtype
     assert arrived.tally.begun.flags.writeable
     assert arrived.tally.busy_ns == 7
     assert arrived.cpu == (0.5, 0.25)
-    assert message.unpack(message.pack(MappingProxyType({"a": 1}))) == {"a": 1}
+    assert packing.unpack(packing.pack(MappingProxyType({"a": 1}))) == {"a": 1}
 
 
 class Foreign(NamedTuple):
@@ -106,7 +106,7 @@ class Foreign(NamedTuple):
 @pytest.fixture(autouse=True)
 def only_replayers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have no package of values but replayer's own, whatever other tests have added for theirs."""
-    monkeypatch.setattr(message, "PACKAGES", {"replayer"})
+    monkeypatch.setattr(packing, "PACKAGES", {"replayer"})
 
 
 @dataclasses.dataclass
@@ -141,16 +141,16 @@ class ForeignEnum(enum.Enum):
 def test_what_is_no_value_of_replayer_does_not_leave(value: Any) -> None:
     """In one sentence, before anything is sent."""
     with pytest.raises(ReplayerError, match="cannot be sent to another host"):
-        message.pack([value])
+        packing.pack([value])
 
 
 def test_a_counter_does_not_leave() -> None:
     """Two hosts cannot share it."""
     with pytest.raises(ReplayerError, match="Counter"):
-        message.pack((1, Counter()))
+        packing.pack((1, Counter()))
 
 
-FIELDS, ENUM, NAMED = message._FIELDS, message._ENUM, message._NAMED
+FIELDS, ENUM, NAMED = packing._FIELDS, packing._ENUM, packing._NAMED
 
 
 @pytest.mark.parametrize("kind", [FIELDS, ENUM, NAMED])
@@ -164,10 +164,10 @@ FIELDS, ENUM, NAMED = message._FIELDS, message._ENUM, message._NAMED
         "replayer.shell:subprocess.Popen",
         "replayer.shell:os",
         "replayer.watch.workers:WorkerPool",
-        "replayer.cluster.message:importlib.import_module",
+        "replayer.cluster.packing:importlib.import_module",
         "replayer.errors:ReplayerError",
         "replayer.tables.pgio:session",
-        "replayer.cluster.message:dataclass",
+        "replayer.cluster.packing:dataclass",
         "replayer.tables.pgio:dataclass",
         "replayer.nowhere:Thing",
         "replayer.engines.driver:Nothing",
@@ -183,7 +183,7 @@ def test_nothing_but_values_of_replayer_is_made_of_what_arrives(kind: int, name:
     packed = msgpack.packb(msgpack.ExtType(kind, msgpack.packb([name, "touch /tmp/harm"])))
 
     with pytest.raises(ReplayerError, match="another host"):
-        message.unpack(packed)
+        packing.unpack(packed)
 
 
 def test_no_constructor_runs() -> None:
@@ -192,7 +192,7 @@ def test_no_constructor_runs() -> None:
     name = "replayer.storage.io_job:IoJob"
     packed = msgpack.packb(msgpack.ExtType(FIELDS, msgpack.packb([name, *fields])))
 
-    assert type(message.unpack(packed)) is IoJob
+    assert type(packing.unpack(packed)) is IoJob
     nothing: dict[str, Any] = dict.fromkeys(one.name for one in dataclasses.fields(IoJob))
     with pytest.raises(Impossible):
         IoJob(**nothing)
@@ -202,26 +202,26 @@ def test_no_constructor_runs() -> None:
 def test_any_bytes_are_a_value_or_refused(data: bytes) -> None:
     """Never another error."""
     with contextlib.suppress(ReplayerError):
-        message.unpack(data)
+        packing.unpack(data)
 
 
 @pytest.mark.parametrize("name", ["os:system", "replayer.shell:run", "replayer.tables.pgio:load"])
 def test_only_marked_functions_can_be_asked_for(name: str) -> None:
     """Being a function of replayer's is not enough."""
     with pytest.raises(ReplayerError):
-        message.work_of(name)
+        packing.work_of(name)
 
 
 def test_a_marked_function_is_found_by_its_name() -> None:
     """That is how sessions get to another host."""
-    assert message.work_of(message.name_of(pgio.session)) is pgio.session
+    assert packing.work_of(packing.name_of(pgio.session)) is pgio.session
     with pytest.raises(ReplayerError, match="not marked"):
-        message.name_of(subprocess.run)
+        packing.name_of(subprocess.run)
 
 
 def test_a_connector_tells_no_password() -> None:
     """It is in what travels, and in no text of it."""
     connector = Connector("psycopg", {"password": "s3cret"})
 
-    assert b"s3cret" in message.pack(connector)
-    assert "s3cret" not in repr(message.unpack(message.pack(connector)))
+    assert b"s3cret" in packing.pack(connector)
+    assert "s3cret" not in repr(packing.unpack(packing.pack(connector)))

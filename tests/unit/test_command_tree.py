@@ -2,7 +2,7 @@
 
 import pytest
 
-from replayer.command_tree import parser
+from replayer.cli.command_parser import parser
 
 
 @pytest.mark.parametrize(

@@ -7,12 +7,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from replayer.analysis.comparison import LIKELY, Comparison, Verdict, _control, compare
-from replayer.analysis.difference import Sort
-from replayer.analysis.samples import Side, Unit
+from replayer.analysis.differences.comparison import (
+    LIKELY,
+    Comparison,
+    MetricVerdict,
+    _control,
+    compare,
+)
+from replayer.analysis.differences.environment import Sort
+from replayer.analysis.differences.samples import Side, Unit
 from replayer.errors import Impossible
 from replayer.model import Better, EngineFacts, Measurement, Run, Status
-from replayer.report.comparison import verdict, verdict_first
+from replayer.report.terminal.comparison import verdict, verdict_first
 from tests.fixture_types import RunOf
 from tests.known import known
 from tests.made import at_once
@@ -34,14 +40,18 @@ def side(run_of: RunOf) -> Callable[..., Side]:
     return make
 
 
-def verdicts(comparison: Comparison) -> dict[str, Verdict | None]:
+def verdicts(comparison: Comparison) -> dict[str, MetricVerdict | None]:
     """Return metric -> verdict."""
     return {row.metric: row.verdict for row in comparison.rows}
 
 
 def apart(comparison: Comparison) -> set[str]:
     """Return the metrics that came out as better or worse."""
-    return {m for m, v in verdicts(comparison).items() if v in (Verdict.BETTER, Verdict.WORSE)}
+    return {
+        m
+        for m, v in verdicts(comparison).items()
+        if v in (MetricVerdict.BETTER, MetricVerdict.WORSE)
+    }
 
 
 @pytest.fixture
@@ -92,7 +102,7 @@ def test_everything_half_as_fast_is_told_by_six_boots_with_31_metrics(
     compared = compare(*boots(ABBA, values, steps=6))
 
     assert compared.family == 31
-    assert set(verdicts(compared).values()) == {Verdict.WORSE}
+    assert set(verdicts(compared).values()) == {MetricVerdict.WORSE}
 
 
 def test_one_leading_metric_is_told_by_six_boots_among_31(boots: Callable[..., list[Side]]) -> None:
@@ -101,7 +111,7 @@ def test_one_leading_metric_is_told_by_six_boots_among_31(boots: Callable[..., l
     values[0, [letter == "B" for letter in ABBA]] *= 0.5
     compared = compare(*boots(ABBA, values, steps=6))
 
-    assert verdicts(compared)["sessions.m0"] is Verdict.WORSE
+    assert verdicts(compared)["sessions.m0"] is MetricVerdict.WORSE
     assert apart(compared) == {"sessions.m0"}
 
 
@@ -194,11 +204,13 @@ def test_without_turns_nothing_is_better_or_worse(boots: Callable[..., list[Side
 
     for one in (*drifted, *halved):
         assert not apart(one)
-        assert not {Verdict.LIKELY_BETTER, Verdict.LIKELY_WORSE} & set(verdicts(one).values())
-    assert np.mean([Verdict.DIFFERS in verdicts(one).values() for one in drifted]) <= 0.2
+        assert not {MetricVerdict.LIKELY_BETTER, MetricVerdict.LIKELY_WORSE} & set(
+            verdicts(one).values()
+        )
+    assert np.mean([MetricVerdict.DIFFERS in verdicts(one).values() for one in drifted]) <= 0.2
     notes = [row.note for one in drifted for row in one.rows]
     assert np.mean(["a drift could make it" in note for note in notes]) >= 0.8
-    assert all(set(verdicts(one).values()) == {Verdict.DIFFERS} for one in halved)
+    assert all(set(verdicts(one).values()) == {MetricVerdict.DIFFERS} for one in halved)
     assert "take turns" in verdict_first(halved[0])
 
 
@@ -213,7 +225,7 @@ def test_noise_that_lasts_is_rarely_a_difference_without_turns(
         for step in random.normal(0, 0.018, 30):
             walk.append(0.8 * walk[-1] + step)
         row = compare(*boots(AABB, [np.exp(walk[-12:])])).rows[0]
-        differs.append(row.verdict is Verdict.DIFFERS)
+        differs.append(row.verdict is MetricVerdict.DIFFERS)
         ranked.append(known(row.p) <= 0.05)
 
     assert np.mean(ranked) >= 0.35
@@ -230,9 +242,9 @@ def test_a_control_that_differs_refuses_what_came_one_after_the_other(run_of: Ru
     sides = Side("A", tuple(made[:6])), Side("B", tuple(made[6:]))
     after, turns = compare(*sides), compare(*map(at_once, sides))
 
-    assert after.rows[0].verdict is Verdict.UNCLEAR
+    assert after.rows[0].verdict is MetricVerdict.UNCLEAR
     assert "a control differs too" in after.rows[0].note
-    assert turns.rows[0].verdict is Verdict.WORSE
+    assert turns.rows[0].verdict is MetricVerdict.WORSE
     assert any("control" in words for words in turns.warnings)
 
 
@@ -249,12 +261,12 @@ def test_one_of_many_metrics_that_moves_a_little_is_likely(
         found.append(compared.rows[-1])
         assert len({row.verdict for row in compared.rows} & LIKELY) <= 2
 
-    likely = [row for row in found if row.verdict is Verdict.LIKELY_WORSE]
+    likely = [row for row in found if row.verdict is MetricVerdict.LIKELY_WORSE]
     assert len(likely) >= 32
     words = verdict(likely[0], Unit.BOOT)
     assert re.fullmatch(r"likely worse; \d+ boots a side can show it", words)
     assert known(likely[0].more) >= 1
-    rest = [row for row in found if row.verdict is Verdict.UNCLEAR]
+    rest = [row for row in found if row.verdict is MetricVerdict.UNCLEAR]
     assert all("alone it would count, among 25 metrics not" in row.note
                for row in rest if known(row.high) < 1)  # fmt: skip
 
@@ -269,7 +281,7 @@ def test_no_interval_without_one_stands_beside_a_bare_unclear(
         rows = compare(*boots(ABBA, np.exp(random.normal(0, 0.02, (25, 12))))).rows
         likely += bool({row.verdict for row in rows} & LIKELY)
         for row in rows:
-            if row.verdict is Verdict.UNCLEAR and not known(row.low) <= 1 <= known(row.high):
+            if row.verdict is MetricVerdict.UNCLEAR and not known(row.low) <= 1 <= known(row.high):
                 assert "alone it would count" in row.note
                 explained += 1
 
@@ -288,8 +300,8 @@ def test_two_boots_that_differ_by_themselves_give_no_verdict_on_the_kernel(run_o
         ]
         seen.add(compare(*sides).rows[0].verdict)
 
-    assert Verdict.DIFFERS in seen
-    assert not {Verdict.BETTER, Verdict.WORSE, Verdict.SAME} & seen
+    assert MetricVerdict.DIFFERS in seen
+    assert not {MetricVerdict.BETTER, MetricVerdict.WORSE, MetricVerdict.SAME} & seen
 
 
 def test_values_that_never_vary_are_the_same(run_of: RunOf) -> None:
@@ -299,14 +311,14 @@ def test_values_that_never_vary_are_the_same(run_of: RunOf) -> None:
         for n in "AB"
     ]
 
-    assert verdicts(compare(*sides))["build.size"] is Verdict.SAME
+    assert verdicts(compare(*sides))["build.size"] is MetricVerdict.SAME
 
 
 def test_three_against_three_is_unclear(side: Callable[..., Side]) -> None:
     """Three runs a side can never be significant, however far apart, and it says how many would."""
     row = compare(side("A", [100, 101, 102]), side("B", [200, 201, 202])).rows[0]
 
-    assert row.verdict is Verdict.UNCLEAR
+    assert row.verdict is MetricVerdict.UNCLEAR
     assert row.more == 1
 
 
@@ -361,7 +373,7 @@ def test_a_metric_that_says_nothing_in_some_results_is_not_judged(
 
     found = compare(directed(a, base), directed(b, other))
 
-    assert verdicts(found) == {"sessions.riops": None, "sessions.operations": Verdict.WORSE}
+    assert verdicts(found) == {"sessions.riops": None, "sessions.operations": MetricVerdict.WORSE}
     assert {row.metric for row in found.rows if row.leading} == {"sessions.operations"}
     assert f"sessions.riops is not judged: it says nothing in {said}" in found.warnings
 
@@ -415,7 +427,7 @@ def test_boots_are_found_different_where_they_are(run_of: RunOf) -> None:
     found = compare(*map(at_once, sides))
 
     assert found.unit is Unit.BOOT
-    assert verdicts(found)["sessions.riops"] is Verdict.BETTER
+    assert verdicts(found)["sessions.riops"] is MetricVerdict.BETTER
     row = found.rows[0]
     assert known(row.low) <= 1.1 <= known(row.high)
 
@@ -445,8 +457,8 @@ def test_same_needs_the_interval_within_the_threshold(side: Callable[..., Side])
     random = np.random.default_rng(6)
     base, other = (side(n, random.normal(m, 1, 20)) for n, m in (("A", 1000), ("B", 1002)))
 
-    assert compare(base, other).rows[0].verdict is Verdict.SAME
-    assert compare(base, other, threshold=0.001).rows[0].verdict is Verdict.BETTER
+    assert compare(base, other).rows[0].verdict is MetricVerdict.SAME
+    assert compare(base, other, threshold=0.001).rows[0].verdict is MetricVerdict.BETTER
 
 
 def test_less_is_better_where_the_metric_says_so(run_of: RunOf) -> None:
@@ -464,20 +476,20 @@ def test_less_is_better_where_the_metric_says_so(run_of: RunOf) -> None:
     compared = compare(*map(at_once, sides))
     row = next(row for row in compared.rows if row.metric == "sessions.p99")
 
-    assert (row.verdict, round(known(row.ratio), 2)) == (Verdict.WORSE, 2.0)
+    assert (row.verdict, round(known(row.ratio), 2)) == (MetricVerdict.WORSE, 2.0)
     assert row.change == pytest.approx(1.0, abs=0.02)
 
 
 @pytest.mark.parametrize(
     ("base", "other", "verdict"),
     [
-        ([0.0] * 6, [0.0] * 6, Verdict.SAME),
-        ([0.0] * 6, [5.0, 6, 7, 8, 9, 10], Verdict.BETTER),
-        ([-5.0, -6, -7, -8, -9, -10], [5.0, 6, 7, 8, 9, 10], Verdict.BETTER),
+        ([0.0] * 6, [0.0] * 6, MetricVerdict.SAME),
+        ([0.0] * 6, [5.0, 6, 7, 8, 9, 10], MetricVerdict.BETTER),
+        ([-5.0, -6, -7, -8, -9, -10], [5.0, 6, 7, 8, 9, 10], MetricVerdict.BETTER),
     ],
 )
 def test_zero_and_negative_values_have_a_verdict_and_no_ratio(
-    side: Callable[..., Side], base: list[float], other: list[float], verdict: Verdict
+    side: Callable[..., Side], base: list[float], other: list[float], verdict: MetricVerdict
 ) -> None:
     """Values without a ratio are still ranked, and the row says why there is none."""
     row = compare(side("A", base), side("B", other)).rows[0]

@@ -11,7 +11,7 @@ import pytest
 
 from replayer import journal
 from replayer.capture.action import Action
-from replayer.capture.archive import Reader, Writer
+from replayer.capture.archive import ArchiveReader, ArchiveWriter
 from replayer.errors import Interrupted
 from replayer.results import draft
 from replayer.run import recovery
@@ -76,12 +76,12 @@ def test_what_a_kill_left_is_removed_by_the_next_command(
 def test_who_ends_leaves_neither_draft_nor_note(tmp_path: Path) -> None:
     """After a file that was written, one that was given up, and one whose folder is not there."""
     action = Action(1, "simple", 10**18, 5, "select 1")
-    with Writer(tmp_path / "a.replay") as writer:
+    with ArchiveWriter(tmp_path / "a.replay") as writer:
         (note,) = journal.notes()
         assert note.text("path") == str(tmp_path / drafts(tmp_path)[0])
         writer.add(action)
         writer.close()
-    with pytest.raises(Interrupted), Writer(tmp_path / "b.replay"):
+    with pytest.raises(Interrupted), ArchiveWriter(tmp_path / "b.replay"):
         raise Interrupted("stopped")
 
     assert drafts(tmp_path) == []
@@ -92,7 +92,7 @@ def test_who_ends_leaves_neither_draft_nor_note(tmp_path: Path) -> None:
 def test_without_a_home_a_log_is_converted_all_the_same(tmp_path: Path, own_home: Path) -> None:
     """Where no note can be made there is none."""
     own_home.mkdir(mode=0o500)
-    with Writer(tmp_path / "a.replay") as writer:
+    with ArchiveWriter(tmp_path / "a.replay") as writer:
         writer.close()
 
     assert (tmp_path / "a.replay").exists()
@@ -103,10 +103,10 @@ def test_a_home_that_is_a_file_hinders_no_conversion(tmp_path: Path, own_home: P
     own_home.touch()
     said: list[str] = []
     draft.give_back(said.append)
-    with Writer(tmp_path / "a.replay") as writer:
+    with ArchiveWriter(tmp_path / "a.replay") as writer:
         writer.close()
 
-    with Reader(tmp_path / "a.replay") as reader:
+    with ArchiveReader(tmp_path / "a.replay") as reader:
         assert reader.summary.actions == 0
     assert said == []
 

@@ -18,21 +18,21 @@ from replayer.engines import engine as engines
 from replayer.errors import HostLost, Impossible, NotFound, ReplayerError
 from replayer.model import Run, Status
 from replayer.results import store
-from replayer.run import events
-from replayer.run import workload as workload_file
-from replayer.run.elsewhere import letter, parcels, there
-from replayer.run.elsewhere.here import execute_there, found_database, refuse_other
-from replayer.run.elsewhere.screen import Shown, Told
-from replayer.run.runner import Order
+from replayer.run.event_stream import events
+from replayer.run.plan import workload as workload_file
+from replayer.run.remote import executor, framing, order_message
+from replayer.run.remote.caller import execute_there, found_database, refuse_other
+from replayer.run.remote.progress_proxy import ProgressReceiver, ProgressSender
+from replayer.run.runner import RunRequest
 from replayer.servers.remote import Whereabouts
 
 URL = "postgresql://app:a-secret@db/shop"
 
 
 @pytest.fixture
-def order() -> Order:
+def order() -> RunRequest:
     """Return the order of a run of `smoke` on the host db."""
-    return Order(
+    return RunRequest(
         workload=workload_file.load("smoke"),
         engine=engines.load("postgres"),
         label="one",
@@ -41,7 +41,7 @@ def order() -> Order:
     )
 
 
-def order_facts(order: Order) -> Any:
+def order_facts(order: RunRequest) -> Any:
     """Return what is known of an order's workload."""
     return workload_file.facts(order.workload)
 
@@ -59,9 +59,9 @@ def test_messages_arrive_as_they_were_sent(value: Any, mebibytes: int) -> None:
     """Whatever JSON can hold comes out of the frames, of which none is larger than it may be."""
     noise = os.urandom(mebibytes << 20).hex()
     frames: list[bytes] = []
-    unpacking = parcels.Unpacking()
+    unpacking = framing.FrameDecoder()
     for number in range(2):
-        parcels.send(
+        framing.send(
             {"kind": "run", "number": number, "value": value, "noise": noise}, frames.append
         )
     arrived = [message for message in map(unpacking.feed, frames) if message]
@@ -69,25 +69,25 @@ def test_messages_arrive_as_they_were_sent(value: Any, mebibytes: int) -> None:
     assert [message["number"] for message in arrived] == [0, 1]
     assert [message["value"] for message in arrived] == [value, value]
     assert arrived[1]["noise"] == noise
-    assert max(map(len, frames)) <= parcels.FRAME_BYTES + 1
+    assert max(map(len, frames)) <= framing.FRAME_BYTES + 1
 
 
 @pytest.mark.parametrize("frame", [b".", b".nonsense", b"", b".\x28\xb5\x2f\xfd"])
 def test_frames_of_somebody_else_are_an_error(frame: bytes) -> None:
     """What is no message is refused in a sentence, not with a trace."""
     with pytest.raises(ReplayerError, match="no message of replayer's"):
-        parcels.Unpacking().feed(frame)
+        framing.FrameDecoder().feed(frame)
 
 
 @pytest.mark.parametrize("name", sorted(assets.workloads()))
 def test_every_workload_that_ships_is_read_there_as_it_was_written_here(
-    order: Order, name: str
+    order: RunRequest, name: str
 ) -> None:
     """The digest of the workload at the other end is this one's, unless it is refused here."""
     order = dataclasses.replace(order, workload=workload_file.load(name))
-    stays = any(map(letter.stays, order.workload.steps))
+    stays = any(map(order_message.stays, order.workload.steps))
     try:
-        arrived = letter.read(letter.written(order))
+        arrived = order_message.read(order_message.written(order))
     except Impossible:
         assert stays
         return
@@ -102,41 +102,41 @@ def test_every_workload_that_ships_is_read_there_as_it_was_written_here(
     )
 
 
-def test_who_watches_is_what_was_asked_for_here(order: Order) -> None:
+def test_who_watches_is_what_was_asked_for_here(order: RunRequest) -> None:
     """Not what the other host's defaults or variables say."""
     for names in ((), ("profile",), ("profile", "waits")):
         asked = dataclasses.replace(order, collectors=names)
-        assert letter.read(letter.written(asked)).collectors == names
+        assert order_message.read(order_message.written(asked)).collectors == names
 
 
-def test_another_version_is_refused_by_name(order: Order) -> None:
+def test_another_version_is_refused_by_name(order: RunRequest) -> None:
     """Both versions are in the sentence, also when the other one's letters have other keys."""
-    data = changed(letter.written(order), version="99.1", also=True)
+    data = changed(order_message.written(order), version="99.1", also=True)
 
     with pytest.raises(Impossible, match=r"db has replayer \d.*asks 99\.1"):
-        letter.read(data)
+        order_message.read(data)
 
 
-def test_other_schemas_and_workloads_are_refused_with_both_digests(order: Order) -> None:
+def test_other_schemas_and_workloads_are_refused_with_both_digests(order: RunRequest) -> None:
     """An engine's folder with another file, and a workload that is read differently."""
-    data = letter.written(order)
+    data = order_message.written(order)
     mine = json.loads(data)["workload"]
 
     with pytest.raises(
         Impossible, match=r"schemas of PostgreSQL on db \(digest \w{16}\).*\(0000\)"
     ):
-        letter.read(changed(data, schemas="0000"))
+        order_message.read(changed(data, schemas="0000"))
     with pytest.raises(
         Impossible, match=rf"workload smoke on db \(digest {mine['digest']}.*\(beef"
     ):
-        letter.read(changed(data, workload={**mine, "digest": "beef"}))
+        order_message.read(changed(data, workload={**mine, "digest": "beef"}))
 
 
 def test_schemas_differ_by_any_file(
-    order: Order, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    order: RunRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One more statement in a verb of an engine that the server may be is another digest."""
-    before = letter.schemas(order.engine, URL)
+    before = order_message.schemas(order.engine, URL)
     own = tmp_path / "postgres-of-mine"
     own.mkdir()
     (own / "engine.toml").write_text(
@@ -144,41 +144,41 @@ def test_schemas_differ_by_any_file(
     )
     monkeypatch.setenv("REPLAYER_SCHEMAS", str(tmp_path))
     (own / "flush.sql").write_text("SELECT 1\n")
-    one = letter.schemas(order.engine, URL)
+    one = order_message.schemas(order.engine, URL)
     (own / "flush.sql").write_text("SELECT 2\n")
 
-    assert len({before, one, letter.schemas(order.engine, URL)}) == 3
+    assert len({before, one, order_message.schemas(order.engine, URL)}) == 3
 
 
 @pytest.mark.parametrize(
     "keys", [{"step": "walk", "path": "/etc"}, {"step": "probe", "probe": "cpu"}]
 )
 def test_what_looks_at_other_files_than_the_servers_is_refused_at_both_ends(
-    order: Order, keys: dict[str, str]
+    order: RunRequest, keys: dict[str, str]
 ) -> None:
     """A folder to walk, and a probe: whoever sends such an order past this end is refused there."""
-    data = letter.written(order)
+    data = order_message.written(order)
     bad = workload_file.of_facts(order_facts(order).model_copy(update={"steps": (keys,)}))
     sent = changed(data, workload=workload_file.facts(bad).model_dump(mode="json"))
 
     with pytest.raises(Impossible, match="cannot be run on db"):
-        letter.written(dataclasses.replace(order, workload=bad))
+        order_message.written(dataclasses.replace(order, workload=bad))
     with pytest.raises(Impossible, match="cannot be run on db"):
-        letter.read(sent)
+        order_message.read(sent)
 
 
 @pytest.mark.parametrize("data", [b"", b"[]", b"{}", b"\xff", b'{"version": "0.1.0"}'])
 def test_what_is_no_order_is_refused(data: bytes) -> None:
     """One sentence, whatever it is."""
     with pytest.raises(Impossible, match="no order of a run"):
-        letter.read(data)
+        order_message.read(data)
 
 
-def test_the_password_is_in_no_repr(order: Order) -> None:
+def test_the_password_is_in_no_repr(order: RunRequest) -> None:
     """A letter may be printed."""
-    told = repr(letter.Letter.model_validate_json(letter.written(order)))
+    told = repr(order_message.OrderMessage.model_validate_json(order_message.written(order)))
 
-    sent = repr(there.Sent(letter.written(order), "a-key"))
+    sent = repr(executor.Sent(order_message.written(order), "a-key"))
 
     assert "smoke" in told
     assert "secret" not in told + sent
@@ -215,13 +215,13 @@ def test_progress_is_shown_as_it_is_told_but_not_more_often() -> None:
     """A hundred reports in a second are five; the last one of a task comes with its end."""
     screen, now = Screen(), [0.0]
     sent: list[Mapping[str, Any]] = []
-    with Shown(screen) as shown:
+    with ProgressReceiver(screen) as shown:
 
         def hear(message: Mapping[str, Any]) -> None:
             sent.append(message)
             shown.show(message)
 
-        told = Told(hear, lambda: now[0])
+        told = ProgressSender(hear, lambda: now[0])
         # Steps count with numpy, and JSON has none of its numbers.
         with told.task("walk", cast("float", np.int64(100))) as task:
             for number in range(100):
@@ -248,7 +248,7 @@ def test_progress_is_shown_as_it_is_told_but_not_more_often() -> None:
 def test_what_is_open_is_closed_when_the_run_is_gone() -> None:
     """A task of a host that was lost does not stay on the screen."""
     screen = Screen()
-    with Shown(screen) as shown:
+    with ProgressReceiver(screen) as shown:
         shown.show({"kind": "task", "number": 0, "title": "walk", "total": None})
 
     assert screen.lines == [("task", "walk", None), ("end", "walk")]
@@ -277,7 +277,7 @@ class There:
     @contextlib.contextmanager
     def run(self, work: Any, order: Any, on: str = "") -> Iterator[Any]:
         """Run nothing."""
-        if work is there.owns:
+        if work is executor.owns:
             assert order == ("postgres", URL)
             yield There((), places=self.places.get(on, ELSEWHERE))
         else:
@@ -288,7 +288,7 @@ class There:
         """Yield the frames of all messages, and fail."""
         frames: list[bytes] = []
         for message in self.messages:
-            parcels.send(message, frames.append)
+            framing.send(message, frames.append)
         yield from frames
         if self.error:
             raise self.error
@@ -304,7 +304,7 @@ def told(run: Run, before: int = 0) -> dict[str, Any]:
     return {"kind": "run", "before": before, "run": store.text(new)}
 
 
-def collected(order: Order, agents: Any) -> tuple[list[Run], ReplayerError | None]:
+def collected(order: RunRequest, agents: Any) -> tuple[list[Run], ReplayerError | None]:
     """Return the Runs of a run elsewhere and the error that it ended with."""
     runs = []
     try:
@@ -316,14 +316,14 @@ def collected(order: Order, agents: Any) -> tuple[list[Run], ReplayerError | Non
 
 
 @pytest.fixture
-def run(order: Order, run_of: Callable[..., Run]) -> Run:
+def run(order: RunRequest, run_of: Callable[..., Run]) -> Run:
     """Return a run as the other end has it after its first step."""
     made = run_of([1.0])
     own = {"workload": order_facts(order), "status": Status.RUNNING}
     return made.model_copy(update={**own, "finished": None})
 
 
-def test_runs_are_put_together_from_what_is_new(order: Order, run: Run) -> None:
+def test_runs_are_put_together_from_what_is_new(order: RunRequest, run: Run) -> None:
     """Each Run has the steps before it, and the id that this host gave it."""
     second = run.steps[0].model_copy(update={"name": "again"})
     last = run.model_copy(update={"steps": (*run.steps, second), "status": Status.DONE})
@@ -340,7 +340,7 @@ def test_runs_are_put_together_from_what_is_new(order: Order, run: Run) -> None:
 
 
 def test_a_lost_host_leaves_a_partial_run_with_the_step_that_was_cut(
-    order: Order, run: Run
+    order: RunRequest, run: Run
 ) -> None:
     """What was measured is there, the step under way is partial, and the error is raised."""
     words = [
@@ -362,7 +362,7 @@ def test_a_lost_host_leaves_a_partial_run_with_the_step_that_was_cut(
 
 @pytest.mark.parametrize("kind", [Impossible, NotFound, ReplayerError, HostLost])
 def test_errors_are_the_same_as_they_would_have_been_here(
-    order: Order, kind: type[Exception]
+    order: RunRequest, kind: type[Exception]
 ) -> None:
     """Class, sentence, advice and so the exit status."""
     what = {"kind": kind.__name__, "found": "it cannot be", "todo": "do that", "trace": ""}
@@ -388,7 +388,7 @@ def test_errors_are_the_same_as_they_would_have_been_here(
     ],
 )
 def test_nonsense_of_an_agent_is_an_error_in_one_sentence(
-    order: Order, run: Run, message: dict[str, Any]
+    order: RunRequest, run: Run, message: dict[str, Any]
 ) -> None:
     """An agent that says what no run says ends the run, without a trace."""
     _, error = collected(order, There([told(run), message]))
@@ -396,7 +396,7 @@ def test_nonsense_of_an_agent_is_an_error_in_one_sentence(
     assert "what the agent on db sent" in str(error)
 
 
-def test_a_run_of_another_workload_is_not_taken_for_ours(order: Order, run: Run) -> None:
+def test_a_run_of_another_workload_is_not_taken_for_ours(order: RunRequest, run: Run) -> None:
     """Its digest tells them apart."""
     other = run.workload.model_copy(update={"digest": "beef"})
     runs, error = collected(order, There([told(run.model_copy(update={"workload": other}))]))
@@ -427,26 +427,26 @@ def not_here(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_the_databases_host_is_found_among_the_clients(
-    order: Order, not_here: None, places: dict[str, Whereabouts], host: str
+    order: RunRequest, not_here: None, places: dict[str, Whereabouts], host: str
 ) -> None:
     """It is the one with the data, and of several the one on which the server is seen to run."""
     assert found_database(order, There(places=places)) == host
 
 
-def test_of_two_hosts_with_the_data_one_has_to_be_named(order: Order, not_here: None) -> None:
+def test_of_two_hosts_with_the_data_one_has_to_be_named(order: RunRequest, not_here: None) -> None:
     """Both are in the sentence."""
     with pytest.raises(Impossible, match="seen on db and copy: say which"):
         found_database(order, There(places={"db": HERE, "copy": HERE}))
 
 
-def test_what_has_to_stay_here_is_not_sent_away(order: Order, not_here: None) -> None:
+def test_what_has_to_stay_here_is_not_sent_away(order: RunRequest, not_here: None) -> None:
     """A workload with a probe is run on this host, wherever the data is."""
     probes = dataclasses.replace(order, workload=workload_file.load("storage"))
 
     assert found_database(probes, There(places={"db": HERE})) == ""
 
 
-def test_a_host_that_is_named_must_not_be_proven_wrong(order: Order) -> None:
+def test_a_host_that_is_named_must_not_be_proven_wrong(order: RunRequest) -> None:
     """What cannot be known is believed; what is known to be elsewhere is refused."""
     refuse_other(order, There(places={"": UNKNOWN}))
     with pytest.raises(Impossible, match="db is not the host of the database: its files are not"):

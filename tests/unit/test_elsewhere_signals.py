@@ -8,17 +8,17 @@ import contextlib, os, signal
 from replayer import signals
 from replayer.engines import engine as engines
 from replayer.errors import Interrupted
-from replayer.run import workload
-from replayer.run.elsewhere import here, parcels
-from replayer.run.runner import Order
+from replayer.run.plan import workload
+from replayer.run.remote import caller, framing
+from replayer.run.runner import RunRequest
 
 signals.install()
 
 class Running:
     def said(self, timeout):
         frames = []
-        parcels.send({"kind": "say", "text": "shown"}, frames.append)
-        parcels.send({"kind": "ended", "error": None}, frames.append)
+        framing.send({"kind": "say", "text": "shown"}, frames.append)
+        framing.send({"kind": "ended", "error": None}, frames.append)
         yield from frames
 
     def interrupt(self, number):
@@ -38,14 +38,14 @@ class Screen:
             pass
         print(text)
 
-order = Order(
+order = RunRequest(
     workload=workload.load("smoke"),
     engine=engines.load("postgres"),
     url="postgresql://app@db/shop",
     watched="db",
 )
 try:
-    list(here.execute_there(order, Agents(), Screen()))
+    list(caller.execute_there(order, Agents(), Screen()))
 except Interrupted as error:
     print(error)
 """

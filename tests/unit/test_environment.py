@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from replayer.analysis import warnings
+from replayer.analysis.advice import warnings
 from replayer.engines import engine, environment
-from replayer.engines.verbs import Asked
+from replayer.engines.verbs import VerbName
 from replayer.model import EngineFacts, Run, Status, WorkloadFacts
 from tests.known import known
 
@@ -67,5 +67,5 @@ def test_a_verb_taken_away_says_why() -> None:
     citus = engine.load("citus")
     assert citus.named("slob/slice") is None
     assert citus.named("slob/layout") is not None
-    assert "append-only" in citus.why_not(Asked("slob/slice"))
-    assert "no nowhere.sql" in citus.why_not(Asked("nowhere"))
+    assert "append-only" in citus.why_not(VerbName("slob/slice"))
+    assert "no nowhere.sql" in citus.why_not(VerbName("nowhere"))

@@ -11,12 +11,13 @@ import pytest
 
 from replayer import journal
 from replayer.machine.host import Host
-from replayer.report.progress import Silence
-from replayer.run import event_file, events, recovery
-from replayer.run.event_file import EventFile, Follower
-from replayer.run.pulse import Machine
-from replayer.run.rates import Rates
-from replayer.run.telling import Telling
+from replayer.report.terminal.progress import Silence
+from replayer.run import recovery
+from replayer.run.event_stream import event_file, events
+from replayer.run.event_stream.event_file import EventFile, Follower
+from replayer.run.event_stream.live_statistics import ActivityMeter
+from replayer.run.event_stream.publisher import EventPublisher
+from replayer.run.event_stream.rates import Rates
 from replayer.watch.sampler import Sampler
 
 AT = "2026-11-22T12:00:00.000+00:00"
@@ -30,7 +31,7 @@ def result(tmp_path: Path) -> Path:
 
 def text_of(event: events.Event | None) -> str:
     """Return what was said."""
-    assert isinstance(event, events.Said)
+    assert isinstance(event, events.MessageEvent)
     return event.text
 
 
@@ -41,19 +42,19 @@ def told() -> list[events.Event]:
         for n, name in enumerate(("walk", "scan"), 1)
     ]
     return [
-        events.Plan(at=AT, steps=tuple(planned)),
+        events.PlannedSteps(at=AT, steps=tuple(planned)),
         events.RunState(at=AT, id="r", path="r.json", status="running"),
         events.Begin(at=AT, name="walk", repeat=1),
         events.TaskBegin(at=AT, number=1, title="walk", total=10.0),
         events.TaskProgress(at=AT, number=1, done=5.0, total=10.0, note="half"),
         events.Figures(at=AT, values={"bytes": 7.0, "nosuch": 1.0}),
         events.TaskEnd(at=AT, number=1, seconds=1.0),
-        events.Step(
+        events.StepEnded(
             at=AT, name="walk", repeat=1, status="done", reason="", seconds=1.0, measured={}
         ),
         events.Begin(at=AT, name="scan", repeat=1),
         events.TaskBegin(at=AT, number=2, title="scan", total=None),
-        events.Machine(at=AT, values={"cpu_user": 0.5}),
+        events.MachineActivity(at=AT, values={"cpu_user": 0.5}),
     ]
 
 
@@ -62,7 +63,7 @@ def test_the_state_is_the_same_in_whatever_pieces_it_comes(size: int) -> None:
     """Lines are cut anywhere by who reads a file that grows; foreign lines are passed over."""
     data = b"".join(map(events.line, told()))
     data = data.replace(b"\n", b'\n{"event": "unheard"}\nnonsense\n', 1)
-    reader = events.Reader()
+    reader = events.EventReader()
     heard = [
         event for at in range(0, len(data), size) for event in reader.feed(data[at : at + size])
     ]
@@ -80,12 +81,12 @@ def test_the_state_is_the_same_in_whatever_pieces_it_comes(size: int) -> None:
 
 def test_a_long_run_does_not_fill_a_reader() -> None:
     """Of a hundred thousand points there are a thousand, over the whole time, of both kinds."""
-    reader = events.Reader()
+    reader = events.EventReader()
     for second in range(20_000):
         at = f"2026-11-22T{second // 3600:02d}:{second // 60 % 60:02d}:{second % 60:02d}.000"
         reader.take(events.Figures(at=at, values={"riops": float(second)}))
-        reader.take(events.Machine(at=at, values={"cpu_user": 0.1}))
-        reader.take(events.Said(at=at, text="x" * 10_000))
+        reader.take(events.MachineActivity(at=at, values={"cpu_user": 0.1}))
+        reader.take(events.MessageEvent(at=at, text="x" * 10_000))
     riops = [point.values.get("riops") or 0.0 for point in reader.points if "riops" in point.values]
 
     assert len(reader.points) <= 1200
@@ -99,12 +100,12 @@ def test_who_does_not_read_holds_nobody_up() -> None:
     """What a stuck reader does not take is dropped and counted; another one has all of it."""
     whole: list[bytes] = []
     stuck = threading.Event()
-    telling = Telling(Silence())
+    telling = EventPublisher(Silence())
     telling.add(lambda _: stuck.wait())
     telling.add(whole.append)
     for number in range(5000):
-        telling.tell(events.Said(text=str(number)))
-        telling.tell(events.Machine(values={"cpu_user": 0.1}))
+        telling.tell(events.MessageEvent(text=str(number)))
+        telling.tell(events.MachineActivity(values={"cpu_user": 0.1}))
     dropped = telling.dropped
     stuck.set()
     telling.end()
@@ -116,7 +117,7 @@ def test_who_does_not_read_holds_nobody_up() -> None:
 def test_a_late_outlet_hears_what_was_before() -> None:
     """The file of the events is there when the run has a place, and the plan was told before."""
     lines: list[bytes] = []
-    telling = Telling(Silence())
+    telling = EventPublisher(Silence())
     with telling.task("first", 3):
         telling.say("hello")
     telling.add(lines.append)
@@ -130,7 +131,7 @@ def test_totals_become_rates(monkeypatch: pytest.MonkeyPatch) -> None:
     """The rate is that of the time since the last one, not the mean since the beginning."""
     heard: list[events.Event] = []
     now = [0.0]
-    telling = Telling(Silence(), clock=lambda: now[0])
+    telling = EventPublisher(Silence(), clock=lambda: now[0])
     monkeypatch.setattr(telling, "tell", heard.append)
     rates = Rates(telling, clock=lambda: now[0])
     for seconds, total in ((0.1, 5), (1.0, 10), (3.0, 110)):
@@ -147,7 +148,7 @@ def test_the_machine_is_told_from_the_samplers_copies(tmp_path: Path) -> None:
     """Shares of processor time are shares, and the device's rates are there where it has one."""
     host = Host()
     with Sampler(host, host.device_of(tmp_path), interval=0.05) as sampler:
-        machine = Machine(sampler)
+        machine = ActivityMeter(sampler)
         deadline = time.monotonic() + 60
         while not (values := machine.values()):
             assert time.monotonic() < deadline
@@ -166,7 +167,7 @@ def test_events_are_for_their_owner_and_gone_at_the_end(result: Path) -> None:
     elsewhere.write_text("precious")
     with EventFile(result) as file:
         follower = Follower(result)
-        file.write(events.line(events.Said(at=AT, text="one")))
+        file.write(events.line(events.MessageEvent(at=AT, text="one")))
         first = follower.fresh()
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
     rest = follower.fresh()
@@ -209,11 +210,11 @@ def test_a_pipe_in_the_place_of_events_is_not_read(result: Path) -> None:
 
 def test_what_has_no_end_is_no_event_and_is_not_kept() -> None:
     """A file without lines costs no more memory than the longest event; what follows is heard."""
-    reader = events.Reader()
+    reader = events.EventReader()
     for _ in range(40):
         assert list(reader.feed(bytes(1 << 20))) == []
     assert len(reader._rest) <= 5 << 20
-    (heard,) = reader.feed(b"\n" + events.line(events.Said(at=AT, text="whole")))
+    (heard,) = reader.feed(b"\n" + events.line(events.MessageEvent(at=AT, text="whole")))
 
     assert text_of(heard) == "whole"
 
@@ -222,7 +223,7 @@ def test_events_of_a_killed_run_are_removed(result: Path) -> None:
     """By the note; what holds no events is left alone."""
     pid = os.fork()
     if not pid:
-        EventFile(result).write(events.line(events.Said(at=AT, text="last words")))
+        EventFile(result).write(events.line(events.MessageEvent(at=AT, text="last words")))
         os._exit(0)
     os.waitpid(pid, 0)
     path = event_file.path_of(result)

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from replayer.analysis import expectation
+from replayer.analysis.advice import estimates
 from replayer.model import Better, Measurement, Run, WorkloadFacts
 from replayer.results import store
-from replayer.run import workload
+from replayer.run.plan import workload
 from tests.fixture_types import RunOf
 
 SPEC = {"step": "sessions", "name": "sessions", "num_threads": 4}
@@ -24,10 +24,10 @@ def asked(*specs: dict[str, Any], repeat: int = 1, digest: str = "new") -> Workl
 def test_a_run_of_the_same_workload_tells_the_time(run_of: RunOf) -> None:
     """The time from start to end of the newest run that did the same as often."""
     run = run_of([1.0])
-    expected = expectation.expect(asked(digest="d"), [run], [60.0])
+    expected = estimates.expect(asked(digest="d"), [run], [60.0])
 
     assert (expected.seconds, expected.whole, expected.source) == (3599.0, True, run.id)
-    assert "about 59 min 59 s, all 12 boots 12 h 00 min" in expectation.time(expected, 12)
+    assert "about 59 min 59 s, all 12 boots 12 h 00 min" in estimates.time(expected, 12)
 
 
 def test_the_same_steps_tell_it_where_no_run_does(run_of: RunOf) -> None:
@@ -37,22 +37,22 @@ def test_the_same_steps_tell_it_where_no_run_does(run_of: RunOf) -> None:
     built = built.model_copy(
         update={"steps": tuple(s.model_copy(update={"step": "build"}) for s in built.steps)}
     )
-    expected = expectation.expect(asked(once, SPEC, repeat=5), [run_of([1.0]), built], [0.0, 60.0])
+    expected = estimates.expect(asked(once, SPEC, repeat=5), [run_of([1.0]), built], [0.0, 60.0])
 
     assert (expected.seconds, expected.whole) == (6.0, True)
-    assert "as its steps did" in expectation.time(expected, 1)
+    assert "as its steps did" in estimates.time(expected, 1)
 
 
 def test_what_steps_are_set_to_is_the_least(run_of: RunOf) -> None:
     """Without any run of them: the run time of the sessions, and more."""
     kernel = workload.load("kernel-compare")
     set_to = [spec.lasts() for spec in kernel.steps]
-    expected = expectation.expect(workload.facts(kernel), [], set_to)
+    expected = estimates.expect(workload.facts(kernel), [], set_to)
 
     assert expected.seconds == 10 * 2 * 300
-    assert "1 h 40 min or more" in expectation.time(expected, 12)
-    nothing = expectation.expect(asked(), [], [0.0])
-    assert "not known" in expectation.time(nothing, 12)
+    assert "1 h 40 min or more" in estimates.time(expected, 12)
+    nothing = estimates.expect(asked(), [], [0.0])
+    assert "not known" in estimates.time(nothing, 12)
 
 
 def many(run_of: RunOf, count: int) -> Run:
@@ -89,16 +89,16 @@ def test_a_plan_says_whether_its_boots_suffice_for_its_metrics(
     run_of: RunOf, each: int, metrics: int, words: str
 ) -> None:
     """It counts the metrics that are judged, those that say the same once."""
-    expected = expectation.expect(asked(), [many(run_of, metrics)], [0.0])
+    expected = estimates.expect(asked(), [many(run_of, metrics)], [0.0])
 
     assert (expected.leading, expected.others) == (1, metrics - 1)
-    assert words in expectation.worth(each, 2, expected)
+    assert words in estimates.worth(each, 2, expected)
 
 
 def test_a_workload_that_never_ran_has_metrics_that_nobody_counted() -> None:
     """It is said that their number is not known, and what so many boots can show at most."""
-    assert "up to 11 leading metrics" in expectation.worth(6, 2, None)
-    assert "10 boots can" in expectation.worth(4, 2, None)
+    assert "up to 11 leading metrics" in estimates.worth(6, 2, None)
+    assert "10 boots can" in estimates.worth(4, 2, None)
 
 
 def test_earlier_runs_are_the_newest_of_the_workload_first(run_of: RunOf, tmp_path: Path) -> None:
@@ -108,6 +108,6 @@ def test_earlier_runs_are_the_newest_of_the_workload_first(run_of: RunOf, tmp_pa
         store.save(tmp_path / f"{run.id}.json", run)
     (tmp_path / "broken.json").write_text("{")
 
-    order = [run.id for run in expectation.earlier([tmp_path], "demo")]
+    order = [run.id for run in estimates.earlier([tmp_path], "demo")]
     assert order == [runs[n].id for n in (2, 0, 3, 1)]
-    assert expectation.earlier([tmp_path / "none"], "demo") == []
+    assert estimates.earlier([tmp_path / "none"], "demo") == []

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from replayer.analysis import family, statistics
+from replayer.analysis.differences import multiple_testing, statistics
 
 
 def test_one_metric_is_not_corrected() -> None:
@@ -11,7 +11,7 @@ def test_one_metric_is_not_corrected() -> None:
     for values in ([1, 2, 3, 4, 9, 5, 6, 7, 8, 10], [1, 1, 2, 3, 3, 3, 4, 4, 5, 5]):
         data = np.array([values], dtype=float)
 
-        (p,) = family.corrected(data, 5, [True])
+        (p,) = multiple_testing.corrected(data, 5, [True])
         assert p == pytest.approx(statistics.rank_test(data[0, :5], data[0, 5:]))
 
 
@@ -19,8 +19,10 @@ def test_the_same_in_other_words_costs_nothing() -> None:
     """A metric that is also written as its inverse, squared and doubled has the p of one."""
     random = np.random.default_rng(1)
     values = random.normal(100, 1, 12)
-    ones = family.corrected(values[None], 6, [True])
-    many = family.corrected(np.array([values, 1 / values, values**2, 2 * values]), 6, [True] * 4)
+    ones = multiple_testing.corrected(values[None], 6, [True])
+    many = multiple_testing.corrected(
+        np.array([values, 1 / values, values**2, 2 * values]), 6, [True] * 4
+    )
 
     assert many == pytest.approx(ones * 4)
 
@@ -33,7 +35,10 @@ def test_any_false_alarm_among_all_metrics_is_rare(alike: float) -> None:
     for _ in range(400):
         common = random.normal(0, 1, 12)
         values = np.sqrt(alike) * common + np.sqrt(1 - alike) * random.normal(0, 1, (20, 12))
-        wrong += min(family.corrected(values, 6, [n < 5 for n in range(20)])) <= statistics.ALPHA
+        wrong += (
+            min(multiple_testing.corrected(values, 6, [n < 5 for n in range(20)]))
+            <= statistics.ALPHA
+        )
 
     assert wrong <= 28
 
@@ -45,7 +50,7 @@ def test_a_false_alarm_is_rare_beside_true_differences() -> None:
     for _ in range(400):
         values = random.normal(0, 1, (12, 12))
         values[:5, 6:] += 20
-        ps = family.corrected(values, 6, [n < 5 for n in range(12)])
+        ps = multiple_testing.corrected(values, 6, [n < 5 for n in range(12)])
         assert max(ps[:5]) <= statistics.ALPHA
         wrong += min(ps[5:]) <= statistics.ALPHA
 
@@ -63,7 +68,7 @@ def test_it_is_never_less_sharp_than_holm() -> None:
         holm = np.empty(8)
         holm[order] = np.maximum.accumulate(np.minimum(1, ps[order] * np.arange(8, 0, -1)))
 
-        assert (np.array(family.corrected(values, 6, [True] * 8)) <= holm + 1e-9).all()
+        assert (np.array(multiple_testing.corrected(values, 6, [True] * 8)) <= holm + 1e-9).all()
 
 
 def test_a_unit_without_a_metric_does_not_count_for_it() -> None:
@@ -71,7 +76,7 @@ def test_a_unit_without_a_metric_does_not_count_for_it() -> None:
     whole = np.array([1, 2, 3, 4, 5, 6, 11, 12, 13, 14, 15, 16.0])
     holes = np.where(np.isin(np.arange(12), (0, 11)), np.nan, whole)
 
-    (_, p) = family.corrected(np.array([whole, holes]), 6, [True, True])
+    (_, p) = multiple_testing.corrected(np.array([whole, holes]), 6, [True, True])
     assert 1 / 924 < p < 0.01
 
 
@@ -80,8 +85,8 @@ def test_many_units_are_drawn_and_not_tried() -> None:
     random = np.random.default_rng(5)
     values = random.normal(0, 1, (6, 200))
     values[0, 100:] += 1
-    ps = family.corrected(values, 100, [n < 2 for n in range(6)])
+    ps = multiple_testing.corrected(values, 100, [n < 2 for n in range(6)])
 
     assert ps[0] < 0.001
     assert min(ps[1:]) > 0.01
-    assert ps == family.corrected(values, 100, [n < 2 for n in range(6)])
+    assert ps == multiple_testing.corrected(values, 100, [n < 2 for n in range(6)])

@@ -9,8 +9,8 @@ import pytest
 from hdrh.histogram import HdrHistogram
 
 from replayer.model import Latency
-from replayer.report import forms
-from replayer.results import histogram
+from replayer.report.terminal import step_layout
+from replayer.results import stored_histogram
 from tests.known import known
 
 
@@ -31,8 +31,8 @@ def payload(
 
 def test_what_is_encoded_is_decoded() -> None:
     """Values keep three digits, counts are exact, also above the library's 32 bits."""
-    latency = histogram.encode({100: 3_000_000_000, 5_000_000: 2_000_000_000})
-    decoded = histogram.decode(latency.payload)
+    latency = stored_histogram.encode({100: 3_000_000_000, 5_000_000: 2_000_000_000})
+    decoded = stored_histogram.decode(latency.payload)
 
     assert latency.operations == decoded.total_count == 5_000_000_000
     assert decoded.get_value_at_percentile(50) == 100
@@ -45,7 +45,7 @@ def test_what_is_encoded_is_decoded() -> None:
 def test_counts_that_no_run_has_are_refused(counts: dict[int, int]) -> None:
     """Below zero, beyond an hour, more than 2^53: a ValueError, and the interpreter lives."""
     with pytest.raises(ValueError, match=r"is none|no run has"):
-        histogram.encode(counts)
+        stored_histogram.encode(counts)
 
 
 @pytest.mark.parametrize(
@@ -72,22 +72,22 @@ def test_a_hostile_histogram_is_refused_in_little_memory(text: str) -> None:
     tracemalloc.start()
     try:
         with pytest.raises(ValueError, match="histogram"):
-            histogram.decode(text)
+            stored_histogram.decode(text)
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
 
     assert peak < 16 << 20
-    assert "histogram" in str(forms.percentiles(Latency(payload=text, operations=1)))
+    assert "histogram" in str(step_layout.percentiles(Latency(payload=text, operations=1)))
 
 
 def test_histograms_of_other_bounds_add_up() -> None:
     """A coarser histogram and one that cannot be read do not stop the others."""
     coarse = HdrHistogram(1, 1 << 20, 2)
     coarse.record_value(1000, 3)
-    texts = [coarse.encode().decode(), "x", histogram.encode({1000: 2, 10**12: 1}).payload]
-    merged = known(histogram.merged(texts))
+    texts = [coarse.encode().decode(), "x", stored_histogram.encode({1000: 2, 10**12: 1}).payload]
+    merged = known(stored_histogram.merged(texts))
 
     assert merged.get_total_count() == 6
     assert merged.get_max_value() >= 10**12
-    assert histogram.merged(["x"]) is None
+    assert stored_histogram.merged(["x"]) is None

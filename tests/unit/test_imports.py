@@ -10,7 +10,7 @@ from hdrh.histogram import HdrHistogram
 
 from replayer import registry
 from replayer.errors import Impossible
-from replayer.imports import Sheaf
+from replayer.imports import ImportResult
 from replayer.model import Status, StepResult
 from replayer.results import imported, store
 from tests.command import Replayer
@@ -19,9 +19,9 @@ from tests.known import known
 FILES = Path(__file__).parents[1] / "fixtures" / "imports"
 
 
-def read(tool: str, path: Path, label: str = "") -> Sheaf:
+def read(tool: str, path: Path, label: str = "") -> ImportResult:
     """Return what an import makes of a file."""
-    sheaf: Sheaf = registry.load("imports", tool).read(imported.opened(path), label)
+    sheaf: ImportResult = registry.load("imports", tool).read(imported.opened(path), label)
     return sheaf
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from replayer import registry
 from replayer.errors import Impossible
-from replayer.imports import Sheaf
+from replayer.imports import ImportResult
 from replayer.model import Run
 from replayer.results import imported, store
 from tests.command import COMMAND, Replayer
@@ -129,9 +129,9 @@ MUTATIONS = [
 ]
 
 
-def read(tool: str, path: Path) -> Sheaf:
+def read(tool: str, path: Path) -> ImportResult:
     """Return what the import of a tool makes of a file."""
-    sheaf: Sheaf = registry.load("imports", tool).read(imported.opened(path), "")
+    sheaf: ImportResult = registry.load("imports", tool).read(imported.opened(path), "")
     return sheaf
 
 

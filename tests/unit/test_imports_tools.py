@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from replayer import registry
-from replayer.imports import Sheaf
+from replayer.imports import ImportResult
 from replayer.model import StepResult
 from replayer.results import imported
 from tests.command import Replayer
@@ -20,9 +20,9 @@ FILES = Path(__file__).parents[1] / "fixtures" / "imports"
 MIB = 1 << 20
 
 
-def read(tool: str, path: Path, label: str = "") -> Sheaf:
+def read(tool: str, path: Path, label: str = "") -> ImportResult:
     """Return what an import makes of a file."""
-    sheaf: Sheaf = registry.load("imports", tool).read(imported.opened(Path(path)), label)
+    sheaf: ImportResult = registry.load("imports", tool).read(imported.opened(Path(path)), label)
     return sheaf
 
 

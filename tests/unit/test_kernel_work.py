@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from replayer.analysis import kernel_work
-from replayer.model import KERNEL_FRAME, Profile, Spent
+from replayer.analysis.attribution import kernel_stacks
+from replayer.model import KERNEL_FRAME, Spent, StackProfile
 
 FIXTURE = Path(__file__).parents[1] / "fixtures" / "call-chains.txt"
 
@@ -42,7 +42,7 @@ def frames(chain: str) -> list[str]:
 @pytest.mark.parametrize(("chain", "spent"), CASES)
 def test_a_chain_is_work_of_its_kind(chain: str, spent: Spent) -> None:
     """By the first function from the leaf on that says what it is for."""
-    assert kernel_work.of(frames(chain)) is spent
+    assert kernel_stacks.of(frames(chain)) is spent
 
 
 def test_every_part_of_the_kernels_time_has_its_chains() -> None:
@@ -54,8 +54,10 @@ def test_every_part_of_the_kernels_time_has_its_chains() -> None:
 
 def test_functions_of_programs_say_nothing_of_the_kernels_work() -> None:
     """A program may call its own functions as the kernel calls its."""
-    assert kernel_work.of(["tcp_sendmsg", "schedule", f"unheard_of{KERNEL_FRAME}"]) is Spent.KERNEL
-    assert kernel_work.of(["tcp_sendmsg"]) is Spent.KERNEL
+    assert (
+        kernel_stacks.of(["tcp_sendmsg", "schedule", f"unheard_of{KERNEL_FRAME}"]) is Spent.KERNEL
+    )
+    assert kernel_stacks.of(["tcp_sendmsg"]) is Spent.KERNEL
 
 
 def test_samples_are_summed_by_whose_they_are_and_user_mode_is_left_out() -> None:
@@ -67,11 +69,11 @@ def test_samples_are_summed_by_whose_they_are_and_user_mode_is_left_out() -> Non
         ";".join(["client", "kernel", "python", *frames("tcp_sendmsg")]): 2,
         "server;user;postgres;main": 100,
     }
-    profile = Profile(
-        payload=Profile.packed(stacks), samples=117, event="cycles", hertz=99, seconds=1
+    profile = StackProfile(
+        payload=StackProfile.packed(stacks), samples=117, event="cycles", hertz=99, seconds=1
     )
 
-    assert kernel_work.kernel_samples(profile) == {
+    assert kernel_stacks.kernel_samples(profile) == {
         "server": {Spent.COPY: 12, Spent.BLOCK: 3},
         "client": {Spent.NETWORK: 2},
     }

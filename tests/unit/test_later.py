@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from replayer.later import Later
+from replayer.lazy_import import Later
 
 INTERRUPTED = """
 import os, signal, sys
 from replayer import signals
 from replayer.errors import Interrupted
-from replayer.later import Later
+from replayer.lazy_import import Later
 
 signals.install()
 slow = Later("slow")

@@ -2,10 +2,10 @@
 
 import pytest
 
-from replayer.model import Verdict
+from replayer.model import ReadOrigin
 from replayer.watch.ledger import (
-    Counters,
     OtherSessions,
+    ServerCounters,
     balance,
     cache_hits,
     other_sessions,
@@ -24,8 +24,8 @@ def device(reads: int, *, block: int = BLOCK, writes: int = 0) -> DeviceDelta:
 
 def test_readme_figures_of_pgio_give_the_true_rate() -> None:
     """Pgio's 1 TB example prints 390,969; its own rows over its own window give 132,475."""
-    before = Counters(clock=1_527_000_000.0, hits=0, reads=349_278_820)
-    after = Counters(clock=1_527_000_123.0, hits=346_860, reads=365_573_275)
+    before = ServerCounters(clock=1_527_000_000.0, hits=0, reads=349_278_820)
+    after = ServerCounters(clock=1_527_000_123.0, hits=346_860, reads=365_573_275)
 
     assert int(riops(before, after)) == 132_475
     assert int(cache_hits(before, after)) == 2_820
@@ -33,7 +33,7 @@ def test_readme_figures_of_pgio_give_the_true_rate() -> None:
 
 def test_empty_window_has_no_rate() -> None:
     """A window without length divides nothing by zero."""
-    point = Counters(clock=5.0, hits=1, reads=1)
+    point = ServerCounters(clock=5.0, hits=1, reads=1)
 
     assert riops(point, point) == 0.0
 
@@ -41,15 +41,15 @@ def test_empty_window_has_no_rate() -> None:
 @pytest.mark.parametrize(
     ("from_device", "verdict"),
     [
-        (0, Verdict.CACHED),
-        (20, Verdict.CACHED),
-        (21, Verdict.MIXED),
-        (899, Verdict.MIXED),
-        (900, Verdict.PHYSICAL),
-        (1010, Verdict.PHYSICAL),
+        (0, ReadOrigin.CACHED),
+        (20, ReadOrigin.CACHED),
+        (21, ReadOrigin.MIXED),
+        (899, ReadOrigin.MIXED),
+        (900, ReadOrigin.PHYSICAL),
+        (1010, ReadOrigin.PHYSICAL),
     ],
 )
-def test_verdict_changes_at_its_borders(from_device: int, verdict: Verdict) -> None:
+def test_verdict_changes_at_its_borders(from_device: int, verdict: ReadOrigin) -> None:
     """At most 2 percent from the device is cached, at least 90 percent physical."""
     made = balance(None, 10.0, 1000, 70, device(from_device), "vda", BLOCK)
 
@@ -61,36 +61,36 @@ def test_verdict_changes_at_its_borders(from_device: int, verdict: Verdict) -> N
 
 def test_few_misses_do_not_make_a_cached_run_physical() -> None:
     """Where the server's buffers served nearly all, a handful of device reads decides nothing."""
-    buffered = balance(Verdict.CACHED, 10.0, 20, 980, device(20), "vda", BLOCK)
-    missed = balance(Verdict.CACHED, 10.0, 21, 979, device(21), "vda", BLOCK)
+    buffered = balance(ReadOrigin.CACHED, 10.0, 20, 980, device(20), "vda", BLOCK)
+    missed = balance(ReadOrigin.CACHED, 10.0, 21, 979, device(21), "vda", BLOCK)
 
-    assert (buffered.verdict, missed.verdict) == (Verdict.BUFFERED, Verdict.PHYSICAL)
+    assert (buffered.verdict, missed.verdict) == (ReadOrigin.BUFFERED, ReadOrigin.PHYSICAL)
     assert (buffered.ratio, missed.ratio) == (None, 1.0)
     assert buffered.note.startswith("asked for cached, got buffered; 98.0 % of the blocks were in")
 
 
 def test_buffers_that_served_all_are_known_without_a_device() -> None:
     """The server's own counters show it, also on another machine, however busy a disk is."""
-    elsewhere = balance(Verdict.PHYSICAL, 10.0, 0, 5000, None, None, BLOCK)
-    beside = balance(Verdict.CACHED, 10.0, 24, 5000, device(1000), "vda", BLOCK, own_bytes=0)
+    elsewhere = balance(ReadOrigin.PHYSICAL, 10.0, 0, 5000, None, None, BLOCK)
+    beside = balance(ReadOrigin.CACHED, 10.0, 24, 5000, device(1000), "vda", BLOCK, own_bytes=0)
 
-    assert elsewhere.verdict == beside.verdict == Verdict.BUFFERED
+    assert elsewhere.verdict == beside.verdict == ReadOrigin.BUFFERED
     assert "all of the blocks" in elsewhere.note
     assert beside.ratio is None
 
 
 def test_a_server_that_counts_nothing_gives_no_verdict() -> None:
     """No hit and no miss is no evidence of anything."""
-    assert balance(None, 10.0, 0, 0, device(0), "vda", BLOCK).verdict == Verdict.UNKNOWN
+    assert balance(None, 10.0, 0, 0, device(0), "vda", BLOCK).verdict == ReadOrigin.UNKNOWN
 
 
 @pytest.mark.parametrize(("reads", "told"), [(1900, False), (2000, True), (50_000, True)])
 def test_foreign_reads_are_named_from_two_percent_on(reads: int, *, told: bool) -> None:
     """Small reads of others beside a cached run count by their number: the ratio is made of it."""
     moved = DeviceDelta(10.0, reads, reads * 512, 0, 0)
-    made = balance(Verdict.CACHED, 10.0, 100_000, 0, moved, "vda", BLOCK, own_bytes=0)
+    made = balance(ReadOrigin.CACHED, 10.0, 100_000, 0, moved, "vda", BLOCK, own_bytes=0)
 
-    assert made.verdict == Verdict.CACHED
+    assert made.verdict == ReadOrigin.CACHED
     assert ("other processes read" in made.note) is told
 
 
@@ -107,17 +107,17 @@ def test_layers_add_up_to_what_the_server_missed() -> None:
 
 def test_large_device_reads_are_judged_by_their_bytes() -> None:
     """Sixteen blocks in one request are sixteen blocks from the device, not one."""
-    made = balance(Verdict.PHYSICAL, 10.0, 1600, 0, device(100, block=16 * BLOCK), "vda", BLOCK)
+    made = balance(ReadOrigin.PHYSICAL, 10.0, 1600, 0, device(100, block=16 * BLOCK), "vda", BLOCK)
 
-    assert made.verdict == Verdict.PHYSICAL
+    assert made.verdict == ReadOrigin.PHYSICAL
     assert "by bytes" in made.note
     assert made.ratio == pytest.approx(100 / 1600)
 
 
 def test_other_than_asked_is_said_first() -> None:
     """A step that asked for physical and was served by the page cache says so."""
-    made = balance(Verdict.PHYSICAL, 10.0, 1000, 0, device(0), "vda", BLOCK)
-    same = balance(Verdict.CACHED, 10.0, 1000, 0, device(0), "vda", BLOCK)
+    made = balance(ReadOrigin.PHYSICAL, 10.0, 1000, 0, device(0), "vda", BLOCK)
+    same = balance(ReadOrigin.CACHED, 10.0, 1000, 0, device(0), "vda", BLOCK)
 
     assert made.note.startswith("asked for physical, got cached")
     assert "asked" not in same.note
@@ -125,9 +125,9 @@ def test_other_than_asked_is_said_first() -> None:
 
 def test_device_that_cannot_be_counted_gives_no_verdict() -> None:
     """Without the device's counters nothing is claimed about it."""
-    made = balance(Verdict.PHYSICAL, 10.0, 1000, 5, None, None, BLOCK)
+    made = balance(ReadOrigin.PHYSICAL, 10.0, 1000, 5, None, None, BLOCK)
 
-    assert made.verdict == Verdict.UNKNOWN
+    assert made.verdict == ReadOrigin.UNKNOWN
     assert (made.device_reads, made.page_cache_hits, made.ratio) == (None, None, None)
     assert made.riops == 100.0
     assert made.note
@@ -136,15 +136,15 @@ def test_device_that_cannot_be_counted_gives_no_verdict() -> None:
 def test_other_readers_do_not_change_the_verdict_where_the_server_can_be_asked() -> None:
     """A whole device's reads are not the server's: its own bytes decide, the others are told of."""
     busy = device(5000, block=4 * BLOCK)
-    cached = balance(Verdict.CACHED, 10.0, 10_000, 0, busy, "vda", BLOCK, own_bytes=0)
+    cached = balance(ReadOrigin.CACHED, 10.0, 10_000, 0, busy, "vda", BLOCK, own_bytes=0)
     physical = balance(None, 10.0, 1000, 0, busy, "vda", BLOCK, own_bytes=1000 * BLOCK)
     unknown = balance(None, 10.0, 10_000, 0, busy, "vda", BLOCK)
 
-    assert cached.verdict == Verdict.CACHED
+    assert cached.verdict == ReadOrigin.CACHED
     assert cached.page_cache_hits == cached.riops
     assert "other processes read 156 MiB" in cached.note
-    assert physical.verdict == Verdict.PHYSICAL
-    assert unknown.verdict == Verdict.PHYSICAL
+    assert physical.verdict == ReadOrigin.PHYSICAL
+    assert unknown.verdict == ReadOrigin.PHYSICAL
 
 
 def test_read_ahead_of_the_server_is_not_taken_for_missed_blocks() -> None:
@@ -160,7 +160,7 @@ def test_read_ahead_of_the_server_is_not_taken_for_missed_blocks() -> None:
         own_bytes=950 * BLOCK,
     )
 
-    assert made.verdict == Verdict.MIXED
+    assert made.verdict == ReadOrigin.MIXED
 
 
 def test_other_readers_and_writers_are_told_of() -> None:
@@ -192,10 +192,10 @@ def test_what_others_missed_is_held_against_the_bytes_too() -> None:
     made = balance(None, 10.0, 1000, 0, device(4000), "vda", BLOCK, other_reads_blocks=3000)
     cached = balance(None, 10.0, 1000, 0, device(1000), "vda", BLOCK, other_reads_blocks=99_000)
 
-    assert (made.verdict, made.ratio, made.page_cache_hits) == (Verdict.PHYSICAL, 1.0, 0.0)
+    assert (made.verdict, made.ratio, made.page_cache_hits) == (ReadOrigin.PHYSICAL, 1.0, 0.0)
     assert made.riops == 100.0
     # Taken for the own sessions' alone these would be as many reads as blocks.
-    assert cached.verdict is Verdict.CACHED
+    assert cached.verdict is ReadOrigin.CACHED
     assert cached.ratio == pytest.approx(0.01)
 
 

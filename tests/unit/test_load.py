@@ -9,12 +9,12 @@ from numpy.typing import NDArray
 from pydantic import ValidationError
 from scipy import stats
 
-from replayer.load import burn
+from replayer.load import cpu_burn
 from replayer.load import mix as mixes
 from replayer.load.arrivals import starts
-from replayer.load.mix import Hot, Mix
-from replayer.load.requests import Keys, Packing, Requests, Statement
-from replayer.load.tally import Tally, Tallying
+from replayer.load.mix import Hot, WeightedMix
+from replayer.load.requests import DriverStatement, Keys, Packing, Requests
+from replayer.load.statement_counts import LoadCounts, Tallying
 from replayer.model import Better, Measurement, Status, StepResult
 
 Numbers = NDArray[Any]
@@ -63,16 +63,16 @@ def test_a_mix_is_a_table_or_a_text() -> None:
     """--set takes the same as a workload file; shares are of all weights."""
     table = mix_of(point=70, update=20, insert=10, hot="20%/80%", cpu="2ms")
 
-    assert Mix.model_validate("point=70 update=20,insert=10 hot=20%/80% cpu=2ms") == table
+    assert WeightedMix.model_validate("point=70 update=20,insert=10 hot=20%/80% cpu=2ms") == table
     assert table.shares == {"point": 0.7, "update": 0.2, "insert": 0.1}
     assert table.writes
-    assert not Mix(point=1).writes
+    assert not WeightedMix(point=1).writes
     assert table.hot_share == (0.2, 0.8)
     assert table.cpu == 0.002
-    assert Mix.model_validate(table.model_dump()) == table
+    assert WeightedMix.model_validate(table.model_dump()) == table
     assert str(table.model_dump()) == "point=70 update=20 insert=10 hot=20%/80% cpu=0.002"
-    assert Mix(point=1, range=1, work_unit=16).longest == 16
-    assert Mix(point=1, work_unit=16).longest == 1
+    assert WeightedMix(point=1, range=1, work_unit=16).longest == 16
+    assert WeightedMix(point=1, work_unit=16).longest == 1
 
 
 @pytest.mark.parametrize(
@@ -91,13 +91,13 @@ def test_a_mix_is_a_table_or_a_text() -> None:
 def test_a_mix_that_cannot_be_is_refused(given: Any, sentence: str) -> None:
     """What is wrong is said, with what would be right."""
     with pytest.raises(ValidationError, match=sentence):
-        Mix.model_validate(given)
+        WeightedMix.model_validate(given)
 
 
 def test_what_a_mix_cannot_stand_for_is_named() -> None:
     """Joins and the application's locks always, the CPU where nobody says what it was."""
-    assert any("joins" in words for words in Mix(point=1).untested())
-    assert any("CPU" in words for words in Mix(point=1).untested())
+    assert any("joins" in words for words in WeightedMix(point=1).untested())
+    assert any("CPU" in words for words in WeightedMix(point=1).untested())
     assert not any("CPU" in words for words in mix_of(point=1, cpu="1ms").untested())
 
 
@@ -108,7 +108,7 @@ def test_work_is_carried_by_the_speed_of_a_core() -> None:
 
 def test_cpu_is_carried_by_the_probes_that_both_machines_ran() -> None:
     """Half the passes and twice the bytes cancel out; without a probe here nothing is carried."""
-    values = {burn.CPU_METRIC: 50.0, burn.MEMORY_METRIC: 4e9}
+    values = {cpu_burn.CPU_METRIC: 50.0, cpu_burn.MEMORY_METRIC: 4e9}
     probe = StepResult(
         step="probe", name="p", repeat=1, status=Status.DONE, started="", elapsed=1, spec={},
         measurements=tuple(
@@ -119,17 +119,17 @@ def test_cpu_is_carried_by_the_probes_that_both_machines_ran() -> None:
     slower = mix_of(point=1, cpu="2ms", cpu_speed=100)
     both = mix_of(point=1, cpu="2ms", cpu_speed=100, memory_speed=2e9)
 
-    assert burn.cpu_here(slower, [probe])[0] == pytest.approx(0.004)
-    assert burn.cpu_here(both, [probe])[0] == pytest.approx(0.002)
-    seconds, words = burn.cpu_here(slower, [])
+    assert cpu_burn.cpu_here(slower, [probe])[0] == pytest.approx(0.004)
+    assert cpu_burn.cpu_here(both, [probe])[0] == pytest.approx(0.002)
+    seconds, words = cpu_burn.cpu_here(slower, [])
     assert seconds == pytest.approx(0.002)
     assert "not carried" in words
-    assert burn.cpu_here(mix_of(point=1, cpu="2ms"), [probe]) == (0.002, "")
+    assert cpu_burn.cpu_here(mix_of(point=1, cpu="2ms"), [probe]) == (0.002, "")
 
 
-def mix_of(**words: Any) -> Mix:
+def mix_of(**words: Any) -> WeightedMix:
     """Return a mix of what a user writes."""
-    return Mix(**words)
+    return WeightedMix(**words)
 
 
 def unpacked(payload: bytes) -> list[int]:
@@ -140,7 +140,7 @@ def unpacked(payload: bytes) -> list[int]:
 
 
 def requests_of(
-    *statements: Statement,
+    *statements: DriverStatement,
     rows: int = 1000,
     hot: Hot | None = None,
     process: int = 0,
@@ -164,9 +164,9 @@ def statement(
     weight: float = 1.0,
     span: int = 1,
     burn: float = 0.0,
-) -> Statement:
+) -> DriverStatement:
     """Return a statement without a text."""
-    return Statement(kind, "", names, weight, span, burn)
+    return DriverStatement(kind, "", names, weight, span, burn)
 
 
 def test_requests_come_in_the_proportions_of_their_weights() -> None:
@@ -275,7 +275,7 @@ def test_counts_of_processes_are_added() -> None:
         times = [round(second * SECOND) for second in (begun, begun, begun + 0.5)]
         tallying.add(array("q", [0, *times]), 0)
         parts.append(tallying.finish())
-    whole = Tally.of(parts)
+    whole = LoadCounts.of(parts)
 
     assert whole.completed == {"point": 2}
     assert whole.answers.tolist() == [0, 1, 0, 0, 0, 1]

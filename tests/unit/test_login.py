@@ -17,9 +17,9 @@ from replayer.engines import driver, login
 from replayer.engines import engine as engines
 from replayer.engines.connection import Database, connector_of, url_of
 from replayer.errors import Impossible, ReplayerError
-from replayer.load import wire
-from replayer.steps.replay import postgres, target
-from replayer.steps.replay.broken import Refused
+from replayer.load import session_wire
+from replayer.steps.replay import postgres_connection, replay_target
+from replayer.steps.replay.failures import Refused
 
 SECRET = "marlintrout"
 ELSEWHERE = "127.1"
@@ -147,13 +147,15 @@ def try_worker(text: str) -> None:
     connector = connector_of(url_of(text, engine))
     with pytest.raises(ReplayerError):
         driver.connect(connector)
-    wire.connect(connector, ())
+    session_wire.connect(connector, ())
 
 
 def try_replay(text: str) -> None:
     """Connect as a session of a replay does."""
     arguments = connector_of(url_of(text, POSTGRES)).arguments
-    connecting = postgres.Connecting(make_conninfo(**target._of_libpq(arguments)))
+    connecting = postgres_connection.PostgresConnectionAttempt(
+        make_conninfo(**replay_target._of_libpq(arguments))
+    )
     try:
         while not connecting.go_on():
             poll = select.poll()

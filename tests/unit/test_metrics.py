@@ -15,13 +15,13 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector
 
 from replayer.errors import Impossible
-from replayer.metrics import address, latency, serving, source
-from replayer.metrics.families import Families
+from replayer.metrics import address, latency, run_files, serving
+from replayer.metrics.families import MetricFamilies
 from replayer.model import Better, Measurement, Run, Status, StepResult
-from replayer.report.tables import mean
-from replayer.results import histogram, store
+from replayer.report.terminal.tables import mean
+from replayer.results import store, stored_histogram
 from replayer.results.store import FORMAT
-from replayer.run import event_file, events
+from replayer.run.event_stream import event_file, events
 
 OPEN_TEXT: Callable[[Collector], bytes] = openmetrics.generate_latest
 OPEN_FAMILIES: Callable[[str], Iterator[Metric]] = text_string_to_metric_families
@@ -41,7 +41,7 @@ class _Of(Collector):
         self.runs = runs
 
     def collect(self) -> Iterable[Metric]:
-        families = Families()
+        families = MetricFamilies()
         for run in self.runs:
             families.add(run)
         return list(families.all())
@@ -156,7 +156,7 @@ def test_buckets_hold_what_was_measured(stored: Run) -> None:
     drawn = random.Random(13)
     spans = [int(drawn.lognormvariate(13, 2)) + 1 for _ in range(5000)]
     counts = {span: spans.count(span) for span in set(spans)}
-    step = step_of(stored, 1, latency={"select": histogram.encode(counts)})
+    step = step_of(stored, 1, latency={"select": stored_histogram.encode(counts)})
     buckets = latency.operations([step])["select"]
 
     assert dict(buckets.counts)["+Inf"] == len(spans)
@@ -175,7 +175,7 @@ def test_buckets_hold_what_was_measured(stored: Run) -> None:
 )
 def test_a_percentile_needs_operations_beyond_it(stored: Run, operations: int, last: str) -> None:
     """What so few operations do not support is not exported."""
-    step = step_of(stored, 1, latency={"select": histogram.encode({1000: operations})})
+    step = step_of(stored, 1, latency={"select": stored_histogram.encode({1000: operations})})
 
     assert latency.operations([step])["select"].percentiles[-1][0] == last
 
@@ -289,16 +289,16 @@ def asked(registry: CollectorRegistry) -> Samples:
 def test_what_a_run_tells_is_exported_while_it_runs(under_way: tuple[Path, IO[bytes]]) -> None:
     """Figures of the step under way, of processors and device; a step that ended has none."""
     path, told = under_way
-    registry = source.registry(source.Named((path,)))
+    registry = run_files.registry(run_files.Named((path,)))
     tell(
         told,
-        events.Plan(steps=(events.Planned(number=1, name="a", repeat=1, seconds=7.5),)),
+        events.PlannedSteps(steps=(events.Planned(number=1, name="a", repeat=1, seconds=7.5),)),
         events.Begin(name="a", repeat=1, device="vda"),
         events.Figures(values={"riops": 12.0, "hits": None}),
-        events.Machine(values={"cpu_user": 0.25, "device_reads": 3.0}),
+        events.MachineActivity(values={"cpu_user": 0.25, "device_reads": 3.0}),
     )
     running = asked(registry)
-    ended = events.Step(name="a", repeat=1, status="done", reason="", seconds=1.0, measured={})
+    ended = events.StepEnded(name="a", repeat=1, status="done", reason="", seconds=1.0, measured={})
     tell(told, ended)
     over = asked(registry)
 
@@ -315,7 +315,7 @@ def test_what_a_run_tells_is_exported_while_it_runs(under_way: tuple[Path, IO[by
 def test_a_figure_that_is_old_is_not_of_this_moment(under_way: tuple[Path, IO[bytes]]) -> None:
     """A step that tells none any more does something else, such as its account."""
     path, told = under_way
-    registry = source.registry(source.Named((path,)))
+    registry = run_files.registry(run_files.Named((path,)))
     old = (datetime.now(UTC) - timedelta(seconds=60)).isoformat()
     tell(
         told,
@@ -333,7 +333,7 @@ def test_counters_of_events_go_on_when_the_run_ends_or_is_taken_up(
 ) -> None:
     """They only grow, however the lines come; when the run is over its figures are gone."""
     path, told = under_way
-    registry = source.registry(source.Named((path,)))
+    registry = run_files.registry(run_files.Named((path,)))
     mark = events.ServerMark(when="", kind="checkpoint", text="")
     counts = []
     for status in (Status.RUNNING, Status.DONE, Status.RUNNING):
@@ -341,7 +341,7 @@ def test_counters_of_events_go_on_when_the_run_ends_or_is_taken_up(
         line = events.line(mark)
         told.write(b"no event\n" + line[:9])
         asked(registry)
-        told.write(line[9:] + events.line(events.Machine(values={"cpu_user": 1.0})))
+        told.write(line[9:] + events.line(events.MachineActivity(values={"cpu_user": 1.0})))
         samples = asked(registry)
         counts.append(value(samples, "replayer_server_marks_total", kind="checkpoint"))
         shown = "replayer_current_cpu_ratio" in {name for name, _ in samples}

@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 from hdrh.histogram import HdrHistogram
 
-from replayer.analysis.comparison import Comparison, Verdict, compare
-from replayer.analysis.samples import Side
+from replayer.analysis.differences.comparison import Comparison, MetricVerdict, compare
+from replayer.analysis.differences.samples import Side
 from replayer.model import Latency, Run, Series
-from replayer.report import charts
-from replayer.report.comparison import verdict_first
+from replayer.report.pages import charts
+from replayer.report.terminal.comparison import verdict_first
 from tests.fixture_types import RunOf
 from tests.known import known
 from tests.made import at_once
 
-ORDER = [Verdict.WORSE, Verdict.BETTER, Verdict.UNCLEAR, Verdict.SAME]
+ORDER = [MetricVerdict.WORSE, MetricVerdict.BETTER, MetricVerdict.UNCLEAR, MetricVerdict.SAME]
 
 
 def two(
@@ -66,7 +66,7 @@ def test_the_ratios_are_sorted_worst_first_with_their_directions(compared: Compa
     places = [ORDER.index(known(verdict[title])) for title in titles]
 
     assert places == sorted(places)
-    assert {Verdict.WORSE, Verdict.BETTER} <= set(verdict.values())
+    assert {MetricVerdict.WORSE, MetricVerdict.BETTER} <= set(verdict.values())
     directed = {row.title: row.better.value for row in compared.rows}
     assert {f"{title} ({directed[title]} is better)" for title in titles} == set(
         chart["layout"]["categories"]

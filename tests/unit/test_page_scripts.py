@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from replayer.errors import ReplayerError
-from replayer.report import scripts
+from replayer.report.pages import scripts
 
 
 @pytest.fixture(autouse=True)

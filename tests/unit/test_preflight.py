@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from replayer.machine.host import Host
-from replayer.run import footprint, preflight, workload
-from replayer.run.preflight import Answer, Case
+from replayer.run.checks import preflight
+from replayer.run.checks.preflight import Answer, Case
+from replayer.run.plan import footprint, workload
 from tests.known import known
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
@@ -50,7 +51,7 @@ def recorded(tmp_path: Path) -> Callable[..., Case]:
     ],
 )
 def test_every_line_says_something_of_every_machine(
-    recorded: Callable[..., Case], machine: str, question: Callable[[Case], preflight.Line]
+    recorded: Callable[..., Case], machine: str, question: Callable[[Case], preflight.PreflightLine]
 ) -> None:
     """A line that is not ok says what was found; one that can be mended says what to do."""
     line = question(recorded(machine))

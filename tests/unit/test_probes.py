@@ -15,17 +15,18 @@ import pytest
 from pydantic import ValidationError
 
 from replayer import registry
-from replayer.analysis.ceiling import Ceiling, ceiling, share
+from replayer.analysis.capacity.ceiling import ProbeCeiling, ceiling, share
 from replayer.errors import Impossible, NotFound
 from replayer.model import Reads, Run, Series, Status, StepResult
 from replayer.probes import bonnie, cpu, orion
-from replayer.report.run import render
-from replayer.report.screen import text
-from replayer.run import probe_context, workload
-from replayer.run.findings import Findings
+from replayer.report.terminal.console import text
+from replayer.report.terminal.run import render
+from replayer.run import probe_context
+from replayer.run.plan import workload
 from replayer.run.probe_context import ProbeSpec, label
+from replayer.run.step_recorder import StepRecorder
 from replayer.storage import io_run, io_worker, reference_tools
-from replayer.storage.io_job import IoJob, IoThread, Target
+from replayer.storage.io_job import IoJob, IoTarget, IoThread
 from replayer.storage.io_result import IoResult
 from replayer.storage.spin import _cpu, _memory
 from replayer.watch.histogram import Latencies, bin_of
@@ -93,7 +94,7 @@ def test_orion_normal_is_the_whole_matrix() -> None:
 def test_orion_matrix_is_csv_with_a_head_line() -> None:
     """Rows are large, columns small; what was not under way is empty, not 0."""
     spec = orion.Spec(step="probe", probe="orion", run="normal", small=(1, 17), large=(2,))
-    findings = Findings()
+    findings = StepRecorder()
 
     orion._matrices(spec, findings, orion_points())
 
@@ -259,13 +260,15 @@ def test_ceiling_is_the_newest_probe_of_the_same_device_size_and_depth(run_of: R
         probed(failed, [row(50_000)], status=Status.FAILED),
     ]
 
-    assert ceiling(runs, "vda", 8192, 4) == Ceiling(43_000)
-    assert ceiling(runs[::-1], "vda", 8192, 4) == Ceiling(43_000)
-    assert ceiling(runs, "vda", 8192, 16) == Ceiling(5)
+    assert ceiling(runs, "vda", 8192, 4) == ProbeCeiling(43_000)
+    assert ceiling(runs[::-1], "vda", 8192, 4) == ProbeCeiling(43_000)
+    assert ceiling(runs, "vda", 8192, 16) == ProbeCeiling(5)
     assert ceiling(runs, "sda", 8192, 4) is None
     assert ceiling(runs, "vda", 8192, 4, host={"host.name": "elsewhere"}) is None
     reads = Reads(per_second=35_928, block_bytes=8192, depth=4, access="random", device="vda")
-    assert share(reads, Ceiling(43_000)) == "RIOPS 35,928 = 84 % of 8 KiB random reads at depth 4"
+    assert (
+        share(reads, ProbeCeiling(43_000)) == "RIOPS 35,928 = 84 % of 8 KiB random reads at depth 4"
+    )
 
 
 def test_a_ceiling_of_the_processors_says_so(run_of: RunOf) -> None:
@@ -308,7 +311,7 @@ def test_blocks_on_huge_pages_cross_none_that_they_fit() -> None:
 def test_what_is_written_changes_and_cannot_be_compressed() -> None:
     """No two pages in turn are alike, nor like those of the chunk before; zlib gains nothing."""
     job = IoJob(name="x", threads=1, block_size=131072, read_share=0.0, operations=1)
-    worker = io_worker._IoWorker(IoThread(job, Target(("x",), 1 << 30, direct=True), 0))
+    worker = io_worker._IoWorker(IoThread(job, IoTarget(("x",), 1 << 30, direct=True), 0))
     worker._random = np.random.default_rng(1)
     worker._buffers = worker._make_buffers()
     seen = set()
@@ -356,12 +359,12 @@ def test_processors_are_the_limit_when_hardly_any_time_is_left_of_them() -> None
 def test_a_row_that_the_processors_limited_says_so_and_how_much_was_pythons() -> None:
     """The row has the CPU of an operation and its limit, and the note the interpreter's part."""
     context = object.__new__(probe_context.ProbeContext)
-    context.findings = Findings()
+    context.findings = StepRecorder()
     run = io_run.IoRun(((result_of(100_000, threads=16),),), 0.5, 1.5, 0, 1, idle=0.01)
-    context.io_rows(run, [run.of().job], [Target(("x",), 1 << 30, direct=True)])
-    context.io_rows(replace(run, idle=0.4), [run.of().job], [Target(("x",), 1, direct=True)])
+    context.io_rows(run, [run.of().job], [IoTarget(("x",), 1 << 30, direct=True)])
+    context.io_rows(replace(run, idle=0.4), [run.of().job], [IoTarget(("x",), 1, direct=True)])
     alone = io_run.IoRun(((result_of(10_000, threads=1),),), 0.08, 0.1, 0, 1, idle=0.4)
-    context.io_rows(alone, [alone.of().job], [Target(("x",), 1, direct=True)])
+    context.io_rows(alone, [alone.of().job], [IoTarget(("x",), 1, direct=True)])
 
     limits = [(row["limit"], row["cpu_us"]) for row in context.findings.tables["io"]]
     assert limits == [

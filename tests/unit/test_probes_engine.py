@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from replayer import journal
 from replayer.errors import Impossible, ReplayerError
 from replayer.machine.free_space import free_bytes
-from replayer.results.histogram import encode
+from replayer.results.stored_histogram import encode
 from replayer.storage import file_reader, io_worker
 from replayer.storage.files import PREFIX, Workspace, enough, recover
-from replayer.storage.io_job import Access, IoJob, IoThread, Share, Sync, Target
+from replayer.storage.io_job import BlockOrder, IoJob, IoTarget, IoThread, Sync, ThreadResult
 from replayer.storage.io_result import summed, together
 from replayer.storage.io_run import run_io
 from replayer.watch.histogram import Latencies, Recorder, bin_of
@@ -45,7 +45,7 @@ def bins_of(values: Sequence[int] | Numbers) -> Latencies:
     return bins.recorded()
 
 
-def positions(job: IoJob, target: Target, many: int) -> list[list[int]]:
+def positions(job: IoJob, target: IoTarget, many: int) -> list[list[int]]:
     """Return the first block numbers of each thread of a job."""
     found = []
     for number in range(job.threads):
@@ -89,7 +89,7 @@ def test_a_walks_latencies_are_cut_to_the_same_bins() -> None:
     """Readers keep the lowest value of a latency's bin: it is in the bin that the latency is in."""
     queue = file_reader.Queue.__new__(file_reader.Queue)
     queue.next_said_ns = 1 << 62
-    haul = file_reader.Haul()
+    haul = file_reader.ReadResult()
     file_reader._read(lambda _: 1, 500, haul, queue, lambda _: None)
 
     kept = np.array(sorted(haul.latencies), dtype=np.int64)
@@ -163,7 +163,7 @@ def test_threads_of_a_shared_walk_take_every_block_once(workspace: Workspace) ->
     """Four threads in two processes write 120 blocks of three files: all of them, in 120 writes."""
     target = workspace.files("f", 3, 40 * BLOCK, block_size=BLOCK)
     before = b"".join(Path(path).read_bytes() for path in target.paths)
-    job = job_of(threads=4, access=Access.SHARED, read_share=0.0, operations=120)
+    job = job_of(threads=4, access=BlockOrder.SHARED, read_share=0.0, operations=120)
 
     run_io([job], [target])
     after = b"".join(Path(path).read_bytes() for path in target.paths)
@@ -175,7 +175,7 @@ def test_threads_of_a_shared_walk_take_every_block_once(workspace: Workspace) ->
 def test_sequential_threads_walk_regions_of_their_own(workspace: Workspace) -> None:
     """Regions cover all blocks, do not overlap, and are walked again from their start."""
     target = workspace.files("f", 1, 100 * BLOCK, block_size=BLOCK)
-    job = job_of(threads=3, access=Access.SEQUENTIAL)
+    job = job_of(threads=3, access=BlockOrder.SEQUENTIAL)
 
     found = positions(job, target, 40)
 
@@ -237,7 +237,7 @@ def test_reads_come_from_where_they_should(workspace: Workspace) -> None:
     target = workspace.files("f", 3, 8 * BLOCK, block_size=BLOCK)
     before = [Path(path).read_bytes() for path in target.paths]
 
-    run_io([job_of(read_share=0.0, access=Access.SEQUENTIAL, operations=10)], [target])
+    run_io([job_of(read_share=0.0, access=BlockOrder.SEQUENTIAL, operations=10)], [target])
     after = [Path(path).read_bytes() for path in target.paths]
 
     changed = [
@@ -255,7 +255,7 @@ def test_rewrite_changes_what_was_there(workspace: Workspace) -> None:
     before = Path(target.paths[0]).read_bytes()
 
     job = job_of(
-        read_share=0.0, rewrite=True, access=Access.SEQUENTIAL, operations=3, finish=Sync.FSYNC
+        read_share=0.0, rewrite=True, access=BlockOrder.SEQUENTIAL, operations=3, finish=Sync.FSYNC
     )
     run_io([job], [target])
     after = Path(target.paths[0]).read_bytes()
@@ -267,7 +267,7 @@ def test_rewrite_changes_what_was_there(workspace: Workspace) -> None:
 def test_files_cannot_be_compressed_and_no_page_comes_twice(workspace: Workspace) -> None:
     """Storage that compresses or deduplicates gains nothing from the data, old or overwritten."""
     target = workspace.files("f", 2, 4 << 20, block_size=BLOCK)
-    run_io([job_of(read_share=0.0, access=Access.SEQUENTIAL, operations=64)], [target])
+    run_io([job_of(read_share=0.0, access=BlockOrder.SEQUENTIAL, operations=64)], [target])
 
     data = b"".join(Path(path).read_bytes() for path in target.paths)
     pages = {data[at : at + BLOCK] for at in range(0, len(data), BLOCK)}
@@ -311,11 +311,11 @@ def test_clients_and_loads_are_kept_apart(workspace: Workspace) -> None:
     assert found.of(1).writes.operations == 14
 
 
-def share_of(*, last_ns: int, cut: bool, many: int = 1) -> Share:
+def share_of(*, last_ns: int, cut: bool, many: int = 1) -> ThreadResult:
     """Return a share with some operations of 1 us."""
     bins = Recorder()
     bins.add(np.full(many, 1_000, dtype=np.int64))
-    return Share(0, last_ns, cut, (many, 0), (bins.recorded(), Latencies()), (many,))
+    return ThreadResult(0, last_ns, cut, (many, 0), (bins.recorded(), Latencies()), (many,))
 
 
 def test_window_is_the_duration_unless_the_amount_ended_first() -> None:
@@ -331,7 +331,7 @@ def test_window_is_the_duration_unless_the_amount_ended_first() -> None:
 
 def test_nothing_done_is_an_error_not_a_zero() -> None:
     """Storage that hangs gives no figure of 0 IOPS."""
-    empty = Share(0, 10, True, (0, 0), (Latencies(), Latencies()), ())
+    empty = ThreadResult(0, 10, True, (0, 0), (Latencies(), Latencies()), ())
 
     with pytest.raises(ReplayerError, match="no operation of 4096 bytes ended within 1 s"):
         summed(job_of(operations=None, seconds=1.0), [empty])
@@ -340,12 +340,12 @@ def test_nothing_done_is_an_error_not_a_zero() -> None:
 def test_too_few_blocks_for_the_threads_are_refused() -> None:
     """More threads than blocks would all read the same ones."""
     with pytest.raises(Impossible, match="4 threads need as many blocks"):
-        job_of(threads=4).blocks(Target(("/f",), 3 * BLOCK, False))
+        job_of(threads=4).blocks(IoTarget(("/f",), 3 * BLOCK, False))
 
 
 def test_an_input_output_error_is_one_sentence() -> None:
     """The kernel's own EIO ends the run with the file, the size and what to look at."""
-    target = Target(("/proc/self/mem",), 64 * BLOCK, False)
+    target = IoTarget(("/proc/self/mem",), 64 * BLOCK, False)
 
     with pytest.raises(ReplayerError) as raised:
         run_io([job_of()], [target])

@@ -17,24 +17,24 @@ from replayer.results import profile
 from replayer.results.profile import (
     COLUMNS,
     Gap,
-    Profile,
-    Source,
+    ProfileSource,
+    ProfileWriter,
+    ResourceProfile,
     StatementUse,
     TableUse,
     WorkingSet,
-    Writer,
 )
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "profiles"
 START = 1_795_000_000.0
-SOURCE = Source(kind="live", engine="postgres", version="18.6", averaged_seconds=1.0)
+SOURCE = ProfileSource(kind="live", engine="postgres", version="18.6", averaged_seconds=1.0)
 
 
-def made(seconds: int = 10, *, start: float = START, **columns: ArrayLike) -> Profile:
+def made(seconds: int = 10, *, start: float = START, **columns: ArrayLike) -> ResourceProfile:
     """Return a profile of seconds in a row; without columns, of commits that grow by 1."""
     ends = start + 1.0 + np.arange(seconds, dtype=np.float64)
     columns = columns or {"commits": np.arange(seconds, dtype=np.float64)}
-    return Profile(
+    return ResourceProfile(
         SOURCE,
         ends=ends,
         spans=np.ones(seconds),
@@ -42,7 +42,7 @@ def made(seconds: int = 10, *, start: float = START, **columns: ArrayLike) -> Pr
     )
 
 
-def same(one: Profile, other: Profile) -> bool:
+def same(one: ResourceProfile, other: ResourceProfile) -> bool:
     """Tell whether two profiles hold the same rows."""
     return (
         np.array_equal(one.ends, other.ends)
@@ -55,7 +55,7 @@ def same(one: Profile, other: Profile) -> bool:
     )
 
 
-def saved(path: Path, one: Profile | None = None) -> list[bytes]:
+def saved(path: Path, one: ResourceProfile | None = None) -> list[bytes]:
     """Save a profile and return the lines of its file."""
     profile.save(path, one or made())
     return path.read_bytes().splitlines(keepends=True)
@@ -92,10 +92,10 @@ def test_a_profile_is_read_as_it_was_written(tmp_path: Path) -> None:
 
 def test_what_is_added_minute_by_minute_is_one_profile(tmp_path: Path) -> None:
     """Each lot follows the one before, a newer table list replaces the old, gaps add up."""
-    with Writer(tmp_path / "a.jsonl", SOURCE) as writer:
+    with ProfileWriter(tmp_path / "a.jsonl", SOURCE) as writer:
         writer.append(replace(made(60), tables=(TableUse(name="old", bytes=1),)))
         gap = Gap(begin=START + 60, end=START + 100, reason="a restart")
-        writer.append(Profile(SOURCE, gaps=(gap,)))
+        writer.append(ResourceProfile(SOURCE, gaps=(gap,)))
         later = made(60, start=START + 100, sessions=np.full(60, 3.0))
         writer.append(replace(later, tables=(TableUse(name="new", bytes=2),)))
         writer.describe(SOURCE.model_copy(update={"cores": 4.0}))
@@ -116,7 +116,7 @@ def test_what_is_added_minute_by_minute_is_one_profile(tmp_path: Path) -> None:
 def test_every_cut_loses_the_torn_line_and_no_more(tmp_path: Path) -> None:
     """Wherever a kill tears the file, the minutes before it are read; in the head nothing is."""
     path = tmp_path / "a.jsonl"
-    with Writer(path, SOURCE) as writer:
+    with ProfileWriter(path, SOURCE) as writer:
         head = path.stat().st_size
         writer.append(made(60))
         first = path.stat().st_size
@@ -140,7 +140,7 @@ def test_a_refused_write_leaves_the_file_whole(tmp_path: Path) -> None:
     """Where only a part of a minute fits, the part is taken back and the error told."""
     path = tmp_path / "a.jsonl"
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    with Writer(path, SOURCE) as writer:
+    with ProfileWriter(path, SOURCE) as writer:
         writer.append(made(60))
         before = path.read_bytes()
         resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) + 50, hard))

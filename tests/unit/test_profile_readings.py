@@ -8,9 +8,9 @@ import pytest
 
 from replayer.engines import engine as engines
 from replayer.errors import Impossible
-from replayer.results.profile import Gap, Source
+from replayer.results.profile import Gap, ProfileSource
 from replayer.sizing import source
-from replayer.sizing.readings import Own, Reading, Rows, gap, moved
+from replayer.sizing.counters import Own, SourceReading, UnsavedRows, gap, moved
 from replayer.sizing.working_set import Relation, Relations, estimated, tables
 
 BLOCK = 8192
@@ -23,9 +23,9 @@ def reading(
     started: str = "a",
     resets: tuple[str, ...] = ("1",),
     **values: float,
-) -> Reading:
+) -> SourceReading:
     """Return a reading at a second of the monotonic clock."""
-    return Reading(clock, 1e9 + clock if time is None else time, values, started, resets)
+    return SourceReading(clock, 1e9 + clock if time is None else time, values, started, resets)
 
 
 def test_totals_become_rates_and_gauges_stay() -> None:
@@ -88,12 +88,12 @@ def test_the_profilers_own_work_is_taken_out_however_late_it_is_counted() -> Non
 
 def test_rates_that_are_read_seldom_fill_the_rows_in_between() -> None:
     """Ten rows get the rate of their ten seconds, and rows before them keep what they had."""
-    rows = Rows()
+    rows = UnsavedRows()
     for second in range(1, 16):
         rows.add(1e9 + second, float(second), 1.0, {"commits": float(second)})
     rows.fill(5.0, {"statements": 7.0})
 
-    part = rows.profile(Source(kind="live", averaged_seconds=1))
+    part = rows.profile(ProfileSource(kind="live", averaged_seconds=1))
 
     assert np.isnan(part.column("statements")[:5]).all()
     assert (part.column("statements")[5:] == 7).all()
@@ -102,9 +102,9 @@ def test_rates_that_are_read_seldom_fill_the_rows_in_between() -> None:
 
 def test_what_was_saved_is_forgotten_and_nothing_else() -> None:
     """Rows, gaps and notes that came while it was saved are in the next part."""
-    rows = Rows(notes=["first"])
+    rows = UnsavedRows(notes=["first"])
     rows.add(1.0, 1.0, 1.0, {"commits": 1.0})
-    part = rows.profile(Source(kind="live", averaged_seconds=1))
+    part = rows.profile(ProfileSource(kind="live", averaged_seconds=1))
     rows.add(2.0, 2.0, 1.0, {"commits": 2.0})
     rows.gaps.append(Gap(begin=2, end=3, reason="x"))
     rows.notes.append("second")
@@ -204,7 +204,7 @@ def test_the_working_set_is_no_more_than_the_buffers_and_what_was_read() -> None
 def test_a_time_that_makes_no_profile_is_refused(seconds: float, every: float) -> None:
     """Too often, too short or too long is one sentence, before anybody is asked anything."""
     with pytest.raises(Impossible, match="--every"):
-        source.check(source.Order(engines.load("postgres"), "", seconds, every))
+        source.check(source.ProfileRequest(engines.load("postgres"), "", seconds, every))
 
 
 def test_lateness_does_not_add_up() -> None:

@@ -2,10 +2,10 @@
 
 import pytest
 
-from replayer.collectors.profile.stacks import Families, Folded, folded
+from replayer.collectors.profile.stacks import FoldedStacks, ProcessFamilies, folded
 
 SECOND = 10**9
-FAMILIES = Families(main=100, servers=frozenset({200}), interpreter="python3.11")
+FAMILIES = ProcessFamilies(main=100, servers=frozenset({200}), interpreter="python3.11")
 TREE = """\
 swapper     0/0     0.000000000: PERF_RECORD_FORK(1:1):(0:0)
 init     0/0     0.000000000: PERF_RECORD_COMM: init:1/1
@@ -47,7 +47,7 @@ KERNEL = "ffffffff81b2c3d0 vfs_read ([kernel.kallsyms])"
 USER = "    559c502dd980 main (/usr/lib/postgresql/15/bin/postgres)"
 
 
-def fold(*samples: str, begin: float = 10.0, end: float = 20.0) -> Folded:
+def fold(*samples: str, begin: float = 10.0, end: float = 20.0) -> FoldedStacks:
     """Fold samples after the tree of processes."""
     lines = (TREE + "".join(samples)).splitlines(keepends=True)
     return folded(lines, round(begin * SECOND), round(end * SECOND), FAMILIES)

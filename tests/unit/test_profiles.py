@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 from replayer import registry
-from replayer.analysis import usage
+from replayer.analysis.profiles import usage
 from replayer.errors import Impossible, NotFound
-from replayer.report import profile as report
-from replayer.report import profile_page
+from replayer.report.pages import profile_page
+from replayer.report.terminal import profile as report
 from replayer.results import imported, profile
-from replayer.results.profile import Profile
+from replayer.results.profile import ResourceProfile
 from tests.unit.test_imports_hostile import mutate
 
 FILES = Path(__file__).parents[1] / "fixtures" / "profiles"
@@ -25,7 +25,9 @@ EVERY = [(tool, path) for tool in TOOLS for path in sorted((FILES / tool).iterdi
 CASES = 60
 
 
-def read(tool: str, path: Path, devices: Sequence[str] = ()) -> tuple[Profile, Sequence[str]]:
+def read(
+    tool: str, path: Path, devices: Sequence[str] = ()
+) -> tuple[ResourceProfile, Sequence[str]]:
     """Return the profile of a file, and the sentences about what was not understood."""
     file = imported.opened(path)
     return registry.load("profiles", tool).read(file, devices), file.unread.all()
@@ -38,7 +40,7 @@ def written(tmp_path: Path, text: str | bytes, name: str = "file") -> Path:
     return path
 
 
-def csv(tmp_path: Path, text: str, **how: Sequence[str]) -> tuple[Profile, Sequence[str]]:
+def csv(tmp_path: Path, text: str, **how: Sequence[str]) -> tuple[ResourceProfile, Sequence[str]]:
     """Return the profile of a CSV, and what was said."""
     return read("csv", written(tmp_path, text), **how)
 

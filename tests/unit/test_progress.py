@@ -11,7 +11,7 @@ from typing import NoReturn, TextIO
 import pytest
 
 from replayer.errors import Interrupted
-from replayer.report import progress
+from replayer.report.terminal import progress
 
 
 class Clock:

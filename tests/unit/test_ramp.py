@@ -8,17 +8,18 @@ import pytest
 from pydantic import ValidationError
 from rich.console import Console
 
-from replayer.analysis.capacity_search import Trial as Ended
-from replayer.analysis.samples import Side
-from replayer.analysis.saturation import Point
-from replayer.load.level import Asked
+from replayer.analysis.capacity.capacity_search import SearchTrial
+from replayer.analysis.capacity.saturation import LevelPoint
+from replayer.analysis.differences.samples import Side
+from replayer.load.level import LevelRequest
 from replayer.model import Status, StepResult
-from replayer.report import charts, forms
+from replayer.report.pages import charts
+from replayer.report.terminal import step_layout
 from replayer.steps.capacity import outcome
 from replayer.steps.capacity import step as capacity
 from replayer.steps.capacity.spec import Spec as CapacitySpec
 from replayer.steps.ramp import step as ramp
-from replayer.steps.ramp.outcome import Trial
+from replayer.steps.ramp.outcome import RampTrial
 from replayer.steps.ramp.spec import Spec as RampSpec
 from tests.fixture_types import RunOf
 
@@ -62,8 +63,8 @@ def shown(result: StepResult) -> str:
     """Return what the terminal shows of a result's form."""
     written = io.StringIO()
     console = Console(file=written, width=100, color_system=None)
-    for part in forms.of(result).parts:
-        for renderable in forms.rendered(part, result):
+    for part in step_layout.of(result).parts:
+        for renderable in step_layout.rendered(part, result):
             console.print(renderable)
     return written.getvalue()
 
@@ -185,15 +186,15 @@ def test_search_refuses_keys_that_make_no_sense(keys: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("ended", "others", "void"),
     [
-        (Ended.FAILED, 0.3, 2),
-        (Ended.NOT_OFFERED, 0.3, 2),
-        (Ended.FAILED, 0.05, 0),
-        (Ended.FAILED, None, 0),
-        (Ended.HELD, 0.3, 0),
+        (SearchTrial.FAILED, 0.3, 2),
+        (SearchTrial.NOT_OFFERED, 0.3, 2),
+        (SearchTrial.FAILED, 0.05, 0),
+        (SearchTrial.FAILED, None, 0),
+        (SearchTrial.HELD, 0.3, 0),
     ],
 )
 def test_a_search_is_given_up_where_others_are_in_the_way(
-    monkeypatch: pytest.MonkeyPatch, ended: Ended, others: float | None, void: int
+    monkeypatch: pytest.MonkeyPatch, ended: SearchTrial, others: float | None, void: int
 ) -> None:
     """Neither a failure nor clients that are too slow say anything while others are in the way.
 
@@ -207,14 +208,14 @@ def test_a_search_is_given_up_where_others_are_in_the_way(
     monkeypatch.setattr(
         capacity,
         "_trial",
-        lambda spec, wanted, *_: outcome.Trial(
+        lambda spec, wanted, *_: outcome.CapacityTrial(
             wanted.rate / spec.rate, level, nothing, ended, "why"
         ),
     )
     monkeypatch.setattr(capacity, "record_trial", lambda *_: None)
     monkeypatch.setattr(capacity, "record", lambda *_: None)
     spec = CapacitySpec.model_validate({"step": "capacity", "rate": 100, "most": 1, "trials": 2})
-    asked = Asked(sessions=1, seconds=1.0, mix=nothing, tables=nothing)
+    asked = LevelRequest(sessions=1, seconds=1.0, mix=nothing, tables=nothing)
 
     search = capacity._Search(spec, asked, context, nothing)
     search.run()
@@ -241,7 +242,7 @@ def test_levels_are_added_around_the_knee(throughputs: list[int], added: list[in
     """In the middle to both neighbours of the first level with nearly all; 1 and 2 have none."""
     no_level: Any = None
     trials = [
-        Trial(no_level, Point(1 << number, float(value), 0.01, 1.0), settled=True)
+        RampTrial(no_level, LevelPoint(1 << number, float(value), 0.01, 1.0), settled=True)
         for number, value in enumerate(throughputs)
     ]
 

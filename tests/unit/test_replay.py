@@ -16,24 +16,21 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict
 from sqlalchemy.engine import make_url
 
-from replayer.analysis import divergence
+from replayer.analysis.differences import divergence
 from replayer.capture import fingerprint
-from replayer.capture.action import Action, Does, Fingerprint, Session, Statement
-from replayer.capture.archive import Reader, Writer
+from replayer.capture.action import Action, Does, Fingerprint, LoggedSession, LoggedStatement
+from replayer.capture.archive import ArchiveReader, ArchiveWriter
 from replayer.engines import engine as engines
 from replayer.errors import UNKNOWN_STATE, Impossible, ReplayerError
 from replayer.model import Places, Replayed
-from replayer.run import workload as workload_file
-from replayer.steps.replay import message, step, target, varying
+from replayer.run.plan import workload as workload_file
+from replayer.steps.replay import nondeterministic, replay_target, step, wire_message
 from replayer.steps.replay import schedule as schedules
-from replayer.steps.replay.gate import Gate, Sequenced, client_number
-from replayer.steps.replay.reading import Reading
-from replayer.steps.replay.schedule import Planner, Schedule, processes_for, shares
-from replayer.steps.replay.spec import Spec
-from replayer.steps.replay.spool import Spool, records
-from replayer.steps.replay.tally import (
+from replayer.steps.replay.commit_order import Gate, Sequenced, client_number
+from replayer.steps.replay.read_only import ReadOnlyTest
+from replayer.steps.replay.replay_counts import (
     FIELDS,
-    Tally,
+    ReplayCounts,
     all_together,
     by_code,
     by_fingerprint,
@@ -44,6 +41,9 @@ from replayer.steps.replay.tally import (
     tally,
     where,
 )
+from replayer.steps.replay.schedule import Planner, ReplaySchedule, processes_for, shares
+from replayer.steps.replay.spec import Spec
+from replayer.steps.replay.spool import Spool, records
 from replayer.steps.replay.work import CONNECT, DISCONNECT, NAMED, NOWHERE, WHOLE, Record
 
 SECOND = 10**9
@@ -67,13 +67,13 @@ def action(
 def scheduled(
     tmp_path: Path,
     actions: Iterable[Action],
-    sessions: Iterable[Session] = (),
+    sessions: Iterable[LoggedSession] = (),
     processes: int = 1,
     **keys: object,
-) -> tuple[Schedule, dict[int, list[Any]]]:
+) -> tuple[ReplaySchedule, dict[int, list[Any]]]:
     """Return the schedule of a capture of these actions, and the records of each session."""
     path = tmp_path / "some.replay"
-    with Writer(path) as writer:
+    with ArchiveWriter(path) as writer:
         for session in sessions:
             writer.describe(session)
         for one in sorted(actions, key=lambda each: each.start_ns + each.duration_ns):
@@ -81,7 +81,7 @@ def scheduled(
         writer.close()
     spec = Spec.model_validate({"step": "replay", "file": str(path), **keys})
     planner = Planner(spec, lambda session: f"user={session.user}", processes)
-    with Reader(path) as reader:
+    with ArchiveReader(path) as reader:
         for block in reader.blocks():
             for session in block.sessions:
                 planner.describe(session)
@@ -101,10 +101,10 @@ def test_every_action_of_a_session_is_planned_in_its_order_at_its_time(tmp_path:
     """Starts count from the first action and are divided by the speed; chunks join up again."""
     many = [action(1, "simple", 1 + number / 100, f"SELECT {number}") for number in range(600)]
     capture = [action(1, "connect", 0), *many, action(1, "disconnect", 10)]
-    schedule, done = scheduled(tmp_path, capture, [Session(1, "ada")], speed=2)
+    schedule, done = scheduled(tmp_path, capture, [LoggedSession(1, "ada")], speed=2)
 
     assert [one.does for one in done[1]] == [CONNECT, *[WHOLE] * 600, DISCONNECT]
-    assert [one.payload for one in done[1][1:-1]] == [message.query(one.text) for one in many]
+    assert [one.payload for one in done[1][1:-1]] == [wire_message.query(one.text) for one in many]
     assert [one.start_ns for one in done[1][:3]] == [0, SECOND // 2, round(1.01 * SECOND) // 2]
     assert (schedule.planned, schedule.sessions, schedule.at_once) == ((600,), 1, 1)
     (session,) = schedule.jobs[0].sessions.all()
@@ -124,7 +124,11 @@ def test_a_window_of_the_capture_begins_at_its_own_zero(tmp_path: Path) -> None:
 
 def test_sessions_of_one_database_alone_are_replayed_where_one_is_named(tmp_path: Path) -> None:
     """What is of others is counted by their names; a name that none has is one sentence."""
-    sessions = [Session(1, database="shop"), Session(2, database="stock"), Session(3)]
+    sessions = [
+        LoggedSession(1, database="shop"),
+        LoggedSession(2, database="stock"),
+        LoggedSession(3),
+    ]
     capture = [action(n, "simple", n + at, "SELECT 1") for n in (1, 2, 3) for at in range(n)]
     schedule, done = scheduled(tmp_path, capture, sessions, database="shop")
 
@@ -160,7 +164,7 @@ def test_prepared_statements_are_sent_by_name_and_parameters_as_text(tmp_path: P
 
     assert [each.does for each in done[1]] == [NAMED] * 3
     assert schedule.jobs[0].prepared == ((b"S_1", text.encode()),)
-    assert message.values_of(done[1][0].payload) == [b"7", None]
+    assert wire_message.values_of(done[1][0].payload) == [b"7", None]
 
 
 def test_more_parameters_than_a_message_has_are_left_out(tmp_path: Path) -> None:
@@ -176,15 +180,15 @@ def test_more_parameters_than_a_message_has_are_left_out(tmp_path: Path) -> None
 
 def test_messages_are_those_of_the_protocol() -> None:
     """Lengths count themselves, and what libpq is told is what the bytes say."""
-    whole = message.unnamed("SELECT $1, $2", ("a", None))
+    whole = wire_message.unnamed("SELECT $1, $2", ("a", None))
     kinds, place = b"", 0
     while place < len(whole):
         kinds += whole[place : place + 1]
         place += 1 + struct.unpack_from(">I", whole, place + 1)[0]
 
     assert (kinds, place) == (b"PBES", len(whole))
-    text, ending = message.parts_of(whole)
-    assert (text, message.values_of(ending)) == (b"SELECT $1, $2", [b"a", None])
+    text, ending = wire_message.parts_of(whole)
+    assert (text, wire_message.values_of(ending)) == (b"SELECT $1, $2", [b"a", None])
 
 
 def test_read_only_replays_leave_out_what_writes(tmp_path: Path) -> None:
@@ -238,7 +242,7 @@ def test_what_could_end_a_read_only_state_is_no_reading(
     wire: str, text: str, *, only: bool
 ) -> None:
     """However it is written: in another statement of the text, a comment, codes, another name."""
-    assert Reading(wire).only(text) is only
+    assert ReadOnlyTest(wire).only(text) is only
 
 
 def test_read_only_replays_believe_the_text_and_not_the_file(
@@ -247,16 +251,16 @@ def test_read_only_replays_believe_the_text_and_not_the_file(
     """A file that calls a DELETE a SELECT has it left out all the same."""
     forged = Fingerprint(1, "SELECT ?", "select")
     monkeypatch.setattr(
-        fingerprint.Fingerprints, "statement", lambda _, text, *__: Statement(text, forged)
+        fingerprint.Fingerprints, "statement", lambda _, text, *__: LoggedStatement(text, forged)
     )
     path = tmp_path / "forged.replay"
-    with Writer(path) as writer:
+    with ArchiveWriter(path) as writer:
         for at, text in enumerate(("SELECT 1", "DELETE FROM t")):
             writer.add(action(1, "simple", at, text))
         writer.close()
     monkeypatch.undo()
     planner = Planner(spec_of(str(path), read_only=True), lambda _: "", 1)
-    with Reader(path) as reader:
+    with ArchiveReader(path) as reader:
         for block in reader.blocks():
             assert {form.kind for form in block.forms()[1]} == {"select"}
             for row in range(len(block)):
@@ -397,7 +401,7 @@ def test_what_is_counted_in_parts_is_what_is_counted_at_once() -> None:
         tally(rows(*table[at : at + 100]), hashes[at : at + 100], 0, timed=True)
         for at in range(0, 500, 100)
     ]
-    summed = Tally.of(parts)
+    summed = ReplayCounts.of(parts)
 
     names = ("service", "response", "errors", "consequences", "rows", "hashes", "busy_in")
     against_log = ("held_rows", "logged_rows", "otherwise", "follows", "by_part", "by_session")
@@ -464,7 +468,7 @@ def test_what_is_no_sqlstate_has_that_of_no_reason(code: str) -> None:
 )
 def test_what_varies_by_itself_is_known(text: str, reasons: tuple[str, ...]) -> None:
     """Functions with another answer each time, and ids that the server makes."""
-    assert varying.functions(text) == reasons
+    assert nondeterministic.functions(text) == reasons
 
 
 def replayed(fingerprint: str, executions: int = 10, planned: int = 10, **more: Any) -> Replayed:
@@ -671,7 +675,9 @@ def test_sessions_that_ended_are_forgotten_while_a_replay_is_planned(
         assert len(done) == schedule.sessions == 40
         for number, mine in done.items():
             texts = [one.payload for one in mine if one.does == WHOLE]
-            assert texts == [message.query(f"SELECT {number}, {turn}") for turn in range(1, 12)]
+            assert texts == [
+                wire_message.query(f"SELECT {number}, {turn}") for turn in range(1, 12)
+            ]
             assert len(mine) == 12 + number % 2
         assert schedule.at_once == brute_force(capture)
 
@@ -687,29 +693,31 @@ def brute_force(capture: list[Action]) -> int:
     return max(sum(first[n] <= at <= last[n] for n in first) for at in first.values())
 
 
-def conninfo_of(session: Session, **keys: object) -> dict[str, Any]:
+def conninfo_of(session: LoggedSession, **keys: object) -> dict[str, Any]:
     """Return what a connection of a captured session is opened with, by name."""
     url = make_url("postgresql://ann@db.example/shop")
     spec = spec_of("x", **keys)
     database = SimpleNamespace(url=url, engine=engines.of_url(str(url)))
-    return conninfo_to_dict(target.Conninfo(spec, cast("Any", database))(session))
+    return conninfo_to_dict(replay_target.Conninfo(spec, cast("Any", database))(session))
 
 
 @pytest.fixture
 def without_roles(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have no server asked for its roles."""
-    monkeypatch.setattr(target, "_roles", lambda _: frozenset())
+    monkeypatch.setattr(replay_target, "_roles", lambda _: frozenset())
 
 
 @pytest.mark.parametrize("name", ["a\0b", "a\udcffb", "x" * 100_000, "it's \\ a = 'b'\n", ""])
 def test_any_name_of_an_application_can_begin_a_connection(without_roles: None, name: str) -> None:
     """What no connection can begin with is left out, and no more is sent than a server keeps."""
-    given = conninfo_of(Session(1, application=name))["application_name"]
+    given = conninfo_of(LoggedSession(1, application=name))["application_name"]
 
     assert len(given) <= 63
     assert given.encode().decode().isprintable() or "\n" in name
     assert given[:1] == (name or "replayer")[:1]
-    assert sorted(conninfo_of(Session(1))) == sorted(conninfo_of(Session(1, application=name)))
+    assert sorted(conninfo_of(LoggedSession(1))) == sorted(
+        conninfo_of(LoggedSession(1, application=name))
+    )
 
 
 def test_a_setting_of_a_capture_is_one_setting(without_roles: None) -> None:
@@ -720,7 +728,7 @@ def test_a_setting_of_a_capture_is_one_setting(without_roles: None) -> None:
         ("", "1"),
         ("my.own", "\0\udcff"),
     )
-    options = conninfo_of(Session(1, settings=settings))["options"]
+    options = conninfo_of(LoggedSession(1, settings=settings))["options"]
     parts = re.findall(r"(?:\\.|[^\\\s])+", options, re.DOTALL)
 
     assert parts[::2] == ["-c"] * 2
@@ -733,7 +741,7 @@ def test_a_setting_of_a_capture_is_one_setting(without_roles: None) -> None:
 def test_a_read_only_session_becomes_nobody_else_by_its_settings(without_roles: None) -> None:
     """Neither as another role nor writing; what replayer sets comes last, and so it holds."""
     settings = (("role", "dba"), ("default_transaction_read_only", "off"), ("Role", "dba"))
-    options = conninfo_of(Session(1, settings=settings), read_only=True)["options"].split()
+    options = conninfo_of(LoggedSession(1, settings=settings), read_only=True)["options"].split()
 
     assert not any("role" in part.lower() for part in options)
     assert options.index("default_transaction_read_only=off") < options.index(

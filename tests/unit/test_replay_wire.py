@@ -15,8 +15,8 @@ from typing import Any, cast
 
 import pytest
 
-from replayer.steps.replay import message, mysql, postgres, worker
-from replayer.steps.replay.broken import Gone, Refused
+from replayer.steps.replay import mysql_connection, postgres_connection, wire_message, worker
+from replayer.steps.replay.failures import ConnectionGone, Refused
 
 BEYOND = 2000
 """A descriptor that is not among those of select(2)."""
@@ -55,7 +55,7 @@ def of_mysql(number: int, body: bytes) -> bytes:
     return struct.pack("<I", len(body) | number << 24) + body
 
 
-ROWS = [message.row([b"abc", None, b"x" * 300]), message.row([b"", b"1", None])]
+ROWS = [wire_message.row([b"abc", None, b"x" * 300]), wire_message.row([b"", b"1", None])]
 IDLE, OPEN = of_postgres(b"Z", b"I"), of_postgres(b"Z", b"T")
 FAILED = of_postgres(b"Z", b"E")
 POSTGRES = {
@@ -123,7 +123,7 @@ def test_answers_of_postgres_in_pieces(name: str, verify: str, sizes: list[int])
     whole, expected = POSTGRES[name]
 
     def make(end: socket.socket) -> Any:
-        return postgres.Connection(cast("Any", Pg(end)), verify)
+        return postgres_connection.PostgresConnection(cast("Any", Pg(end)), verify)
 
     seen = list(answers(make, whole, sizes))
     at_once = list(answers(make, whole, [1 << 16], 1))
@@ -139,7 +139,7 @@ def test_answers_of_mysql_in_pieces(name: str, sizes: list[int]) -> None:
     whole, expected = MYSQL[name]
 
     def make(end: socket.socket) -> Any:
-        return mysql.Connection(cast("Any", Sql(end)), "hash")
+        return mysql_connection.MySQLConnection(cast("Any", Sql(end)), "hash")
 
     seen = list(answers(make, whole, sizes))
     assert [one[:3] for one in seen] == [expected] * 2
@@ -156,7 +156,10 @@ def test_hashes_know_the_order_only_where_it_is_promised() -> None:
         for number, text in enumerate(texts):
             ours, theirs = socket.socketpair()
             ours.setblocking(False)
-            with closing(theirs), closing(postgres.Connection(Pg(ours), "hash")) as connection:
+            with (
+                closing(theirs),
+                closing(postgres_connection.PostgresConnection(Pg(ours), "hash")) as connection,
+            ):
                 connection.send(b"", extended=False, in_order=in_order)
                 theirs.sendall(text)
                 assert connection.receive()
@@ -169,8 +172,11 @@ def test_what_the_socket_does_not_take_at_once_goes_later() -> None:
     """A statement of megabytes reaches the server whole."""
     ours, theirs = socket.socketpair()
     ours.setblocking(False)
-    whole = message.query("x" * 5_000_000)
-    with closing(theirs), closing(postgres.Connection(Pg(ours), "rows")) as connection:
+    whole = wire_message.query("x" * 5_000_000)
+    with (
+        closing(theirs),
+        closing(postgres_connection.PostgresConnection(Pg(ours), "rows")) as connection,
+    ):
         connection.send(whole, extended=False, in_order=False)
         assert connection.unsent
         came = b""
@@ -192,10 +198,10 @@ def test_a_connection_that_ends_says_what_the_server_said_last() -> None:
     for words, code in ((b"", "08006"), (of_postgres(b"E", b"C57P01\0\0"), "57P01")):
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
-        with closing(postgres.Connection(Pg(ours), "rows")) as connection:
+        with closing(postgres_connection.PostgresConnection(Pg(ours), "rows")) as connection:
             theirs.sendall(words)
             theirs.close()
-            with pytest.raises(Gone) as ended:
+            with pytest.raises(ConnectionGone) as ended:
                 received(connection)
             assert ended.value.sqlstate == code
 
@@ -208,12 +214,12 @@ LARGE = 16_000_000
     [
         (
             1,
-            lambda end: postgres.Connection(Pg(end), "rows"),
-            message.row([b"x" * 4 * LARGE]) + of_postgres(b"C", b"SELECT 1\0") + IDLE,
+            lambda end: postgres_connection.PostgresConnection(Pg(end), "rows"),
+            wire_message.row([b"x" * 4 * LARGE]) + of_postgres(b"C", b"SELECT 1\0") + IDLE,
         ),
         (
             4,
-            lambda end: mysql.Connection(Sql(end), "rows"),
+            lambda end: mysql_connection.MySQLConnection(Sql(end), "rows"),
             of_mysql(1, b"\1") + of_mysql(2, COLUMN) + of_mysql(3, b"\xfe\0\0\2\0")
             + b"".join(of_mysql(4, b"x" * LARGE) for _ in range(4)) + of_mysql(8, b"\xfe\0\0\2\0"),
         ),
@@ -221,7 +227,11 @@ LARGE = 16_000_000
     ids=["postgres", "mysql"],
 )  # fmt: skip
 def test_a_large_row_costs_as_much_as_many_small_ones(
-    rows: int, make: Callable[[socket.socket], postgres.Connection | mysql.Connection], whole: bytes
+    rows: int,
+    make: Callable[
+        [socket.socket], postgres_connection.PostgresConnection | mysql_connection.MySQLConnection
+    ],
+    whole: bytes,
 ) -> None:
     """What has come of it is not copied with each part that comes: that was 20 s of CPU."""
     ours, theirs = socket.socketpair()
@@ -258,10 +268,10 @@ def test_a_connection_of_any_number_says_what_the_server_said_last(files: int) -
     ours, theirs = socket.socketpair()
     ours = beyond(ours)
     ours.setblocking(False)
-    with closing(postgres.Connection(Pg(ours), "rows")) as connection:
+    with closing(postgres_connection.PostgresConnection(Pg(ours), "rows")) as connection:
         theirs.sendall(of_postgres(b"E", b"C57P01\0\0"))
         theirs.close()
-        with pytest.raises(Gone) as ended:
+        with pytest.raises(ConnectionGone) as ended:
             connection.send(b"Q" * 100, extended=False, in_order=False)
 
     assert ended.value.sqlstate == "57P01"
@@ -293,7 +303,7 @@ def test_a_connection_for_which_there_is_no_room_is_asked_for_later(files: int) 
     resource.setrlimit(resource.RLIMIT_NOFILE, (free, files))
 
     with pytest.raises(Refused, match="Too many open files") as refused:
-        mysql.Connecting("{}")
+        mysql_connection.MySQLConnectionAttempt("{}")
 
     assert refused.value.passing
 
@@ -314,11 +324,16 @@ def test_a_connection_that_could_write_is_gone_where_nothing_may_be(
     """The server reports it with the answer, before the session's next statement."""
     whole = of_postgres(b"C", b"SELECT 1\0") + of_postgres(b"S", setting) + IDLE
     ours, theirs = socket.socketpair()
-    with theirs, closing(postgres.Connection(Pg(ours), "rows", read_only=read_only)) as connection:
+    with (
+        theirs,
+        closing(
+            postgres_connection.PostgresConnection(Pg(ours), "rows", read_only=read_only)
+        ) as connection,
+    ):
         connection.send(b"", extended=False, in_order=False)
         theirs.sendall(whole)
         if ends and read_only:
-            with pytest.raises(Gone, match="not read only"):
+            with pytest.raises(ConnectionGone, match="not read only"):
                 connection.receive()
         else:
             assert connection.receive()
@@ -335,7 +350,9 @@ def refused(*fields: str) -> Refused:
     body = b"".join(field.encode() + b"\0" for field in fields) + b"\0"
     with socket.create_server(("127.0.0.1", 0)) as listening, ThreadPoolExecutor() as threads:
         where = f"host=127.0.0.1 port={listening.getsockname()[1]}"
-        attempt = postgres.Connecting(f"{where} user=x sslmode=disable gssencmode=disable")
+        attempt = postgres_connection.PostgresConnectionAttempt(
+            f"{where} user=x sslmode=disable gssencmode=disable"
+        )
         ended = threads.submit(made, attempt)
         with listening.accept()[0] as server:
             server.recv(1 << 16)
@@ -375,14 +392,16 @@ def test_libpq_is_found_among_all_that_is_mapped() -> None:
 7f03-7f04 rw-p 00000000 00:00 0
 7f04-7f05 r--p 00000000 fd:01 67                /usr/lib/libpqxx/libc.so.6
 """
-    assert set(postgres._LIBPQ.findall(maps)) == {"/a b/psycopg_binary.libs/libpq-e9b5c9ac.so.5.18"}
+    assert set(postgres_connection._LIBPQ.findall(maps)) == {
+        "/a b/psycopg_binary.libs/libpq-e9b5c9ac.so.5.18"
+    }
 
 
 def test_a_refusal_is_known_by_its_words_where_libpq_is_not_seen(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Without the SQLSTATE the English words are what there is."""
-    monkeypatch.setattr(postgres, "_set_verbosity", lambda: None)
+    monkeypatch.setattr(postgres_connection, "_set_verbosity", lambda: None)
 
     assert refused("SFATAL", "C53300", "Msorry, too many clients already").passing
     assert not refused("SFATAL", "C28P01", "Mpassword authentication failed").passing
@@ -392,7 +411,7 @@ def test_a_server_that_says_nothing_may_be_there_later() -> None:
     """Nobody listens: that passes, and libpq's own words say it."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port = listening.getsockname()[1]
-    attempt = postgres.Connecting(f"host=127.0.0.1 port={port} user=x")
+    attempt = postgres_connection.PostgresConnectionAttempt(f"host=127.0.0.1 port={port} user=x")
 
     with pytest.raises(Refused, match="refused") as caught:
         made(attempt)
@@ -403,7 +422,7 @@ def test_a_server_that_says_nothing_may_be_there_later() -> None:
 def test_statements_of_16_mebibytes_take_several_packets() -> None:
     """The last of them is shorter than the largest, also where that leaves it empty."""
     for length in (0, 100, 0xFFFFFF - 1, 0xFFFFFF, 2 * 0xFFFFFF + 5):
-        sent = mysql.query(b"y" * length)
+        sent = mysql_connection.query(b"y" * length)
         place, body, number = 0, b"", 0
         while place < len(sent):
             head = int.from_bytes(sent[place : place + 4], "little")

@@ -6,18 +6,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-from replayer.analysis import replays
-from replayer.analysis.comparison import Row, Verdict, compare
-from replayer.analysis.difference import Sort
-from replayer.analysis.samples import Side
+from replayer.analysis.differences import replays
+from replayer.analysis.differences.comparison import MetricRow, MetricVerdict, compare
+from replayer.analysis.differences.environment import Sort
+from replayer.analysis.differences.samples import Side
 from replayer.errors import Impossible
 from replayer.model import Replayed, Run
-from replayer.report import html, markdown, screen
-from replayer.report import replays as report
+from replayer.report.pages import run_page
+from replayer.report.terminal import console
+from replayer.report.terminal import replays as report
+from replayer.report.text import markdown
 from tests.fixture_types import RunOf
 from tests.made import at_once
 
-APART = {Verdict.BETTER, Verdict.WORSE}
+APART = {MetricVerdict.BETTER, MetricVerdict.WORSE}
 
 
 def one(number: int, seconds: float, **more: Any) -> Replayed:
@@ -50,7 +52,7 @@ def side(run_of: Callable[..., Run]) -> Callable[..., Side]:
     return make
 
 
-def there(row: Row | None) -> Row:
+def there(row: MetricRow | None) -> MetricRow:
     """Return a row that is there."""
     assert row is not None
     return row
@@ -87,7 +89,7 @@ def test_what_moved_is_named_and_nothing_else(side: Callable[..., Side]) -> None
     (compared,) = held(base, other).replays
 
     moved = {f.fingerprint: there(f.time).verdict for f in compared.fingerprints if f.moved}
-    assert moved == {f"{3:016x}": Verdict.WORSE, f"{7:016x}": Verdict.BETTER}
+    assert moved == {f"{3:016x}": MetricVerdict.WORSE, f"{7:016x}": MetricVerdict.BETTER}
     costs = [f.cost for f in compared.fingerprints]
     assert costs == sorted(costs, reverse=True)
     assert costs[0] == pytest.approx(13.5, rel=0.1)
@@ -124,7 +126,7 @@ def test_the_whole_is_of_the_same_work(side: Callable[..., Side]) -> None:
 
     (compared,) = held(base, other).replays
 
-    assert there(compared.time).verdict is Verdict.WORSE
+    assert there(compared.time).verdict is MetricVerdict.WORSE
     assert there(compared.time).ratio == pytest.approx(1.2 / 0.97, rel=0.03)
 
 
@@ -140,9 +142,9 @@ def test_errors_are_judged_beside_times(side: Callable[..., Side]) -> None:
     (compared,) = held(base, side("new", *failing)).replays
 
     by = {f.fingerprint: f for f in compared.fingerprints}
-    assert there(by[f"{0:016x}"].errors).verdict is Verdict.WORSE
-    assert there(by[f"{1:016x}"].errors).verdict is Verdict.SAME
-    assert there(compared.errors).verdict is Verdict.WORSE
+    assert there(by[f"{0:016x}"].errors).verdict is MetricVerdict.WORSE
+    assert there(by[f"{1:016x}"].errors).verdict is MetricVerdict.SAME
+    assert there(compared.errors).verdict is MetricVerdict.WORSE
 
 
 @pytest.mark.parametrize(
@@ -220,8 +222,8 @@ def test_reports_show_what_moved_and_what_diverged(side: Callable[..., Side]) ->
     compared = held(base, other)
 
     pages = [
-        screen.text(*report.render(compared)),
-        html.page([base, other], compared),
+        console.text(*report.render(compared)),
+        run_page.page([base, other], compared),
         markdown.page([base, other], compared),
     ]
 

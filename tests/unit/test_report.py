@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from rich.cells import cell_len
 
-from replayer.analysis.samples import Side
+from replayer.analysis.differences.samples import Side
 from replayer.model import (
     Advice,
     Better,
@@ -20,18 +20,18 @@ from replayer.model import (
     Ledger,
     Mark,
     Measurement,
-    Profile,
+    ReadOrigin,
     Reads,
     Run,
     Series,
+    StackProfile,
     Status,
     StepResult,
     Temperature,
-    Verdict,
 )
-from replayer.report import csv as csv_report
-from replayer.report import forms, run, screen, summary, tables
-from replayer.report.words import clean
+from replayer.report.sanitize import sanitize
+from replayer.report.terminal import console, run, step_layout, summary, tables
+from replayer.report.text import csv as csv_report
 from replayer.results import store
 from tests.command import Replayer
 from tests.fixture_types import Compare, RunOf
@@ -52,7 +52,7 @@ Change = Callable[[StepResult], dict[str, object]]
 
 def shown(found: Run, width: int = 100, path: Path | None = None) -> str:
     """Return a run's report as plain text."""
-    return screen.text(run.render(found, path), width=width)
+    return console.text(run.render(found, path), width=width)
 
 
 def with_steps(found: Run, *steps: StepResult, **changes: object) -> Run:
@@ -209,7 +209,7 @@ def test_no_word_of_the_data_is_cut_at_80_columns(stored: Run) -> None:
         for number, name in enumerate(("a_function_with_a_very_long_name_" * 2, "short", "b" * 40))
     }
     made = known(cached.profile).model_copy(
-        update={"payload": Profile.packed(stacks), "samples": sum(stacks.values())}
+        update={"payload": StackProfile.packed(stacks), "samples": sum(stacks.values())}
     )
     io = {"backend_type": "client backend", "object": "relation", "context": "normal"}
     numbers = {f"counter_{i}_of_{'many' * 3}": 1_000_003 + i for i in range(12)}
@@ -257,7 +257,7 @@ def test_what_the_collectors_counted_is_a_few_lines(stored: Run) -> None:
 
 def test_a_pipe_gets_the_plain_report(stored: Run, capsys: pytest.CaptureFixture[str]) -> None:
     """Without a terminal there is no escape sequence, and pgio's line stands alone on its line."""
-    screen.write(run.render(stored))
+    console.write(run.render(stored))
 
     out = capsys.readouterr().out
     assert "\x1b" not in out
@@ -271,10 +271,10 @@ def test_a_terminal_gets_colour_and_no_colour_takes_it(
     monkeypatch.setenv("TERM", "xterm-256color")
     coloured, plain = io.StringIO(), io.StringIO()
     monkeypatch.delenv("NO_COLOR", raising=False)
-    terminal = screen.Screen(file=coloured, force_terminal=True, width=100)
+    terminal = console.Screen(file=coloured, force_terminal=True, width=100)
     terminal.print(run.render(stored))
     monkeypatch.setenv("NO_COLOR", "1")
-    screen.Screen(file=plain, force_terminal=True, width=100).print(run.render(stored))
+    console.Screen(file=plain, force_terminal=True, width=100).print(run.render(stored))
 
     assert re.search(r"\x1b\[1;31m[^\x1b]*NOT COLD", coloured.getvalue())
     assert not re.search(r"\x1b\[[0-9;]*3[0-7]m", plain.getvalue())
@@ -286,7 +286,7 @@ def test_an_ascii_terminal_gets_ascii(stored: Run, monkeypatch: pytest.MonkeyPat
     raw = io.BytesIO()
     stream = io.TextIOWrapper(raw, encoding="ascii")
     monkeypatch.setattr("sys.stdout", stream)
-    screen.write(run.render(stored.model_copy(update={"label": "ядро"})))
+    console.write(run.render(stored.model_copy(update={"label": "ядро"})))
     stream.flush()
 
     text = raw.getvalue().decode("ascii")
@@ -309,7 +309,7 @@ def test_an_ascii_terminal_gets_ascii(stored: Run, monkeypatch: pytest.MonkeyPat
 )
 def test_words_of_others_cannot_steer_the_terminal(evil: str) -> None:
     """No control, direction or lone surrogate character of a label or hostname gets through."""
-    text = screen.text(tables.line(clean(evil)))
+    text = console.text(tables.line(sanitize(evil)))
 
     assert text.count("\n") == 1
     assert text[:-1].isprintable()
@@ -392,7 +392,7 @@ def test_what_was_not_cold_is_loud(stored: Run) -> None:
 def test_repeats_that_differ_are_told_apart(stored: Run) -> None:
     """Each way in which repeats were not as asked names its repeats, and verdicts are counted."""
     cached = step(stored, "cached")
-    physical = known(cached.ledger).model_copy(update={"verdict": Verdict.PHYSICAL})
+    physical = known(cached.ledger).model_copy(update={"verdict": ReadOrigin.PHYSICAL})
     found = with_steps(
         stored,
         *(
@@ -465,8 +465,8 @@ def test_the_ledger_is_loud_exactly_if_it_is_not_as_asked(
 ) -> None:
     """Every verdict but the one asked for is loud, an unproven one too."""
     ledger = Ledger(
-        asked=Verdict(asked) if asked else None,
-        verdict=Verdict(verdict),
+        asked=ReadOrigin(asked) if asked else None,
+        verdict=ReadOrigin(verdict),
         window_seconds=30,
         riops=1000,
         buffer_hits=5,
@@ -574,7 +574,7 @@ def test_a_sheet_too_wide_is_continued_below() -> None:
     headings = [f"column {i}" for i in range(20)]
     rows = [["first", *[f"{i}{i:06d}" for i in range(1, 20)]], ["second", *["1"] * 19]]
 
-    text = screen.text(tables.Sheet(headings, rows), width=60)
+    text = console.text(tables.NumberTable(headings, rows), width=60)
 
     assert all(cell in text for cell in rows[0])
     assert "…" not in text
@@ -606,18 +606,18 @@ def test_metrics_are_grouped_by_what_they_share(metric: str, group: str, leaf: s
     """A metric is the step, what it shares with its neighbours, and its last word."""
     m = Measurement(metric=metric, value=1, unit="s", better=Better.LESS)
 
-    assert (forms.group(m), forms.leaf(m)) == (group, leaf)
+    assert (step_layout.group(m), step_layout.leaf(m)) == (group, leaf)
 
 
 def test_a_histogram_that_cannot_be_read_is_told(stored: Run) -> None:
     """A payload edited by hand is a sentence in the report, no traceback."""
     latency = step(stored, "walk").latency["block"]
 
-    said = forms.percentiles(latency)
+    said = step_layout.percentiles(latency)
     assert not isinstance(said, str)
     assert said.texts[0].startswith("p50 ")
     broken = latency.model_copy(update={"payload": "rubbish"})
-    assert forms.percentiles(broken) == "the histogram cannot be read"
+    assert step_layout.percentiles(broken) == "the histogram cannot be read"
 
 
 def test_marks_of_a_series_are_told(stored: Run) -> None:
@@ -634,7 +634,7 @@ def test_every_gloss_is_of_a_metric_that_is_measured(stored: Run) -> None:
     """No explanation outlives the number that it explains."""
     measured = {m.metric for one in stored.steps for m in one.measurements}
 
-    glosses = {metric for one in stored.steps for metric in forms.of(one).glosses}
+    glosses = {metric for one in stored.steps for metric in step_layout.of(one).glosses}
     assert glosses - measured <= {"scan.elapsed"}
 
 
@@ -724,7 +724,7 @@ def test_no_text_in_a_csv_begins_as_a_formula(text: str, run_of: RunOf) -> None:
 @pytest.mark.parametrize("width", [80, 100])
 def test_what_was_found_comes_first(stored: Run, width: int) -> None:
     """Each step's main numbers stand once, before the details; what to know at the end."""
-    text = screen.text(run.render(stored), width=width)
+    text = console.text(run.render(stored), width=width)
     first_step = text.index(f"\n{stored.steps[0].name} · ")
 
     assert text.count("\nin short ") == 1

@@ -9,29 +9,30 @@ import pytest
 from numpy.typing import ArrayLike, NDArray
 
 from replayer.errors import Impossible, NotFound, ReplayerError
-from replayer.report import profile as report
-from replayer.report import profile_page, screen
+from replayer.report.pages import profile_page
+from replayer.report.terminal import console
+from replayer.report.terminal import profile as report
 from replayer.results import profile as profiles
 from replayer.results.profile import (
     KNOWN,
     Gap,
-    Profile,
-    Source,
+    ProfileSource,
+    ResourceProfile,
     StatementUse,
     TableUse,
     WorkingSet,
 )
-from replayer.sizing import requirement, work
+from replayer.sizing import requirement, workload_mix
 from replayer.sizing.requirement import Need, Requirement, hot_share
 from tests.unit.test_imports_hostile import NUMBER, mutate
 
 START = 1_795_000_000.0
 
 
-def profile(seconds: int = 600, span: float = 1.0, **columns: ArrayLike) -> Profile:
+def profile(seconds: int = 600, span: float = 1.0, **columns: ArrayLike) -> ResourceProfile:
     """Return a profile of rows of one length."""
-    return Profile(
-        Source(kind="live", averaged_seconds=span, database_bytes=10 << 30),
+    return ResourceProfile(
+        ProfileSource(kind="live", averaged_seconds=span, database_bytes=10 << 30),
         START + span * (1.0 + np.arange(seconds, dtype=float)),
         np.full(seconds, span),
         {name: np.broadcast_to(np.asarray(v, float), seconds) for name, v in columns.items()},
@@ -120,8 +121,8 @@ def test_averages_over_long_intervals_are_named() -> None:
 def test_a_window_of_two_wide_gaps_is_refused() -> None:
     """Where no minute is known there is no busiest one."""
     ends = START + 100.0 * np.arange(1, 20, dtype=np.float64)
-    one = Profile(
-        Source(kind="live", averaged_seconds=1.0), ends, np.ones(19), {"commits": np.ones(19)},
+    one = ResourceProfile(
+        ProfileSource(kind="live", averaged_seconds=1.0), ends, np.ones(19), {"commits": np.ones(19)},
         gaps=(Gap(begin=START, end=START + 99, reason="test"),),
     )  # fmt: skip
     with pytest.raises(Impossible, match="is known in this profile as a whole"):
@@ -168,7 +169,7 @@ TPC_B: dict[str, Any] = {"commits": 500.0, "tuples_fetched": 2000.0, "tuples_ret
 
 def test_pgbench_select_only_is_a_point_read_a_transaction() -> None:
     """1,000 transactions a second are 1,000 point reads a second and nothing else."""
-    made = work.of(SELECT_ONLY)
+    made = workload_mix.of(SELECT_ONLY)
 
     assert made.point == 1000.0
     assert (made.range, made.update, made.insert, made.scanned_blocks) == (0, 0, 0, 0)
@@ -178,7 +179,7 @@ def test_pgbench_select_only_is_a_point_read_a_transaction() -> None:
 
 def test_pgbench_tpc_b_commits_as_often_and_writes_as_many_rows() -> None:
     """A transaction of three updates, an insert and a read is one commit, in whatever statement."""
-    made = work.of(TPC_B)
+    made = workload_mix.of(TPC_B)
 
     assert made.insert + made.update == pytest.approx(500)
     assert made.update * made.update_rows == pytest.approx(1500)
@@ -191,8 +192,8 @@ def test_statements_that_commit_by_themselves_are_no_part_of_a_transaction() -> 
     """MariaDB counts 10 COMMITs beside 500 updates that each commit and sync by themselves."""
     columns = {"commits": 10.0, "updates": 500.0, "inserts": 0.0, "deletes": 0.0,
                "tuples_updated": 500.0, "wal_syncs": 490.0}  # fmt: skip
-    one_by_one = work.of(columns)
-    together = work.of(columns | {"wal_syncs": 10.0})
+    one_by_one = workload_mix.of(columns)
+    together = workload_mix.of(columns | {"wal_syncs": 10.0})
 
     assert (one_by_one.update, one_by_one.update_rows) == (490.0, 1)
     assert (together.update, together.update_rows) == (10.0, 50)
@@ -202,30 +203,32 @@ def test_transactions_that_write_are_as_many_as_syncs_of_the_log() -> None:
     """45 transactions of four writes beside 46 that read are 46 commits that sync, and not 91."""
     columns = {**TPC_B, "commits": 91.0, "tuples_fetched": 226.0, "tuples_inserted": 45.0,
                "tuples_updated": 135.0, "wal_syncs": 46.0}  # fmt: skip
-    made = work.of(columns)
+    made = workload_mix.of(columns)
 
     assert made.insert + made.update == pytest.approx(46)
     assert made.update * made.update_rows == pytest.approx(135, rel=0.05)
     assert any("as many write as the log is synced" in words for words in made.assumptions)
     # Writes that are a transaction each, and few of all transactions, are not made more.
-    assert work.of(columns | {"tuples_inserted": 0.0, "tuples_updated": 40.0}).update == 40.0
+    assert (
+        workload_mix.of(columns | {"tuples_inserted": 0.0, "tuples_updated": 40.0}).update == 40.0
+    )
     # What commits without a sync is written by as many as there are.
-    never = work.of(columns | {"wal_syncs": 0.0})
+    never = workload_mix.of(columns | {"wal_syncs": 0.0})
     assert never.insert + never.update == pytest.approx(91)
 
 
 def test_the_cpu_of_a_statement_is_that_at_the_rate_of_the_source() -> None:
     """The mix says at which rate its CPU was measured, whatever is required of the target."""
-    made = work.of(SELECT_ONLY | {"server_cpu_cores": 2.0}).mix(10_000)
+    made = workload_mix.of(SELECT_ONLY | {"server_cpu_cores": 2.0}).mix(10_000)
 
     assert made.cpu == pytest.approx(0.002)
     assert made.cpu_rate == 1000.0
-    assert work.of(SELECT_ONLY).mix(10_000).cpu_rate is None
+    assert workload_mix.of(SELECT_ONLY).mix(10_000).cpu_rate is None
 
 
 def test_long_reads_are_ranges_of_their_mean_length() -> None:
     """100 statements that read 30 rows each, in blocks of their own, are ranges of 30."""
-    made = work.of(
+    made = workload_mix.of(
         {"commits": 100.0, "selects": 100.0, "tuples_fetched": 3000.0, "tuples_returned": 3000.0,
          "blocks_hit": 3400.0, "blocks_read": 100.0}
     )  # fmt: skip
@@ -235,7 +238,7 @@ def test_long_reads_are_ranges_of_their_mean_length() -> None:
 
 def test_rows_that_share_blocks_are_fewer_blocks() -> None:
     """3,000 rows out of 700 accesses to blocks lie together: no load of 3,000 blocks is made."""
-    made = work.of(
+    made = workload_mix.of(
         {"commits": 100.0, "selects": 100.0, "tuples_fetched": 3000.0, "tuples_returned": 3000.0,
          "blocks_hit": 600.0, "blocks_read": 100.0}
     )  # fmt: skip
@@ -245,7 +248,7 @@ def test_rows_that_share_blocks_are_fewer_blocks() -> None:
 
 def test_rows_read_without_an_index_are_scans() -> None:
     """5 million rows a second beside a few point reads are read by scans, 50 in a block."""
-    made = work.of(
+    made = workload_mix.of(
         {"commits": 10.0, "tuples_fetched": 10.0, "tuples_returned": 5_000_010.0,
          "blocks_hit": 20_000.0, "blocks_read": 90_000.0}
     )  # fmt: skip
@@ -259,7 +262,7 @@ def test_rows_read_without_an_index_are_scans() -> None:
 def test_scans_of_small_tables_are_cpu_and_no_reads() -> None:
     """The tellers and branches of pgbench are scanned in the buffers: no table is read for them."""
     reads = StatementUse(kind="select", calls=200.0, share=1 / 7, rows=200.0)
-    made = work.of(
+    made = workload_mix.of(
         {"commits": 200.0, "statements": 1400.0, "tuples_fetched": 455.0, "blocks_read": 222.0,
          "tuples_returned": 44_583.0, "tuples_inserted": 200.0, "tuples_updated": 600.0,
          "tuples_deleted": 0.0, "blocks_hit": 4632.0},
@@ -274,8 +277,8 @@ def test_scans_of_small_tables_are_cpu_and_no_reads() -> None:
 
 def test_a_device_alone_gives_reads_scans_and_updates() -> None:
     """What iostat saw: bytes and requests are those of the load, and what is guessed is said."""
-    made = work.of({"read_iops": 1000.0, "read_mbps": 8.192, "write_iops": 200.0})
-    large = work.of({"read_iops": 1000.0, "read_mbps": 131.072})
+    made = workload_mix.of({"read_iops": 1000.0, "read_mbps": 8.192, "write_iops": 200.0})
+    large = workload_mix.of({"read_iops": 1000.0, "read_mbps": 131.072})
 
     assert (made.point, made.update) == (1000.0, 100.0)
     assert made.scanned_blocks == pytest.approx(0, abs=1e-6)
@@ -286,8 +289,8 @@ def test_a_device_alone_gives_reads_scans_and_updates() -> None:
 
 def test_the_cpu_of_the_server_is_burnt_and_not_that_of_the_host() -> None:
     """Where both are known the server's own counts; of the host's alone it is said."""
-    both = work.of(SELECT_ONLY | {"server_cpu_cores": 2.0, "cpu_cores": 3.0})
-    host = work.of(SELECT_ONLY | {"cpu_cores": 3.0})
+    both = workload_mix.of(SELECT_ONLY | {"server_cpu_cores": 2.0, "cpu_cores": 3.0})
+    host = workload_mix.of(SELECT_ONLY | {"cpu_cores": 3.0})
 
     assert both.mix(1).cpu == pytest.approx(0.002)
     assert host.mix(1).cpu == pytest.approx(0.003)
@@ -302,7 +305,7 @@ def test_any_counters_give_work_that_is_finite_and_not_negative() -> None:
         columns = {
             name: draw.choice([0.0, draw.random(), 10 ** draw.uniform(-6, 15)]) for name in names
         }
-        made = work.of(columns, block_bytes=draw.choice([None, 1, 512, 8192, 1 << 20]))
+        made = workload_mix.of(columns, block_bytes=draw.choice([None, 1, 512, 8192, 1 << 20]))
         rates = (made.point, made.range, made.update, made.insert, made.scanned_blocks)
         assert all(0 <= rate < 1e17 for rate in rates)
         if made.rate(1000):
@@ -326,13 +329,16 @@ def test_the_hot_share_parts_the_tables_where_the_accesses_part() -> None:
     assert hot_share(tables[:1]) == ""
     assert hot_share(()) == ""
     assert hot_share([TableUse(name="unused", bytes=5)]) == ""
-    assert work.Work(point=1.0, hot=hot_share(tables)).mix(10).hot_share == (0.1, 0.9)
+    assert workload_mix.StatementLoad(point=1.0, hot=hot_share(tables)).mix(10).hot_share == (
+        0.1,
+        0.9,
+    )
 
 
 def test_the_working_set_is_all_of_the_data_where_nobody_knows_better() -> None:
     """And which of them it is, is said."""
     known = profile(commits=1.0)
-    from_profile = Profile(
+    from_profile = ResourceProfile(
         known.source, known.ends, known.spans, known.columns,
         working_set=WorkingSet(bytes=1 << 30, method="tables that were read"),
     )  # fmt: skip
@@ -367,7 +373,7 @@ def test_a_profile_with_chance_changes_is_shown_and_sized_or_refused(tmp_path: P
         try:
             one = profiles.load(path)
             summary = report.summary(one)
-            screen.text(report.render(summary))
+            console.text(report.render(summary))
             profile_page.page(summary)
             requirement.of(one, growth=1.5).work.mix(1000)
             kept += 1

@@ -7,10 +7,9 @@ from typing import Any, cast
 
 import pytest
 
-from replayer.analysis.saturation import Line
+from replayer.analysis.capacity.saturation import WaitReason
 from replayer.load import resources
-from replayer.load.usage import Granted
-from replayer.load.usage import Use as Used
+from replayer.load.machine_usage import Granted, MachineUse
 from replayer.machine.host import Host
 from replayer.model import Status, StepResult
 from replayer.run.context import Context
@@ -20,30 +19,30 @@ from replayer.watch.sampler import DeviceDelta
 @pytest.mark.parametrize(
     ("wait", "line"),
     [
-        ("CPU", Line.CPU),
-        ("IO:DataFileRead", Line.READS),
-        ("IO:AioIoCompletion", Line.READS),
-        ("IPC:BufferIO", Line.READS),
-        ("IO:DataFileExtend", Line.WRITES),
-        ("IO:DataFileWrite", Line.WRITES),
-        ("IO:WalSync", Line.LOG),
-        ("IO:WALSync", Line.LOG),
-        ("IO:WALWrite", Line.LOG),
-        ("LWLock:WALWrite", Line.LOG),
-        ("LWLock:WALInsert", Line.INTERNAL),
-        ("LWLock:BufferContent", Line.INTERNAL),
-        ("BufferPin:BufferPin", Line.INTERNAL),
-        ("Lock:transactionid", Line.LOCKS),
-        ("Lock:tuple", Line.LOCKS),
-        ("Lock:row", Line.LOCKS),
-        ("Timeout:VacuumDelay", Line.OTHER),
-        ("Sending data", Line.UNTOLD),
-        ("Updating", Line.UNTOLD),
-        ("Commit", Line.LOG),
-        ("waiting for handler commit", Line.LOG),
+        ("CPU", WaitReason.CPU),
+        ("IO:DataFileRead", WaitReason.READS),
+        ("IO:AioIoCompletion", WaitReason.READS),
+        ("IPC:BufferIO", WaitReason.READS),
+        ("IO:DataFileExtend", WaitReason.WRITES),
+        ("IO:DataFileWrite", WaitReason.WRITES),
+        ("IO:WalSync", WaitReason.LOG),
+        ("IO:WALSync", WaitReason.LOG),
+        ("IO:WALWrite", WaitReason.LOG),
+        ("LWLock:WALWrite", WaitReason.LOG),
+        ("LWLock:WALInsert", WaitReason.INTERNAL),
+        ("LWLock:BufferContent", WaitReason.INTERNAL),
+        ("BufferPin:BufferPin", WaitReason.INTERNAL),
+        ("Lock:transactionid", WaitReason.LOCKS),
+        ("Lock:tuple", WaitReason.LOCKS),
+        ("Lock:row", WaitReason.LOCKS),
+        ("Timeout:VacuumDelay", WaitReason.OTHER),
+        ("Sending data", WaitReason.UNTOLD),
+        ("Updating", WaitReason.UNTOLD),
+        ("Commit", WaitReason.LOG),
+        ("waiting for handler commit", WaitReason.LOG),
     ],
 )
-def test_wait_is_a_line(wait: str, line: Line) -> None:
+def test_wait_is_a_line(wait: str, line: WaitReason) -> None:
     """PostgreSQL's wait events of 13 to 18, whose case changed in 17, and MariaDB's lock."""
     assert resources.line_of(wait) is line
 
@@ -129,7 +128,7 @@ def test_ceiling_is_the_most_of_the_probes_and_the_least_of_all(tmp_path: Path) 
 def test_reads_that_others_did_are_not_of_the_load() -> None:
     """Of a device's reads a statement needed those that the server itself did, by their bytes."""
     device = DeviceDelta(seconds=2.0, reads=2000, read_bytes=16_384_000, writes=10, write_bytes=1)
-    used = Used(
+    used = MachineUse(
         seconds=2.0, processors=2, busy=1.0, user=0.8, system=0.2, steal=0.0, server_user=0.5,
         server_system=0.1, client_user=0.1, client_system=0.0, client_processors=1.0,
         client_here=True, device=device, own_read_bytes=4_096_000, own_write_bytes=0,

@@ -11,7 +11,7 @@ from replayer import registry
 from replayer.engines import engine as engines
 from replayer.errors import Impossible, Interrupted, ReplayerError, Skip
 from replayer.model import Better, Run, Status, StepSpec, Workload
-from replayer.report.progress import Lines
+from replayer.report.terminal.progress import Lines
 from replayer.run import runner
 from replayer.run.context import Context
 from replayer.watch import calibration
@@ -53,7 +53,7 @@ def run_steps(
         workload = Workload(
             name="toy", source="toy.toml", description="", comment="", repeat=repeat, steps=specs
         )
-        order = runner.Order(workload, engines.load(engines.default()), **asked)
+        order = runner.RunRequest(workload, engines.load(engines.default()), **asked)
         yielded, failure = [], None
         try:
             for run in runner.execute(order, Lines(io.StringIO())):

@@ -12,7 +12,7 @@ import pytest
 
 from replayer import registry
 from replayer.machine.host import Host
-from replayer.watch import recordings
+from replayer.watch import active_collectors
 from replayer.watch.sampler import DeviceDelta, Sampler, rates
 from tests.known import known as there
 
@@ -105,7 +105,9 @@ def test_series_has_the_columns_of_every_collector(machine: Machine) -> None:
             end = sampler.mark()
         series = sampler.series(begin, end)
 
-    copied = {name for name in registry.names("collectors") if name not in recordings.active()}
+    copied = {
+        name for name in registry.names("collectors") if name not in active_collectors.active()
+    }
     assert {name.split(".")[0] for name in series.columns} == copied
     assert series.seconds == (1, 2, 3)
     assert {len(values) for values in series.columns.values()} == {3}

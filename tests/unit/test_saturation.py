@@ -7,15 +7,15 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pytest
 
-from replayer.analysis import saturation
-from replayer.analysis.saturation import Line, Mean, Point, Use
+from replayer.analysis.capacity import saturation
+from replayer.analysis.capacity.saturation import LevelPoint, Mean, ResourceUse, WaitReason
 
 LEVELS = (1, 2, 4, 8, 16, 32)
 LINES = {
-    "CPU": Line.CPU,
-    "device reads": Line.READS,
-    "log flushes": Line.LOG,
-    "row locks": Line.LOCKS,
+    "CPU": WaitReason.CPU,
+    "device reads": WaitReason.READS,
+    "log flushes": WaitReason.LOG,
+    "row locks": WaitReason.LOCKS,
 }
 
 
@@ -44,8 +44,8 @@ def measured(
     repeats: int = 3,
     levels: Sequence[int] = LEVELS,
     think: float = 0.0,
-    **changed: Use,
-) -> list[Point]:
+    **changed: ResourceUse,
+) -> list[LevelPoint]:
     """Return the points of a ramp on such a network, with noise as a share, as it is measured."""
     random = np.random.default_rng(seed)
     points = []
@@ -56,13 +56,13 @@ def measured(
             uses = {}
             for name, demand in demands.items():
                 busy = min(1.0, throughput * demand * random.normal(1, noise / 2))
-                uses[name] = Use(busy, 1.0, "busy", frozenset({LINES[name]}))
+                uses[name] = ResourceUse(busy, 1.0, "busy", frozenset({LINES[name]}))
             standing = {
                 LINES[name]: max(0.0, queue * random.normal(1, 0.1))
                 for name, queue in queues.items()
             }
             points.append(
-                Point(
+                LevelPoint(
                     sessions,
                     throughput,
                     response,
@@ -115,8 +115,8 @@ def test_line_tells_apart_what_is_busy_alike() -> None:
     made = []
     for point in points:
         locks = point.uses["row locks"]
-        flushes = dataclasses.replace(locks, lines=frozenset({Line.LOG}))
-        standing = {**point.standing, Line.LOG: min(1.0, locks.busy)}
+        flushes = dataclasses.replace(locks, lines=frozenset({WaitReason.LOG}))
+        standing = {**point.standing, WaitReason.LOG: min(1.0, locks.busy)}
         uses = {**point.uses, "log flushes": flushes}
         made.append(dataclasses.replace(point, uses=uses, standing=standing))
 
@@ -131,7 +131,7 @@ def test_what_is_used_through_a_full_resource_is_held_up_by_that() -> None:
     made = []
     for point in measured({"CPU": 0.0001, "log flushes": 0.001}):
         flushes = point.uses["log flushes"]
-        both = frozenset({Line.LOG, Line.WRITES})
+        both = frozenset({WaitReason.LOG, WaitReason.WRITES})
         writes = dataclasses.replace(flushes, lines=both)
         through = dataclasses.replace(flushes, through=frozenset({"device writes"}))
         uses = {**point.uses, "log flushes": through, "device writes": writes}
@@ -156,7 +156,10 @@ def test_what_others_keep_busy_is_not_what_gives() -> None:
     made = [
         dataclasses.replace(
             point,
-            uses={**point.uses, "CPU": Use(1.99, 2.0, "cores", frozenset({Line.CPU}), own=0.1)},
+            uses={
+                **point.uses,
+                "CPU": ResourceUse(1.99, 2.0, "cores", frozenset({WaitReason.CPU}), own=0.1),
+            },
         )
         for point in measured({"CPU": 0.00005, "device reads": 0.001})
     ]
@@ -167,13 +170,13 @@ def test_what_others_keep_busy_is_not_what_gives() -> None:
 def test_knee_of_one_session_is_judged_by_those_beyond() -> None:
     """All that a statement does is done one at a time: with one session nobody waits for it."""
     points = [
-        Point(
+        LevelPoint(
             sessions,
             1000.0,
             sessions / 1000,
             float(sessions),
-            {"row locks": Use(float(sessions > 1), 1.0, "", frozenset({Line.LOCKS}))},
-            {Line.CPU: 1.0, Line.LOCKS: sessions - 1.0},
+            {"row locks": ResourceUse(float(sessions > 1), 1.0, "", frozenset({WaitReason.LOCKS}))},
+            {WaitReason.CPU: 1.0, WaitReason.LOCKS: sessions - 1.0},
         )
         for sessions in (1, 2, 4, 8)
         for _ in range(3)
@@ -188,7 +191,9 @@ def test_knee_of_one_session_is_judged_by_those_beyond() -> None:
 def test_line_for_something_else_is_a_contradiction() -> None:
     """A resource that looks full while the sessions stand elsewhere is not named."""
     points = [
-        dataclasses.replace(point, standing={Line.INTERNAL: 0.9 * point.sessions, Line.CPU: 0.1})
+        dataclasses.replace(
+            point, standing={WaitReason.INTERNAL: 0.9 * point.sessions, WaitReason.CPU: 0.1}
+        )
         for point in measured({"CPU": 0.001, "device reads": 0.0001})
     ]
     found = saturation.first(points)
@@ -215,11 +220,11 @@ def test_full_resource_is_named_though_throughput_grows() -> None:
         for repeat in range(3):
             busy = 0.5 if sessions == 1 else 0.97 + 0.005 * repeat
             uses = {
-                "log flushes": Use(busy, 1.0, "busy", frozenset({Line.LOG})),
-                "CPU": Use(0.1 * sessions, 2.0, "cores", frozenset({Line.CPU})),
+                "log flushes": ResourceUse(busy, 1.0, "busy", frozenset({WaitReason.LOG})),
+                "CPU": ResourceUse(0.1 * sessions, 2.0, "cores", frozenset({WaitReason.CPU})),
             }
-            standing = {Line.LOG: 0.95 * sessions, Line.CPU: 0.05 * sessions}
-            points.append(Point(sessions, 50.0 * sessions, 0.02, sessions, uses, standing))
+            standing = {WaitReason.LOG: 0.95 * sessions, WaitReason.CPU: 0.05 * sessions}
+            points.append(LevelPoint(sessions, 50.0 * sessions, 0.02, sessions, uses, standing))
     found = saturation.first(points)
 
     assert found.resource == "log flushes"
@@ -233,12 +238,14 @@ def test_device_without_a_known_ceiling_is_named_by_its_line() -> None:
         for _ in range(3):
             throughput, response, _ = solved({"disk": 0.002, "CPU": 0.0001}, sessions)
             uses = {
-                "device reads": Use(throughput * 30, None, "1/s", frozenset({Line.READS})),
-                "CPU": Use(throughput * 0.0001, 2.0, "cores", frozenset({Line.CPU})),
+                "device reads": ResourceUse(
+                    throughput * 30, None, "1/s", frozenset({WaitReason.READS})
+                ),
+                "CPU": ResourceUse(throughput * 0.0001, 2.0, "cores", frozenset({WaitReason.CPU})),
             }
-            standing = {Line.READS: 0.95 * sessions}
+            standing = {WaitReason.READS: 0.95 * sessions}
             in_flight = throughput * response
-            points.append(Point(sessions, throughput, response, in_flight, uses, standing))
+            points.append(LevelPoint(sessions, throughput, response, in_flight, uses, standing))
     found = saturation.first(points)
 
     assert found.resource == "device reads"
@@ -248,7 +255,7 @@ def test_device_without_a_known_ceiling_is_named_by_its_line() -> None:
 
 def test_memory_is_held_and_has_no_demand() -> None:
     """It is full from 97 percent on, and no throughput follows from it."""
-    memory = Use(9.0, 10.0, "bytes", frozenset(), held=True)
+    memory = ResourceUse(9.0, 10.0, "bytes", frozenset(), held=True)
     found = saturation.first(measured({"CPU": 0.001}, memory=memory))
     full = dataclasses.replace(memory, busy=9.9)
     also = saturation.first(measured({"CPU": 0.0001}, memory=full, think=0.01, levels=(1, 2)))
@@ -262,21 +269,21 @@ def test_memory_is_held_and_has_no_demand() -> None:
 def test_bound_is_what_others_leave() -> None:
     """Half a core is taken by others: the rest bounds the throughput, and they are in the busy."""
     points = [
-        Point(
+        LevelPoint(
             sessions,
             100.0 * min(sessions, 3),
             0.01,
             float(sessions),
             {
-                "CPU": Use(
+                "CPU": ResourceUse(
                     0.5 + 0.5 * min(sessions, 3),
                     2.0,
                     "cores",
-                    frozenset({Line.CPU}),
+                    frozenset({WaitReason.CPU}),
                     own=0.5 * min(sessions, 3),
                 )
             },
-            {Line.CPU: float(sessions)},
+            {WaitReason.CPU: float(sessions)},
         )
         for sessions in (1, 2, 3, 4)
         for _ in range(3)
@@ -298,7 +305,7 @@ def test_little_counts_sessions_twice(
     throughput: float, response: float, in_flight: float, missed: float
 ) -> None:
     """Throughput times response, and sessions under way, differ by a share of all sessions."""
-    point = Point(4, throughput, response, in_flight)
+    point = LevelPoint(4, throughput, response, in_flight)
 
     assert point.little == pytest.approx(missed)
 

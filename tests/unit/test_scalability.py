@@ -6,8 +6,8 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from replayer.analysis import scalability
-from replayer.analysis.scalability import Estimate, Scalability
+from replayer.analysis.capacity import scalability
+from replayer.analysis.capacity.scalability import Estimate, Scalability
 from replayer.errors import ReplayerError
 
 # The data sets of R's package usl (github.com/smoeding/usl, data/*.rda, BSD licence).

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from replayer.analysis.selection import Chosen, choose, no_column, pair
+from replayer.analysis.differences.selection import Chosen, choose, no_column, pair
 from replayer.errors import Impossible, NotFound
 from replayer.results import store
 from tests.fixture_types import RunOf

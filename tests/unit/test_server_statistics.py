@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from replayer.collectors import Scene, Seen
+from replayer.collectors import CollectorContext, WindowRecording
 from replayer.collectors.statistics import begin, differences, set_back
 from replayer.machine.host import Host
 
@@ -62,13 +62,13 @@ def test_a_view_that_is_null_in_parts_is_counted_where_it_is_not() -> None:
 
 def test_a_run_without_a_database_has_no_statistics_to_miss(tmp_path: Path) -> None:
     """A probe of the disk is not told that no server was asked."""
-    recording = begin(Scene(Host(), None, tmp_path, server=list, own=list))
+    recording = begin(CollectorContext(Host(), None, tmp_path, server=list, own=list))
 
     recording.mark(1)
     recording.mark(2)
 
     assert recording.end() == 0.0
-    assert recording.cut(1, 2) == Seen()
+    assert recording.cut(1, 2) == WindowRecording()
 
 
 @pytest.mark.parametrize(

@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from replayer.model import Steadiness, Verdict
+from replayer.model import ReadOrigin, Steadiness
 from replayer.steps.sessions import outcome as sessions_outcome
 from replayer.steps.sessions import window as sessions_window
 from replayer.steps.sessions.spec import Spec
-from replayer.steps.sessions.window import Window
+from replayer.steps.sessions.window import SessionsWindow
 from replayer.tables import pgio
 from replayer.tables.pgio import SessionResult, TableSet
 from replayer.watch.histogram import Latencies
-from replayer.watch.ledger import Counters
+from replayer.watch.ledger import ServerCounters
 from tests.made import ledger
 
 BLOCK = 8192
@@ -28,14 +28,18 @@ def spec_of(**keys: Any) -> Spec:
     return Spec(step="sessions", name="sessions", **keys)
 
 
-def window_of(rates: Sequence[int]) -> Window:
+def window_of(rates: Sequence[int]) -> SessionsWindow:
     """Return a window of one session that read so many blocks in each second."""
     result = SessionResult(1, "pgio1", 255, 8)
     for second, rate in enumerate(rates):
         result.add(slice_of(began=100.0 + second, ended=101.0 + second, reads=rate))
     last = 100.0 + len(rates) + 0.001
-    return sessions_window.Window(
-        Counters(100.0, 0, 50), Counters(last, 0, 50 + sum(rates)), 7, 7, results=[result]
+    return sessions_window.SessionsWindow(
+        ServerCounters(100.0, 0, 50),
+        ServerCounters(last, 0, 50 + sum(rates)),
+        7,
+        7,
+        results=[result],
     )
 
 
@@ -89,8 +93,8 @@ def test_defaults_are_those_of_pgio() -> None:
         8,
     )
     assert (spec.update_pct, spec.scale, spec.run_time) == (0, "1G", 120)
-    assert spec.asked == Verdict.PHYSICAL
-    assert spec_of(memory="cached").asked == Verdict.CACHED
+    assert spec.asked == ReadOrigin.PHYSICAL
+    assert spec_of(memory="cached").asked == ReadOrigin.CACHED
 
 
 def test_buffers_are_small_against_the_tables_but_enough_for_all_sessions() -> None:
@@ -170,15 +174,15 @@ def test_steadiness_is_told() -> None:
     assert (never.settled, never.words) == (False, "never steady")
 
 
-@pytest.mark.parametrize("verdict", list(Verdict))
-def test_only_physical_sessions_are_held_against_a_device(verdict: Verdict) -> None:
+@pytest.mark.parametrize("verdict", list(ReadOrigin))
+def test_only_physical_sessions_are_held_against_a_device(verdict: ReadOrigin) -> None:
     """What came from memory, all of it or some, is not the device's."""
     spec = spec_of(num_schemas=4, num_threads=2)
     context: Any = SimpleNamespace(engine=SimpleNamespace(block_size=8192))
 
     found = sessions_outcome._physical_reads(spec, context, ledger(verdict))
 
-    assert (found is not None) == (verdict is Verdict.PHYSICAL)
+    assert (found is not None) == (verdict is ReadOrigin.PHYSICAL)
     if found is not None:
         assert (found.depth, found.block_bytes, found.device) == (8, 8192, "vda")
 
@@ -214,8 +218,8 @@ def test_series_spreads_a_slice_over_its_time_and_adds_up_to_the_counters() -> N
     result = SessionResult(1, "pgio1", 255, 8)
     result.add(slice_of(began=100.5, ended=102.5, reads=200))
     result.add(slice_of(began=102.5, ended=103.0, reads=50))
-    window = sessions_window.Window(
-        Counters(100.0, 0, 1000), Counters(103.1, 0, 1500), 7, 10**9, results=[result]
+    window = sessions_window.SessionsWindow(
+        ServerCounters(100.0, 0, 1000), ServerCounters(103.1, 0, 1500), 7, 10**9, results=[result]
     )
     points = sessions_outcome._progress(window, "reads", 1.0)
 

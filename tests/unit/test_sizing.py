@@ -17,31 +17,41 @@ from replayer.model import (
     StepResult,
     WorkloadFacts,
 )
-from replayer.report import markdown, screen, sizing_page
-from replayer.report import sizing as report
+from replayer.report.pages import sizing_page
+from replayer.report.terminal import console
+from replayer.report.terminal import sizing as report
+from replayer.report.text import markdown
 from replayer.results import store
-from replayer.results.profile import Profile, Source, WorkingSet
-from replayer.sizing import changes, requirement, target
-from replayer.sizing.plan import Machine, Options, Plan, Residence, planned
+from replayer.results.profile import ProfileSource, ResourceProfile, WorkingSet
+from replayer.sizing import requirement, target, what_if
 from replayer.sizing.record import Sizing
 from replayer.sizing.requirement import Requirement
+from replayer.sizing.sizing_plan import (
+    CandidateMachine,
+    Residence,
+    SizingOptions,
+    SizingPlan,
+    planned,
+)
 from replayer.sizing.target import Fit
 from replayer.sizing.verdict import judge, refutations
 
 Row = dict[str, Any]
 GIB = 1 << 30
-MACHINE = Machine(8192, 16 * GIB, 200 * GIB, own_server=True, where="/data")
+MACHINE = CandidateMachine(8192, 16 * GIB, 200 * GIB, own_server=True, where="/data")
 
 
-def profile(seconds: int = 300, working_set: int = 4 * GIB, **columns: float | None) -> Profile:
+def profile(
+    seconds: int = 300, working_set: int = 4 * GIB, **columns: float | None
+) -> ResourceProfile:
     """Return a profile whose columns are the same in every second."""
     ends = 1_760_000_000 + np.arange(1, seconds + 1, dtype=float)
     given: dict[str, float | None] = {
              "commits": 100.0, "blocks_hit": 900.0, "blocks_read": 100.0, "tuples_fetched": 200.0,
              "tuples_inserted": 5.0, "tuples_updated": 10.0, "cpu_cores": 0.5,
              "sessions_active": 3.0, "database_bytes": 40.0 * GIB, **columns}  # fmt: skip
-    return Profile(
-        source=Source(kind="csv", place="prod.csv", averaged_seconds=1, block_bytes=8192),
+    return ResourceProfile(
+        source=ProfileSource(kind="csv", place="prod.csv", averaged_seconds=1, block_bytes=8192),
         ends=ends,
         spans=np.ones(seconds),
         columns={name: np.full(seconds, v) for name, v in given.items() if v is not None},
@@ -49,12 +59,12 @@ def profile(seconds: int = 300, working_set: int = 4 * GIB, **columns: float | N
     )
 
 
-def step_of(plan: Plan, name: str) -> Any:
+def step_of(plan: SizingPlan, name: str) -> Any:
     """Return the step of that name."""
     return next(step for step in plan.workload.steps if step.name == name)
 
 
-def sizing_of(wanted: Requirement, plan: Plan, **more: Any) -> Sizing:
+def sizing_of(wanted: Requirement, plan: SizingPlan, **more: Any) -> Sizing:
     """Return the record of a plan."""
     return Sizing(
         profile="prod.profile", source="prod", requirement=wanted, objective="p99=20ms",
@@ -131,7 +141,7 @@ def wanted() -> Requirement:
 @pytest.fixture
 def sizing(wanted: Requirement) -> Sizing:
     """Return the record of its plan on the machine."""
-    return sizing_of(wanted, planned(wanted, Options(), MACHINE))
+    return sizing_of(wanted, planned(wanted, SizingOptions(), MACHINE))
 
 
 @pytest.mark.parametrize(("got", "off"), [(117e-6, False), (193e-6, True)])
@@ -152,7 +162,7 @@ def test_the_plan_asks_for_the_profiles_rate_times_growth_times_headroom(
     wanted: Requirement,
 ) -> None:
     """What is put on the candidate is the mix of the busiest minute, factors included once."""
-    plan = planned(wanted, Options(objective="p99=7ms", hold=30), MACHINE)
+    plan = planned(wanted, SizingOptions(objective="p99=7ms", hold=30), MACHINE)
     capacity = step_of(plan, "capacity")
     plain = requirement.of(profile())
     own = capacity.rate * (1 - capacity.mix.shares.get("compute", 0.0))
@@ -166,7 +176,7 @@ def test_the_plan_asks_for_the_profiles_rate_times_growth_times_headroom(
 
 def test_the_time_that_is_told_first_is_that_of_the_steps(wanted: Requirement) -> None:
     """A hold that is ten minutes longer makes the plan ten minutes longer, and nothing else."""
-    short, long = (planned(wanted, Options(hold=hold), MACHINE) for hold in (60, 660))
+    short, long = (planned(wanted, SizingOptions(hold=hold), MACHINE) for hold in (60, 660))
     assert long.seconds - short.seconds == pytest.approx(600)
     assert short.seconds > step_of(short, "capacity").lasts()
 
@@ -180,7 +190,7 @@ def test_memory_decides_where_the_load_is_read_from(
 ) -> None:
     """What fits into memory is read from it, and what does not from the device, as it would be."""
     known = requirement.of(profile(working_set=working_set))
-    plan = planned(known, Options(), MACHINE._replace(memory_bytes=memory))
+    plan = planned(known, SizingOptions(), MACHINE._replace(memory_bytes=memory))
     capacity = step_of(plan, "capacity")
     assert plan.data.residence is residence
     assert plan.data.size(8192) == pytest.approx(working_set, rel=0.01)
@@ -196,7 +206,7 @@ def test_reads_of_a_profile_without_blocks_are_reads_of_the_device() -> None:
         profile(commits=None, blocks_hit=None, blocks_read=None, tuples_fetched=None,
                 tuples_inserted=None, tuples_updated=None, read_iops=700.0, write_iops=40.0)
     )  # fmt: skip
-    plan = planned(known, Options(), MACHINE)
+    plan = planned(known, SizingOptions(), MACHINE)
     capacity = step_of(plan, "capacity")
     assert plan.data.residence is Residence.DEVICE
     assert capacity.memory == "direct"
@@ -208,13 +218,13 @@ def test_reads_of_a_profile_without_blocks_are_reads_of_the_device() -> None:
 def test_data_without_room_is_scaled_and_said(wanted: Requirement) -> None:
     """A disk too small gets as much as it holds, and a sentence on what is then not proven."""
     room = MACHINE._replace(free_bytes=3 * GIB)
-    plan = planned(wanted, Options(), room)
+    plan = planned(wanted, SizingOptions(), room)
     assert plan.data.size(8192) < 2 * GIB
     assert any("is not proven" in words and "/data" in words for words in plan.data.unproven)
     with pytest.raises(Impossible, match="has room for"):
-        planned(wanted, Options(working_set=10 * GIB), room)
+        planned(wanted, SizingOptions(working_set=10 * GIB), room)
     with pytest.raises(Impossible, match="--data-dir"):
-        planned(wanted, Options(), MACHINE._replace(free_bytes=GIB // 2))
+        planned(wanted, SizingOptions(), MACHINE._replace(free_bytes=GIB // 2))
 
 
 def test_a_profile_that_no_load_can_be_made_of_is_refused() -> None:
@@ -225,15 +235,15 @@ def test_a_profile_that_no_load_can_be_made_of_is_refused() -> None:
     )  # fmt: skip
     cpu = profile(**none)
     with pytest.raises(Impossible, match="no load can be made of it"):
-        planned(requirement.of(cpu), Options(), MACHINE)
+        planned(requirement.of(cpu), SizingOptions(), MACHINE)
     huge = requirement.of(profile(commits=9e9, tuples_fetched=9e9, blocks_hit=9e10))
     with pytest.raises(Impossible, match="more than"):
-        planned(huge, Options(), MACHINE)
+        planned(huge, SizingOptions(), MACHINE)
 
 
-@pytest.mark.parametrize("options", [Options(trial=0.1), Options(sessions=100_000),
-                                     Options(hold=0.5)])  # fmt: skip
-def test_a_wrong_option_is_one_sentence(wanted: Requirement, options: Options) -> None:
+@pytest.mark.parametrize("options", [SizingOptions(trial=0.1), SizingOptions(sessions=100_000),
+                                     SizingOptions(hold=0.5)])  # fmt: skip
+def test_a_wrong_option_is_one_sentence(wanted: Requirement, options: SizingOptions) -> None:
     """A value that a step refuses is told with the step and the key."""
     with pytest.raises(Impossible, match=r"capacity: (trial|sessions|hold|)"):
         planned(wanted, options, MACHINE)
@@ -241,7 +251,7 @@ def test_a_wrong_option_is_one_sentence(wanted: Requirement, options: Options) -
 
 def test_a_server_elsewhere_is_neither_probed_nor_configured(wanted: Requirement) -> None:
     """Of a URL's machine nothing is known: no probe runs here, no setting is changed there."""
-    plan = planned(wanted, Options(), Machine(8192, None, None, own_server=False))
+    plan = planned(wanted, SizingOptions(), CandidateMachine(8192, None, None, own_server=False))
     assert [step.step for step in plan.workload.steps] == ["capacity"]
     assert step_of(plan, "capacity").shared_buffers is None
 
@@ -249,7 +259,9 @@ def test_a_server_elsewhere_is_neither_probed_nor_configured(wanted: Requirement
 def test_alike_machines_get_the_same_work(wanted: Requirement) -> None:
     """A few MB of memory more or less do not make two sizings incomparable."""
     plans = [
-        planned(wanted, Options(), MACHINE._replace(memory_bytes=16 * GIB - less, free_bytes=free))
+        planned(
+            wanted, SizingOptions(), MACHINE._replace(memory_bytes=16 * GIB - less, free_bytes=free)
+        )
         for less, free in ((50 << 20, 100 * GIB), (90 << 20, 90 * GIB))
     ]
     first, second = (step_of(plan, "capacity").model_dump() for plan in plans)
@@ -339,7 +351,7 @@ def test_each_resource_has_a_multiple_no_smaller_than_what_was_sustained(sizing:
 
 def test_a_disk_without_room_for_the_data_decides(wanted: Requirement) -> None:
     """However fast it is, 40 GiB of data do not fit on 20 GiB."""
-    small = sizing_of(wanted, planned(wanted, Options(), MACHINE), free_bytes=20 * GIB)
+    small = sizing_of(wanted, planned(wanted, SizingOptions(), MACHINE), free_bytes=20 * GIB)
     verdict = judge(small, run_of(small, multiple=3.0, low=2.9, high=3.1))
     assert verdict.fit is Fit.DOES_NOT_FIT
     assert verdict.multiple == pytest.approx(0.5)
@@ -354,20 +366,20 @@ def test_a_limit_of_the_target_decides_beside_the_load(tmp_path: Path) -> None:
     wanted = requirement.of(known)
     limits = target.load(file)
     judged = target.judge(limits, wanted, known)
-    sizing = sizing_of(wanted, planned(wanted, Options(), MACHINE), judgements=judged)
+    sizing = sizing_of(wanted, planned(wanted, SizingOptions(), MACHINE), judgements=judged)
     verdict = judge(sizing, run_of(sizing, multiple=3.0, low=2.9, high=3.1))
     assert verdict.fit is Fit.DOES_NOT_FIT
     assert verdict.multiple == pytest.approx(0.5)
     file.write_text("[network]\nbaseline_mbps = 1\n")
     judged = target.judge(target.load(file), wanted, known)
-    sizing = sizing_of(wanted, planned(wanted, Options(), MACHINE), judgements=judged)
+    sizing = sizing_of(wanted, planned(wanted, SizingOptions(), MACHINE), judgements=judged)
     # What the profile does not know is told, and decides nothing.
     assert judge(sizing, run_of(sizing, multiple=3.0, low=2.9, high=3.1)).fit is Fit.FITS
 
 
 def test_what_would_fit_without_headroom_says_so(wanted: Requirement) -> None:
     """0.9 times a requirement with 30 % headroom is 1.17 times one without."""
-    sizing = sizing_of(wanted, planned(wanted, Options(), MACHINE))
+    sizing = sizing_of(wanted, planned(wanted, SizingOptions(), MACHINE))
     verdict = judge(sizing, run_of(sizing, multiple=0.9, low=0.85, high=0.95))
     words = [change.words for change in verdict.changes]
     assert any("without the headroom of 30%" in text and "1.17" in text for text in words)
@@ -376,9 +388,9 @@ def test_what_would_fit_without_headroom_says_so(wanted: Requirement) -> None:
 def test_more_memory_is_a_prediction_from_the_hits_of_smaller_buffers(sizing: Sizing) -> None:
     """Misses that halve with each doubling halve again; where all fits there are none."""
     curve = [(1.0, 0.4), (2.0, 0.2), (4.0, 0.1)]
-    assert changes.missed_at(curve, 8.0, None) == pytest.approx(0.05)
-    assert changes.missed_at(curve, 8.0, 7.0) == 0.0
-    assert changes.missed_at([(1.0, 0.3), (2.0, 0.3)], 4.0, None) == pytest.approx(0.3)
+    assert what_if.missed_at(curve, 8.0, None) == pytest.approx(0.05)
+    assert what_if.missed_at(curve, 8.0, 7.0) == 0.0
+    assert what_if.missed_at([(1.0, 0.3), (2.0, 0.3)], 4.0, None) == pytest.approx(0.3)
     rows = tuple({"buffers_bytes": size * GIB, "hit_share": 1 - missed} for size, missed in curve)
     step = StepResult(step="buffers", name="buffers", repeat=1, status=Status.DONE, started="",
                       elapsed=1, spec={}, tables={"buffers": rows})  # fmt: skip
@@ -394,7 +406,7 @@ def test_an_objective_below_a_flush_of_the_log_is_told(wanted: Requirement) -> N
     table: dict[str, tuple[Row, ...]] = {"pg_fsync": ({"usecs_per_op": 400.0},)}
     probe = StepResult(step="probe", name="log", repeat=1, status=Status.DONE, started="",
                        elapsed=1, spec={}, tables=table)  # fmt: skip
-    plan = planned(wanted, Options(), MACHINE)
+    plan = planned(wanted, SizingOptions(), MACHINE)
     sizing = sizing_of(wanted, plan).model_copy(update={"objective": "p99=50us"})
     run = run_of(sizing, multiple=None, low=None, high=None, more=(probe,),
                  trials=(trial(0.0625, plan.rate, "failed"),))  # fmt: skip
@@ -428,7 +440,7 @@ def test_every_need_that_is_printed_has_a_row_that_decides(wanted: Requirement) 
         read_iops=50.0, write_iops=40.0, read_mbps=0.4, write_mbps=0.4, wal_syncs=14.0,
         wal_mbps=0.1, memory_bytes=8.0 * GIB, net_in_mbps=3.0, net_out_mbps=9.0,
     ))  # fmt: skip
-    plan = planned(known, Options(), MACHINE)
+    plan = planned(known, SizingOptions(), MACHINE)
     sizing = sizing_of(known, plan, cores=4.0, memory_bytes=16 * GIB, free_bytes=200 * GIB)
     more = (probe("reads-as-there", "read", 900), probe("writes-as-there", "write", 400))
     verdict = judge(sizing, run_of(sizing, multiple=1.6, low=1.5, high=1.7, more=more))
@@ -447,7 +459,7 @@ def test_every_need_that_is_printed_has_a_row_that_decides(wanted: Requirement) 
 def test_cores_that_are_not_there_need_no_load(cores: float) -> None:
     """31 cores do not fit on 2, which is known before anything is run, and 2 do on 4."""
     known = requirement.of(profile(cpu_cores=cores))
-    sizing = sizing_of(known, planned(known, Options(), MACHINE), cores=4.0)
+    sizing = sizing_of(known, planned(known, SizingOptions(), MACHINE), cores=4.0)
     why = refutations(sizing)
     assert bool(why) == (cores > 4)
     if not why:
@@ -463,7 +475,7 @@ def test_cores_that_are_not_there_need_no_load(cores: float) -> None:
 def test_a_disk_that_gives_less_than_was_read_needs_no_load(gives: float, fit: str) -> None:
     """805 MB/s do not fit on a disk whose probe had 500, and no load is put on it."""
     known = device(**WAREHOUSE)
-    plan = planned(known, Options(), MACHINE)
+    plan = planned(known, SizingOptions(), MACHINE)
     size = step_of(plan, "reads-as-there").block_size
     # The requests of the source were of 130 kB.
     assert size == 128 << 10
@@ -483,7 +495,7 @@ def test_scans_have_buffers_to_read_as_much_at_once_as_the_source() -> None:
     """In 16 MiB PostgreSQL's scans read 8 KiB at a time, where the source's requests had 130 kB."""
     for mbps, buffers in ((805.0, 128 << 20), (50.0, 16 << 20)):
         known = device(read_iops=6200.0, read_mbps=mbps, write_iops=0.0, write_mbps=0.0)
-        plan = planned(known, Options(), MACHINE)
+        plan = planned(known, SizingOptions(), MACHINE)
         assert plan.data.residence is Residence.DEVICE
         assert plan.data.buffers == buffers
         assert plan.data.size(8192) >= 16 * buffers
@@ -509,7 +521,7 @@ def test_a_load_that_burnt_less_than_is_required_has_not_measured_it(sizing: Siz
 def test_the_cpu_of_the_sources_host_is_not_required_of_the_database() -> None:
     """Where the server's own is known, clients that ran beside it are none of its needs."""
     known = requirement.of(profile(cpu_cores=6.0, server_cpu_cores=1.0))
-    sizing = sizing_of(known, planned(known, Options(), MACHINE), cores=2.0)
+    sizing = sizing_of(known, planned(known, SizingOptions(), MACHINE), cores=2.0)
     assert refutations(sizing) == []
     verdict = judge(sizing, run_of(sizing, multiple=1.6, low=1.5, high=1.7))
     assert verdict.fit is Fit.FITS
@@ -522,7 +534,7 @@ def test_commits_that_share_flushes_have_tested_the_log() -> None:
     """A load with as many commits and fewer flushes shows more than a probe of single ones."""
     for syncs, told in ((14.0, "measured"), (400.0, "not tested")):
         known = requirement.of(profile(wal_syncs=syncs))
-        sizing = sizing_of(known, planned(known, Options(), MACHINE), cores=4.0)
+        sizing = sizing_of(known, planned(known, SizingOptions(), MACHINE), cores=4.0)
         grouped = (trial(1.0, sizing.rate, "held", flushes_per_second=3.0),)
         run = run_of(sizing, multiple=1.6, low=1.5, high=1.7, trials=grouped)
         row = next(row for row in judge(sizing, run).rows if row.need == "wal_syncs")
@@ -532,7 +544,7 @@ def test_commits_that_share_flushes_have_tested_the_log() -> None:
 def test_reads_of_others_here_are_not_the_loads() -> None:
     """Beside 600 reads/s of a backup a load that read 30 has not shown that 600 can be had."""
     known = device(read_iops=600.0, read_mbps=4.9, write_iops=0.0, write_mbps=0.0)
-    sizing = sizing_of(known, planned(known, Options(), MACHINE), cores=4.0)
+    sizing = sizing_of(known, planned(known, SizingOptions(), MACHINE), cores=4.0)
     for others, told in ((0.95, "not tested"), (0.0, "measured")):
         beside = (trial(1.0, sizing.rate, "held", reads_per_second=600.0,
                         others_read_share=others),)  # fmt: skip
@@ -547,7 +559,7 @@ def test_cpu_is_burnt_in_statements_of_a_tenth_of_the_objective(mbps: float) -> 
     scans = mbps > 1
     few = device(read_iops=10.0, read_mbps=mbps, write_iops=0.0, write_mbps=0.0,
                  cpu_cores=12.8)  # fmt: skip
-    plan = planned(few, Options(objective="p99=20ms"), MACHINE)
+    plan = planned(few, SizingOptions(objective="p99=20ms"), MACHINE)
     capacity = step_of(plan, "capacity")
     assert capacity.mix.cpu == pytest.approx(0.002)
     assert capacity.mix.cpu * capacity.rate == pytest.approx(12.8)
@@ -559,7 +571,7 @@ def test_cpu_is_burnt_in_statements_of_a_tenth_of_the_objective(mbps: float) -> 
 
 def test_an_objective_that_one_statement_alone_takes_is_told() -> None:
     """A statement of a millisecond of CPU within 3 ms: it is said before the run."""
-    short = planned(requirement.of(profile()), Options(objective="p99=3ms"), MACHINE)
+    short = planned(requirement.of(profile()), SizingOptions(objective="p99=3ms"), MACHINE)
     assert step_of(short, "capacity").mix.cpu == pytest.approx(0.001)
     assert any("33% of the objective" in text for text in short.data.unproven)
 
@@ -641,8 +653,8 @@ def test_every_form_has_the_verdict_first_and_nothing_steers_a_page(sizing: Sizi
     """Terminal, page, CSV and Markdown say the same, and what a profile says is but text."""
     run = run_of(sizing, multiple=0.7, low=0.6, high=0.8)
     evil = sizing.model_copy(update={"source": "<script>alert(1)</script>|\x1b[31m"})
-    summary = report.Summary(evil, run, judge(evil, run))
-    text = screen.text(report.render(summary))
+    summary = report.SizingSummary(evil, run, judge(evil, run))
+    text = console.text(report.render(summary))
     assert "does not fit: 0.700 times" in text.splitlines()[1]
     assert max(map(len, text.splitlines())) <= 100
     assert "\x1b" not in text

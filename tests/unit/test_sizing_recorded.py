@@ -8,12 +8,12 @@ from replayer.model import Run
 from replayer.results import store
 from replayer.sizing.record import Sizing
 from replayer.sizing.target import Fit
-from replayer.sizing.verdict import Verdict, judge
+from replayer.sizing.verdict import FitVerdict, judge
 
 FOLDER = Path(__file__).parent.parent / "fixtures" / "sizing"
 
 
-def recorded(name: str) -> tuple[Sizing, Run, Verdict]:
+def recorded(name: str) -> tuple[Sizing, Run, FitVerdict]:
     """Return a stored run that sized a machine, what it was for, and the verdict."""
     run = store.load(FOLDER / f"{name}.json")
     sizing = Sizing.of(run)

@@ -8,10 +8,10 @@ import pytest
 
 from replayer.errors import Impossible
 from replayer.model import Better, Measurement, Replayed, Run, Series, Status, StepResult, StepSpec
-from replayer.report import speed as report
-from replayer.results import histogram
-from replayer.sizing import speed
-from replayer.sizing.speed import Options
+from replayer.report.terminal import capture_sizing as report
+from replayer.results import stored_histogram
+from replayer.sizing import capture_sizing
+from replayer.sizing.capture_sizing import SpeedOptions
 from replayer.sizing.target import Fit
 from replayer.steps.replay.spec import Spec
 from tests.captured import Capture
@@ -54,7 +54,7 @@ def performed(wanted: Any, spec: Spec, highest: float, **more: Any) -> StepResul
         ),
         tables={"uses": used, "standing": ({"line": "CPU", "sessions": 1.0},)},
         series=Series(started="", seconds=(1, 2, 3, 4, 5), columns={"replay.lag_server": lags}),
-        latency={"response": histogram.encode({round(5e6 * times): 1000})},
+        latency={"response": stored_histogram.encode({round(5e6 * times): 1000})},
         replayed=(Replayed(fingerprint="0" * 16, **done),),
     )
 
@@ -71,8 +71,8 @@ def sized(run_of: Callable[..., Run], capture: str) -> Callable[..., Any]:
         objective: str = "",
         **asked: Any,
     ) -> Any:
-        options = Options(window=10.0, objective=objective, **asked)
-        wanted, workload = speed.planned(capture, options)
+        options = SpeedOptions(window=10.0, objective=objective, **asked)
+        wanted, workload = capture_sizing.planned(capture, options)
         run = run_of([1.0]).model_copy(
             update={"steps": (), "sizing": wanted.model_dump(mode="json")}
         )
@@ -83,7 +83,7 @@ def sized(run_of: Callable[..., Run], capture: str) -> Callable[..., Any]:
                 wanted, spec, highest, errors=errors(spec.speed), executions=ran(spec.speed)
             )
             run = run.model_copy(update={"steps": (*run.steps, found)})
-            spec = speed.following(wanted)(run)
+            spec = capture_sizing.following(wanted)(run)
         return report.summary(run)
 
     return size
@@ -91,7 +91,9 @@ def sized(run_of: Callable[..., Run], capture: str) -> Callable[..., Any]:
 
 def test_the_busiest_window_is_replayed(capture: str) -> None:
     """Its begin and its number of statements, and the hold around it within the capture."""
-    wanted, workload = speed.planned(capture, Options(window=10.0, growth=1.5, headroom=0.2))
+    wanted, workload = capture_sizing.planned(
+        capture, SpeedOptions(window=10.0, growth=1.5, headroom=0.2)
+    )
 
     assert (wanted.begin, wanted.statements) == (20, 200)
     assert wanted.rate == pytest.approx(20 * 1.8)
@@ -103,7 +105,7 @@ def test_the_busiest_window_is_replayed(capture: str) -> None:
     begin, until = wanted.hold
     assert begin <= 20
     assert until >= 30
-    assert speed.planned(capture, Options(window=40.0))[0].hold is None
+    assert capture_sizing.planned(capture, SpeedOptions(window=40.0))[0].hold is None
 
 
 @pytest.mark.parametrize("highest", [1.3, 3.0, 4.4])
@@ -115,7 +117,7 @@ def test_the_highest_speed_is_found_and_held(sized: Callable[..., Any], highest:
     assert highest / 1.06 < one.verdict.multiple <= highest
     assert one.verdict.high >= highest
     assert one.verdict.held.startswith("held for")
-    failed = [t for t in speed.trials(one.speed, one.run) if t.ended == "failed"]
+    failed = [t for t in capture_sizing.trials(one.speed, one.run) if t.ended == "failed"]
     assert failed
     assert all("ever later" in t.reason for t in failed)
 
@@ -136,7 +138,7 @@ def test_errors_that_rise_end_it(sized: Callable[..., Any]) -> None:
 
     assert 1.9 < rises.verdict.multiple <= 2
     assert "5.00% of the statements failed" in {
-        trial.reason for trial in speed.trials(rises.speed, rises.run)
+        trial.reason for trial in capture_sizing.trials(rises.speed, rises.run)
     }
     assert always.verdict.multiple > 4
 
@@ -162,15 +164,19 @@ def test_the_captures_own_times_are_the_objective_where_none_is_given(
     made = Capture().session(1)
     for turn in range(80):
         made.runs(1, turn / 10, "SELECT 1", lasts=lasts if turn < 70 else 0.0)
-    timed = speed.planned(str(made.write(tmp_path / "a.replay")), Options(window=5.0))[0]
+    timed = capture_sizing.planned(
+        str(made.write(tmp_path / "a.replay")), SpeedOptions(window=5.0)
+    )[0]
     untimed = Capture().session(1)
     for turn in range(80):
         untimed.runs(1, turn / 10, "SELECT 1", lasts=-1e-9)
-    silent = speed.planned(str(untimed.write(tmp_path / "b.replay")), Options(window=5.0))[0]
+    silent = capture_sizing.planned(
+        str(untimed.write(tmp_path / "b.replay")), SpeedOptions(window=5.0)
+    )[0]
 
     assert timed.objective == objective
     assert timed.by_capture == pytest.approx(lasts)
-    assert dict(speed.facts(timed))["objective"].count(objective) == 1
+    assert dict(capture_sizing.facts(timed))["objective"].count(objective) == 1
     assert (silent.objective, silent.by_capture) == ("", None)
 
 
@@ -184,8 +190,8 @@ def test_the_window_is_that_of_one_database_where_one_is_asked_for(tmp_path: Pat
     for part in range(1, 5):
         made.runs(1, 12 + part / 10, "SELECT 1")
     path = str(made.write(tmp_path / "a.replay"))
-    one, _ = speed.planned(path, Options(window=5.0, keys={"database": "shop"}))
-    every, _ = speed.planned(path, Options(window=5.0))
+    one, _ = capture_sizing.planned(path, SpeedOptions(window=5.0, keys={"database": "shop"}))
+    every, _ = capture_sizing.planned(path, SpeedOptions(window=5.0))
 
     assert (every.begin, every.statements) == (0, 50)
     assert one.begin <= 12 < one.begin + 5
@@ -268,9 +274,9 @@ def test_what_is_no_capture_to_size_by_is_refused(tmp_path: Path) -> None:
     short = str(Capture().session(1).runs(1, 0.5, "SELECT 1").write(tmp_path / "s.replay"))
 
     with pytest.raises(Impossible, match="a capture to size by"):
-        speed.planned(short, Options())
+        capture_sizing.planned(short, SpeedOptions())
     with pytest.raises(Impossible, match="--window"):
-        speed.planned(short, Options(window=0.0))
+        capture_sizing.planned(short, SpeedOptions(window=0.0))
 
 
 def test_a_capture_over_decades_is_refused(tmp_path: Path) -> None:
@@ -278,4 +284,4 @@ def test_a_capture_over_decades_is_refused(tmp_path: Path) -> None:
     capture = Capture().session(1).runs(1, 0.5, "SELECT 1").runs(1, 3e9, "SELECT 1")
 
     with pytest.raises(Impossible, match="the clock of its log was wrong"):
-        speed.planned(str(capture.write(tmp_path / "s.replay")), Options())
+        capture_sizing.planned(str(capture.write(tmp_path / "s.replay")), SpeedOptions())

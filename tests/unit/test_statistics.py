@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats as scipy_stats
 
-from replayer.analysis import statistics
+from replayer.analysis.differences import statistics
 from tests.known import known
 
 

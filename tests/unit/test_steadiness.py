@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from replayer.analysis import steadiness
+from replayer.analysis.differences import steadiness
 from tests.known import known
 
 

@@ -416,7 +416,7 @@ def test_runs_are_listed_by_start_and_the_unreadable_with_their_reason(
         "newer.json": unreadable["newer.json"].split(":")[0],
     }
     assert "upgrade replayer" in unreadable["newer.json"]
-    runs = [one for one in listed if isinstance(one, store.Summary)]
+    runs = [one for one in listed if isinstance(one, store.StoredRun)]
     assert [(one.started[11:13], one.label) for one in runs] == [
         ("01", "stock"),
         ("02", "uek"),
@@ -435,7 +435,7 @@ def test_only_the_head_of_a_long_file_is_read(
     assert path.stat().st_size > 10 * store._HEAD
     monkeypatch.setattr(Path, "read_bytes", lambda _: pytest.fail("the whole file was read"))
 
-    assert [one.id for one in store.runs(tmp_path) if isinstance(one, store.Summary)] == [run.id]
+    assert [one.id for one in store.runs(tmp_path) if isinstance(one, store.StoredRun)] == [run.id]
 
 
 def test_the_order_of_keys_does_not_matter(run: Run, tmp_path: Path) -> None:
@@ -444,7 +444,7 @@ def test_the_order_of_keys_does_not_matter(run: Run, tmp_path: Path) -> None:
     path.write_text(json.dumps(json.loads(store.text(run)), sort_keys=True))
 
     assert store.load(path) == run
-    assert isinstance(store.runs(tmp_path)[0], store.Summary)
+    assert isinstance(store.runs(tmp_path)[0], store.StoredRun)
 
 
 def test_a_run_without_a_host_or_an_engine_is_listed(run: Run, tmp_path: Path) -> None:
@@ -453,7 +453,7 @@ def test_a_run_without_a_host_or_an_engine_is_listed(run: Run, tmp_path: Path) -
 
     (found,) = store.runs(tmp_path)
 
-    assert isinstance(found, store.Summary)
+    assert isinstance(found, store.StoredRun)
     assert (found.kernel, found.engine) == ("", "")
 
 
@@ -467,7 +467,7 @@ def test_times_of_all_zones_are_sorted_as_moments(run: Run, tmp_path: Path) -> N
     for number, started in {**starts, 4: "yesterday"}.items():
         store.reserve(tmp_path, renamed(run, number, started=started))
 
-    listed = [one for one in store.runs(tmp_path) if isinstance(one, store.Summary)]
+    listed = [one for one in store.runs(tmp_path) if isinstance(one, store.StoredRun)]
     assert [int(one.id[9:15]) for one in listed] == [4, 1, 3, 2]
 
 

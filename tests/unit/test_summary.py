@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from replayer.model import Advice, Cold, Run, Status, Verdict
-from replayer.report import summary_page
-from replayer.report.summary import Line, Trust, summarise
+from replayer.model import Advice, Cold, ReadOrigin, Run, Status
+from replayer.report.pages import summary_page
+from replayer.report.terminal.summary import StepSummary, Trust, summarise
 from tests.known import known
 
 
-def line(found: Sequence[Run], name: str) -> Line:
+def line(found: Sequence[Run], name: str) -> StepSummary:
     """Return the line of a step."""
     return next(one for one in summarise(found).lines if one.name == name)
 
@@ -60,7 +60,7 @@ def test_another_verdict_of_the_ledger_than_asked_is_not_believed(stored: Run) -
     """A run asked for physical reads that were mixed says so in red."""
     cached = next(one for one in stored.steps if one.name == "cached")
     mixed = known(cached.ledger).model_copy(
-        update={"asked": Verdict.PHYSICAL, "verdict": Verdict.MIXED}
+        update={"asked": ReadOrigin.PHYSICAL, "verdict": ReadOrigin.MIXED}
     )
 
     assert line([with_step(stored, "cached", ledger=mixed)], "cached").trust is Trust.NO

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from replayer.collectors.waits.switches import RUNS, Step, Trace, joined, parsed
+from replayer.collectors.waits.switches import RUNS, ThreadSwitch, ThreadTrace, joined, parsed
 from tests.known import known
 
 MS = 10**6
@@ -27,7 +27,7 @@ LIBRARY = """\
 
 
 def slept(
-    *steps: Step,
+    *steps: ThreadSwitch,
     letters: Mapping[int, str],
     looked: Mapping[str, float] | None = None,
     begin: int = 0,
@@ -35,8 +35,8 @@ def slept(
     watcher: int = LOOKER,
 ) -> dict[str, float]:
     """Return the shares of one trace of some milliseconds, in which the looker worked."""
-    trace = Trace((begin - 1) * MS, begin * MS, end * MS, letters, watcher, "server")
-    woke = Step(end * MS - 1, LOOKER, RUNS, woken=True)
+    trace = ThreadTrace((begin - 1) * MS, begin * MS, end * MS, letters, watcher, "server")
+    woke = ThreadSwitch(end * MS - 1, LOOKER, RUNS, woken=True)
     return known(joined([trace], sorted([*steps, woke]), looked or shares(letters)))
 
 
@@ -46,9 +46,9 @@ def shares(letters: Mapping[int, str]) -> dict[str, float]:
     return {state: states.count(state) / len(states) for state in states}
 
 
-def step(at: float, state: str, *, tid: int = READER, woken: bool = False) -> Step:
+def step(at: float, state: str, *, tid: int = READER, woken: bool = False) -> ThreadSwitch:
     """Return what happened to the reader after so many milliseconds."""
-    return Step(round(at * MS), tid, state, woken=woken)
+    return ThreadSwitch(round(at * MS), tid, state, woken=woken)
 
 
 @pytest.mark.parametrize("text", [KERNEL, LIBRARY])
@@ -59,8 +59,8 @@ def test_both_forms_of_an_event_tell_the_same(text: str) -> None:
     steps = list(parsed(text.splitlines(), {READER}))
 
     assert steps == [
-        Step(at[0], READER, "D", woken=False), Step(at[1], READER, RUNS, woken=True),
-        Step(at[2], READER, RUNS, woken=False), Step(at[3], READER, RUNS, woken=False),
+        ThreadSwitch(at[0], READER, "D", woken=False), ThreadSwitch(at[1], READER, RUNS, woken=True),
+        ThreadSwitch(at[2], READER, RUNS, woken=False), ThreadSwitch(at[3], READER, RUNS, woken=False),
     ]  # fmt: skip
     assert list(parsed(text.splitlines(), {1})) == []
     assert list(parsed(["", "perf: nonsense", "1.2: sched:sched_switch: x"], {READER})) == []
@@ -104,20 +104,20 @@ def test_the_dead_are_not_counted() -> None:
 
 def test_a_trace_that_lacks_the_looker_is_none() -> None:
     """Where ids are others than the kernel's, or perf recorded nothing: no trace, no share."""
-    trace = Trace(-MS, 0, 4 * MS, {READER: "D"}, LOOKER, "server")
+    trace = ThreadTrace(-MS, 0, 4 * MS, {READER: "D"}, LOOKER, "server")
 
     assert joined([trace], [], {"D": 1.0}) is None
     assert joined([], [], {}) is None
 
 
-def traces(letters: str, seen: str) -> tuple[list[Trace], list[Step]]:
+def traces(letters: str, seen: str) -> tuple[list[ThreadTrace], list[ThreadSwitch]]:
     """Return traces, 100 ms apart, of a reader that held or was seen in these states."""
     made, steps = [], []
     for number, (held, met) in enumerate(zip(letters, seen, strict=True)):
         begin = number * 100 * MS
-        made.append(Trace(begin - MS, begin, begin + 4 * MS, {READER: met}, LOOKER, "server"))
-        steps += [Step(begin - 1, READER, held, woken=False)]
-        steps += [Step(begin + 1, LOOKER, RUNS, woken=True)]
+        made.append(ThreadTrace(begin - MS, begin, begin + 4 * MS, {READER: met}, LOOKER, "server"))
+        steps += [ThreadSwitch(begin - 1, READER, held, woken=False)]
+        steps += [ThreadSwitch(begin + 1, LOOKER, RUNS, woken=True)]
     return made, sorted(steps)
 
 

@@ -9,9 +9,9 @@ import pytest
 from numpy.typing import NDArray
 
 from replayer.errors import Impossible
-from replayer.results.profile import Profile, Source
+from replayer.results.profile import ProfileSource, ResourceProfile
 from replayer.sizing import requirement, target
-from replayer.sizing.target import Fit, Judgement, Limit, Target
+from replayer.sizing.target import Fit, Judgement, Limit, SizingTarget
 from tests.known import known
 
 START = 1_795_000_000.0
@@ -24,24 +24,24 @@ iops_credits = 5_400_000
 """
 
 
-def loaded(tmp_path: Path, text: str) -> Target:
+def loaded(tmp_path: Path, text: str) -> SizingTarget:
     """Return the target of a text."""
     path = tmp_path / "target.toml"
     path.write_text(text, encoding="utf-8")
     return target.load(path)
 
 
-def profile(minutes: int = 1440, **columns: Any) -> Profile:
+def profile(minutes: int = 1440, **columns: Any) -> ResourceProfile:
     """Return a profile of minutes."""
-    return Profile(
-        Source(kind="live", averaged_seconds=60.0),
+    return ResourceProfile(
+        ProfileSource(kind="live", averaged_seconds=60.0),
         START + 60.0 * (1.0 + np.arange(minutes, dtype=float)),
         np.full(minutes, 60.0),
         {name: np.broadcast_to(np.asarray(v, float), minutes) for name, v in columns.items()},
     )
 
 
-def judged(tmp_path: Path, text: str, one: Profile, **how: Any) -> dict[str, Judgement]:
+def judged(tmp_path: Path, text: str, one: ResourceProfile, **how: Any) -> dict[str, Judgement]:
     """Return name -> judgement of a profile by a target."""
     made = target.judge(loaded(tmp_path, text), requirement.of(one, **how), one)
     return {judgement.resource: judgement for judgement in made}

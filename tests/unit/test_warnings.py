@@ -6,20 +6,20 @@ from typing import Any
 
 import pytest
 
-from replayer.analysis import warnings
+from replayer.analysis.advice import warnings
 from replayer.model import (
     Better,
     Cold,
     Fact,
     Foreign,
     Measurement,
+    ReadOrigin,
     Run,
     Series,
     Status,
     Steadiness,
     StepResult,
     Temperature,
-    Verdict,
 )
 from tests.fixture_types import RunOf
 from tests.known import known
@@ -89,7 +89,7 @@ def test_nothing_is_said_of_a_sound_run_on_a_calm_machine(run: Callable[..., Run
     walk = step(cold=cold(), series=series(diskstats__rkB_s=9e5))
     sessions = step(
         "sessions",
-        ledger=ledger(Verdict.PHYSICAL, asked=Verdict.PHYSICAL),
+        ledger=ledger(ReadOrigin.PHYSICAL, asked=ReadOrigin.PHYSICAL),
         steady=Steadiness(settled=True, words="steady"),
         series=series(**{"cpu.%idle": 60, "cpu.%steal": 0}),
     )
@@ -111,19 +111,19 @@ def test_the_read_ahead_of_the_datas_disk_is_not_that_of_another(run: Callable[.
         (
             "verdict",
             'memory = "direct"',
-            [step("s", ledger=ledger(Verdict.CACHED, asked=Verdict.PHYSICAL))],
+            [step("s", ledger=ledger(ReadOrigin.CACHED, asked=ReadOrigin.PHYSICAL))],
             {},
         ),
         (
             "verdict",
             "scale smaller",
-            [step("s", ledger=ledger(Verdict.MIXED, asked=Verdict.CACHED))],
+            [step("s", ledger=ledger(ReadOrigin.MIXED, asked=ReadOrigin.CACHED))],
             {},
         ),
         (
             "verdict",
             "needs a larger scale or fewer buffers",
-            [step("s", ledger=ledger(Verdict.BUFFERED, asked=Verdict.CACHED, ratio=None))],
+            [step("s", ledger=ledger(ReadOrigin.BUFFERED, asked=ReadOrigin.CACHED, ratio=None))],
             {},
         ),
         (
@@ -138,7 +138,7 @@ def test_the_read_ahead_of_the_datas_disk_is_not_that_of_another(run: Callable[.
         (
             "uncounted",
             "could not be counted",
-            [step("s", ledger=ledger(Verdict.UNKNOWN, asked=Verdict.PHYSICAL))],
+            [step("s", ledger=ledger(ReadOrigin.UNKNOWN, asked=ReadOrigin.PHYSICAL))],
             {},
         ),
         (
@@ -150,7 +150,7 @@ def test_the_read_ahead_of_the_datas_disk_is_not_that_of_another(run: Callable[.
         (
             "small_tables",
             "the tables (1.00 GiB) fit in the memory (16.0 GiB)",
-            [step("s", cold=cold(), ledger=ledger(Verdict.MIXED, asked=Verdict.PHYSICAL))],
+            [step("s", cold=cold(), ledger=ledger(ReadOrigin.MIXED, asked=ReadOrigin.PHYSICAL))],
             {},
         ),
         (
@@ -174,7 +174,7 @@ def test_the_read_ahead_of_the_datas_disk_is_not_that_of_another(run: Callable[.
             [
                 step(
                     "s",
-                    ledger=ledger(Verdict.PHYSICAL, asked=Verdict.PHYSICAL),
+                    ledger=ledger(ReadOrigin.PHYSICAL, asked=ReadOrigin.PHYSICAL),
                     series=series(**{"cpu.%idle": 1, "cpu.%iowait": 1}),
                 )
             ],

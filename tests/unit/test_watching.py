@@ -15,17 +15,17 @@ from typing import Any, NoReturn
 import pytest
 
 from replayer import journal, registry
-from replayer.collectors import Seen, processes
+from replayer.collectors import WindowRecording, processes
 from replayer.collectors.waits import collector as waits
 from replayer.collectors.waits import switches
 from replayer.engines import engine as engines
 from replayer.errors import Impossible, NotFound, ReplayerError, Skip
 from replayer.machine.processes import CpuSeconds
-from replayer.model import Profile, Run, Spent, Status, StepSpec, Workload
-from replayer.report.progress import Lines
-from replayer.run import recovery, runner, watching
-from replayer.run.findings import Window
-from replayer.watch import calibration, recordings
+from replayer.model import Run, Spent, StackProfile, Status, StepSpec, Workload
+from replayer.report.terminal.progress import Lines
+from replayer.run import recovery, runner, step_collectors
+from replayer.run.step_recorder import MeasuredWindow
+from replayer.watch import active_collectors, calibration
 from tests.known import known
 
 
@@ -52,12 +52,12 @@ class Recorder:
         self.told("end")
         return 0.25
 
-    def cut(self, begin_ns: int, end_ns: int) -> Seen:
+    def cut(self, begin_ns: int, end_ns: int) -> WindowRecording:
         """Return what was seen."""
         self.told("cut")
         assert {begin_ns, end_ns} <= set(self.marks)
         second = 10**9
-        return Seen(
+        return WindowRecording(
             columns={"marbles": [(begin_ns - second, 0.0), (end_ns + second, 600.0)]},
             tables={"glass": [{"colour": "green"}]},
             notes=("a marble rolled away",),
@@ -115,7 +115,7 @@ def perform(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Run]:
             name="toy", source="toy.toml", description="", comment="", repeat=repeat,
             steps=(StepSpec(step="toy", name="toy"),),
         )  # fmt: skip
-        order = runner.Order(workload, engines.load(engines.default()))
+        order = runner.RunRequest(workload, engines.load(engines.default()))
         runs: list[Run] = []
         with contextlib.suppress(ReplayerError):
             for run in runner.execute(order, Lines(io.StringIO())):
@@ -131,7 +131,7 @@ def windowed(_spec: Any, context: Any, error: Exception | None = None) -> None:
     time.sleep(0.2)
     end = context.sampler.mark()
     context.findings.series = context.sampler.series(begin, end)
-    context.findings.window = Window(begin, end, 100, "marble", 1, "replayer")
+    context.findings.window = MeasuredWindow(begin, end, 100, "marble", 1, "replayer")
     if error is not None:
         raise error
 
@@ -163,13 +163,13 @@ def test_what_the_kernel_did_is_told_by_the_profile_of_the_same_window(
         "server;kernel;t;main;do_syscall_64_[k];vfs_read_[k];ext4_file_read_iter_[k]": 1,
         "client;kernel;t;main;do_syscall_64_[k];tcp_recvmsg_[k]": 5,
     }
-    profile = Profile(
-        payload=Profile.packed(stacks), samples=9, event="cycles", hertz=99, seconds=0.2
+    profile = StackProfile(
+        payload=StackProfile.packed(stacks), samples=9, event="cycles", hertz=99, seconds=0.2
     )
 
     class Both(Recorder):
-        def cut(self, begin_ns: int, end_ns: int) -> Seen:
-            return Seen(profile=profile, used={"server": CpuSeconds(2.0, 4.0)})
+        def cut(self, begin_ns: int, end_ns: int) -> WindowRecording:
+            return WindowRecording(profile=profile, used={"server": CpuSeconds(2.0, 4.0)})
 
     collectors(toy=SimpleNamespace(begin=lambda scene: Both(scene, [])))
 
@@ -264,14 +264,14 @@ def test_what_cannot_be_kept_harms_no_step(
     def begun(scene: Any) -> Any:
         recording = begin(scene)
         nonsense: Any = [("a", "b")] * 2
-        recording.cut = lambda _begin, _end: Seen(columns={"marbles": nonsense})
+        recording.cut = lambda _begin, _end: WindowRecording(columns={"marbles": nonsense})
         return recording
 
     def fails(*_args: Any) -> NoReturn:
         raise ZeroDivisionError("no marbles")
 
     collectors(toy=SimpleNamespace(begin=begun))
-    monkeypatch.setattr(watching, "account", fails)
+    monkeypatch.setattr(step_collectors, "account", fails)
 
     run = perform(windowed)
 
@@ -335,11 +335,11 @@ def test_who_watches_is_chosen_by_name(
     """By default all but those that say otherwise; fewer by option and variable, more by option."""
     collectors(a=recorder([]), b=recorder([], BY_DEFAULT=False), c=recorder([]))
 
-    assert recordings.chosen() == ("a", "c")
-    assert recordings.chosen(without=["a"], also=["b"]) == ("b", "c")
-    assert recordings.chosen(without=["all"]) == ()
+    assert active_collectors.chosen() == ("a", "c")
+    assert active_collectors.chosen(without=["a"], also=["b"]) == ("b", "c")
+    assert active_collectors.chosen(without=["all"]) == ()
     monkeypatch.setenv("REPLAYER_WITHOUT", "c,b")
-    assert recordings.chosen(also=["b"]) == ("a",)
+    assert active_collectors.chosen(also=["b"]) == ("a",)
 
 
 def test_a_name_that_is_none_is_an_error_in_one_sentence(collectors: Callable[..., None]) -> None:
@@ -347,18 +347,18 @@ def test_a_name_that_is_none_is_an_error_in_one_sentence(collectors: Callable[..
     collectors(profile=recorder([]))
 
     with pytest.raises(NotFound, match="did you mean profile"):
-        recordings.chosen(without=["profil"])
+        active_collectors.chosen(without=["profil"])
     with pytest.raises(Impossible, match="only copies files"):
-        recordings.chosen(without=["cpu"])
+        active_collectors.chosen(without=["cpu"])
 
 
 def test_what_a_killed_replayer_left_is_given_back() -> None:
     """Its folder is removed, and the program that writes there is ended, nobody else's."""
     code = (
         "import contextlib, subprocess, sys, os, time\n"
-        "from replayer.watch import recordings\n"
+        "from replayer.watch import active_collectors\n"
         "stack = contextlib.ExitStack()\n"
-        "folder = stack.enter_context(recordings._folder())\n"
+        "folder = stack.enter_context(active_collectors._folder())\n"
         "watcher = [sys.executable, '-c', 'import time; time.sleep(99)', f'{folder}/x']\n"
         "print(folder, subprocess.Popen(watcher, start_new_session=True).pid, flush=True)\n"
         "time.sleep(99)\n"

@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from replayer.analysis.comparison import Comparison, Verdict, compare
-from replayer.analysis.difference import differences
-from replayer.analysis.samples import Side, Unit
-from replayer.analysis.why import Change, why
+from replayer.analysis.attribution.explanation import PartChange, why
+from replayer.analysis.differences.comparison import Comparison, MetricVerdict, compare
+from replayer.analysis.differences.environment import differences
+from replayer.analysis.differences.samples import Side, Unit
 from replayer.model import Account, EngineFacts, Spent
 from replayer.results import store
 from tests.fixture_types import RunOf
@@ -107,7 +107,7 @@ def test_what_got_better_is_named_as_well(side: Callable[..., Side]) -> None:
     less = {**USUAL, Spent.CLIENT: 1.1e-6}
     compared = compare(*pair(side, random, less))
 
-    assert compared.rows[0].verdict is Verdict.BETTER
+    assert compared.rows[0].verdict is MetricVerdict.BETTER
     assert named(compared) == {Spent.CLIENT}
     assert known(compared.why[0].moved[0].high) < 0
 
@@ -122,8 +122,8 @@ def test_unchanged_is_only_what_lies_within_the_margin(side: Callable[..., Side]
             outside = (
                 max(abs(known(part.low)), abs(known(part.high))) > 0.02 * known(one.whole).base
             )
-            if part.change is not Change.MOVED:
-                assert (part.change is Change.UNCLEAR) == outside
+            if part.change is not PartChange.MOVED:
+                assert (part.change is PartChange.UNCLEAR) == outside
 
 
 def test_a_metric_that_was_not_shown_to_differ_has_no_why(side: Callable[..., Side]) -> None:
@@ -132,7 +132,7 @@ def test_a_metric_that_was_not_shown_to_differ_has_no_why(side: Callable[..., Si
     swapped = {**USUAL, Spent.COPY: USUAL[Spent.CLIENT], Spent.CLIENT: USUAL[Spent.COPY]}
     compared = compare(*pair(side, random, swapped))
 
-    assert compared.rows[0].verdict is not Verdict.WORSE
+    assert compared.rows[0].verdict is not MetricVerdict.WORSE
     assert compared.why == ()
 
 
@@ -366,7 +366,7 @@ def test_runs_of_one_boot_have_a_why_too(side: Callable[..., Side]) -> None:
     )
 
     assert compared.unit is Unit.RUN
-    assert compared.rows[0].verdict is Verdict.DIFFERS
+    assert compared.rows[0].verdict is MetricVerdict.DIFFERS
     assert Spent.ENTRY in named(compared)
 
 

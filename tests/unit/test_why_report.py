@@ -10,14 +10,15 @@ import numpy as np
 import pytest
 from rich.cells import cell_len
 
-from replayer.analysis.comparison import compare
-from replayer.analysis.samples import Side
-from replayer.analysis.why import Change
+from replayer.analysis.attribution.explanation import PartChange
+from replayer.analysis.differences.comparison import compare
+from replayer.analysis.differences.samples import Side
 from replayer.model import Fact, Spent
-from replayer.report import comparison as comparison_report
-from replayer.report import csv as csv_report
-from replayer.report import markdown, screen
-from replayer.report import why as why_report
+from replayer.report.terminal import comparison as comparison_report
+from replayer.report.terminal import console
+from replayer.report.terminal import explanation as why_report
+from replayer.report.text import csv as csv_report
+from replayer.report.text import markdown
 from tests.fixture_types import RunOf
 from tests.known import known
 from tests.made import USUAL, account, at_once
@@ -54,7 +55,7 @@ def sides(run_of: RunOf) -> Callable[..., list[Side]]:
 
 def shown(sides: Sequence[Side], width: int = 100) -> str:
     """Return the report of the comparison of two sides as plain text."""
-    return screen.text(comparison_report.render(compare(*sides)), width=width)
+    return console.text(comparison_report.render(compare(*sides)), width=width)
 
 
 def test_the_sentence_is_the_one_that_was_asked_for(sides: Callable[..., list[Side]]) -> None:
@@ -118,11 +119,11 @@ def test_what_may_not_have_been_shown_is_said_with_how_much_and_how_likely(
     compared = compare(*sides({Spent.ENTRY: 2e-6}))
     (why,) = compared.why
     entry = why.moved[0]
-    doubtful = entry.model_copy(update={"p": 0.08, "change": Change.LIKELY, "needed": 9})
+    doubtful = entry.model_copy(update={"p": 0.08, "change": PartChange.LIKELY, "needed": 9})
     likely = why.model_copy(update={"parts": (doubtful,)})
     unclear = why.model_copy(
         update={
-            "parts": (doubtful.model_copy(update={"change": Change.UNCLEAR}),),
+            "parts": (doubtful.model_copy(update={"change": PartChange.UNCLEAR}),),
             "could_show": False,
         }
     )

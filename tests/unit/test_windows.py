@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from replayer.analysis import usage, windows
-from replayer.analysis.windows import Signal
-from replayer.results.profile import Profile, Source, WorkingSet
+from replayer.analysis.profiles import rolling_windows, usage
+from replayer.analysis.profiles.rolling_windows import Signal
+from replayer.results.profile import ProfileSource, ResourceProfile, WorkingSet
 from tests.known import known
 
 START = 1_795_000_000.0
@@ -21,7 +21,7 @@ START = 1_795_000_000.0
 def signal(rows: Sequence[tuple[float, float, float]], start: float = START) -> Signal:
     """Return a signal of (end, span, value)."""
     ends, spans, values = (np.array(column, dtype=float) for column in zip(*rows, strict=True))
-    return windows.signal(ends + start, spans, values)
+    return rolling_windows.signal(ends + start, spans, values)
 
 
 def seconds(values: Sequence[float] | NDArray[np.float64], start: float = START) -> Signal:
@@ -59,7 +59,7 @@ def test_a_window_has_the_mean_of_what_is_known_in_it() -> None:
         rows = random_rows(draw, 40)
         if not any(isfinite(v) for *_, v in rows):
             continue
-        made = windows.sliding(signal(rows), 5.0)
+        made = rolling_windows.sliding(signal(rows), 5.0)
         for end, mean in zip(made.ends, made.means, strict=True):
             expected, known = brute(rows, end - START - 5, end - START)
             assert known >= 4.0
@@ -71,7 +71,7 @@ def test_the_most_of_a_window_is_found_wherever_it_begins() -> None:
     values = [0.0] * 600
     values[90:150] = [413.0] * 60
 
-    most = windows.spread(windows.sliding(seconds(values), 60.0))
+    most = rolling_windows.spread(rolling_windows.sliding(seconds(values), 60.0))
 
     assert known(most).most == 413.0
     assert known(most).most_end == START + 150
@@ -83,7 +83,7 @@ def test_the_busiest_minute_does_not_reach_beyond_the_rows(burst: slice) -> None
     values = np.zeros(600)
     values[burst] = 1000.0
 
-    most = known(windows.spread(windows.sliding(seconds(values), 60.0)))
+    most = known(rolling_windows.spread(rolling_windows.sliding(seconds(values), 60.0)))
 
     assert most.most == pytest.approx(950.0)
 
@@ -92,39 +92,39 @@ def test_rows_a_little_shorter_than_a_window_are_one() -> None:
     """59 rows of an `iostat 1 60`, of which the first is lost, are its minute, and 50 are none."""
     values = np.arange(59.0)
 
-    most = known(windows.spread(windows.sliding(seconds(values), 60.0)))
+    most = known(rolling_windows.spread(rolling_windows.sliding(seconds(values), 60.0)))
 
     assert most.most == pytest.approx(values.mean())
-    assert windows.spread(windows.sliding(seconds(values[:50]), 60.0)) is None
+    assert rolling_windows.spread(rolling_windows.sliding(seconds(values[:50]), 60.0)) is None
 
 
 def test_no_window_of_any_place_holds_more_than_the_most() -> None:
     """Windows at random places are never above it."""
     draw = random.Random(2)
     rows = [(float(i + 1) * 2, 2.0, draw.uniform(0, 100)) for i in range(200)]
-    most = known(windows.spread(windows.sliding(signal(rows), 7.0))).most
+    most = known(rolling_windows.spread(rolling_windows.sliding(signal(rows), 7.0))).most
     one = signal(rows)
     for _ in range(500):
         begin = START + draw.uniform(0, 390)
-        assert known(windows.mean_between(one, begin, begin + 7)) <= most + 1e-9
+        assert known(rolling_windows.mean_between(one, begin, begin + 7)) <= most + 1e-9
 
 
 def test_an_hours_mean_says_nothing_of_a_minute() -> None:
     """58 MB/s over an hour may hold a minute at 413: minutes are not known, and it is said why."""
     hours = signal([(3600.0 * (i + 1), 3600.0, 58.0) for i in range(24)])
 
-    assert windows.reason_unknown(hours, 60.0) == "values are averages over 1 h 00 min"
-    assert windows.reason_unknown(hours, 3600.0) == ""
-    assert not len(windows.sliding(hours, 60.0).means)
+    assert rolling_windows.reason_unknown(hours, 60.0) == "values are averages over 1 h 00 min"
+    assert rolling_windows.reason_unknown(hours, 3600.0) == ""
+    assert not len(rolling_windows.sliding(hours, 60.0).means)
 
 
 def test_seconds_that_are_a_little_long_are_still_seconds() -> None:
     """A profiler's second is 1.03 s now and then; one of 3 s is left out of the seconds."""
     rows = [(1.03, 1.03, 1.0), (2.0, 0.97, 2.0), (5.0, 3.0, 100.0), (6.0, 1.0, 3.0)]
-    made = windows.sliding(signal(rows), 1.0)
+    made = rolling_windows.sliding(signal(rows), 1.0)
 
     assert made.means[made.shares > 0].max() == 3.0
-    assert windows.sliding(signal(rows), 3.0).means.max() == 100.0
+    assert rolling_windows.sliding(signal(rows), 3.0).means.max() == 100.0
 
 
 def test_a_gap_is_no_zero() -> None:
@@ -132,17 +132,17 @@ def test_a_gap_is_no_zero() -> None:
     values = [100.0] * 55
     rows = [(i + 1.0, 1.0, v) for i, v in enumerate(values)]
     resumed = [(100.0 + i, 1.0, 100.0) for i in range(60)]
-    made = windows.sliding(signal(rows + resumed), 60.0)
+    made = rolling_windows.sliding(signal(rows + resumed), 60.0)
 
     assert set(made.means.tolist()) == {100.0}
-    assert len(windows.sliding(signal(rows[:40]), 60.0).means) == 0
+    assert len(rolling_windows.sliding(signal(rows[:40]), 60.0).means) == 0
 
 
 def test_percentiles_are_weighted_by_time() -> None:
     """One row of 90 s at 1 and ten of 1 s at 100: half the time it is 1, and p95 is 100."""
     values, weights = np.array([100.0] * 10 + [1.0]), np.array([1.0] * 10 + [90.0])
 
-    assert windows.quantiles(values, weights, (50, 90, 95, 100)) == (1.0, 1.0, 100.0, 100.0)
+    assert rolling_windows.quantiles(values, weights, (50, 90, 95, 100)) == (1.0, 1.0, 100.0, 100.0)
 
 
 def test_percentiles_of_equal_rows_are_numpys_inverted_cdf() -> None:
@@ -150,44 +150,46 @@ def test_percentiles_of_equal_rows_are_numpys_inverted_cdf() -> None:
     values = np.random.default_rng(3).random(997)
     for percentile in (1, 50, 95, 99, 100):
         expected = np.percentile(values, percentile, method="inverted_cdf")
-        assert windows.quantile(values, np.ones(997), percentile) == expected
+        assert rolling_windows.quantile(values, np.ones(997), percentile) == expected
 
 
 def test_minutes_above_a_level_are_of_a_day() -> None:
     """A level that is passed for a tenth of the known time is passed for 144 minutes a day."""
-    made = windows.sliding(seconds([10.0] * 900 + [50.0] * 100), 1.0)
+    made = rolling_windows.sliding(seconds([10.0] * 900 + [50.0] * 100), 1.0)
 
-    assert windows.minutes_above(made, 20.0) == pytest.approx(144.0)
-    assert windows.minutes_above(made, 50.0) == 0.0
-    assert windows.minutes_above(made, 0.0) == pytest.approx(1440.0)
+    assert rolling_windows.minutes_above(made, 20.0) == pytest.approx(144.0)
+    assert rolling_windows.minutes_above(made, 50.0) == 0.0
+    assert rolling_windows.minutes_above(made, 0.0) == pytest.approx(1440.0)
 
 
 def test_the_curve_of_levels_agrees_with_minutes_above() -> None:
     """Each of its points is what minutes_above says, and it falls to 0."""
-    made = windows.sliding(seconds(np.random.default_rng(4).random(5000) * 100), 1.0)
-    levels, minutes = windows.exceedance(made)
+    made = rolling_windows.sliding(seconds(np.random.default_rng(4).random(5000) * 100), 1.0)
+    levels, minutes = rolling_windows.exceedance(made)
 
     assert len(levels) <= 200
     assert minutes[-1] == 0
     assert all(b <= a for a, b in itertools.pairwise(minutes))
     for level, above in itertools.islice(zip(levels, minutes, strict=True), 0, None, 20):
-        assert above == pytest.approx(windows.minutes_above(made, level), abs=1e-9)
+        assert above == pytest.approx(rolling_windows.minutes_above(made, level), abs=1e-9)
 
 
 def test_a_mean_of_waits_is_that_of_the_requests() -> None:
     """1 request that waited 100 ms beside 99 that waited 1 ms: 1.99 ms, not 50."""
-    one = windows.signal(
+    one = rolling_windows.signal(
         np.array([1.0, 2.0]), np.ones(2), np.array([100.0, 1.0]), np.array([1.0, 99.0])
     )
 
-    assert windows.sliding(one, 2.0).means[0] == pytest.approx(1.99)
+    assert rolling_windows.sliding(one, 2.0).means[0] == pytest.approx(1.99)
 
 
 def test_a_window_in_which_nothing_was_weighed_is_not_known() -> None:
     """Nobody waited for a read where there was none."""
-    one = windows.signal(np.array([1.0, 2.0]), np.ones(2), np.array([0.0, 5.0]), np.zeros(2))
+    one = rolling_windows.signal(
+        np.array([1.0, 2.0]), np.ones(2), np.array([0.0, 5.0]), np.zeros(2)
+    )
 
-    assert not len(windows.sliding(one, 1.0).means)
+    assert not len(rolling_windows.sliding(one, 1.0).means)
 
 
 @pytest.mark.parametrize("many", [0, 1, 2, 50])
@@ -198,19 +200,19 @@ def test_any_rows_at_all_give_windows_or_none(many: int) -> None:
         rows = random_rows(draw, many) or [(1.0, 1.0, float("nan"))]
         one = signal(rows)
         for length in (1.0, 2.0, 60.0, 600.0):
-            made = windows.sliding(one, length)
-            spread = windows.spread(made)
-            windows.exceedance(made)
-            assert windows.minutes_above(made, 1.0) <= 1440.0
+            made = rolling_windows.sliding(one, length)
+            spread = rolling_windows.spread(made)
+            rolling_windows.exceedance(made)
+            assert rolling_windows.minutes_above(made, 1.0) <= 1440.0
             if spread is not None:
                 assert one.values.min() <= min(spread.percentiles)
                 assert max(spread.percentiles) <= spread.most <= one.values.max()
 
 
-def profile(seconds_: int = 120, **columns: Any) -> Profile:
+def profile(seconds_: int = 120, **columns: Any) -> ResourceProfile:
     """Return a profile of seconds."""
-    return Profile(
-        Source(kind="live", averaged_seconds=1.0),
+    return ResourceProfile(
+        ProfileSource(kind="live", averaged_seconds=1.0),
         START + 1.0 + np.arange(seconds_, dtype=float),
         np.ones(seconds_),
         {name: np.broadcast_to(np.asarray(v, float), seconds_) for name, v in columns.items()},
@@ -230,7 +232,9 @@ def test_what_is_read_each_ten_seconds_says_nothing_of_a_second() -> None:
 def test_rows_are_joined_only_where_they_follow_each_other() -> None:
     """Not over a gap, and not into rows that are longer than a reading."""
     ends = np.array([1.0, 2, 3, 6, 7, 8])
-    one = windows.joined(windows.signal(ends, np.ones(6), np.array([5.0, 5, 5, 5, 5, 9])), 2.0)
+    one = rolling_windows.joined(
+        rolling_windows.signal(ends, np.ones(6), np.array([5.0, 5, 5, 5, 5, 9])), 2.0
+    )
 
     assert one.begins.tolist() == [0, 2, 5, 7]
     assert one.ends.tolist() == [2, 3, 7, 8]
@@ -270,11 +274,11 @@ FULL = dict.fromkeys(
 )
 
 
-def day(**columns: Any) -> Profile:
+def day(**columns: Any) -> ResourceProfile:
     """Return a profile of a day in minutes."""
     many = 1440
-    return Profile(
-        Source(kind="live", averaged_seconds=60.0),
+    return ResourceProfile(
+        ProfileSource(kind="live", averaged_seconds=60.0),
         START + 60.0 * (1 + np.arange(many, dtype=float)),
         np.full(many, 60.0),
         {name: np.broadcast_to(np.asarray(v, float), many) for name, v in columns.items()},

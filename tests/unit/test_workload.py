@@ -7,7 +7,7 @@ import pytest
 
 from replayer.errors import Impossible, NotFound
 from replayer.model import Workload
-from replayer.run import workload as workload_file
+from replayer.run.plan import workload as workload_file
 
 
 @pytest.fixture

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from replayer import assets
-from replayer.analysis import boot_plan
+from replayer.analysis.differences import boot_plan
 from replayer.errors import Impossible, NotFound
 from replayer.model import Series
 from replayer.results import store
-from replayer.run import workload as workload_file
+from replayer.run.plan import workload as workload_file
 from tests.cpu_time import at_once
 from tests.fixture_types import RunOf
 

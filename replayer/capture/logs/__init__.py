@@ -9,17 +9,17 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
-from replayer.capture.action import Action, Session
-from replayer.capture.entry import Reading
+from replayer.capture.action import Action, LoggedSession
+from replayer.capture.entry import ReadCounts
 from replayer.capture.inputs import Input
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class ReadRequest:
     """How a log is to be read, and whom to tell what."""
 
-    reading: Reading
-    announce: Callable[[Session], None]
+    reading: ReadCounts
+    announce: Callable[[LoggedSession], None]
     """Called with each session before the first of its actions is yielded."""
     advance: Callable[[int], None]
     """Called with the bytes of each piece of a file that was read."""
@@ -27,7 +27,7 @@ class Order:
     """log_line_prefix, where the user gave it."""
 
 
-class Log(Protocol):
+class LogLayout(Protocol):
     """What conversion needs of a layout."""
 
     ENGINE: str
@@ -37,7 +37,7 @@ class Log(Protocol):
         """Tell whether a log that begins so is of this layout."""
         ...
 
-    def began(self, head: str, order: Order) -> int | None:
+    def began(self, head: str, order: ReadRequest) -> int | None:
         """Return when a log that begins so began, in nanoseconds since 1970; None if unknown.
 
         Raises Impossible, in one sentence, for a log that can never be replayed: without times, or
@@ -45,6 +45,6 @@ class Log(Protocol):
         """
         ...
 
-    def read(self, inputs: Iterable[Input], order: Order) -> Iterator[list[Action]]:
+    def read(self, inputs: Iterable[Input], order: ReadRequest) -> Iterator[list[Action]]:
         """Yield what clients did, in the order of its end, of files in the order of their times."""
         ...

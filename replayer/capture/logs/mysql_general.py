@@ -6,20 +6,20 @@ from functools import partial
 
 from replayer.capture import holes
 from replayer.capture.action import Action
-from replayer.capture.clock import Clock
 from replayer.capture.inputs import CUT, LONGEST_LINE, Input
-from replayer.capture.logs import Order
-from replayer.capture.mysql import (
+from replayer.capture.logs import ReadRequest
+from replayer.capture.mysql_threads import (
     LOCAL,
     NO_TIME,
     REPLICATION,
     SILENT,
     STARTED,
-    Assembly,
-    Spread,
+    StampSpreader,
+    ThreadAssembly,
     actions,
     dated,
 )
+from replayer.capture.stamps import StampReader
 
 ENGINE = "mysql"
 RANK = 1
@@ -60,9 +60,9 @@ def fits(head: str) -> bool:
     return _ENTRIES.search(head) is not None
 
 
-def began(head: str, order: Order) -> int | None:  # noqa: ARG001 - layouts share one face
+def began(head: str, order: ReadRequest) -> int | None:  # noqa: ARG001 - layouts share one face
     """Return the time of the first entry that has one."""
-    clock = Clock()
+    clock = StampReader()
     for match in _ENTRIES.finditer(head):
         if match[1] or match[2]:
             try:
@@ -72,7 +72,7 @@ def began(head: str, order: Order) -> int | None:  # noqa: ARG001 - layouts shar
     return None
 
 
-def read(inputs: Iterable[Input], order: Order) -> Iterator[list[Action]]:
+def read(inputs: Iterable[Input], order: ReadRequest) -> Iterator[list[Action]]:
     """Yield what clients did, in the order in which the server heard of it."""
     order.reading.silent = True
     order.reading.notes[SILENT] = None
@@ -82,12 +82,12 @@ def read(inputs: Iterable[Input], order: Order) -> Iterator[list[Action]]:
 class _Log:
     """The entries of a log, some of which have several lines."""
 
-    def __init__(self, order: Order) -> None:
-        self.assembly = Assembly(order.reading, order.announce)
-        self.spread = Spread()
+    def __init__(self, order: ReadRequest) -> None:
+        self.assembly = ThreadAssembly(order.reading, order.announce)
+        self.spread = StampSpreader()
         self._reading = order.reading
         self._coarse = False
-        self._clock = Clock()
+        self._clock = StampReader()
         self._time_ns = 0
         self._head: tuple[int, str, str] | None = None
         self._text: list[str] = []

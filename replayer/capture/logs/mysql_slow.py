@@ -6,10 +6,9 @@ from functools import partial
 
 from replayer.capture import holes
 from replayer.capture.action import UNKNOWN, Action
-from replayer.capture.clock import Clock
 from replayer.capture.inputs import CUT, LONGEST_LINE, Input
-from replayer.capture.logs import Order
-from replayer.capture.mysql import (
+from replayer.capture.logs import ReadRequest
+from replayer.capture.mysql_threads import (
     EXECUTED,
     LOCAL,
     NO_SESSION,
@@ -19,11 +18,12 @@ from replayer.capture.mysql import (
     STARTED,
     STATES,
     THROTTLED,
-    Assembly,
-    Spread,
+    StampSpreader,
+    ThreadAssembly,
     actions,
     dated,
 )
+from replayer.capture.stamps import StampReader
 
 ENGINE = "mysql"
 RANK = 2
@@ -64,20 +64,20 @@ def fits(head: str) -> bool:
     return _HEAD.search(head) is not None and _COST.search(head) is not None
 
 
-def began(head: str, order: Order) -> int | None:  # noqa: ARG001 - layouts share one face
+def began(head: str, order: ReadRequest) -> int | None:  # noqa: ARG001 - layouts share one face
     """Return the time of the first entry that has one."""
     for line in head.split("\n"):
         try:
             if match := _TIME.fullmatch(line):
-                return Clock().ns(match[1] or dated(match[2]))
+                return StampReader().ns(match[1] or dated(match[2]))
             if match := _STAMP.fullmatch(line):
-                return Clock().epoch(match[1])
+                return StampReader().epoch(match[1])
         except ValueError:
             continue
     return None
 
 
-def read(inputs: Iterable[Input], order: Order) -> Iterator[list[Action]]:
+def read(inputs: Iterable[Input], order: ReadRequest) -> Iterator[list[Action]]:
     """Yield what clients did, in the order of its end."""
     return actions(_Log(order), inputs, order.advance)
 
@@ -85,11 +85,11 @@ def read(inputs: Iterable[Input], order: Order) -> Iterator[list[Action]]:
 class _Log:
     """The entries of a log: lines that begin with #, and the statement after them."""
 
-    def __init__(self, order: Order) -> None:
-        self.assembly = Assembly(order.reading, order.announce)
-        self.spread = Spread()
+    def __init__(self, order: ReadRequest) -> None:
+        self.assembly = ThreadAssembly(order.reading, order.announce)
+        self.spread = StampSpreader()
         self._reading = order.reading
-        self._clock = Clock()
+        self._clock = StampReader()
         self._time_ns = 0
         """Of the last line that told it, exact or not."""
         self._exact = False

@@ -8,12 +8,12 @@ from itertools import islice
 
 from replayer.capture import assembly
 from replayer.capture.action import Action
-from replayer.capture.clock import STAMP, Clock
-from replayer.capture.entry import HOLED, Entry, Reading, query_number
+from replayer.capture.entry import HOLED, LogEntry, ReadCounts, query_number
 from replayer.capture.holes import HOLE
 from replayer.capture.inputs import LONGEST_LINE, Input
-from replayer.capture.logs import Order
+from replayer.capture.logs import ReadRequest
 from replayer.capture.prefix import SEVERITIES
+from replayer.capture.stamps import STAMP, StampReader
 
 ENGINE = "postgres"
 RANK = 3
@@ -35,10 +35,10 @@ def fits(head: str) -> bool:
     return _begin(head) is not None
 
 
-def began(head: str, order: Order) -> int | None:  # noqa: ARG001 - layouts share one face
+def began(head: str, order: ReadRequest) -> int | None:  # noqa: ARG001 - layouts share one face
     """Return the time of the first record."""
     row = _begin(head)
-    return None if row is None else Clock().ns(row[0])
+    return None if row is None else StampReader().ns(row[0])
 
 
 def _begin(head: str) -> list[str] | None:
@@ -51,9 +51,9 @@ def _begin(head: str) -> list[str] | None:
     return None
 
 
-def read(inputs: Iterable[Input], order: Order) -> Iterator[list[Action]]:
+def read(inputs: Iterable[Input], order: ReadRequest) -> Iterator[list[Action]]:
     """Yield what clients did."""
-    clock, whole = Clock(), assembly.Assembly(order.reading, order.announce)
+    clock, whole = StampReader(), assembly.SessionAssembly(order.reading, order.announce)
     for source in inputs:
         line = 1
         for text in _records(source.blocks(order.advance), order.reading):
@@ -72,14 +72,14 @@ def _first(text: str, columns: int = _FEWEST) -> list[str] | None:
     try:
         for row in csv.reader(io.StringIO(text, newline="\n")):
             if len(row) >= columns:
-                Clock().ns(row[0])
+                StampReader().ns(row[0])
                 return row
     except (csv.Error, ValueError):
         return None
     return None
 
 
-def _records(blocks: Iterable[str], reading: Reading) -> Iterator[str]:
+def _records(blocks: Iterable[str], reading: ReadCounts) -> Iterator[str]:
     """Yield texts of whole records, cut where one begins and no quote is open."""
     held, dropping, first = "", False, 0
     for block in blocks:
@@ -150,7 +150,7 @@ def _last_start(text: str, stop: int) -> int:
     return 0
 
 
-def _rows(text: str, where: str, line: int, reading: Reading) -> list[list[str]]:
+def _rows(text: str, where: str, line: int, reading: ReadCounts) -> list[list[str]]:
     """Return the records of a text; of a damaged one those that are whole."""
     try:
         rows = list(csv.reader(io.StringIO(text, newline="\n")))
@@ -161,7 +161,7 @@ def _rows(text: str, where: str, line: int, reading: Reading) -> list[list[str]]
     return _mended(text, where, line, reading)
 
 
-def _mended(text: str, where: str, line: int, reading: Reading) -> list[list[str]]:
+def _mended(text: str, where: str, line: int, reading: ReadCounts) -> list[list[str]]:
     """Return the whole records of a text in which something is damaged, and count the others."""
     starts = [match.start() for match in _STARTS.finditer(text)]
     rows: list[list[str]] = []
@@ -184,7 +184,9 @@ def _mended(text: str, where: str, line: int, reading: Reading) -> list[list[str
     return rows
 
 
-def _entries(rows: Iterable[list[str]], clock: Clock, reading: Reading) -> Iterator[Entry]:
+def _entries(
+    rows: Iterable[list[str]], clock: StampReader, reading: ReadCounts
+) -> Iterator[LogEntry]:
     for row in rows:
         columns = len(row)
         if columns < _FEWEST or (columns > _FEWEST and row[23] not in _OTHERS):
@@ -192,7 +194,7 @@ def _entries(rows: Iterable[list[str]], clock: Clock, reading: Reading) -> Itera
             continue
         query_id = row[25] if columns > 25 else ""
         try:
-            yield Entry(
+            yield LogEntry(
                 clock.ns(row[0]),
                 row[5],
                 row[11],

@@ -7,12 +7,12 @@ from typing import Any
 
 from replayer.capture import assembly, holes, prefix
 from replayer.capture.action import Action
-from replayer.capture.clock import Clock
-from replayer.capture.entry import Entry, Reading, query_number
+from replayer.capture.entry import LogEntry, ReadCounts, query_number
 from replayer.capture.holes import HOLE
 from replayer.capture.inputs import CUT, Input
 from replayer.capture.lines import Joiner
-from replayer.capture.logs import Order
+from replayer.capture.logs import ReadRequest
+from replayer.capture.stamps import StampReader
 from replayer.errors import Impossible
 
 ENGINE = "postgres"
@@ -37,15 +37,15 @@ def fits(head: str) -> bool:
     return any(_fields(one) or _text(one) for one in _objects(head))
 
 
-def began(head: str, order: Order) -> int | None:
+def began(head: str, order: ReadRequest) -> int | None:
     """Return the time of the first entry."""
     reader = _Reader(order)
     return min(reader.times(head), default=None)
 
 
-def read(inputs: Iterable[Input], order: Order) -> Iterator[list[Action]]:
+def read(inputs: Iterable[Input], order: ReadRequest) -> Iterator[list[Action]]:
     """Yield what clients did."""
-    reader, whole = _Reader(order), assembly.Assembly(order.reading, order.announce)
+    reader, whole = _Reader(order), assembly.SessionAssembly(order.reading, order.announce)
     for source in inputs:
         for entries in reader.entries(source):
             yield whole.take(entries)
@@ -56,8 +56,8 @@ def read(inputs: Iterable[Input], order: Order) -> Iterator[list[Action]]:
 class _Reader:
     """Makes entries of objects, of whichever kind they are."""
 
-    def __init__(self, order: Order) -> None:
-        self.clock = Clock()
+    def __init__(self, order: ReadRequest) -> None:
+        self.clock = StampReader()
         self._order = order
         self._joiner: Joiner | None = None
 
@@ -73,7 +73,7 @@ class _Reader:
             except (ValueError, KeyError, TypeError):
                 continue
 
-    def entries(self, source: Input) -> Iterator[list[Entry]]:
+    def entries(self, source: Input) -> Iterator[list[LogEntry]]:
         """Yield the entries of a file; one that begins with its end is read backwards."""
         head = source.head()
         times = list(self.times(head))
@@ -86,7 +86,7 @@ class _Reader:
         batches = (source.backwards if descending else source.lines)(self._order.advance)
         number, step = (0, 0) if descending else (1, 1)
         for lines in batches:
-            made: list[Entry] = []
+            made: list[LogEntry] = []
             for at, line in enumerate(lines):
                 where = f"{source.name}: line {number + at * step:,}" if step else source.name
                 made += self._line(line, where)
@@ -111,7 +111,7 @@ class _Reader:
         self._joiner = Joiner(begin, self.clock, self._order.reading, _WINDOW)
         return self._joiner
 
-    def _line(self, line: str, where: str) -> Iterable[Entry]:
+    def _line(self, line: str, where: str) -> Iterable[LogEntry]:
         if not line or line.isspace():
             return ()
         reading = self._order.reading
@@ -130,7 +130,7 @@ class _Reader:
             return self._enveloped(one)
         return _entry(fields, self.clock, reading, where)
 
-    def _cut(self, line: str) -> Iterable[Entry]:
+    def _cut(self, line: str) -> Iterable[LogEntry]:
         """Count the statement of a line that is too long, or that a hole cut off."""
         if not line.endswith(HOLE):
             self._order.reading.skip(assembly.CUT_TEXT)
@@ -141,7 +141,7 @@ class _Reader:
             self._order.reading.skip(holes.LOST)
         return self._joiner.break_off() if self._joiner is not None else ()
 
-    def _enveloped(self, one: Mapping[str, Any]) -> Iterable[Entry]:
+    def _enveloped(self, one: Mapping[str, Any]) -> Iterable[LogEntry]:
         """Return what is whole after one more line in an envelope."""
         text = _text(one)
         joiner = self._joiner
@@ -206,8 +206,8 @@ class _Json(dict[str, Any]):
 
 
 def _entry(
-    fields: Mapping[str, Any], clock: Clock, reading: Reading, where: str
-) -> Iterable[Entry]:
+    fields: Mapping[str, Any], clock: StampReader, reading: ReadCounts, where: str
+) -> Iterable[LogEntry]:
     get = fields.get
     if str(get("backend_type", "")) not in _OTHERS:
         reading.entries += 1
@@ -229,7 +229,7 @@ def _entry(
         if set(map(type, texts)) == _STRINGS:
             number = int(get("session_line_num") or 0)
             return (
-                Entry(
+                LogEntry(
                     clock.ns(fields["log_time"]),
                     *texts,
                     query_number(get("query_id", 0)),

@@ -4,10 +4,10 @@ from collections.abc import Iterable, Iterator
 
 from replayer.capture import assembly, prefix
 from replayer.capture.action import Action
-from replayer.capture.clock import Clock
 from replayer.capture.inputs import Input
 from replayer.capture.lines import Joiner, joined
-from replayer.capture.logs import Order
+from replayer.capture.logs import ReadRequest
+from replayer.capture.stamps import StampReader
 from replayer.errors import Impossible
 
 ENGINE = "postgres"
@@ -24,12 +24,12 @@ def fits(head: str) -> bool:
         return True
 
 
-def began(head: str, order: Order) -> int | None:
+def began(head: str, order: ReadRequest) -> int | None:
     """Return the time of the first entry."""
     one = _prefix(head, order)
     if one is None:
         return None
-    joiner = Joiner(one, Clock(), order.reading, window=0)
+    joiner = Joiner(one, StampReader(), order.reading, window=0)
     for line in head.split("\n"):
         joiner.add(line)
         if made := joiner.ready():
@@ -37,9 +37,9 @@ def began(head: str, order: Order) -> int | None:
     return None
 
 
-def read(inputs: Iterable[Input], order: Order) -> Iterator[list[Action]]:
+def read(inputs: Iterable[Input], order: ReadRequest) -> Iterator[list[Action]]:
     """Yield what clients did."""
-    clock, whole = Clock(), assembly.Assembly(order.reading, order.announce)
+    clock, whole = StampReader(), assembly.SessionAssembly(order.reading, order.announce)
     one: prefix.Prefix | None = None
     for source in inputs:
         # A file may begin with lines of which nothing can be guessed.
@@ -56,7 +56,7 @@ def read(inputs: Iterable[Input], order: Order) -> Iterator[list[Action]]:
     yield whole.finish()
 
 
-def _prefix(head: str, order: Order) -> prefix.Prefix | None:
+def _prefix(head: str, order: ReadRequest) -> prefix.Prefix | None:
     if order.prefix is not None:
         return prefix.compiled(order.prefix)
     return prefix.guessed(head.split("\n"))

@@ -6,12 +6,12 @@ from datetime import UTC, datetime
 
 from replayer.capture import assembly, prefix
 from replayer.capture.action import Action
-from replayer.capture.clock import MONTHS, ZONE, Clock, Yearless
-from replayer.capture.entry import Entry
+from replayer.capture.entry import LogEntry
 from replayer.capture.holes import HOLE
 from replayer.capture.inputs import Input
 from replayer.capture.lines import Joiner
-from replayer.capture.logs import Order
+from replayer.capture.logs import ReadRequest
+from replayer.capture.stamps import MONTHS, ZONE, StampReader, Yearless
 from replayer.errors import Impossible
 
 ENGINE = "postgres"
@@ -35,9 +35,9 @@ def fits(head: str) -> bool:
     return len(texts) > 0 and prefix.guessed(texts, timed=False, known=True) is not None
 
 
-def began(head: str, order: Order) -> int | None:  # noqa: ARG001 - layouts share one face
+def began(head: str, order: ReadRequest) -> int | None:  # noqa: ARG001 - layouts share one face
     """Return the time of the first line."""
-    clock, yearless = Clock(), Yearless(None)
+    clock, yearless = StampReader(), Yearless(None)
     for line in head.split("\n"):
         match = _LINE.match(line)
         if match is not None:
@@ -48,9 +48,9 @@ def began(head: str, order: Order) -> int | None:  # noqa: ARG001 - layouts shar
     return None
 
 
-def read(inputs: Iterable[Input], order: Order) -> Iterator[list[Action]]:
+def read(inputs: Iterable[Input], order: ReadRequest) -> Iterator[list[Action]]:
     """Yield what clients did."""
-    clock, whole = Clock(), assembly.Assembly(order.reading, order.announce)
+    clock, whole = StampReader(), assembly.SessionAssembly(order.reading, order.announce)
     for source in inputs:
         for entries in _Lines(source, clock, order).entries():
             yield whole.take(assembly.spread(entries, _SECOND) if order.reading.coarse else entries)
@@ -70,7 +70,7 @@ def _texts(head: str) -> list[str]:
 class _Lines:
     """The lines of one file."""
 
-    def __init__(self, source: Input, clock: Clock, order: Order) -> None:
+    def __init__(self, source: Input, clock: StampReader, order: ReadRequest) -> None:
         head = source.head()
         asked = order.prefix
         begin = (
@@ -87,7 +87,7 @@ class _Lines:
         written = source.written()
         self._yearless = Yearless(written or datetime.now(UTC))
 
-    def entries(self) -> Iterator[list[Entry]]:
+    def entries(self) -> Iterator[list[LogEntry]]:
         """Yield the entries, put together from their parts."""
         for lines in self._source.lines(self._order.advance):
             holed = lines[-1].endswith(HOLE)

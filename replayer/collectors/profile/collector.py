@@ -6,10 +6,10 @@ begins and samples from the first edge of a window on; afterwards it is cut to t
 samples' own timestamps, and folded into stacks.
 """
 
-from replayer.collectors import Scene
+from replayer.collectors import CollectorContext
 from replayer.collectors.profile.recording import PerfRecording
 
 
-def begin(scene: Scene) -> PerfRecording:
+def begin(scene: CollectorContext) -> PerfRecording:
     """Start perf; raise Skip with the reason where there is none or it may not watch."""
     return PerfRecording(scene)

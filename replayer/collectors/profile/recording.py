@@ -7,12 +7,12 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
-from replayer.collectors import Scene, Seen
+from replayer.collectors import CollectorContext, WindowRecording
 from replayer.collectors.profile import stacks
-from replayer.collectors.profile.stacks import Families, Folded
+from replayer.collectors.profile.stacks import FoldedStacks, ProcessFamilies
 from replayer.errors import ReplayerError
 from replayer.machine.perf import Perf
-from replayer.model import Profile
+from replayer.model import StackProfile
 
 HERTZ = 99
 """Not 100, so that it does not beat with what wakes up at round times."""
@@ -25,7 +25,7 @@ _FIELDS = "comm,pid,tid,time,event,ip,sym,dso"
 class PerfRecording:
     """One `perf record` with call chains."""
 
-    def __init__(self, scene: Scene) -> None:
+    def __init__(self, scene: CollectorContext) -> None:
         self._scene = scene
         self._servers: set[int] = set()
         self._looks: list[threading.Thread] = []
@@ -51,7 +51,7 @@ class PerfRecording:
             look.join(_LOOK_SECONDS)
         return cost
 
-    def cut(self, begin_ns: int, end_ns: int) -> Seen:
+    def cut(self, begin_ns: int, end_ns: int) -> WindowRecording:
         """Return the stacks of a window; raise ReplayerError where perf left nothing of use."""
         bad = self._perf.ended_badly
         try:
@@ -62,8 +62,8 @@ class PerfRecording:
             raise ReplayerError(bad)
         if not folded.samples and not folded.idle:
             raise ReplayerError(f"perf took no sample in the window: {self._perf.last_words()}")
-        profile = Profile(
-            payload=Profile.packed(folded.stacks),
+        profile = StackProfile(
+            payload=StackProfile.packed(folded.stacks),
             samples=folded.samples,
             idle=folded.idle,
             lost=folded.lost,
@@ -73,16 +73,16 @@ class PerfRecording:
             seconds=round((end_ns - begin_ns) / 1e9, 6),
             truncated=self._truncated(folded, begin_ns, end_ns),
         )
-        return Seen(profile=profile, notes=tuple(self._notes(profile, folded)))
+        return WindowRecording(profile=profile, notes=tuple(self._notes(profile, folded)))
 
     def _look(self) -> None:
         """Note the server's main process as it is now."""
         with contextlib.suppress(ReplayerError, OSError):
             self._servers.update(self._scene.server()[:1])
 
-    def _folded(self, begin_ns: int, end_ns: int) -> Folded:
+    def _folded(self, begin_ns: int, end_ns: int) -> FoldedStacks:
         main = os.getpid()
-        families = Families(main, frozenset(self._servers), Path(sys.executable).name)
+        families = ProcessFamilies(main, frozenset(self._servers), Path(sys.executable).name)
         printed = self._perf.script(
             _FIELDS, "--no-inline", "--show-task-events", wanted=("--show-lost-events",)
         )
@@ -98,7 +98,7 @@ class PerfRecording:
             self._unread = f"perf could read its file no further ({error})"
         return folded
 
-    def _truncated(self, folded: Folded, begin_ns: int, end_ns: int) -> str:
+    def _truncated(self, folded: FoldedStacks, begin_ns: int, end_ns: int) -> str:
         bad = self._perf.ended_badly or self._unread
         if folded.last_ns < end_ns - _LATE_NS and (bad or self._perf.is_full()):
             seconds = max(0, folded.last_ns - begin_ns) / 1e9
@@ -109,7 +109,7 @@ class PerfRecording:
             return f"perf began {late:.1f} s after the begin of the window"
         return ""
 
-    def _notes(self, profile: Profile, folded: Folded) -> Iterator[str]:
+    def _notes(self, profile: StackProfile, folded: FoldedStacks) -> Iterator[str]:
         if profile.truncated:
             yield f"the profile is not of the whole window: {profile.truncated}"
         if folded.kernel and not folded.kernel_named:

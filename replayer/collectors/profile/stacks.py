@@ -26,7 +26,7 @@ _INTERRUPTING = re.compile(
 
 
 @dataclass(frozen=True)
-class Families:
+class ProcessFamilies:
     """Who is whose: the processes from which all others are told by their ancestors."""
 
     main: int
@@ -38,7 +38,7 @@ class Families:
 
 
 @dataclass
-class Folded:
+class FoldedStacks:
     """The stacks of a window, with what was counted on the way."""
 
     stacks: Counter[str] = field(default_factory=Counter)
@@ -67,7 +67,7 @@ class _Sample:
 class _Tree:
     """Parents and names of processes, as the kernel told of them."""
 
-    def __init__(self, families: Families) -> None:
+    def __init__(self, families: ProcessFamilies) -> None:
         self._families = families
         self._parents: dict[int, int] = {}
         self._names: dict[int, str] = {}
@@ -102,14 +102,16 @@ class _Tree:
         return pid != self._families.main and name.startswith(workers)
 
 
-def folded(lines: Iterable[str], begin_ns: int, end_ns: int, families: Families) -> Folded:
+def folded(
+    lines: Iterable[str], begin_ns: int, end_ns: int, families: ProcessFamilies
+) -> FoldedStacks:
     """Fold what `perf script -F comm,pid,tid,time,event,ip,sym,dso` prints.
 
     `begin_ns` and `end_ns`, both included, are of the clock that perf recorded with.  Functions of
     which perf does not know the name are one frame, `[library]` or `[unknown]`, however many
     follow each other.
     """
-    whole = Folded()
+    whole = FoldedStacks()
     tree = _Tree(families)
     frames_of: dict[str, str] = {}
     counted: Counter[_Sample] = Counter()
@@ -138,7 +140,7 @@ def folded(lines: Iterable[str], begin_ns: int, end_ns: int, families: Families)
     return whole
 
 
-def _noted(tree: _Tree, whole: Folded, event: re.Match[str]) -> bool:
+def _noted(tree: _Tree, whole: FoldedStacks, event: re.Match[str]) -> bool:
     """Take note of an event that is no sample, and tell whether it was none."""
     text = event[6]
     if not text.startswith("PERF_RECORD_"):
@@ -154,7 +156,7 @@ def _noted(tree: _Tree, whole: Folded, event: re.Match[str]) -> bool:
 
 
 def _count(  # noqa: PLR0917 - a sample and where it goes
-    whole: Folded,
+    whole: FoldedStacks,
     counted: Counter[_Sample],
     header: re.Match[str],
     chain: list[str],
@@ -172,7 +174,7 @@ def _count(  # noqa: PLR0917 - a sample and where it goes
     counted[_Sample(header[1], int(header[2]), frames)] += 1
 
 
-def _fold(whole: Folded, whose: str, sample: _Sample, many: int) -> None:
+def _fold(whole: FoldedStacks, whose: str, sample: _Sample, many: int) -> None:
     frames = sample.frames
     if sample.pid == 0 and not any(map(_INTERRUPTING.search, frames)):
         whole.idle += many

@@ -4,12 +4,12 @@ It is left out unless it is asked for (`--with syscalls`): every system call of 
 its slow way while the kernel counts it, which costs some percent of a run that makes many.
 """
 
-from replayer.collectors import Scene
+from replayer.collectors import CollectorContext
 from replayer.collectors.syscalls.recording import CallRecording
 
 BY_DEFAULT = False
 
 
-def begin(scene: Scene) -> CallRecording:
+def begin(scene: CollectorContext) -> CallRecording:
     """Start bpftrace; raise Skip with the reason where there is none or it may not count."""
     return CallRecording(scene)

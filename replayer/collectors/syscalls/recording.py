@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import Any
 
 from replayer import shell
-from replayer.collectors import Scene, Seen
+from replayer.collectors import CollectorContext, WindowRecording
 from replayer.collectors.syscalls.numbers import names
 from replayer.errors import ReplayerError, Skip
 from replayer.machine.background import Background
@@ -51,7 +51,7 @@ class _Edge:
 class CallRecording:
     """One bpftrace."""
 
-    def __init__(self, scene: Scene) -> None:
+    def __init__(self, scene: CollectorContext) -> None:
         bpftrace = shell.find("bpftrace")
         if bpftrace is None:
             raise Skip(f"bpftrace is not installed ({_INSTALL})")
@@ -98,7 +98,7 @@ class CallRecording:
             look.join(_EDGE_SECONDS)
         return cost
 
-    def cut(self, begin_ns: int, end_ns: int) -> Seen:
+    def cut(self, begin_ns: int, end_ns: int) -> WindowRecording:
         """Return how often each kind was called between two edges, the most frequent first."""
         first, last = (self._at(clock_ns) for clock_ns in (begin_ns, end_ns))
         made = last.calls - first.calls
@@ -113,7 +113,7 @@ class CallRecording:
             for whose, kinds in calls.items()
             for kind, count in kinds.most_common(_MOST_KINDS)
         ]
-        return Seen(tables={TABLE: rows})
+        return WindowRecording(tables={TABLE: rows})
 
     def _wait_until_ready(self) -> None:
         end = time.monotonic() + _READY_SECONDS

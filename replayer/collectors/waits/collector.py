@@ -6,7 +6,7 @@ for, then the kernel again whether a thread that slept has slept on meanwhile: o
 server's word is what it sleeps for, of any other it is only what it did soon after. Where the
 server has no session at work, replayer's own threads are looked at.
 
-Little's law then closes with parts that know nothing of each other (analysis/account.py): what each
+Little's law then closes with parts that know nothing of each other (analysis/attribution/account.py): what each
 thread ran, and waited for a processor, is counted by the kernel in nanoseconds (schedstat) over the
 span in which it was observed; what it slept is known from short traces of the scheduler
 (`switches`), and without the right to those it is as long as it was seen asleep.
@@ -21,13 +21,19 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from replayer.collectors import Observed, Scene, Seen, ThreadTimes, WaitSamples
+from replayer.collectors import (
+    CollectorContext,
+    Observed,
+    ThreadTimes,
+    WaitSamples,
+    WindowRecording,
+)
 from replayer.collectors.waits.switches import Switches
 from replayer.errors import ReplayerError, Skip
 from replayer.machine import cgroups, threads
 from replayer.machine.cgroups import Throttled
 from replayer.machine.threads import Look, Thread
-from replayer.machine.watcher import Watcher
+from replayer.machine.watcher import WatcherThread
 
 VERBS = ("watch/waits",)
 _MOST_THREADS = 64
@@ -140,7 +146,7 @@ def _of(moment: _Moment, numbers: Iterable[int]) -> list[_Seen]:
     return [moment.looks[number] for number in numbers]
 
 
-def begin(scene: Scene) -> "Waits":
+def begin(scene: CollectorContext) -> "Waits":
     """Return a recording that begins to look at the first mark."""
     return Waits(scene)
 
@@ -148,7 +154,7 @@ def begin(scene: Scene) -> "Waits":
 class Waits:
     """A thread that looks, and what it saw between each mark and the next."""
 
-    def __init__(self, scene: Scene) -> None:
+    def __init__(self, scene: CollectorContext) -> None:
         self._clock = scene.clock
         self._server = _Server(scene)
         self._crew = _Crew()
@@ -161,7 +167,7 @@ class Waits:
         """(number of marks before, whose) -> what was seen."""
         self._draw = random.Random(_SEED)  # noqa: S311 - the moments at which is looked
         self._failure: Exception | None = None
-        self._watcher = Watcher(self._run)
+        self._watcher = WatcherThread(self._run)
         self._untraced = ""
         self._switches: Switches | None = None
         try:
@@ -182,7 +188,7 @@ class Waits:
         cost = self._watcher.end()
         return cost + (self._switches.end() if self._switches is not None else 0.0)
 
-    def cut(self, begin_ns: int, end_ns: int) -> Seen:
+    def cut(self, begin_ns: int, end_ns: int) -> WindowRecording:
         """Return what was seen between two marks; nothing if nobody was at work.
 
         Raises ReplayerError with the reason where something kept it from looking.
@@ -198,7 +204,7 @@ class Waits:
         if not most.sessions and self._server.missing:
             raise ReplayerError(self._server.missing)
         if not most.sessions:
-            return Seen()
+            return WindowRecording()
         traced = None
         if self._switches is not None and most.span:
             try:
@@ -206,7 +212,7 @@ class Waits:
             except ReplayerError as error:
                 self._untraced = str(error)
         samples = self._samples(whose, most)
-        return Seen(
+        return WindowRecording(
             waits=replace(
                 samples,
                 traced=traced,
@@ -391,7 +397,7 @@ def _slices(thread: Thread) -> int:
 class _Server:
     """The server, as far as it says what its sessions wait for."""
 
-    def __init__(self, scene: Scene) -> None:
+    def __init__(self, scene: CollectorContext) -> None:
         self.missing = ""
         """Why its threads or its words could not be seen."""
         self._scene = scene
@@ -504,7 +510,7 @@ class _Server:
 class _OwnThreads:
     """The threads of replayer's workers that do a job."""
 
-    def __init__(self, scene: Scene) -> None:
+    def __init__(self, scene: CollectorContext) -> None:
         self._scene = scene
         self._ids: list[int] = []
         self._until = 0.0

@@ -25,7 +25,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from replayer.collectors import Scene
+from replayer.collectors import CollectorContext
 from replayer.errors import ReplayerError
 from replayer.machine import perf
 
@@ -57,7 +57,7 @@ _WAKE = re.compile(r"pid=(\d+) prio=-?\d+|:(\d+) \[-?\d+\]")
 Shares = npt.NDArray[np.float64]
 
 
-class Step(NamedTuple):
+class ThreadSwitch(NamedTuple):
     """What happened to a thread."""
 
     clock_ns: int
@@ -69,7 +69,7 @@ class Step(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Trace:
+class ThreadTrace:
     """One of them."""
 
     asked_ns: int
@@ -85,12 +85,12 @@ class Trace:
 class Switches:
     """A perf that records when it is told to, and what it was told."""
 
-    def __init__(self, scene: Scene) -> None:
+    def __init__(self, scene: CollectorContext) -> None:
         """Start it; raise Skip or Impossible with the reason where it cannot record."""
         folder = scene.folder / _FOLDER
         folder.mkdir(mode=0o700)
         self._perf = perf.of_scheduler(scene.host, folder)
-        self._traces: list[Trace] = []
+        self._traces: list[ThreadTrace] = []
         self._first = self._due = 0.0
         self._bytes = 0
         self._spent = 0.0
@@ -109,7 +109,7 @@ class Switches:
             time.sleep(_TRACED)
             end_ns = time.monotonic_ns()
             watcher = threading.get_native_id()
-            self._traces.append(Trace(asked_ns, begin_ns, end_ns, letters, watcher, whose))
+            self._traces.append(ThreadTrace(asked_ns, begin_ns, end_ns, letters, watcher, whose))
         self._perf.tell("disable", _ANSWER_SECONDS)
         self._due = now + self._pause(time.monotonic() - self._first)
 
@@ -133,7 +133,7 @@ class Switches:
         if not inside:
             return None
         tids = {tid for one in inside for tid in (*one.letters, one.watcher)}
-        steps: list[Step] = []
+        steps: list[ThreadSwitch] = []
         try:
             with self._perf.script(_FIELDS) as lines:
                 steps.extend(parsed(lines, tids))
@@ -151,7 +151,7 @@ class Switches:
         return max(elapsed * _PART, written / _BYTES_PER_SECOND, spent / _SHARE)
 
 
-def parsed(lines: Iterable[str], tids: set[int]) -> Iterator[Step]:
+def parsed(lines: Iterable[str], tids: set[int]) -> Iterator[ThreadSwitch]:
     """Yield what happened to some threads, of what `perf script` prints."""
     for line in lines:
         event = _LINE.match(line)
@@ -161,17 +161,17 @@ def parsed(lines: Iterable[str], tids: set[int]) -> Iterator[Step]:
         if event[3] == "sched_switch" and (switch := _SWITCH.search(event[4])):
             left, letter, came = (part for part in switch.groups() if part is not None)
             if int(left) in tids:
-                yield Step(clock_ns, int(left), letter, woken=False)
+                yield ThreadSwitch(clock_ns, int(left), letter, woken=False)
             if int(came) in tids:
-                yield Step(clock_ns, int(came), RUNS, woken=False)
+                yield ThreadSwitch(clock_ns, int(came), RUNS, woken=False)
         elif event[3] == "sched_wakeup" and (wake := _WAKE.search(event[4])):
             woken = int(wake[1] or wake[2])
             if woken in tids:
-                yield Step(clock_ns, woken, RUNS, woken=True)
+                yield ThreadSwitch(clock_ns, woken, RUNS, woken=True)
 
 
 def joined(
-    traces: Sequence[Trace], steps: Iterable[Step], looked: Mapping[str, float]
+    traces: Sequence[ThreadTrace], steps: Iterable[ThreadSwitch], looked: Mapping[str, float]
 ) -> dict[str, float] | None:
     """Return state -> share of the threads' time in some traces, weighted by what they stand for.
 
@@ -179,7 +179,7 @@ def joined(
     then hold, as with long waits, it is adjusted for what the other looks met: a control variate.
     A trace in which the thread that looked did nothing is none: it slept in all of them, and woke.
     """
-    by_thread: dict[int, list[Step]] = defaultdict(list)
+    by_thread: dict[int, list[ThreadSwitch]] = defaultdict(list)
     for step in steps:
         by_thread[step.tid].append(step)
     true = [one for one in traces if _of(by_thread[one.watcher], one)]
@@ -199,7 +199,7 @@ def joined(
     }
 
 
-def _held(by_thread: Mapping[int, list[Step]], trace: Trace) -> dict[str, float]:
+def _held(by_thread: Mapping[int, list[ThreadSwitch]], trace: ThreadTrace) -> dict[str, float]:
     """Return state -> share of the threads' time in a trace."""
     sums: dict[str, float] = defaultdict(float)
     for tid, letter in trace.letters.items():
@@ -224,14 +224,16 @@ def _adjusted(held: Shares, seen: Shares, weights: Shares, looked: float) -> flo
     return float(np.clip(mean + np.clip(slope, 0.0, 1.0) * (looked - met), 0.0, 1.0))
 
 
-def _of(steps: list[Step], trace: Trace) -> list[Step]:
+def _of(steps: list[ThreadSwitch], trace: ThreadTrace) -> list[ThreadSwitch]:
     """Return a thread's steps from when perf was told to begin until the end of a trace."""
     first = bisect.bisect_left(steps, trace.asked_ns, key=lambda step: step.clock_ns)
     last = bisect.bisect_right(steps, trace.end_ns, key=lambda step: step.clock_ns)
     return steps[first:last]
 
 
-def _spans(steps: list[Step], trace: Trace, letter: str) -> Iterator[tuple[str, float]]:
+def _spans(
+    steps: list[ThreadSwitch], trace: ThreadTrace, letter: str
+) -> Iterator[tuple[str, float]]:
     """Yield (state, nanoseconds) of a thread in a trace, one after another."""
     state, begin_ns = _first(steps, letter), trace.begin_ns
     for step in steps:
@@ -242,7 +244,7 @@ def _spans(steps: list[Step], trace: Trace, letter: str) -> Iterator[tuple[str, 
     yield state, trace.end_ns - begin_ns
 
 
-def _first(steps: list[Step], letter: str) -> str:
+def _first(steps: list[ThreadSwitch], letter: str) -> str:
     """Return the state before the first step: as it was seen, where nothing tells."""
     if not steps:
         return letter
@@ -252,7 +254,7 @@ def _first(steps: list[Step], letter: str) -> str:
     return slept[0] if slept else letter
 
 
-def _weights(traces: list[Trace]) -> list[float]:
+def _weights(traces: list[ThreadTrace]) -> list[float]:
     """Return the seconds that each trace stands for: half of the gaps at either side."""
     middles = [(one.begin_ns + one.end_ns) / 2e9 for one in traces]
     gaps = [after - before for before, after in pairwise(middles)]

@@ -3,7 +3,7 @@
 import json
 from importlib import resources
 
-from replayer.run.events import FIGURES
+from replayer.run.event_stream.events import FIGURES
 
 
 def part(name: str) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from replayer.model import StepResult
-from replayer.run.display import Chart, Form, Results, Trace, WholeTable
+from replayer.run.display import Chart, ChartTrace, Form, Results, WholeTable
 
 
 def form(result: StepResult) -> Form:
@@ -19,7 +19,7 @@ def form(result: StepResult) -> Form:
 def charts(sides: Sequence[Results]) -> Iterator[Chart]:
     """Yield the share of hits by the size of the buffers."""
     traces = [
-        Trace(
+        ChartTrace(
             side,
             "line",
             [row["buffers_bytes"] / (1 << 20) for row in rows],

@@ -10,11 +10,11 @@ from itertools import count
 
 from replayer.engines.connection import Database
 from replayer.errors import Skip
-from replayer.load.level import Asked, Level, measure_level
+from replayer.load.level import LevelRequest, LevelResult, measure_level
 from replayer.load.spec import check_load, ready
 from replayer.model import Better
 from replayer.run.context import Context
-from replayer.run.footprint import Footprint
+from replayer.run.plan.footprint import Footprint
 from replayer.steps.buffers.spec import Spec
 from replayer.units import show_size
 
@@ -48,7 +48,9 @@ def run(spec: Spec, context: Context) -> None:
             _measure(spec, asked, size, context, database)
 
 
-def _measure(spec: Spec, asked: Asked, size: int, context: Context, database: Database) -> None:
+def _measure(
+    spec: Spec, asked: LevelRequest, size: int, context: Context, database: Database
+) -> None:
     """Write down what the last window had, once two that follow each other are alike."""
     seconds, before = 0.0, 1.0
     for level in _levels(spec, asked, context, database):
@@ -79,6 +81,8 @@ def _measure(spec: Spec, asked: Asked, size: int, context: Context, database: Da
         )
 
 
-def _levels(spec: Spec, asked: Asked, context: Context, database: Database) -> Iterator[Level]:
+def _levels(
+    spec: Spec, asked: LevelRequest, context: Context, database: Database
+) -> Iterator[LevelResult]:
     for number in count(1):
         yield measure_level(replace(asked, seconds=spec.window).drawn(number), context, database)

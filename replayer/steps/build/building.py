@@ -9,23 +9,23 @@ from typing import Any
 
 from replayer import __version__, units
 from replayer.engines.connection import Database
-from replayer.engines.verbs import Asked
+from replayer.engines.verbs import VerbName
 from replayer.errors import ReplayerError, Skip
 from replayer.machine.processes import CpuSeconds
 from replayer.model import Better
 from replayer.run.context import Context, Task
-from replayer.run.findings import Findings, Window
-from replayer.run.rates import Rates
+from replayer.run.event_stream.rates import Rates
+from replayer.run.step_recorder import MeasuredWindow, StepRecorder
 from replayer.steps.build import doubling
 from replayer.steps.build.doubling import Builder, Doubling
 from replayer.steps.build.shape import facts_of, rows_built
 from replayer.steps.build.spec import Spec
 from replayer.tables import persons
-from replayer.tables.persons import Shape, State
+from replayer.tables.persons import BuildState, Shape
 
-_CREATE = Asked("table/create")
-_DOUBLINGS = Asked("table/doublings")
-_MEASURED = Asked("table/measured")
+_CREATE = VerbName("table/create")
+_DOUBLINGS = VerbName("table/doublings")
+_MEASURED = VerbName("table/measured")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Build:
     shape: Shape
 
     @property
-    def findings(self) -> Findings:
+    def findings(self) -> StepRecorder:
         """Return what was found so far."""
         return self.context.findings
 
@@ -56,7 +56,7 @@ class Build:
         """Return the rows of the doublings that are done."""
         return self.findings.tables.get("doublings", ())
 
-    def run(self, existing: State | None) -> None:
+    def run(self, existing: BuildState | None) -> None:
         """Do it; a build that is cut short leaves what was committed, and says so."""
         self.findings.writes = True
         self.findings.facts |= facts_of(self.shape, 0)
@@ -85,7 +85,7 @@ class Build:
                 with self._watched(one.number, one.rows):
                     self._double(builder, one, task)
             end_ns = self.context.sampler.mark()
-            self.findings.window = Window(
+            self.findings.window = MeasuredWindow(
                 begin_ns, end_ns, left, operation="row", sessions=builder.sessions, whose="server"
             )
             return (end_ns - begin_ns) / 1e9
@@ -117,7 +117,7 @@ class Build:
                 rows_wanted=self.spec.rows,
             )
 
-    def _resume(self, existing: State) -> int:
+    def _resume(self, existing: BuildState) -> int:
         """Remove what is left of a doubling that was cut short; return the last whole one."""
         done = existing.doubling or 0
         every = persons.segments(self.database)

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from replayer.model import StepResult
-from replayer.run.display import Chart, Form, Labelled, Results, Trace
+from replayer.run.display import Chart, ChartTrace, Form, Labelled, Results
 from replayer.units import show, show_duration
 
 _HEADLINE = ("build.last_doubling", "build.rows_per_second")
@@ -62,8 +62,8 @@ def _doublings(result: StepResult) -> list[Mapping[str, Any]]:
     ]
 
 
-def _trace(side: int, run: str, rows: Sequence[Mapping[str, Any]]) -> Trace:
-    return Trace(
+def _trace(side: int, run: str, rows: Sequence[Mapping[str, Any]]) -> ChartTrace:
+    return ChartTrace(
         side,
         "line",
         x=[row["rows"] for row in rows],

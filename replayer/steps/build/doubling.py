@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from replayer.engines import driver
 from replayer.engines.driver import Connector
-from replayer.engines.verbs import Asked, Verb
+from replayer.engines.verbs import Verb, VerbName
 from replayer.errors import ReplayerError
 from replayer.tables import persons
 from replayer.tables.persons import SEEDS, Shape
@@ -35,17 +35,17 @@ LONGEST_NAME = 255
 
 _POLL_SECONDS = 0.002
 
-_SESSION = Asked("table/session")
-_BEGIN = Asked("table/begin")
-_COMPLETE = Asked("table/complete")
-_CREATE = Asked("{layout}/create")
-_SEED = Asked("{layout}/seed")
-_GROW = Asked("{layout}/grow")
-_DOUBLE = Asked("{layout}/double")
-_BYTES = Asked("{layout}/bytes")
-_PUBLISH = Asked("{layout}/publish")
-_SEGMENT = Asked("{layout}/segment")
-_STORE = Asked("{layout}/store_{compression}")
+_SESSION = VerbName("table/session")
+_BEGIN = VerbName("table/begin")
+_COMPLETE = VerbName("table/complete")
+_CREATE = VerbName("{layout}/create")
+_SEED = VerbName("{layout}/seed")
+_GROW = VerbName("{layout}/grow")
+_DOUBLE = VerbName("{layout}/double")
+_BYTES = VerbName("{layout}/bytes")
+_PUBLISH = VerbName("{layout}/publish")
+_SEGMENT = VerbName("{layout}/segment")
+_STORE = VerbName("{layout}/store_{compression}")
 
 
 class Doubling(NamedTuple):
@@ -55,7 +55,7 @@ class Doubling(NamedTuple):
     rows: int
 
 
-class Task(NamedTuple):
+class DoublingTask(NamedTuple):
     """One new segment to make from an old one."""
 
     doubling: int
@@ -67,10 +67,10 @@ class Task(NamedTuple):
     rows: int
 
 
-class Made(NamedTuple):
+class NewSegment(NamedTuple):
     """A new segment that was committed."""
 
-    task: Task
+    task: DoublingTask
     bytes: int
 
 
@@ -111,11 +111,11 @@ def _digits(last: int) -> float:
     return (shorter + (last - int(10 ** (longest - 1)) + 1) * longest) / last
 
 
-def tasks(doubling: Doubling, segment_rows: int) -> list[Task]:
+def tasks(doubling: Doubling, segment_rows: int) -> list[DoublingTask]:
     """Return the new segments of a doubling, or none while the table is smaller than a segment."""
     sources = doubling.rows // segment_rows
     return [
-        Task(
+        DoublingTask(
             doubling.number,
             source=number + 1,
             target=sources + number + 1,
@@ -128,14 +128,14 @@ def tasks(doubling: Doubling, segment_rows: int) -> list[Task]:
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class DoublingJob:
     """What one session needs: it takes one task after another from the queue."""
 
     connector: Connector
     first: tuple[str, ...]
     verbs: tuple[Verb, ...]
     """Executed for each task, in one transaction; the last one returns the new segment's bytes."""
-    tasks: tuple[Task, ...]
+    tasks: tuple[DoublingTask, ...]
     queue: Counter
     opened: Counter
     """The number of the doubling whose tasks may be begun."""
@@ -191,7 +191,7 @@ class Builder:
             self._in_layout(_SEED)
             self._publish(Doubling(0, 0))
 
-    def double(self, doubling: Doubling) -> Iterator[Made | None]:
+    def double(self, doubling: Doubling) -> Iterator[NewSegment | None]:
         """Double the table; yield every new segment, and None when a second was silent.
 
         At the end all of it is committed and visible; before that nothing is.
@@ -222,7 +222,7 @@ class Builder:
         for verb in self._making():
             self._database.execute(verb, {"segment": number})
 
-    def _in_layout(self, verb: Asked, **holes: int) -> None:
+    def _in_layout(self, verb: VerbName, **holes: int) -> None:
         persons.told(self._database, verb.of(layout=self._shape.layout), holes)
 
     def _making(self) -> list[Verb]:
@@ -235,10 +235,10 @@ class Builder:
             )
         return [verb for verb in making if verb is not None]
 
-    def _job(self, every: list[Task]) -> Job:
+    def _job(self, every: list[DoublingTask]) -> DoublingJob:
         engine, layout = self._database.engine, self._shape.layout
         session = engine.verb(_SESSION)
-        return Job(
+        return DoublingJob(
             self._database.connector(),
             session.statements() if session is not None else (),
             (
@@ -252,12 +252,12 @@ class Builder:
         )
 
 
-def execute(database: "Database", verb: Asked, **holes: int) -> None:
+def execute(database: "Database", verb: VerbName, **holes: int) -> None:
     """Execute a verb of the catalogue."""
     persons.told(database, verb, holes)
 
 
-def double_segments(job: Job, barrier: Barrier, report: Report) -> None:
+def double_segments(job: DoublingJob, barrier: Barrier, report: Report) -> None:
     """Make new segments from the queue until it is empty, as one session; report each."""
     with contextlib.closing(driver.connect(job.connector, *job.first)) as connection:
         driver.sleep_soundly(connection)
@@ -269,7 +269,7 @@ def double_segments(job: Job, barrier: Barrier, report: Report) -> None:
             while job.opened.value() < task.doubling:
                 time.sleep(_POLL_SECONDS)
             try:
-                report(Made(task, _make(cursor, job, task)))
+                report(NewSegment(task, _make(cursor, job, task)))
             except driver.driver_error(job.connector) as error:
                 raise ReplayerError(
                     f"doubling {task.doubling}, segment {task.target}: the database said: "
@@ -277,7 +277,7 @@ def double_segments(job: Job, barrier: Barrier, report: Report) -> None:
                 ) from error
 
 
-def _make(cursor: Any, job: Job, task: Task) -> int:
+def _make(cursor: Any, job: DoublingJob, task: DoublingTask) -> int:
     """Make one segment in one transaction and return its bytes."""
     cursor.execute("BEGIN")
     for verb in job.verbs:

@@ -3,8 +3,8 @@
 from replayer import units
 from replayer.engines.connection import Database
 from replayer.engines.engine import Engine
-from replayer.engines.engine_spec import Layout
-from replayer.engines.verbs import Asked
+from replayer.engines.engine_spec import LayoutSpec
+from replayer.engines.verbs import VerbName
 from replayer.errors import Impossible, nearest
 from replayer.machine.free_space import free_bytes
 from replayer.model import Fact
@@ -17,9 +17,9 @@ _MOST_SEGMENTS = 1024
 """Where the size of a segment is not given it grows, so that there are no more than this."""
 _MARGIN_BYTES = 256 << 20
 _MARGIN_SHARE = 0.05
-_COMPRESSIONS = Asked("{layout}/compressions")
-_LOCKS = Asked("{layout}/locks")
-_ESTIMATE = Asked("{layout}/estimate")
+_COMPRESSIONS = VerbName("{layout}/compressions")
+_LOCKS = VerbName("{layout}/locks")
+_ESTIMATE = VerbName("{layout}/estimate")
 
 
 def layout_of(spec: Spec, engine: Engine) -> str:
@@ -34,7 +34,7 @@ def layout_of(spec: Spec, engine: Engine) -> str:
 def segment_rows_of(spec: Spec, engine: Engine, layout: str) -> int:
     """Return the rows of a segment; raise Impossible for a number that no doubling gives."""
     seeds = len(SEEDS)
-    keys = engine.spec.layouts.get(layout, Layout())
+    keys = engine.spec.layouts.get(layout, LayoutSpec())
     if spec.segment_rows is None:
         rows = keys.segment_rows
         while spec.rows > rows * _MOST_SEGMENTS:

@@ -6,8 +6,8 @@ The last doubling by itself is a benchmark of the CPU: half of all rows are made
 from replayer.engines.connection import Database
 from replayer.model import Better
 from replayer.run.context import Context
-from replayer.run.findings import Findings
-from replayer.run.footprint import Footprint
+from replayer.run.plan.footprint import Footprint
+from replayer.run.step_recorder import StepRecorder
 from replayer.steps.build import doubling
 from replayer.steps.build.building import Build
 from replayer.steps.build.shape import (
@@ -21,7 +21,7 @@ from replayer.steps.build.shape import (
 )
 from replayer.steps.build.spec import Spec
 from replayer.tables import persons
-from replayer.tables.persons import Shape, State
+from replayer.tables.persons import BuildState, Shape
 
 _LOG_BYTES = 256 << 20
 
@@ -59,17 +59,17 @@ def run(spec: Spec, context: Context) -> None:
         Build(spec, context, database, shape).run(existing)
 
 
-def _goes_on(spec: Spec, shape: Shape, existing: State) -> bool:
+def _goes_on(spec: Spec, shape: Shape, existing: BuildState) -> bool:
     """Tell whether an interrupted build of the same table is there."""
     same = existing.shape == shape and existing.rows_wanted == spec.rows
     return same and not existing.whole and existing.doubling is not None
 
 
-def _fits(spec: Spec, shape: Shape, existing: State) -> bool:
+def _fits(spec: Spec, shape: Shape, existing: BuildState) -> bool:
     return existing.whole and existing.shape == shape and existing.rows == rows_built(spec)
 
 
-def _reuse(findings: Findings, database: Database, existing: State) -> None:
+def _reuse(findings: StepRecorder, database: Database, existing: BuildState) -> None:
     """Add what is known of a whole table of an earlier run; nothing was measured."""
     findings.measure("build.rows", existing.rows, "rows", Better.NEITHER)
     findings.measure("build.table_bytes", persons.bytes_(database), "bytes", Better.LESS)

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from replayer.model import StepResult
-from replayer.run.display import Chart, Form, Part, Results, Rows, Sentence, Tone, Trace
+from replayer.run.display import Chart, ChartTrace, Form, Part, Results, Sentence, TableRows, Tone
 from replayer.units import show_count, show_duration, three
 
 _FACTS = frozenset(
@@ -49,12 +49,12 @@ def form(result: StepResult) -> Form:
     )
 
 
-def _trials(rows: Sequence[Row]) -> Rows:
+def _trials(rows: Sequence[Row]) -> TableRows:
     headings = [
         *("trial", "times", "asked/s", "done/s", "p50", "p99", "lag"),
         *("CPU", "server", "reads/s", "writes/s", "log", "locks"),
     ]
-    return Rows(
+    return TableRows(
         headings,
         [
             [
@@ -128,7 +128,7 @@ def _hold(result: StepResult) -> Iterator[Sentence]:
 def charts(sides: Sequence[Results]) -> Iterator[Chart]:
     """Yield the response times by rate, of the trials that were sustained."""
     traces = [
-        Trace(
+        ChartTrace(
             side,
             "line",
             [row["throughput_per_second"] for row in rows],

@@ -4,14 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from replayer.analysis import saturation
-from replayer.analysis.capacity_search import Capacity
-from replayer.analysis.capacity_search import Trial as Ended
-from replayer.analysis.saturation import Point
-from replayer.load.level import Level
+from replayer.analysis.capacity import saturation
+from replayer.analysis.capacity.capacity_search import Capacity, SearchTrial
+from replayer.analysis.capacity.saturation import LevelPoint
+from replayer.load.level import LevelResult
 from replayer.load.rows import level_columns, resource_columns
 from replayer.model import Better
-from replayer.run.findings import Findings
+from replayer.run.step_recorder import StepRecorder
 from replayer.steps.capacity.spec import Spec
 from replayer.units import show_count
 from replayer.watch.histogram import Latencies
@@ -24,13 +23,13 @@ _ALMOST = 0.999
 
 
 @dataclass(frozen=True, eq=False)
-class Trial:
+class CapacityTrial:
     """One trial of one multiple."""
 
     multiple: float
-    level: Level
-    point: Point
-    ended: Ended
+    level: LevelResult
+    point: LevelPoint
+    ended: SearchTrial
     reason: str
     """Why it did not hold, "" if it did."""
     void: bool = False
@@ -43,7 +42,7 @@ class Trial:
         return others is not None and (others.cpu_share or 0.0) > _DISTURBED
 
 
-def disturbance(trials: Sequence[Trial]) -> str:
+def disturbance(trials: Sequence[CapacityTrial]) -> str:
     """Return who was in the way of trials that do not count, as a sentence."""
     known = [foreign for trial in trials if (foreign := trial.level.use.foreign) is not None]
     most = max((one.cpu_share or 0.0 for one in known), default=0.0)
@@ -54,7 +53,7 @@ def disturbance(trials: Sequence[Trial]) -> str:
     )
 
 
-def timed(level: Level) -> dict[str, Latencies]:
+def timed(level: LevelResult) -> dict[str, Latencies]:
     """Return the response times that an objective is about, by what they are of.
 
     Statements that do nothing but burn CPU do not dilute those that read and write.  A scan takes
@@ -71,18 +70,18 @@ def timed(level: Level) -> dict[str, Latencies]:
 _APART = frozenset({"scan", "compute"})
 
 
-def _judged(level: Level) -> Latencies:
+def _judged(level: LevelResult) -> Latencies:
     """Return the response times that are shown: of the slower ones that the objective is about."""
     slower = sorted(timed(level).values(), key=lambda times: times.percentile_ns(99))
     return slower[-1] if slower else level.response
 
 
-def record_trial(findings: Findings, trial: Trial) -> None:
+def record_trial(findings: StepRecorder, trial: CapacityTrial) -> None:
     """Write a trial down as soon as it is measured."""
     findings.row("trials", **_columns(trial))
 
 
-def _columns(trial: Trial) -> dict[str, Any]:
+def _columns(trial: CapacityTrial) -> dict[str, Any]:
     level = trial.level
     times = _judged(level) if level.sustained and level.response.operations else None
     longest = max((lag.longest for lag in level.lag), default=0.0)
@@ -100,9 +99,9 @@ def _columns(trial: Trial) -> dict[str, Any]:
 
 def record(
     spec: Spec,
-    findings: Findings,
+    findings: StepRecorder,
     found: Capacity,
-    trials: Sequence[Trial],
+    trials: Sequence[CapacityTrial],
     *,
     cut_short: bool = False,
 ) -> None:
@@ -144,9 +143,9 @@ def record(
     _record_first(findings, found, trials)
 
 
-def _record_first(findings: Findings, found: Capacity, trials: Sequence[Trial]) -> None:
+def _record_first(findings: StepRecorder, found: Capacity, trials: Sequence[CapacityTrial]) -> None:
     """Write down what gave first: in the trials that failed at what was refused, or above."""
-    failed = [trial for trial in trials if trial.ended is Ended.FAILED and not trial.void]
+    failed = [trial for trial in trials if trial.ended is SearchTrial.FAILED and not trial.void]
     if not failed:
         return
     wanted = found.refused if found.refused is not None else min(t.multiple for t in failed)
@@ -161,11 +160,11 @@ def _record_first(findings: Findings, found: Capacity, trials: Sequence[Trial]) 
     }
 
 
-def record_hold(findings: Findings, trial: Trial) -> None:
+def record_hold(findings: StepRecorder, trial: CapacityTrial) -> None:
     """Write down whether the required rate was held for long within the objective."""
     level = trial.level
     findings.row("hold", **_columns(trial))
-    findings.facts["capacity.held"] = "within" if trial.ended is Ended.HELD else "exceeded"
+    findings.facts["capacity.held"] = "within" if trial.ended is SearchTrial.HELD else "exceeded"
     findings.facts["capacity.held_why"] = trial.reason
     findings.measure("capacity.hold.completed", level.completed, "1/s", _NEITHER)
     if level.sustained:

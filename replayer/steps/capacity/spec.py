@@ -3,7 +3,7 @@
 from pydantic import Field, model_validator
 
 from replayer import units
-from replayer.analysis.capacity_search import USUAL_TRIALS
+from replayer.analysis.capacity.capacity_search import USUAL_TRIALS
 from replayer.load.arrivals import Arrivals
 from replayer.load.objective import Objective
 from replayer.load.spec import LoadSpec

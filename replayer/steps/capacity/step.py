@@ -1,7 +1,7 @@
 """The highest multiple of a required rate that is sustained within an objective, and its hold.
 
 Statements arrive at a rate, whether the database is ready or not.  The multiple is doubled, then
-bisected (analysis/capacity_search.py), the accepted one is run again, and at last the required rate
+bisected (analysis/capacity/capacity_search.py), the accepted one is run again, and at last the required rate
 is held for long.  What the result has of it:
 
 facts         capacity.clear (false: trials disagreed near the end), capacity.disputed,
@@ -16,19 +16,18 @@ tables        trials (every one, in order), resources
 import time
 from dataclasses import replace
 
-from replayer.analysis import capacity_search
-from replayer.analysis.capacity_search import Limits
-from replayer.analysis.capacity_search import Trial as Ended
+from replayer.analysis.capacity import capacity_search
+from replayer.analysis.capacity.capacity_search import SearchLimits, SearchTrial
 from replayer.engines.connection import Database
 from replayer.errors import Interrupted, ReplayerError
-from replayer.load.level import Asked, Level, measure_level
+from replayer.load.level import LevelRequest, LevelResult, measure_level
 from replayer.load.objective import Goal, goals, missed
 from replayer.load.resources import measure_point
 from replayer.load.spec import check_load, ready
 from replayer.run.context import Context
-from replayer.run.footprint import Footprint
+from replayer.run.plan.footprint import Footprint
 from replayer.steps.capacity.outcome import (
-    Trial,
+    CapacityTrial,
     disturbance,
     record,
     record_hold,
@@ -103,23 +102,25 @@ class _GaveUp(Exception):
 class _Search:
     """The trials of a search, which is written down when it has ended."""
 
-    def __init__(self, spec: Spec, asked: Asked, context: Context, database: Database) -> None:
+    def __init__(
+        self, spec: Spec, asked: LevelRequest, context: Context, database: Database
+    ) -> None:
         self._spec = spec
         self._asked = asked
         self._context = context
         self._database = database
-        self._limits = Limits(
+        self._limits = SearchLimits(
             resolution=spec.resolution, least=spec.least, most=spec.most, trials=spec.trials
         )
         self._began = time.monotonic()
         self._waited = 0.0
         """Seconds of trials that were void, for which somebody said to wait."""
-        self.trials: list[Trial] = []
+        self.trials: list[CapacityTrial] = []
 
     @property
     def accepted(self) -> bool:
         """Tell whether the required rate held once at least."""
-        return any(t.ended is Ended.HELD and t.multiple > _ALMOST for t in self.trials)
+        return any(t.ended is SearchTrial.HELD and t.multiple > _ALMOST for t in self.trials)
 
     def run(self) -> None:
         """Search, and write down what was found."""
@@ -142,7 +143,7 @@ class _Search:
             found = capacity_search.so_far(counted, self._limits)
             record(self._spec, self._context.findings, found, self.trials, cut_short=True)
 
-    def _run_one(self, multiple: float) -> Ended:
+    def _run_one(self, multiple: float) -> SearchTrial:
         """Run one multiple until a trial of it counts; raise _GaveUp where none does."""
         void, began = 0, time.monotonic()
         while (trial := self._run_once(multiple)).void:
@@ -153,7 +154,7 @@ class _Search:
                 raise _GaveUp(disturbance(self.trials[-void:]))
         return trial.ended
 
-    def _run_once(self, multiple: float) -> Trial:
+    def _run_once(self, multiple: float) -> CapacityTrial:
         spec = self._spec
         title = f"{multiple:.2f} times the required rate"
         wanted = replace(
@@ -161,7 +162,7 @@ class _Search:
         ).drawn(len(self.trials) + 1)
         trial = _trial(spec, wanted, self._context, self._database)
         # A failure then says nothing of the machine, nor of the clients; a success does.
-        failed = trial.ended is not Ended.HELD and trial.level.offered > 0
+        failed = trial.ended is not SearchTrial.HELD and trial.level.offered > 0
         trial = replace(trial, void=failed and trial.disturbed)
         self.trials.append(trial)
         record_trial(self._context.findings, trial)
@@ -181,9 +182,9 @@ class _Search:
         required = [t for t in self.trials if not t.void and _ALMOST < t.multiple < 2 - _ALMOST]
         return len(required) >= _TWICE and all(self._far_off(trial) for trial in required)
 
-    def _far_off(self, trial: Trial) -> bool:
+    def _far_off(self, trial: CapacityTrial) -> bool:
         """Tell whether a trial failed by so much that it is no matter of noise."""
-        if trial.ended is not Ended.FAILED:
+        if trial.ended is not SearchTrial.FAILED:
             return False
         level = trial.level
         if level.completed < _DONE * level.offered:
@@ -196,14 +197,14 @@ def _loose(objective: str) -> tuple[Goal, ...]:
     return tuple(goal._replace(seconds=_FAR * goal.seconds) for goal in goals(objective))
 
 
-def _trial(spec: Spec, wanted: Asked, context: Context, database: Database) -> Trial:
+def _trial(spec: Spec, wanted: LevelRequest, context: Context, database: Database) -> CapacityTrial:
     """Measure a rate, and tell whether it held."""
     level, used = measure_point(wanted, spec.given_ceilings, context, database)
     ended, reason = outcome_of(spec.slo, level)
-    return Trial((wanted.rate or 0.0) / spec.rate, level, used, ended, reason)
+    return CapacityTrial((wanted.rate or 0.0) / spec.rate, level, used, ended, reason)
 
 
-def outcome_of(objective: str, level: Level) -> tuple[Ended, str]:
+def outcome_of(objective: str, level: LevelResult) -> tuple[SearchTrial, str]:
     """Return how a trial ended, and why if it did not hold.
 
     Held is done: what was asked of the server was answered within the window, but for a tenth, and
@@ -212,22 +213,22 @@ def outcome_of(objective: str, level: Level) -> tuple[Ended, str]:
     if not level.offered:
         rate = show_count(round(level.asked.rate or 0.0, 3))
         seconds = show_duration(level.seconds)
-        return Ended.NOT_OFFERED, (
+        return SearchTrial.NOT_OFFERED, (
             f"no statement was drawn: {rate}/s for {seconds} are none, let a trial take longer"
         )
     asked, done = (round(rate * level.seconds) for rate in (level.offered, level.completed))
     if not level.sustained:
         clients = level.use.client >= _BUSY_CLIENTS * level.clients
-        return Ended.NOT_OFFERED if clients else Ended.FAILED, level.reason
+        return SearchTrial.NOT_OFFERED if clients else SearchTrial.FAILED, level.reason
     if done + level.failures + 1 < _DONE * asked:
-        return Ended.FAILED, (
+        return SearchTrial.FAILED, (
             f"{done:,} of {asked:,} statements were done within {show_duration(level.seconds)}"
         )
     over = _over(goals(objective), level)
-    return (Ended.FAILED, over) if over else (Ended.HELD, "")
+    return (SearchTrial.FAILED, over) if over else (SearchTrial.HELD, "")
 
 
-def _over(wanted: tuple[Goal, ...], level: Level) -> str:
+def _over(wanted: tuple[Goal, ...], level: LevelResult) -> str:
     """Return which goals a level misses, "" if none."""
     over = [(name, missed(wanted, times)) for name, times in timed(level).items()]
     return ", ".join(f"{name}{words}" for name, words in over if words)

@@ -12,22 +12,22 @@ from pathlib import Path
 
 from replayer.conditions.residency import residency
 from replayer.engines.connection import Database
-from replayer.engines.verbs import Asked
+from replayer.engines.verbs import VerbName
 from replayer.errors import ReplayerError
 from replayer.machine import page_cache
 from replayer.model import Better, StepSpec
 from replayer.run.context import Context
 from replayer.tables import buffers as owned
 from replayer.tables import parallel, persons, relations
-from replayer.tables.persons import State
+from replayer.tables.persons import BuildState
 
 HAS_WINDOW = False
 """What it does is no number of operations."""
-_VACUUM = Asked("{layout}/vacuum")
-_VACUUM_ALL = Asked("{layout}/vacuum_all")
-_VACUUM_TABLE = Asked("table/vacuum")
-_FLUSH = Asked("flush")
-_DIRTY = Asked("dirty")
+_VACUUM = VerbName("{layout}/vacuum")
+_VACUUM_ALL = VerbName("{layout}/vacuum_all")
+_VACUUM_TABLE = VerbName("table/vacuum")
+_FLUSH = VerbName("flush")
+_DIRTY = VerbName("dirty")
 _AGAIN = 2
 """Flushes besides the first: a server's own housekeeping writes to its dictionary at any time.
 
@@ -98,7 +98,7 @@ def _wal(database: Database) -> int | None:
     return database.number(verb) if verb is not None else None
 
 
-def _vacuum(state: State, context: Context, database: Database) -> None:
+def _vacuum(state: BuildState, context: Context, database: Database) -> None:
     """Freeze every segment, and gather the statistics that the planner needs."""
     layout = state.shape.layout
     verb = database.engine.verb(_VACUUM.of(layout=layout))

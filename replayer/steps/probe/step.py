@@ -12,11 +12,11 @@ from replayer.errors import Impossible, NotFound
 from replayer.machine.host import Host
 from replayer.model import StepSpec
 from replayer.run.context import Context
-from replayer.run.footprint import Footprint
+from replayer.run.plan.footprint import Footprint
 from replayer.run.probe_context import ProbeContext, ProbeSpec
 from replayer.storage import device
 from replayer.storage.files import Workspace, enough
-from replayer.watch.pools import HERE
+from replayer.watch.client_pools import LOCAL_CLIENTS
 from replayer.watch.sampler import Sampler
 
 Spec = ProbeSpec
@@ -83,7 +83,7 @@ def run(spec: ProbeSpec, context: Context) -> None:
             storage=context.storage,
             findings=context.findings,
             workspace=workspace,
-            clients=context.clients if on_client_hosts(spec) else HERE,
+            clients=context.clients if on_client_hosts(spec) else LOCAL_CLIENTS,
         )
         _module(spec).run(spec, probe_context)
 

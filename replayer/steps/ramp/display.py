@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from replayer.model import StepResult
-from replayer.run.display import Chart, Form, Part, Results, Rows, Sentence, Tone, Trace
+from replayer.run.display import Chart, ChartTrace, Form, Part, Results, Sentence, TableRows, Tone
 from replayer.units import show_count, show_duration, three
 
 _WIDTH = 16
@@ -44,7 +44,7 @@ def form(result: StepResult) -> Form:
     )
 
 
-def _curve(rows: Sequence[Row]) -> Rows:
+def _curve(rows: Sequence[Row]) -> TableRows:
     most = max((row["throughput_per_second"] for row in rows), default=0.0)
     headings = [
         *("sessions", "1/s", "range", "law", "p50", "p99"),
@@ -69,7 +69,7 @@ def _curve(rows: Sequence[Row]) -> Rows:
         ]
         for row in rows
     ]
-    return Rows(headings, shown)
+    return TableRows(headings, shown)
 
 
 def _little(rows: Sequence[Row]) -> list[Part]:
@@ -101,9 +101,9 @@ def _share(value: float | None) -> str:
     return "-" if value is None else f"{value:.0%}"
 
 
-def _coefficients(rows: Sequence[Row]) -> Rows:
+def _coefficients(rows: Sequence[Row]) -> TableRows:
     headings = ["scalability law", "value", "95 % from", "to"]
-    return Rows(
+    return TableRows(
         headings,
         [
             [
@@ -121,9 +121,9 @@ def _small(value: float) -> str:
     return three(value) if value >= 0.001 or value == 0 else f"{value:.2e}"
 
 
-def _resources(rows: Sequence[Row]) -> Rows:
+def _resources(rows: Sequence[Row]) -> TableRows:
     headings = ["resource", "busy", "95 % from", "to", "allows at most", "ceiling"]
-    return Rows(
+    return TableRows(
         headings,
         [
             [
@@ -149,7 +149,7 @@ def charts(sides: Sequence[Results]) -> Iterator[Chart]:
         return
     yield Chart("ramp", "ramp: throughput by sessions", curve, "sessions", "per second", zero=True)
     times = [
-        Trace(
+        ChartTrace(
             side,
             "line",
             [row["sessions"] for row in one.tables["levels"]],
@@ -169,23 +169,23 @@ def charts(sides: Sequence[Results]) -> Iterator[Chart]:
         )
 
 
-def _curves(side: int, tables: Mapping[str, Sequence[Row]]) -> Iterator[Trace]:
+def _curves(side: int, tables: Mapping[str, Sequence[Row]]) -> Iterator[ChartTrace]:
     rows = tables.get("levels", ())
     sessions = [row["sessions"] for row in rows]
     if rows:
         measured = [row["throughput_per_second"] for row in rows]
-        yield Trace(side, "line", sessions, measured, name="measured")
+        yield ChartTrace(side, "line", sessions, measured, name="measured")
     if rows and rows[0]["law_per_second"] is not None:
         law = [row["law_per_second"] for row in rows]
-        yield Trace(side, "line", sessions, law, name="scalability law", style=1)
+        yield ChartTrace(side, "line", sessions, law, name="scalability law", style=1)
 
 
-def _uses(side: int, tables: Mapping[str, Sequence[Row]]) -> Iterator[Trace]:
+def _uses(side: int, tables: Mapping[str, Sequence[Row]]) -> Iterator[ChartTrace]:
     rows = tables.get("uses", ())
     names = dict.fromkeys(row["resource"] for row in rows)
     for style, name in enumerate(names):
         own = [row for row in rows if row["resource"] == name]
         sessions = [row["sessions"] for row in own]
-        yield Trace(
+        yield ChartTrace(
             side, "line", sessions, [100 * r["busy_share"] for r in own], name=name, style=style
         )

@@ -5,15 +5,15 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
-from replayer.analysis import saturation, scalability
-from replayer.analysis.saturation import LITTLE, Point, Saturation
-from replayer.analysis.scalability import Estimate, Scalability
+from replayer.analysis.capacity import saturation, scalability
+from replayer.analysis.capacity.saturation import LITTLE, LevelPoint, Saturation
+from replayer.analysis.capacity.scalability import Estimate, Scalability
 from replayer.errors import ReplayerError
-from replayer.load.level import Level
+from replayer.load.level import LevelResult
 from replayer.load.rows import level_columns, resource_columns
 from replayer.model import Better
 from replayer.run.context import Context
-from replayer.run.findings import Findings
+from replayer.run.step_recorder import StepRecorder
 from replayer.steps.ramp.spec import Spec
 from replayer.watch.histogram import Latencies
 
@@ -22,15 +22,15 @@ _NEITHER = Better.NEITHER
 
 
 @dataclass(frozen=True, eq=False)
-class Trial:
+class RampTrial:
     """One repeat of one level."""
 
-    level: Level
-    point: Point
+    level: LevelResult
+    point: LevelPoint
     settled: bool
 
 
-def record_trial(findings: Findings, trial: Trial) -> None:
+def record_trial(findings: StepRecorder, trial: RampTrial) -> None:
     """Write one repeat down as soon as it is measured."""
     level = trial.level
     findings.row(
@@ -42,7 +42,7 @@ def record_trial(findings: Findings, trial: Trial) -> None:
     )
 
 
-def record(spec: Spec, context: Context, trials: Sequence[Trial]) -> None:
+def record(spec: Spec, context: Context, trials: Sequence[RampTrial]) -> None:
     """Write the curve down, and what it means."""
     findings = context.findings
     points = [trial.point for trial in trials]
@@ -66,12 +66,12 @@ def record(spec: Spec, context: Context, trials: Sequence[Trial]) -> None:
     findings.notes += [*_notes(trials, found)]
 
 
-def _by_level(trials: Sequence[Trial]) -> list[tuple[int, list[Trial]]]:
+def _by_level(trials: Sequence[RampTrial]) -> list[tuple[int, list[RampTrial]]]:
     levels = sorted({trial.point.sessions for trial in trials})
     return [(level, [t for t in trials if t.point.sessions == level]) for level in levels]
 
 
-def _law(spec: Spec, findings: Findings, trials: Sequence[Trial]) -> Scalability | None:
+def _law(spec: Spec, findings: StepRecorder, trials: Sequence[RampTrial]) -> Scalability | None:
     """Return the law through the means of the levels; None, and a note, where there is none."""
     means = [
         (level, fmean(trial.point.throughput for trial in same))
@@ -86,7 +86,7 @@ def _law(spec: Spec, findings: Findings, trials: Sequence[Trial]) -> Scalability
         return None
 
 
-def _level_row(sessions: int, same: Sequence[Trial], law: Scalability | None) -> dict[str, Any]:
+def _level_row(sessions: int, same: Sequence[RampTrial], law: Scalability | None) -> dict[str, Any]:
     """Return the means of a level's repeats."""
     service = Latencies.of(trial.level.service for trial in same)
     rows = [level_columns(trial.point, trial.level, service) for trial in same]
@@ -101,7 +101,7 @@ def _level_row(sessions: int, same: Sequence[Trial], law: Scalability | None) ->
     }
 
 
-def _busy(same: Sequence[Trial]) -> dict[str, float]:
+def _busy(same: Sequence[RampTrial]) -> dict[str, float]:
     """Return how busy each resource was whose capacity is known, means of the repeats."""
     names = dict.fromkeys(name for trial in same for name in trial.point.uses)
     shares = {
@@ -121,7 +121,7 @@ def _mean(values: Sequence[Any]) -> float | None:
     return fmean(known) if known else None
 
 
-def _record_law(findings: Findings, law: Scalability) -> None:
+def _record_law(findings: StepRecorder, law: Scalability) -> None:
     estimates: Mapping[str, Estimate | None] = {
         "scale": law.scale,
         "contention": law.contention,
@@ -139,7 +139,7 @@ def _record_law(findings: Findings, law: Scalability) -> None:
         findings.measure("ramp.peak", law.peak.value, "sessions", _NEITHER)
 
 
-def _measure(findings: Findings, trials: Sequence[Trial], found: Saturation) -> None:
+def _measure(findings: StepRecorder, trials: Sequence[RampTrial], found: Saturation) -> None:
     findings.measure("ramp.throughput", found.highest.value, "1/s")
     findings.measure("ramp.knee", found.knee, "sessions", _NEITHER)
     at_knee = [trial for trial in trials if trial.point.sessions == found.knee]
@@ -151,7 +151,7 @@ def _measure(findings: Findings, trials: Sequence[Trial], found: Saturation) -> 
         findings.measure("ramp.bound", lead.bound, "1/s", _NEITHER)
 
 
-def _waits(trials: Sequence[Trial], knee: int) -> Iterator[str]:
+def _waits(trials: Sequence[RampTrial], knee: int) -> Iterator[str]:
     """Yield what the server waited for from the knee on, the most first."""
     flat = [trial.level for trial in trials if trial.point.sessions >= knee]
     names = {name for level in flat for name in level.waits}
@@ -161,7 +161,7 @@ def _waits(trials: Sequence[Trial], knee: int) -> Iterator[str]:
             yield f"{name} {mean:.2f}"
 
 
-def _notes(trials: Sequence[Trial], found: Saturation) -> Iterator[str]:
+def _notes(trials: Sequence[RampTrial], found: Saturation) -> Iterator[str]:
     missed = max((trial.point for trial in trials), key=lambda point: point.little)
     if missed.little > LITTLE:
         yield (

@@ -2,7 +2,7 @@
 
 Every level is a closed loop of so many sessions, measured several times in random order.  The
 Universal Scalability Law is fitted to the levels' means, and the operational laws tell which
-resource saturates first: see analysis/scalability.py and analysis/saturation.py.
+resource saturates first: see analysis/capacity/scalability.py and analysis/capacity/saturation.py.
 """
 
 import math
@@ -11,14 +11,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import count, pairwise
 
-from replayer.analysis import saturation, steadiness
+from replayer.analysis.capacity import saturation
+from replayer.analysis.differences import steadiness
 from replayer.engines.connection import Database
-from replayer.load.level import Asked, Level, measure_level
+from replayer.load.level import LevelRequest, LevelResult, measure_level
 from replayer.load.resources import measure_point
 from replayer.load.spec import check_load, ready
 from replayer.run.context import Context
-from replayer.run.footprint import Footprint
-from replayer.steps.ramp.outcome import Trial, record, record_trial
+from replayer.run.plan.footprint import Footprint
+from replayer.steps.ramp.outcome import RampTrial, record, record_trial
 from replayer.steps.ramp.spec import Spec
 
 HAS_WINDOW = False
@@ -53,7 +54,9 @@ def run(spec: Spec, context: Context) -> None:
     record(spec, context, trials)
 
 
-def _measured(spec: Spec, asked: Asked, context: Context, database: Database) -> list[Trial]:
+def _measured(
+    spec: Spec, asked: LevelRequest, context: Context, database: Database
+) -> list[RampTrial]:
     """Return all repeats of all levels, in the order in which they were measured."""
     order = random.Random(spec.seed)  # noqa: S311 - an order, no secret
     loads = (asked.drawn(number) for number in count(1))
@@ -69,7 +72,7 @@ def _shuffled(levels: Sequence[int], order: random.Random) -> list[int]:
     return order.sample(levels, len(levels))
 
 
-def _between(trials: Sequence[Trial]) -> list[int]:
+def _between(trials: Sequence[RampTrial]) -> list[int]:
     """Return the levels between the knee and its neighbours, where there are any."""
     knee = saturation.knee([trial.point for trial in trials])
     levels = sorted(trial.point.sessions for trial in trials)
@@ -80,8 +83,8 @@ def _between(trials: Sequence[Trial]) -> list[int]:
 
 
 def _trial(
-    spec: Spec, loads: Iterator[Asked], sessions: int, context: Context, database: Database
-) -> Trial:
+    spec: Spec, loads: Iterator[LevelRequest], sessions: int, context: Context, database: Database
+) -> RampTrial:
     """Measure one level, again and longer until it was steady."""
     seconds = spec.shortest
     title = f"{sessions} session{'s' if sessions > 1 else ''}"
@@ -93,12 +96,12 @@ def _trial(
         if settled or seconds >= spec.longest:
             break
         seconds = min(spec.longest, 2 * seconds)
-    trial = Trial(level, used, settled)
+    trial = RampTrial(level, used, settled)
     record_trial(context.findings, trial)
     return trial
 
 
-def _settled(level: Level) -> bool:
+def _settled(level: LevelResult) -> bool:
     """Tell whether the answers of every second of the window were steady, from the first on."""
     found = steadiness.steady(level.answers[: int(level.seconds)])
     return found.start == 0 and not found.left

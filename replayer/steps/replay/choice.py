@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
-from replayer.capture.action import Action, Fingerprint, Place, Session, Statement
+from replayer.capture.action import Action, CommitPlace, Fingerprint, LoggedSession, LoggedStatement
 from replayer.capture.block import Block
 from replayer.capture.fingerprint import tables_of
 from replayer.errors import Impossible, one_line
@@ -114,7 +114,9 @@ class Choice:
         if _KEPT not in self._marks:
             raise Impossible(self._nothing())
 
-    def _look_at(self, action: Action, statement: Statement | None, place: Place) -> None:
+    def _look_at(
+        self, action: Action, statement: LoggedStatement | None, place: CommitPlace
+    ) -> None:
         session = self._walk.session(action)
         number, _ = self._walk.transaction(action, statement, place)
         if number >= len(self._marks):
@@ -129,7 +131,7 @@ class Choice:
             if rank == _KEPT:
                 self._working.add(session.number)
 
-    def _rank(self, statement: Statement) -> int:
+    def _rank(self, statement: LoggedStatement) -> int:
         """Return what a statement makes of its transaction."""
         form = statement.fingerprint
         rank = self._ranks.get(form.number)
@@ -147,7 +149,7 @@ class Choice:
             self._ranks[form.number] = rank
         return rank
 
-    def keeps(self, action: Action, statement: Statement | None, place: Place) -> bool:
+    def keeps(self, action: Action, statement: LoggedStatement | None, place: CommitPlace) -> bool:
         """Tell whether an action is replayed; actions come as they did before."""
         session = self._walk.session(action)
         number, alone = self._walk.transaction(action, statement, place)
@@ -162,7 +164,7 @@ class Choice:
             self._left_out[reason] += 1
         return not reason
 
-    def describe(self, session: Session) -> None:
+    def describe(self, session: LoggedSession) -> None:
         """Take who a session is, before its first action."""
         self._walk.describe(session)
 
@@ -184,7 +186,7 @@ class Choice:
         if self._tables:
             yield self._tables, _matches_table
 
-    def _reason(self, session: Session) -> str:
+    def _reason(self, session: LoggedSession) -> str:
         """Return why a session is not replayed; "" if it is."""
         for names, name, what in (
             (self._users, session.user, "user"),
@@ -195,7 +197,7 @@ class Choice:
                 return f"they are of another {what}{shown}" if name else f"no {what} is known"
         return ""
 
-    def _why_not(self, statement: Statement) -> str:
+    def _why_not(self, statement: LoggedStatement) -> str:
         """Return why a transaction is not replayed."""
         keys = " and ".join(names.key for names in (self._tables, self._fingerprints) if names)
         unknown = statement.fingerprint.kind == "call" and not _tables(statement, self._wire)
@@ -227,20 +229,20 @@ class _Walk:
     """Numbers the transactions of a capture, whose actions come by their starts."""
 
     def __init__(self) -> None:
-        self._sessions: dict[int, Session] = {}
+        self._sessions: dict[int, LoggedSession] = {}
         self._open: dict[int, int] = {}
         self._count = 0
 
-    def describe(self, session: Session) -> None:
+    def describe(self, session: LoggedSession) -> None:
         self._sessions[session.number] = session
 
-    def session(self, action: Action) -> Session:
+    def session(self, action: Action) -> LoggedSession:
         """Return whose an action is."""
         known = self._sessions.get(action.session)
-        return known or self._sessions.setdefault(action.session, Session(action.session))
+        return known or self._sessions.setdefault(action.session, LoggedSession(action.session))
 
     def transaction(
-        self, action: Action, statement: Statement | None, place: Place
+        self, action: Action, statement: LoggedStatement | None, place: CommitPlace
     ) -> tuple[int, bool]:
         """Return the number of an action's transaction, and whether it is alone in it."""
         session = action.session
@@ -262,7 +264,7 @@ class _Walk:
         return number, not inside and not goes_on
 
 
-def _tables(statement: Statement, wire: str) -> tuple[str, ...]:
+def _tables(statement: LoggedStatement, wire: str) -> tuple[str, ...]:
     """Return the tables of a statement, with their schemas where it has them."""
     form: Fingerprint = statement.fingerprint
     names = tables_of(statement.text, wire)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Self
 
 from replayer import trusted_path
-from replayer.capture.action import Statement
+from replayer.capture.action import LoggedStatement
 from replayer.capture.copies import SEVERAL, copied
 from replayer.errors import Impossible, one_line
 from replayer.watch.workers import Descriptor
@@ -81,7 +81,7 @@ class CopyFiles:
             for number in range(1, count + 1):
                 self._place(self._name(table, number))
 
-    def feed(self, statement: Statement | None, *, kept: bool = True) -> int | None:
+    def feed(self, statement: LoggedStatement | None, *, kept: bool = True) -> int | None:
         """Return which file a statement's data comes from, -1 for a statement that takes none.
 
         None is for one without a file: it cannot run, and is counted if it is `kept` else.

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from replayer.model import Replayed, StepResult
-from replayer.results import histogram
-from replayer.run.display import Chart, Form, Part, Results, Rows, Sentence, Tone, Trace
+from replayer.results import stored_histogram
+from replayer.run.display import Chart, ChartTrace, Form, Part, Results, Sentence, TableRows, Tone
 from replayer.units import show_count, show_duration
 
 _HEAVIEST = 20
@@ -58,7 +58,7 @@ def _heaviest(replayed: Sequence[Replayed]) -> Iterator[Part]:
     rows = [_row(one, total) for one in replayed[:_HEAVIEST] if one.executions]
     if rows:
         headings = ("fingerprint", "executions", "errors", "rows", "time", "share", "p50", "p99")
-        yield Rows(headings, rows)
+        yield TableRows(headings, rows)
     if len(replayed) > _HEAVIEST:
         yield Sentence(f"and {len(replayed) - _HEAVIEST:,} lighter ones", Tone.QUIET)
 
@@ -76,7 +76,7 @@ def _row(one: Replayed, total: float) -> list[str]:
 
 
 def _percentiles(one: Replayed) -> Iterator[str]:
-    seen = None if one.service is None else histogram.merged([one.service.payload])
+    seen = None if one.service is None else stored_histogram.merged([one.service.payload])
     for share in (50, 99):
         if seen is None:
             yield "-"
@@ -102,7 +102,7 @@ def _divergences(result: StepResult) -> Iterator[Part]:
         )
     if real:
         headings = ("ended otherwise", "what", "here", "there", "first at", "in session")
-        yield Rows(headings, [_divergence(row) for row in real[:_MOST_DIVERGENCES]])
+        yield TableRows(headings, [_divergence(row) for row in real[:_MOST_DIVERGENCES]])
     if len(real) < len(rows):
         yield Sentence(
             f"{len(rows) - len(real):,} more differ only in what varies by itself", Tone.QUIET
@@ -159,7 +159,7 @@ def charts(sides: Sequence[Results]) -> Iterator[Chart]:
             yield Chart(name.replace(".", "-"), title, traces, "s", y, zero=True)
 
 
-def _trace(side: int, run: str, one: StepResult, name: str) -> Iterator[Trace]:
+def _trace(side: int, run: str, one: StepResult, name: str) -> Iterator[ChartTrace]:
     if one.series is None or name not in one.series.columns:
         return
     known = [
@@ -169,4 +169,4 @@ def _trace(side: int, run: str, one: StepResult, name: str) -> Iterator[Trace]:
     ]
     if known:
         seconds, values = zip(*known, strict=True)
-        yield Trace(side, "line", seconds, values, name=run)
+        yield ChartTrace(side, "line", seconds, values, name=run)

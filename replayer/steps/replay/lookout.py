@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 
 from replayer.steps.replay.wire import blocked
-from replayer.steps.replay.work import Job
+from replayer.steps.replay.work import ReplayJob
 
 _NO_MORE = -1
 _SILENT_SECONDS = 0.5
@@ -17,7 +17,7 @@ _SILENT_SECONDS = 0.5
 class Lookout:
     """Asks, in a thread of its own, who waits in the server for whom."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: ReplayJob) -> None:
         assert job.blocked is not None
         self._wire, self._asked = job.wire, job.blocked
         self.bell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)

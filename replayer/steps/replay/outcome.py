@@ -6,27 +6,26 @@ from dataclasses import dataclass
 from itertools import pairwise
 from statistics import fmean
 
-from replayer.analysis import divergence
+from replayer.analysis.differences import divergence
 from replayer.load import resources
+from replayer.load.machine_usage import Activity, MachineUse
 from replayer.load.resources import Queues
-from replayer.load.usage import Activity, Use
 from replayer.model import Better, Cold, Latency, Places, Replayed, Series
-from replayer.results.histogram import HIGHEST_NS, encode
+from replayer.results.stored_histogram import HIGHEST_NS, encode
 from replayer.run.context import Context
-from replayer.run.findings import Findings
-from replayer.run.findings import Window as WatchedWindow
-from replayer.steps.replay import varying
-from replayer.steps.replay.schedule import Schedule
-from replayer.steps.replay.spec import Spec
-from replayer.steps.replay.tally import (
+from replayer.run.step_recorder import MeasuredWindow, StepRecorder
+from replayer.steps.replay import nondeterministic
+from replayer.steps.replay.replay_counts import (
     Counts,
-    Tally,
+    ReplayCounts,
     all_together,
     by_code,
     by_fingerprint,
     by_place,
     latencies,
 )
+from replayer.steps.replay.schedule import ReplaySchedule
+from replayer.steps.replay.spec import Spec
 from replayer.steps.replay.worker import (
     GIVEN_UP,
     IMPOSED_FAILURES,
@@ -49,11 +48,11 @@ _SECOND = 10**9
 
 
 @dataclass(frozen=True, eq=False)
-class Window:
+class ReplayWindow:
     """A replay as far as it came."""
 
-    schedule: Schedule
-    tally: Tally
+    schedule: ReplaySchedule
+    tally: ReplayCounts
     begin_ns: int
     end_ns: int
     """Marks of the sampler."""
@@ -64,13 +63,13 @@ class Window:
     """Seconds of CPU that the clients used."""
     whole: bool
     """Whether it came to its end."""
-    use: Use | None = None
+    use: MachineUse | None = None
     activity: Activity | None = None
     queues: Queues | None = None
     """What sessions waited for; None where nobody could be asked."""
 
 
-def record(spec: Spec, context: Context, window: Window, cold: Cold) -> None:
+def record(spec: Spec, context: Context, window: ReplayWindow, cold: Cold) -> None:
     """Write down what was replayed, and how."""
     findings = context.findings
     schedule, tally = window.schedule, window.tally
@@ -78,7 +77,7 @@ def record(spec: Spec, context: Context, window: Window, cold: Cold) -> None:
     _measure(spec, findings, window)
     _measure_lag(findings, tally, timed=spec.speed > 0)
     findings.series = _series(context, window, timed=spec.speed > 0)
-    findings.window = WatchedWindow(
+    findings.window = MeasuredWindow(
         begin_ns=window.begin_ns,
         end_ns=window.end_ns,
         operations=sum(one.executions for one in findings.replayed),
@@ -92,7 +91,9 @@ def record(spec: Spec, context: Context, window: Window, cold: Cold) -> None:
     _record_uses(context, window)
 
 
-def _by_fingerprint(spec: Spec, schedule: Schedule, tally: Tally) -> Iterator[Replayed]:
+def _by_fingerprint(
+    spec: Spec, schedule: ReplaySchedule, tally: ReplayCounts
+) -> Iterator[Replayed]:
     """Yield what became of each fingerprint, the heaviest first."""
     executions, service_ns = dict(tally.executions.items()), dict(tally.service_ns.items())
     order = sorted(range(len(schedule.fingerprints)), key=lambda one: -service_ns.get(one, 0))
@@ -132,14 +133,14 @@ def _by_fingerprint(spec: Spec, schedule: Schedule, tally: Tally) -> Iterator[Re
             rows_follow=against["follows"].get(place, 0),
             places=places.get(place) if place in heavy or done <= _FEW else None,
             rows_hash=f"{hashes.get(place, 0) & (1 << 64) - 1:016x}" if hashed else None,
-            varies=varying.functions(fingerprint.text),
+            varies=nondeterministic.functions(fingerprint.text),
             service_s=round(service_ns.get(place, 0) / 1e9, 6),
             service=_stored(service.get(place)),
             response=_stored(response.get(place)),
         )
 
 
-def _places(schedule: Schedule, tally: Tally) -> dict[int, Places]:
+def _places(schedule: ReplaySchedule, tally: ReplayCounts) -> dict[int, Places]:
     """Return by fingerprint what was answered where."""
     sessions = by_place(tally.by_session, session=True)
     return {
@@ -159,7 +160,7 @@ def _stored(times: Latencies | None) -> Latency | None:
     return encode({min(ns, HIGHEST_NS): count for ns, count in times.counts().items()})
 
 
-def _measure(spec: Spec, findings: Findings, window: Window) -> None:
+def _measure(spec: Spec, findings: StepRecorder, window: ReplayWindow) -> None:
     tally, schedule = window.tally, window.schedule
     statements = int(tally.executions.amounts.sum())
     planned = sum(schedule.planned)
@@ -182,7 +183,7 @@ def _measure(spec: Spec, findings: Findings, window: Window) -> None:
     findings.measure("replay.client_cpu", window.cpu / seconds, "cores", Better.LESS)
 
 
-def _measure_lag(findings: Findings, tally: Tally, *, timed: bool) -> None:
+def _measure_lag(findings: StepRecorder, tally: ReplayCounts, *, timed: bool) -> None:
     if not timed:
         return
     sides = {"": tally.lag, ".client": tally.lag_client, ".server": tally.lag_server}
@@ -192,7 +193,7 @@ def _measure_lag(findings: Findings, tally: Tally, *, timed: bool) -> None:
         findings.histogram(f"lag{side}", lags)
 
 
-def _series(context: Context, window: Window, *, timed: bool) -> Series:
+def _series(context: Context, window: ReplayWindow, *, timed: bool) -> Series:
     """Return what was watched meanwhile, with statements a second, sessions at work and lag."""
     answered = dict(window.tally.answered_in.items())
     total, points = 0, [(window.opened_ns, 0.0)]
@@ -227,7 +228,7 @@ def _by_interval(
         yield combine(known) if known else None
 
 
-def _facts(spec: Spec, window: Window) -> dict[str, str | int | float | bool]:
+def _facts(spec: Spec, window: ReplayWindow) -> dict[str, str | int | float | bool]:
     happened, schedule = window.tally.happened, window.schedule
     return {
         "replay.speed": spec.speed,
@@ -245,7 +246,7 @@ def _facts(spec: Spec, window: Window) -> dict[str, str | int | float | bool]:
     }
 
 
-def _notes(spec: Spec, window: Window) -> Iterator[str]:
+def _notes(spec: Spec, window: ReplayWindow) -> Iterator[str]:
     happened, schedule = window.tally.happened, window.schedule
     for reason, many in schedule.left_out.items():
         yield f"{many:,} statements were left out: {reason}"
@@ -306,14 +307,14 @@ def _order_notes(spec: Spec, happened: Mapping[str, int]) -> Iterator[str]:
         )
 
 
-def _planned_and_done(window: Window) -> Iterator[Replayed]:
+def _planned_and_done(window: ReplayWindow) -> Iterator[Replayed]:
     executions = dict(window.tally.executions.items())
     for place, planned in enumerate(window.schedule.planned):
         done = executions.get(place, 0)
         yield Replayed(fingerprint="", text="", kind="", planned=planned, executions=done)
 
 
-def _keep_accounts(context: Context, window: Window, cold: Cold) -> None:
+def _keep_accounts(context: Context, window: ReplayWindow, cold: Cold) -> None:
     """Write down where the blocks came from, and what others did meanwhile."""
     findings, use, activity = context.findings, window.use, window.activity
     findings.cold = cold
@@ -350,7 +351,7 @@ def _keep_accounts(context: Context, window: Window, cold: Cold) -> None:
             findings.measure(f"replay.{name}", rate, unit, _NEITHER)
 
 
-def _record_uses(context: Context, window: Window) -> None:
+def _record_uses(context: Context, window: ReplayWindow) -> None:
     """Write down how much of each resource was in use, and where sessions stood in line."""
     use, findings = window.use, context.findings
     if use is None:

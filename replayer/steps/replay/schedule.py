@@ -11,13 +11,20 @@ from pathlib import Path
 
 import numpy as np
 
-from replayer.capture.action import UNKNOWN, Action, Fingerprint, Place, Session, Statement
-from replayer.steps.replay import message, mysql
-from replayer.steps.replay.gate import Sequenced, client_number
-from replayer.steps.replay.reading import Reading
+from replayer.capture.action import (
+    UNKNOWN,
+    Action,
+    CommitPlace,
+    Fingerprint,
+    LoggedSession,
+    LoggedStatement,
+)
+from replayer.steps.replay import mysql_connection, wire_message
+from replayer.steps.replay.commit_order import Sequenced, client_number
+from replayer.steps.replay.read_only import ReadOnlyTest
+from replayer.steps.replay.replay_counts import number_of
 from replayer.steps.replay.spec import Spec
 from replayer.steps.replay.spool import Spool
-from replayer.steps.replay.tally import number_of
 from replayer.steps.replay.work import (
     CONNECT,
     DISCONNECT,
@@ -31,10 +38,10 @@ from replayer.steps.replay.work import (
     PARTS,
     WHOLE,
     Blocked,
-    Job,
     Prepared,
     Record,
-    Sessions,
+    ReplayJob,
+    SessionColumns,
 )
 from replayer.steps.replay.work import Place as Chunk
 from replayer.watch.workers import Descriptor
@@ -62,10 +69,10 @@ _ORDERED = re.compile(r"\border\s+by\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
-class Schedule:
+class ReplaySchedule:
     """All that is to be done."""
 
-    jobs: tuple[Job, ...]
+    jobs: tuple[ReplayJob, ...]
     fingerprints: tuple[Fingerprint, ...]
     planned: tuple[int, ...]
     """Statements of each fingerprint that are to run."""
@@ -106,7 +113,7 @@ class _Process:
     """What one process is to do, while that is collected."""
 
     spool: Spool
-    sessions: Sessions = field(default_factory=Sessions)
+    sessions: SessionColumns = field(default_factory=SessionColumns)
     first_ns: "array[int]" = field(default_factory=lambda: array("q"))
     """When each session began in the capture."""
     last_ns: "array[int]" = field(default_factory=lambda: array("q"))
@@ -118,7 +125,7 @@ class Planner:
     def __init__(
         self,
         spec: Spec,
-        conninfo: Callable[[Session], str],
+        conninfo: Callable[[LoggedSession], str],
         processes: int,
         wire: str = "postgres",
         *,
@@ -130,9 +137,9 @@ class Planner:
         self._spec = spec
         self._blocked = blocked
         self._conninfo = conninfo
-        self._described: dict[int, Session] = {}
+        self._described: dict[int, LoggedSession] = {}
         self._wire = wire
-        self._reading = Reading(wire) if spec.read_only else None
+        self._reading = ReadOnlyTest(wire) if spec.read_only else None
         with contextlib.ExitStack() as made:
             self._processes = [_Process(_spool(made, folder)) for _ in range(processes)]
             self._close = made.pop_all().close
@@ -165,12 +172,12 @@ class Planner:
         """Give the spools back."""
         self._close()
 
-    def describe(self, session: Session) -> None:
+    def describe(self, session: LoggedSession) -> None:
         """Take who a session is, before its first action."""
         self._described[session.number] = session
 
     def add(
-        self, action: Action, statement: Statement | None, place: Place, feed: int = -1
+        self, action: Action, statement: LoggedStatement | None, place: CommitPlace, feed: int = -1
     ) -> None:
         """Take the next action; they come by their starts, which count from the first of all.
 
@@ -184,7 +191,7 @@ class Planner:
         if statement and self._reading and not self._reading.only(statement.text):
             self._left_out["it may write"] += 1
             return
-        if len(action.parameters or ()) > message.MOST_PARAMETERS:
+        if len(action.parameters or ()) > wire_message.MOST_PARAMETERS:
             self._left_out["it has more parameters than a server takes"] += 1
             return
         session = self._session(action, since)
@@ -205,7 +212,7 @@ class Planner:
             del self._sessions[action.session]
 
     def _sent(
-        self, record: Record, action: Action, statement: Statement | None, feed: int
+        self, record: Record, action: Action, statement: LoggedStatement | None, feed: int
     ) -> Record:
         """Return a record as it is sent: made to fail as in the log, or with the data of a file.
 
@@ -239,7 +246,7 @@ class Planner:
         if action.session in self._sessions:
             return self._sessions[action.session]
         number = action.session
-        one = self._described.pop(number, Session(number))
+        one = self._described.pop(number, LoggedSession(number))
         made = None
         if self._spec.database not in {"", one.database}:
             self._of_others[number] = one.database or _NO_NAME
@@ -257,7 +264,7 @@ class Planner:
         return made
 
     def _record(
-        self, action: Action, statement: Statement | None, place: Place, start_ns: int
+        self, action: Action, statement: LoggedStatement | None, place: CommitPlace, start_ns: int
     ) -> Record:
         chain, turn = place.chain, place.turn
         if self._spec.order != "commit":
@@ -271,15 +278,15 @@ class Planner:
         values = action.parameters or ()
         named = -1
         if self._wire == "mysql":
-            does, payload = WHOLE, mysql.query(message.encoded(statement.text))
+            does, payload = WHOLE, mysql_connection.query(wire_message.encoded(statement.text))
         elif action.does == "simple":
-            does, payload = WHOLE, message.query(statement.text)
+            does, payload = WHOLE, wire_message.query(statement.text)
         elif action.name:
-            does, payload = NAMED, message.parameters(values)
+            does, payload = NAMED, wire_message.parameters(values)
             known = (action.name, statement.text)
             named = self._prepared.setdefault(known, len(self._prepared))
         else:
-            does, payload = WHOLE, message.unnamed(statement.text, values)
+            does, payload = WHOLE, wire_message.unnamed(statement.text, values)
         flags |= 0 if action.does == "simple" else EXTENDED
         logged = number_of(action.sqlstate)
         rows = action.rows if self._counted[fingerprint] else UNKNOWN
@@ -304,10 +311,10 @@ class Planner:
         another session fail in its place.
         """
         if self._wire == "mysql":
-            payload = mysql.failing(action.sqlstate)
+            payload = mysql_connection.failing(action.sqlstate)
         else:
             begins, ends = fingerprint.kind == "begin", fingerprint.kind == "commit"
-            payload = message.failing(action.sqlstate, begins=begins, ends=ends)
+            payload = wire_message.failing(action.sqlstate, begins=begins, ends=ends)
         end = record.start_ns + round(max(0, action.duration_ns) / (self._spec.speed or 1))
         return record._replace(
             does=WHOLE, payload=payload, start_ns=end, chain=UNKNOWN, turn=UNKNOWN, named=-1,
@@ -377,7 +384,7 @@ class Planner:
             self._order.takes(record.chain, record.turn, owner)
 
     @contextlib.contextmanager
-    def schedule(self) -> Iterator[Schedule]:
+    def schedule(self) -> Iterator[ReplaySchedule]:
         """Give all that is to be done, for as long as the `with` block runs."""
         for session in self._sessions.values():
             if session is not None:
@@ -390,7 +397,7 @@ class Planner:
                 most = max(len(one.sessions) for one in self._processes)
                 shared = stack.enter_context(self._order.shared(len(self._processes), most))
             prepared = tuple(
-                Prepared(message.encoded(name), message.encoded(text))
+                Prepared(wire_message.encoded(name), wire_message.encoded(text))
                 for name, text in self._prepared
             )
             limits = shares(self._spec.sessions, len(self._processes))
@@ -401,7 +408,7 @@ class Planner:
                     # Each has a connection for itself, one after the other.
                     slots, limit = min(slots, limit), None  # noqa: PLW2901 - none is needed
                 jobs.append(
-                    Job(
+                    ReplayJob(
                         process=number,
                         wire=self._wire,
                         spool=Descriptor(process.spool.fd),
@@ -418,7 +425,7 @@ class Planner:
                         feeds=self.feeds,
                     )
                 )
-            yield Schedule(
+            yield ReplaySchedule(
                 jobs=tuple(job for job in jobs if job.sessions),
                 fingerprints=tuple(self._fingerprints),
                 planned=tuple(self._planned),

@@ -14,35 +14,35 @@ from pathlib import Path
 from typing import Any
 
 from replayer import journal
-from replayer.analysis import divergence
-from replayer.capture.action import Session
-from replayer.capture.archive import Reader
+from replayer.analysis.differences import divergence
+from replayer.capture.action import LoggedSession
+from replayer.capture.archive import ArchiveReader
 from replayer.conditions import temperature
 from replayer.engines.connection import Database
-from replayer.engines.verbs import Asked
+from replayer.engines.verbs import VerbName
 from replayer.errors import Impossible, Interrupted, ReplayerError
-from replayer.load import resources, usage
+from replayer.load import machine_usage, resources
 from replayer.model import Cold, Replayed, Temperature
 from replayer.results import store
 from replayer.run.context import Context, Task
-from replayer.run.rates import Rates
-from replayer.steps.replay import target, worker
+from replayer.run.event_stream.rates import Rates
+from replayer.steps.replay import replay_target, worker
 from replayer.steps.replay.choice import Choice
 from replayer.steps.replay.copy_files import CopyFiles
-from replayer.steps.replay.outcome import Window, record
-from replayer.steps.replay.schedule import Planner, Schedule, processes_for
+from replayer.steps.replay.outcome import ReplayWindow, record
+from replayer.steps.replay.replay_counts import First, ReplayCounts
+from replayer.steps.replay.schedule import Planner, ReplaySchedule, processes_for
 from replayer.steps.replay.spec import Spec
-from replayer.steps.replay.tally import First, Tally
 from replayer.steps.replay.work import Blocked
-from replayer.steps.replay.worker import GIVEN_UP, Part, Result
+from replayer.steps.replay.worker import GIVEN_UP, ReplayProgress, WorkerResult
 from replayer.tables import relations
 from replayer.watch.workers import WorkerPool
 
 OPTIONS = ("i_will_change", "database")
-_FILES = Asked("replay/files")
-_SETTLE = Asked("mix/settle")
-_WAITS = Asked("replay/waits")
-_BLOCKED = Asked("replay/blocked")
+_FILES = VerbName("replay/files")
+_SETTLE = VerbName("mix/settle")
+_WAITS = VerbName("replay/waits")
+_BLOCKED = VerbName("replay/blocked")
 _ASKED_EVERY = 0.25
 """Seconds after which the sessions are asked again what they wait for."""
 _MERGED_AT = 32
@@ -69,13 +69,13 @@ def check(spec: Spec, context: Context) -> None:
     with _capture(spec) as capture, CopyFiles(spec.copy_from) as copy_files:
         engine = capture.summary.source.engine
         copy_files.check(capture.summary.copies)
-    if (engine == "postgres") is target.is_mysql(context):
+    if (engine == "postgres") is replay_target.is_mysql(context):
         raise Impossible(
             f"{spec.file} was captured on {engine}, and {context.engine.title} speaks another "
             f"language: replay it on a server of its kind"
         )
     _control(spec)
-    target.check(spec, context)
+    replay_target.check(spec, context)
 
 
 def run(spec: Spec, context: Context) -> None:
@@ -86,12 +86,12 @@ def run(spec: Spec, context: Context) -> None:
         capture = stack.enter_context(_capture(spec))
         # Two replays are of the same work if this is the same, wherever the file lies.
         context.findings.facts["replay.capture"] = capture.digest
-        database = stack.enter_context(target.opened(spec, context))
+        database = stack.enter_context(replay_target.opened(spec, context))
         cold = _bring(spec, context, database)
         if spec.cold is Temperature.COLD and context.server.can_stop:
             # Its server was stopped meanwhile.
             database = stack.enter_context(
-                contextlib.closing(target.reopened(context, database.url))
+                contextlib.closing(replay_target.reopened(context, database.url))
             )
         copy_files = stack.enter_context(CopyFiles(spec.copy_from))
         copy_files.check(capture.summary.copies)
@@ -102,7 +102,7 @@ def run(spec: Spec, context: Context) -> None:
         _Replay(spec, context, database, schedule, cold).run()
 
 
-def _check_schedule(spec: Spec, schedule: Schedule) -> None:
+def _check_schedule(spec: Spec, schedule: ReplaySchedule) -> None:
     if not schedule.jobs and spec.database and spec.database not in schedule.databases:
         names = ", ".join(schedule.others[:_MOST_NAMED]) or "none that is known"
         raise Impossible(
@@ -120,10 +120,10 @@ def _check_schedule(spec: Spec, schedule: Schedule) -> None:
         )
 
 
-def _capture(spec: Spec) -> Reader:
+def _capture(spec: Spec) -> ArchiveReader:
     if not spec.file:
         raise Impossible("the step replay needs the key file: a path to a .replay file")
-    return Reader(Path(spec.file))
+    return ArchiveReader(Path(spec.file))
 
 
 def _control(spec: Spec) -> tuple[Replayed, ...]:
@@ -151,15 +151,15 @@ def _bring(spec: Spec, context: Context, database: Database) -> Cold:
 
 
 def _planned(
-    spec: Spec, context: Context, database: Database, capture: Reader, copy_files: CopyFiles
+    spec: Spec, context: Context, database: Database, capture: ArchiveReader, copy_files: CopyFiles
 ) -> Planner:
     """Return what is to be done, action by action."""
     summary = capture.summary
     seconds = max(1e-3, summary.span_ns / 1e9)
     busiest = max(summary.busiest_minute_statements / 60, summary.statements / seconds)
     processes = processes_for(spec.speed, busiest, summary.sessions)
-    wire = "mysql" if target.is_mysql(context) else "postgres"
-    conninfo = target.Conninfo(spec, database)
+    wire = "mysql" if replay_target.is_mysql(context) else "postgres"
+    conninfo = replay_target.Conninfo(spec, database)
     planner = Planner(
         spec,
         conninfo,
@@ -186,7 +186,11 @@ def _planned(
 
 
 def _add_all(
-    planner: Planner, choice: Choice, copy_files: CopyFiles, capture: Reader, context: Context
+    planner: Planner,
+    choice: Choice,
+    copy_files: CopyFiles,
+    capture: ArchiveReader,
+    context: Context,
 ) -> None:
     """Give the planner what is chosen of a capture and has its data, and count the rest."""
     if choice.asked:
@@ -210,27 +214,27 @@ def _add_all(
         context.findings.note(sentence)
 
 
-def _blocked(spec: Spec, context: Context, conninfo: target.Conninfo) -> Blocked | None:
+def _blocked(spec: Spec, context: Context, conninfo: replay_target.Conninfo) -> Blocked | None:
     """Return how processes ask who waits for whom, None where there is no order to hold."""
     verb = context.engine.verb(_BLOCKED)
     if spec.order == "none" or verb is None:
         return None
     (statement,) = verb.statements()
-    return Blocked(conninfo(Session(-1)), statement)
+    return Blocked(conninfo(LoggedSession(-1)), statement)
 
 
 class _Replay:
     """A replay while it runs."""
 
     def __init__(
-        self, spec: Spec, context: Context, database: Database, schedule: Schedule, cold: Cold
+        self, spec: Spec, context: Context, database: Database, schedule: ReplaySchedule, cold: Cold
     ) -> None:
         self._spec = spec
         self._context = context
         self._database = database
         self._schedule = schedule
         self._cold = cold
-        self._tallies: list[Tally] = []
+        self._tallies: list[ReplayCounts] = []
         self._waiting = resources.Waiting()
         self._ended = 0.0
         self._rates = Rates(context.progress)
@@ -245,18 +249,18 @@ class _Replay:
         ) as pool:
             with context.progress.task(f"connect {schedule.sessions:,} sessions"):
                 pool.ready(timeout=_PREPARING + schedule.sessions)
-            counted = usage.counted(self._database)
-            before = usage.moment(context)
+            counted = machine_usage.counted(self._database)
+            before = machine_usage.moment(context)
             opened_ns = pool.open()
-            results: list[Result] = []
+            results: list[WorkerResult] = []
             try:
                 self._watch(pool)
                 results = pool.results()
             finally:
-                after = usage.moment(context)
-                window = Window(
+                after = machine_usage.moment(context)
+                window = ReplayWindow(
                     schedule=schedule,
-                    tally=Tally.of(self._tallies),
+                    tally=ReplayCounts.of(self._tallies),
                     begin_ns=before.mark_ns,
                     end_ns=after.mark_ns,
                     opened_ns=opened_ns,
@@ -267,10 +271,10 @@ class _Replay:
                 if results:
                     lasted = max(window.seconds, 1e-9)
                     cpu = [sum(times) for times in zip(*(r.cpu for r in results), strict=True)]
-                    spent = usage.ClientUse(cpu[0], cpu[1], lasted, len(results))
+                    spent = machine_usage.ClientUse(cpu[0], cpu[1], lasted, len(results))
                     window = replace(
                         window,
-                        use=usage.use(context, before, after, opened_ns, spent),
+                        use=machine_usage.use(context, before, after, opened_ns, spent),
                         activity=self._activity(counted, opened_ns),
                         queues=self._waiting.queues(),
                     )
@@ -281,12 +285,12 @@ class _Replay:
     def _watch(self, pool: WorkerPool) -> None:
         """Take in what the processes report until all are done."""
         total = self._schedule.actions
-        done_by: dict[int, Part] = {}
+        done_by: dict[int, ReplayProgress] = {}
         self._rates = Rates(self._context.progress)
         asked = time.monotonic()
         with self._context.progress.task("replay", total) as task:
             for report in pool.reports(timeout=_ASKED_EVERY):
-                if isinstance(report, Part):
+                if isinstance(report, ReplayProgress):
                     self._take(report, done_by)
                     self._show(task, done_by)
                 if time.monotonic() - asked >= _ASKED_EVERY:
@@ -308,14 +312,14 @@ class _Replay:
             return
         self._waiting.add({str(row["wait"]): row.real("sessions") for row in rows})
 
-    def _take(self, part: Part, done_by: dict[int, Part]) -> None:
+    def _take(self, part: ReplayProgress, done_by: dict[int, ReplayProgress]) -> None:
         self._tallies.append(part.tally)
         if len(self._tallies) >= _MERGED_AT:
-            self._tallies = [Tally.of(self._tallies)]
+            self._tallies = [ReplayCounts.of(self._tallies)]
         self._ended = max(self._ended, part.seconds)
         done_by[part.process] = part
 
-    def _show(self, task: Task, done_by: Mapping[int, Part]) -> None:
+    def _show(self, task: Task, done_by: Mapping[int, ReplayProgress]) -> None:
         done = sum(one.done for one in done_by.values())
         behind = max(one.behind for one in done_by.values())
         rate = done / max(1e-9, self._ended)
@@ -323,17 +327,19 @@ class _Replay:
         task.update(done=done, note=f"{rate:,.0f}/s{late}")
         self._rates.count({"statements": done}, behind=behind)
 
-    def _activity(self, counted: usage.Counted, opened_ns: int) -> usage.Activity | None:
+    def _activity(
+        self, counted: machine_usage.Counted, opened_ns: int
+    ) -> machine_usage.Activity | None:
         """Return what the server counted, once it has counted all; None where it is gone."""
         try:
             verb = self._database.engine.verb(_SETTLE)
             if verb is not None:
                 self._database.execute(verb)
-            return usage.activity(counted, usage.counted(self._database), opened_ns)
+            return machine_usage.activity(counted, machine_usage.counted(self._database), opened_ns)
         except ReplayerError:
             return None
 
-    def _hold_against(self, window: Window) -> None:
+    def _hold_against(self, window: ReplayWindow) -> None:
         """Write down where it answered differently than the log, and than another replay."""
         findings, spec = self._context.findings, self._spec
         sides: list[tuple[str, Iterator[divergence.Divergence]]] = []
@@ -355,7 +361,7 @@ class _Replay:
             for one in kept:
                 findings.row("divergences", against=side, **_columns(one, side, window))
 
-    def _check(self, window: Window, results: list[Result]) -> None:
+    def _check(self, window: ReplayWindow, results: list[WorkerResult]) -> None:
         """Raise ReplayerError where the server took no connection any more."""
         given_up = window.tally.happened.get(GIVEN_UP, 0)
         if given_up and given_up >= self._schedule.sessions:
@@ -365,7 +371,7 @@ class _Replay:
             )
 
 
-def _columns(one: divergence.Divergence, side: str, window: Window) -> dict[str, Any]:
+def _columns(one: divergence.Divergence, side: str, window: ReplayWindow) -> dict[str, Any]:
     """Return a divergence as a row of its table."""
     errors = one.what == "errors"
     first = _first(window, one) if errors or side == "log" else None
@@ -388,7 +394,7 @@ def _columns(one: divergence.Divergence, side: str, window: Window) -> dict[str,
     }
 
 
-def _first(window: Window, one: divergence.Divergence) -> First | None:
+def _first(window: ReplayWindow, one: divergence.Divergence) -> First | None:
     """Return where a fingerprint first had an error, lacked one of the log's, or had other rows."""
     wanted = {"": 1, "here": 1, "otherwise": 1, "there": -1}[one.failed] * (one.what == "errors")
     firsts = [
@@ -399,5 +405,5 @@ def _first(window: Window, one: divergence.Divergence) -> First | None:
     return min(firsts, key=lambda first: first.seconds, default=None)
 
 
-def _number(window: Window, place: int) -> str:
+def _number(window: ReplayWindow, place: int) -> str:
     return f"{window.schedule.fingerprints[place].number & (1 << 64) - 1:016x}"

@@ -3,7 +3,7 @@
 from collections.abc import Generator
 from typing import Protocol
 
-from replayer.steps.replay import mysql, postgres
+from replayer.steps.replay import mysql_connection, postgres_connection
 
 
 class Connection(Protocol):
@@ -58,7 +58,7 @@ class Connection(Protocol):
         ...
 
 
-class Connecting(Protocol):
+class ConnectionAttempt(Protocol):
     """A connection that is being made."""
 
     events: int
@@ -81,9 +81,13 @@ class Connecting(Protocol):
         ...
 
 
-def connecting(wire: str, conninfo: str) -> Connecting:
+def connecting(wire: str, conninfo: str) -> ConnectionAttempt:
     """Begin to connect; raise Refused where that is impossible at once."""
-    return mysql.Connecting(conninfo) if wire == "mysql" else postgres.Connecting(conninfo)
+    return (
+        mysql_connection.MySQLConnectionAttempt(conninfo)
+        if wire == "mysql"
+        else postgres_connection.PostgresConnectionAttempt(conninfo)
+    )
 
 
 def blocked(
@@ -94,5 +98,5 @@ def blocked(
     It ends where that cannot be asked.
     """
     if wire == "mysql":
-        return mysql.blocked(conninfo, statement)
-    return postgres.blocked(conninfo, statement)
+        return mysql_connection.blocked(conninfo, statement)
+    return postgres_connection.blocked(conninfo, statement)

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from replayer.steps.replay.gate import Shared
+from replayer.steps.replay.commit_order import Shared
 from replayer.watch.workers import Descriptor
 
 WHOLE, NAMED, CONNECT, DISCONNECT = range(4)
@@ -68,7 +68,7 @@ class SessionWork(NamedTuple):
 
 
 @dataclass(eq=False)
-class Sessions:
+class SessionColumns:
     """Sessions in the order in which they begin, as columns: there may be millions."""
 
     numbers: "array[int]" = field(default_factory=lambda: array("q"))
@@ -128,14 +128,14 @@ class Blocked:
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class ReplayJob:
     """What one worker process does."""
 
     process: int
     wire: str
     """postgres or mysql."""
     spool: Descriptor
-    sessions: Sessions
+    sessions: SessionColumns
     prepared: tuple[Prepared, ...]
     order: Shared | None
     blocked: Blocked | None

@@ -24,24 +24,24 @@ from itertools import takewhile
 from typing import Final
 
 from replayer.errors import UNKNOWN_STATE
-from replayer.load.alarm import Alarm
-from replayer.steps.replay.broken import LOST, Gone, Refused
-from replayer.steps.replay.gate import Gate
+from replayer.load.timer import TimerFd
+from replayer.steps.replay.commit_order import Gate
+from replayer.steps.replay.failures import LOST, ConnectionGone, Refused
 from replayer.steps.replay.lookout import Lookout
-from replayer.steps.replay.spool import records
-from replayer.steps.replay.tally import (
+from replayer.steps.replay.replay_counts import (
     FIELDS,
     FOLLOWS,
     OTHERWISE,
     SAME,
     First,
-    Tally,
+    ReplayCounts,
     held,
     number_of,
     tally,
     where,
 )
-from replayer.steps.replay.wire import Connecting, Connection, connecting
+from replayer.steps.replay.spool import records
+from replayer.steps.replay.wire import Connection, ConnectionAttempt, connecting
 from replayer.steps.replay.work import (
     CONNECT,
     DISCONNECT,
@@ -51,8 +51,8 @@ from replayer.steps.replay.work import (
     IMPOSED,
     IN_ORDER,
     NAMED,
-    Job,
     Record,
+    ReplayJob,
     SessionWork,
 )
 from replayer.watch.workers import Barrier, Report
@@ -88,13 +88,13 @@ SHARED: Final = "connections handed on"
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ReplayProgress:
     """What a process did since its last report."""
 
     process: int
     seconds: float
     """Since the begin of the replay."""
-    tally: Tally
+    tally: ReplayCounts
     at_work: int
     """Sessions with a statement under way."""
     done: int
@@ -104,7 +104,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class WorkerResult:
     """How a process ended."""
 
     ended: float
@@ -129,7 +129,7 @@ class _Client:
         self.records = todo
         self.record: Record | None = next(todo, None)
         self.connection: Connection | None = None
-        self.connecting: Connecting | None = None
+        self.connecting: ConnectionAttempt | None = None
         self.state = _DUE
         self.begun_ns = self.free_ns = self.since_ns = self.asked_ns = 0
         self.pause_ns = _FIRST_PAUSE_NS
@@ -145,7 +145,7 @@ _DUE, _BUSY, _WAITING, _CONNECTING, _RETRYING, _WANTING, _OVER = range(7)
 of others, or for nothing any more."""
 
 
-def work(job: Job, barrier: Barrier, report: Report) -> Result:
+def work(job: ReplayJob, barrier: Barrier, report: Report) -> WorkerResult:
     """Be one process of a replay: connect, wait for the barrier, replay."""
     _allow_all_files()
     with contextlib.ExitStack() as opened:
@@ -161,7 +161,7 @@ def work(job: Job, barrier: Barrier, report: Report) -> Result:
 class _Clients:
     """The sessions of one process."""
 
-    def __init__(self, job: Job, report: Report) -> None:
+    def __init__(self, job: ReplayJob, report: Report) -> None:
         self._job = job
         self._timed = job.speed > 0
         self._teller = _Teller(job, report)
@@ -174,7 +174,7 @@ class _Clients:
         """Place of the session that begins next."""
         self._by_fd: dict[int, _Client] = {}
         self._poll = select.epoll()
-        self._alarm = Alarm()
+        self._alarm = TimerFd()
         self._poll.register(self._alarm.fd, select.EPOLLIN | select.EPOLLET)
         if self._gate is not None:
             self._poll.register(self._gate.bell, select.EPOLLIN)
@@ -253,7 +253,7 @@ class _Clients:
         self._open += 1
         self._register(client, client.connection.fd)
 
-    def _made(self, attempt: Connecting) -> Connection:
+    def _made(self, attempt: ConnectionAttempt) -> Connection:
         return attempt.connection(self._job.verify, read_only=self._job.read_only)
 
     def _register(self, client: _Client, fd: int) -> None:
@@ -263,7 +263,7 @@ class _Clients:
 
     # The loop
 
-    def run(self, begin_ns: int) -> Result:
+    def run(self, begin_ns: int) -> WorkerResult:
         """Replay; return when every session is over."""
         self._begin = self._seen = self._answered = begin_ns
         self._next_report = begin_ns + _REPORT_NS
@@ -297,7 +297,7 @@ class _Clients:
         self._teller.finish()
         after = _cpu()
         cpu = (after[0] - before[0], after[1] - before[1])
-        return Result((self._ended - self._begin) / 1e9, cpu, self._refusal)
+        return WorkerResult((self._ended - self._begin) / 1e9, cpu, self._refusal)
 
     def _begin_all(self, now: int) -> None:
         if self._timed:
@@ -415,7 +415,7 @@ class _Clients:
             else:
                 extended = bool(record.flags & EXTENDED)
                 connection.send(record.payload, extended=extended, in_order=in_order)
-        except Gone as error:
+        except ConnectionGone as error:
             self._lose(client, record, error)
             return True
         if connection.unsent:
@@ -438,7 +438,7 @@ class _Clients:
                 if connection.unsent:
                     self._poll.modify(connection.fd, select.EPOLLIN | select.EPOLLOUT)
                 return
-        except Gone as error:
+        except ConnectionGone as error:
             self._at_work -= 1
             self._lose(client, record, error)
         else:
@@ -745,7 +745,7 @@ class _Clients:
             client.cut = False
         self._over(client, record)
 
-    def _lose(self, client: _Client, record: Record, error: Gone) -> None:
+    def _lose(self, client: _Client, record: Record, error: ConnectionGone) -> None:
         """Take a connection as lost: what is left of its transaction cannot be run."""
         connection = client.connection
         assert connection is not None
@@ -764,7 +764,7 @@ class _Clients:
             return
         try:
             connection.receive()
-        except Gone:
+        except ConnectionGone:
             self._happens(LOST_SESSIONS)
             client.cut = not connection.idle
             self._let_go(client)
@@ -809,9 +809,9 @@ class _Clients:
             return
         self._told = self._done
         behind = max(0, self._seen - self._due[0][0]) / 1e9 if self._due else 0.0
-        more = Tally(first=dict(self._first), happened=self._happened)
+        more = ReplayCounts(first=dict(self._first), happened=self._happened)
         seconds = (self._seen - self._begin) / 1e9
-        part = Part(self._job.process, seconds, more, self._at_work, self._done, behind)
+        part = ReplayProgress(self._job.process, seconds, more, self._at_work, self._done, behind)
         self._teller.tell(part, self._records, self._hashes, self._begin)
         self._records, self._hashes = array("q"), array("Q")
         self._happened = {}
@@ -820,17 +820,19 @@ class _Clients:
 class _Teller:
     """Counts records and reports them, in a thread of its own: nobody waits for it meanwhile."""
 
-    def __init__(self, job: Job, report: Report) -> None:
+    def __init__(self, job: ReplayJob, report: Report) -> None:
         self._timed = job.speed > 0
         self._report = report
         self._failure: BaseException | None = None
-        self._waiting: queue.SimpleQueue[tuple[Part, array[int], array[int], int] | None]
+        self._waiting: queue.SimpleQueue[tuple[ReplayProgress, array[int], array[int], int] | None]
         self._waiting = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._count, daemon=True)
         sys.setswitchinterval(_SWITCH_SECONDS)
         self._thread.start()
 
-    def tell(self, part: Part, counted: "array[int]", hashes: "array[int]", begin_ns: int) -> None:
+    def tell(
+        self, part: ReplayProgress, counted: "array[int]", hashes: "array[int]", begin_ns: int
+    ) -> None:
         """Count the records soon, and report them with the rest of what is to be told."""
         self._waiting.put((part, counted, hashes, begin_ns))
 
@@ -851,10 +853,10 @@ class _Teller:
         while (waiting := self._waiting.get()) is not None:
             part, rows, hashes, begin_ns = waiting
             counted = tally(rows, hashes, begin_ns, timed=self._timed)
-            self._report(replace(part, tally=Tally.of([counted, part.tally])))
+            self._report(replace(part, tally=ReplayCounts.of([counted, part.tally])))
 
 
-def _answered(attempt: Connecting, seconds: float) -> bool:
+def _answered(attempt: ConnectionAttempt, seconds: float) -> bool:
     """Wait so long at most until an attempt to connect can go on; tell whether it can."""
     # select(2) knows no descriptor beyond 1023.
     poll = select.poll()

@@ -12,22 +12,22 @@ from typing import Any
 from replayer.conditions import temperature
 from replayer.conditions.residency import Residency, residency
 from replayer.engines.connection import Database
-from replayer.engines.verbs import Asked
+from replayer.engines.verbs import VerbName
 from replayer.model import Better, Cold, Foreign, Series, StepSpec, Temperature
 from replayer.run.context import Context
-from replayer.run.findings import Window
+from replayer.run.step_recorder import MeasuredWindow
 from replayer.servers import protocol
 from replayer.tables import buffers, checksum, persons, relations
 from replayer.units import show_size
-from replayer.watch import foreign
+from replayer.watch import interference
 
 _FULL = "full count"
-_STATEMENTS = {"avg": Asked("table/scan"), _FULL: Asked("table/count")}
+_STATEMENTS = {"avg": VerbName("table/scan"), _FULL: VerbName("table/count")}
 """What is told of a statement -> its verb; the last one reads all of the table."""
 _READ_AT_LEAST = 0.5
 """Of what the table's files store, by that statement: their indexes it need not read."""
-_WARM_UP = Asked("table/warm_up")
-_BUFFERED = Asked("buffered")
+_WARM_UP = VerbName("table/warm_up")
+_BUFFERED = VerbName("buffered")
 _AROUND = 0.05
 """A server goes around the page cache if it brought no more of what it read into it."""
 
@@ -87,22 +87,22 @@ def run(spec: Spec, context: Context) -> None:
     findings.facts |= {"layout": state.shape.layout, "rows": state.rows}
 
 
-def _scan(spec: Spec, context: Context, files: list[Path], name: str, verb: Asked) -> _Scanned:
+def _scan(spec: Spec, context: Context, files: list[Path], name: str, verb: VerbName) -> _Scanned:
     cold = _made(spec, context, files)
     with context.database() as database:
         cold, before = _after_start(cold, files, database)
         missed = _missed(database)
-        first = foreign.point(context.host, foreign.pids_of(context.server))
+        first = interference.point(context.host, interference.pids_of(context.server))
         begin = context.sampler.mark()
         row = database.row(verb)
         end = context.sampler.mark()
-        last = foreign.point(context.host, foreign.pids_of(context.server))
+        last = interference.point(context.host, interference.pids_of(context.server))
         after = residency(files).resident_bytes
         missed = max(0, _missed(database) - missed)
     # Somebody else's machine has devices of its own.
     delta = context.sampler.device_delta(begin, end) if files else None
     read = delta.read_bytes if delta is not None else None
-    own = foreign.server_moved(first, last)
+    own = interference.server_moved(first, last)
     needed = None if after is None or before is None else _needed(after - before, missed)
     brought = max(needed or 0, own.read_bytes if own is not None else 0)
     # Each statement reads a column of all rows: one that needed nothing had it in memory.
@@ -115,7 +115,7 @@ def _scan(spec: Spec, context: Context, files: list[Path], name: str, verb: Aske
     )
     if name == _FULL and needed is not None:
         cold = _held_against_the_table(cold, brought)
-    others = foreign.between(first, last, delta)
+    others = interference.between(first, last, delta)
     return _Scanned(name, cold, others, begin, end, row, read, needed)
 
 
@@ -202,10 +202,10 @@ def _busiest(scanned: Sequence[_Scanned]) -> Foreign:
     return max((one.foreign for one in scanned), key=lambda others: others.cpu_share or 0.0)
 
 
-def _window(scanned: Sequence[_Scanned], rows: int) -> Window:
+def _window(scanned: Sequence[_Scanned], rows: int) -> MeasuredWindow:
     """Return the window of the longer statement: between the two all is made cold again."""
     longest = max(scanned, key=lambda one: one.seconds)
-    return Window(
+    return MeasuredWindow(
         begin_ns=longest.begin_ns,
         end_ns=longest.end_ns,
         operations=rows,

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from replayer.model import StepResult, Verdict
-from replayer.run.display import Form, Labelled, Part, Rows, Sentence, Tone, Verbatim
+from replayer.model import ReadOrigin, StepResult
+from replayer.run.display import Form, Labelled, Part, Sentence, TableRows, Tone, Verbatim
 from replayer.units import show, show_count, show_duration
 
 _GLOSSES = {
@@ -37,7 +37,7 @@ def _slices(result: StepResult) -> Form:
     each = f"{show_count(min(done))} to {show_count(max(done))} statements each" if done else ""
     shares: list[Part] = [Labelled("sessions", [f"{len(done)}, {each}"])] if done else []
     # What a buffered run missed says nothing of it.
-    buffered = result.ledger is not None and result.ledger.verdict is Verdict.BUFFERED
+    buffered = result.ledger is not None and result.ledger.verdict is ReadOrigin.BUFFERED
     first = "cache_hits" if buffered else "riops"
     return Form(
         [*lines, *shares],
@@ -79,7 +79,7 @@ def _kinds(result: StepResult) -> Iterator[Part]:
     rows = result.tables.get("kinds", ())
     if rows:
         headings = ("statements", "asked", "share", "per second", "service p50", "p99")
-        yield Rows(headings, [_kind(row) for row in rows])
+        yield TableRows(headings, [_kind(row) for row in rows])
 
 
 def _kind(row: dict[str, object]) -> list[str]:

@@ -6,12 +6,12 @@ from dataclasses import replace
 from itertools import accumulate, pairwise
 
 from replayer.engines.connection import Database
-from replayer.load import burn
-from replayer.load.level import Asked, Level, measure_level
-from replayer.load.mix import Mix
+from replayer.load import cpu_burn
+from replayer.load.level import LevelRequest, LevelResult, measure_level
+from replayer.load.mix import WeightedMix
 from replayer.model import Better, Cold, Ledger, Series
 from replayer.run.context import Context
-from replayer.run.findings import Findings, Window
+from replayer.run.step_recorder import MeasuredWindow, StepRecorder
 from replayer.steps.sessions import others
 from replayer.steps.sessions.spec import Spec
 from replayer.tables.pgio import TableSet
@@ -23,9 +23,9 @@ _FEW_WAITS = 0.05
 """Sessions that wait for the same, on average, from which on it is told."""
 
 
-def asked_of(spec: Spec, wanted: TableSet) -> Asked:
+def asked_of(spec: Spec, wanted: TableSet) -> LevelRequest:
     """Return the level that the keys of a step ask for."""
-    return Asked(
+    return LevelRequest(
         sessions=spec.sessions,
         seconds=spec.run_time,
         mix=mix_of(spec),
@@ -38,11 +38,11 @@ def asked_of(spec: Spec, wanted: TableSet) -> Asked:
     )
 
 
-def mix_of(spec: Spec) -> Mix:
+def mix_of(spec: Spec) -> WeightedMix:
     """Return the mix of a step; without the key `mix` it is made of its other keys."""
     if spec.mix is not None:
         return spec.mix
-    return Mix(
+    return WeightedMix(
         range=100 - spec.update_pct,
         update=spec.update_pct,
         work_unit=spec.work_unit,
@@ -50,11 +50,11 @@ def mix_of(spec: Spec) -> Mix:
     )
 
 
-def measure_mix(spec: Spec, wanted: TableSet, context: Context, database: Database) -> Level:
+def measure_mix(spec: Spec, wanted: TableSet, context: Context, database: Database) -> LevelResult:
     """Calibrate what a statement burns, if it is to burn some, and measure the level."""
     asked = asked_of(spec, wanted)
     if asked.mix.cpu:
-        found = burn.calibrate(asked, context, database)
+        found = cpu_burn.calibrate(asked, context, database)
         context.findings.note(found.words)
         asked = replace(asked, burn=found.units)
     before = others.look(database)
@@ -64,7 +64,7 @@ def measure_mix(spec: Spec, wanted: TableSet, context: Context, database: Databa
     return level
 
 
-def record_level(spec: Spec, context: Context, level: Level, cold: Cold) -> None:
+def record_level(spec: Spec, context: Context, level: LevelResult, cold: Cold) -> None:
     """Write what the level came to into the findings."""
     findings = context.findings
     balance = _balance(context, level)
@@ -81,7 +81,7 @@ def record_level(spec: Spec, context: Context, level: Level, cold: Cold) -> None
         }
     )
     findings.ledger = balance
-    findings.window = Window(
+    findings.window = MeasuredWindow(
         begin_ns=level.begin_ns,
         end_ns=level.end_ns,
         operations=level.completed * level.seconds,
@@ -95,7 +95,7 @@ def record_level(spec: Spec, context: Context, level: Level, cold: Cold) -> None
     findings.notes += [*_notes(spec, level)]
 
 
-def _balance(context: Context, level: Level) -> Ledger:
+def _balance(context: Context, level: LevelResult) -> Ledger:
     local = level.use.device is not None
     return ledger.balance(
         None,
@@ -110,7 +110,7 @@ def _balance(context: Context, level: Level) -> Ledger:
     )
 
 
-def _measure_rates(findings: Findings, level: Level) -> None:
+def _measure_rates(findings: StepRecorder, level: LevelResult) -> None:
     at_a_rate = level.asked.rate is not None
     if at_a_rate:
         findings.measure("sessions.offered", level.offered, "1/s", Better.NEITHER)
@@ -120,7 +120,7 @@ def _measure_rates(findings: Findings, level: Level) -> None:
     findings.measure("sessions.completed", level.completed, "1/s", better)
 
 
-def _measure_times(findings: Findings, level: Level) -> None:
+def _measure_times(findings: StepRecorder, level: LevelResult) -> None:
     if level.asked.rate is not None:
         findings.percentiles("sessions.response", level.response)
         findings.histogram("response", level.response)
@@ -135,7 +135,7 @@ def _measure_times(findings: Findings, level: Level) -> None:
         findings.histogram(kind, seen)
 
 
-def _measure_use(findings: Findings, level: Level, balance: Ledger) -> None:
+def _measure_use(findings: StepRecorder, level: LevelResult, balance: Ledger) -> None:
     neither = Better.NEITHER
     findings.measure("sessions.riops", balance.riops, "1/s", neither)
     findings.measure("sessions.cache_hits", balance.buffer_hits, "1/s", neither)
@@ -154,13 +154,13 @@ def _measure_use(findings: Findings, level: Level, balance: Ledger) -> None:
     findings.measure("sessions.client_cpu", level.use.client, "cores", Better.LESS)
 
 
-def _cpu_of_statement(level: Level) -> float | None:
+def _cpu_of_statement(level: LevelResult) -> float | None:
     if level.use.server is None or not level.completed:
         return None
     return level.use.server / level.completed
 
 
-def _tell_kinds(findings: Findings, level: Level) -> None:
+def _tell_kinds(findings: StepRecorder, level: LevelResult) -> None:
     total = sum(level.counts.values())
     for kind, asked in level.asked.mix.shares.items():
         done = level.counts.get(kind, 0)
@@ -177,7 +177,7 @@ def _tell_kinds(findings: Findings, level: Level) -> None:
         findings.row("kinds", **row)
 
 
-def _series(context: Context, level: Level) -> Series:
+def _series(context: Context, level: LevelResult) -> Series:
     done = list(accumulate(level.answers, initial=0))
     points = [(level.opened_ns + second * 10**9, float(many)) for second, many in enumerate(done)]
     series = context.sampler.series(level.begin_ns, level.end_ns, {"sessions.completed": points})
@@ -187,7 +187,7 @@ def _series(context: Context, level: Level) -> Series:
     return series.model_copy(update={"columns": columns})
 
 
-def _lags(level: Level, ends: tuple[float, ...]) -> Iterator[float | None]:
+def _lags(level: LevelResult, ends: tuple[float, ...]) -> Iterator[float | None]:
     """Yield the longest lag of each interval of a series, from the seconds that it touches."""
     longest = {lag.second: lag.longest for lag in level.lag}
     for begin, end in pairwise((0.0, *ends)):
@@ -196,7 +196,7 @@ def _lags(level: Level, ends: tuple[float, ...]) -> Iterator[float | None]:
         yield max(known) if known else None
 
 
-def _facts(level: Level) -> Mapping[str, bool | tuple[str, ...]]:
+def _facts(level: LevelResult) -> Mapping[str, bool | tuple[str, ...]]:
     waits = sorted(level.waits.items(), key=lambda item: -item[1])
     return {
         "sessions.sustained": level.sustained,
@@ -206,7 +206,7 @@ def _facts(level: Level) -> Mapping[str, bool | tuple[str, ...]]:
     }
 
 
-def _notes(spec: Spec, level: Level) -> Iterator[str]:
+def _notes(spec: Spec, level: LevelResult) -> Iterator[str]:
     if not level.sustained:
         yield (
             f"not sustained: {level.reason}; no percentile is told, as it would grow for as long "

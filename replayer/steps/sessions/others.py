@@ -5,12 +5,12 @@ from dataclasses import dataclass
 
 from replayer.engines import connection
 from replayer.engines.connection import Database
-from replayer.engines.verbs import Asked
+from replayer.engines.verbs import VerbName
 from replayer.errors import Interrupted, ReplayerError
 from replayer.watch import ledger
 from replayer.watch.ledger import OtherSessions
 
-_OTHERS = Asked("mix/others")
+_OTHERS = VerbName("mix/others")
 
 
 @dataclass(frozen=True, slots=True)

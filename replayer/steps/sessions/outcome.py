@@ -7,31 +7,22 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from replayer.analysis import steadiness
-from replayer.model import (
-    Better,
-    Cold,
-    Foreign,
-    Ledger,
-    Reads,
-    Series,
-    Steadiness,
-    Verdict,
-)
-from replayer.run import findings as findings_of
+from replayer.analysis.differences import steadiness
+from replayer.model import Better, Cold, Foreign, Ledger, ReadOrigin, Reads, Series, Steadiness
+from replayer.run import step_recorder as findings_of
 from replayer.run.context import Context
-from replayer.run.findings import Findings
+from replayer.run.step_recorder import StepRecorder
 from replayer.steps.sessions.spec import Spec
-from replayer.steps.sessions.window import SETTLE, Window
+from replayer.steps.sessions.window import SETTLE, SessionsWindow
 from replayer.tables.pgio import SessionResult
-from replayer.watch import foreign, ledger
+from replayer.watch import interference, ledger
 from replayer.watch.histogram import Latencies
 from replayer.watch.sampler import DeviceDelta
 
 _GRID_SECONDS = 0.25
 
 
-def record(spec: Spec, context: Context, window: Window, cold: Cold) -> None:
+def record(spec: Spec, context: Context, window: SessionsWindow, cold: Cold) -> None:
     """Write what the window came to into the findings."""
     findings = context.findings
     delta = context.sampler.device_delta(window.begin_ns, window.end_ns)
@@ -72,15 +63,17 @@ def record(spec: Spec, context: Context, window: Window, cold: Cold) -> None:
     findings.notes += [*_update_notes(spec, window), *_count_notes(context), *_others(window)]
 
 
-def _watched_window(spec: Spec, window: Window, balance: Ledger) -> findings_of.Window:
+def _watched_window(
+    spec: Spec, window: SessionsWindow, balance: Ledger
+) -> findings_of.MeasuredWindow:
     """Return the window of the account: by blocks that the server missed, else by those it had.
 
     The two are named differently, because a block of one takes many times as long as of the other,
     and runs that differ in this are not to be compared by it.
     """
-    buffered = balance.verdict is Verdict.BUFFERED
+    buffered = balance.verdict is ReadOrigin.BUFFERED
     blocks = balance.buffer_hits if buffered else balance.riops
-    return findings_of.Window(
+    return findings_of.MeasuredWindow(
         begin_ns=window.begin_ns,
         end_ns=window.end_ns,
         operations=blocks * window.seconds,
@@ -94,15 +87,15 @@ _RIOPS = "sessions.riops"
 """The number of a sessions step; a statement has so many blocks, so that others repeat it."""
 
 
-def _foreign(window: Window, delta: DeviceDelta | None) -> Foreign | None:
+def _foreign(window: SessionsWindow, delta: DeviceDelta | None) -> Foreign | None:
     if window.accounts is None:
         return None
-    return foreign.between(*window.accounts, delta)
+    return interference.between(*window.accounts, delta)
 
 
 def _physical_reads(spec: Spec, context: Context, balance: Ledger) -> Reads | None:
     """Return the sessions' reads where they were the device's: one block at a time each."""
-    if balance.verdict is not Verdict.PHYSICAL or balance.device is None:
+    if balance.verdict is not ReadOrigin.PHYSICAL or balance.device is None:
         return None
     return Reads(
         per_second=balance.riops,
@@ -113,9 +106,11 @@ def _physical_reads(spec: Spec, context: Context, balance: Ledger) -> Reads | No
     )
 
 
-def _measure_rates(findings: Findings, spec: Spec, window: Window, balance: Ledger) -> None:
+def _measure_rates(
+    findings: StepRecorder, spec: Spec, window: SessionsWindow, balance: Ledger
+) -> None:
     # Where hardly a block was missed, the few that were are no measure of anything.
-    buffered = balance.verdict is Verdict.BUFFERED
+    buffered = balance.verdict is ReadOrigin.BUFFERED
     findings.measure(_RIOPS, balance.riops, "1/s", Better.NEITHER if buffered else Better.MORE)
     findings.measure("sessions.cache_hits", balance.buffer_hits, "1/s", Better.NEITHER)
     if balance.device_reads is not None:
@@ -129,7 +124,7 @@ def _measure_rates(findings: Findings, spec: Spec, window: Window, balance: Ledg
         findings.measure("sessions.elapsed", window.seconds, "s", Better.LESS, says=says)
 
 
-def _measure_latency(findings: Findings, window: Window) -> None:
+def _measure_latency(findings: StepRecorder, window: SessionsWindow) -> None:
     latencies = _latencies(window.results)
     findings.percentiles("sessions.latency", Latencies.of(latencies.values()))
     cores = window.cpu_seconds / window.seconds
@@ -158,7 +153,7 @@ def _middle(bucket: int, longest: float) -> int:
     return max(1, round(min(seconds, longest) * 1e9))
 
 
-def _steadiness(window: Window) -> Steadiness:
+def _steadiness(window: SessionsWindow) -> Steadiness:
     """Return whether RIOPS were steady, by the rules of steadiness.unsteady."""
     reads = _progress(window, "reads", 1.0)
     # The last point closes the window, and what it ends is no whole second.
@@ -171,7 +166,7 @@ def _steadiness(window: Window) -> Steadiness:
     return Steadiness(settled=True, words="steady")
 
 
-def _series(context: Context, window: Window) -> Series:
+def _series(context: Context, window: SessionsWindow) -> Series:
     return context.sampler.series(
         window.begin_ns,
         window.end_ns,
@@ -182,7 +177,7 @@ def _series(context: Context, window: Window) -> Series:
     )
 
 
-def _progress(window: Window, counted: str, step: float) -> list[tuple[int, float]]:
+def _progress(window: SessionsWindow, counted: str, step: float) -> list[tuple[int, float]]:
     """Return a counter of the whole window as points of (our clock in ns, total), `step` s apart.
 
     The server's counters move when a slice ends.  What a slice did is spread evenly over its time
@@ -225,7 +220,7 @@ def pgio_line(name: str, spec: Spec, seconds: float, riops: float, cache_hits: f
     )
 
 
-def _tell(findings: Findings, spec: Spec, context: Context, window: Window) -> None:
+def _tell(findings: StepRecorder, spec: Spec, context: Context, window: SessionsWindow) -> None:
     """Add pgio's line and what else is known of the window."""
     riops = ledger.riops(window.before, window.after)
     hits = ledger.cache_hits(window.before, window.after)
@@ -261,7 +256,7 @@ def _detail(result: SessionResult) -> dict[str, Any]:
     }
 
 
-def _update_notes(spec: Spec, window: Window) -> list[str]:
+def _update_notes(spec: Spec, window: SessionsWindow) -> list[str]:
     if not spec.update_pct or not window.updated or window.hot >= 0.99 * window.updated:
         return []
     share = window.hot / window.updated
@@ -276,7 +271,7 @@ def _count_notes(context: Context) -> list[str]:
     return ["this server counts late: the counters were read when they stopped moving"]
 
 
-def _others(window: Window) -> list[str]:
+def _others(window: SessionsWindow) -> list[str]:
     """Say what somebody else's sessions did in the same database."""
     if window.others is None:
         return []

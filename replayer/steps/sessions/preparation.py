@@ -6,19 +6,15 @@ from pathlib import Path
 
 from replayer.conditions import memory_bound, temperature
 from replayer.conditions.residency import residency
-from replayer.engines.verbs import Asked
+from replayer.engines.verbs import VerbName
 from replayer.errors import ReplayerError
 from replayer.load import dataset
-from replayer.model import (
-    Cold,
-    Temperature,
-    Verdict,
-)
+from replayer.model import Cold, ReadOrigin, Temperature
 from replayer.run.context import Context
 from replayer.steps.sessions.spec import ServerMemory, Spec, engine_keys
 from replayer.tables.pgio import TableSet
 
-_PROCEDURE = Asked("slob/procedure")
+_PROCEDURE = VerbName("slob/procedure")
 _ORDINARY_SESSIONS = 350
 """More sessions than this need a higher limit of connections."""
 
@@ -84,7 +80,7 @@ def bring_to_temperature(spec: Spec, files: Sequence[Path], context: Context) ->
     """
     ours = context.server.can_stop
     dropped = Temperature.COLD if ours else Temperature.LUKEWARM
-    asked = Temperature.HOT if spec.asked is Verdict.CACHED else dropped
+    asked = Temperature.HOT if spec.asked is ReadOrigin.CACHED else dropped
     if not files:
         why, todo = context.server.no_files()
         got = Temperature.UNKNOWN
@@ -101,7 +97,7 @@ def bring_to_temperature(spec: Spec, files: Sequence[Path], context: Context) ->
 
 def displaced(spec: Spec, files: Sequence[Path]) -> list[str]:
     """Say so if the tables did not stay in the page cache, which explains device reads."""
-    if spec.asked is not Verdict.CACHED or not files:
+    if spec.asked is not ReadOrigin.CACHED or not files:
         return []
     share = residency(files).share
     if share is None or share >= temperature.HOT_SHARE:

@@ -6,11 +6,11 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, model_validator
 
 from replayer import units
-from replayer.engines.engine_spec import Sessions
+from replayer.engines.engine_spec import SessionsSpec
 from replayer.errors import Impossible
 from replayer.load.arrivals import Arrivals
-from replayer.load.mix import Mix
-from replayer.model import MemoryKind, StepSpec, Verdict
+from replayer.load.mix import WeightedMix
+from replayer.model import MemoryKind, ReadOrigin, StepSpec
 from replayer.run.context import Context
 from replayer.tables.pgio import TableSet
 
@@ -53,7 +53,7 @@ class Spec(StepSpec):
     resolution: units.Duration = Field(0.0, ge=0, le=1, exclude_if=lambda value: not value)
     """How often clients look at what is due and answered: 0 at once.  To be woken for each costs
     more than the statement, so that 2ms halves the clients' CPU; times get longer by as much."""
-    mix: Mix | None = Field(None, exclude_if=_not_given)
+    mix: WeightedMix | None = Field(None, exclude_if=_not_given)
     """Kinds of statements, as `point=70 range=10 update=15 insert=4 scan=1`: their weights, and
     `work_unit`, `update_rows`, `insert_bytes`, `hot=20%/80%` (rows / accesses), `cpu=2ms` (of the
     server, for each statement), `hit_ratio=0.97`.  Without it: SELECTs and UPDATEs as above."""
@@ -92,9 +92,9 @@ class Spec(StepSpec):
         return self.num_schemas * self.num_threads
 
     @property
-    def asked(self) -> Verdict:
+    def asked(self) -> ReadOrigin:
         """Return the verdict that this kind of memory is for."""
-        return Verdict.CACHED if self.memory == "cached" else Verdict.PHYSICAL
+        return ReadOrigin.CACHED if self.memory == "cached" else ReadOrigin.PHYSICAL
 
     def rows(self, block_size: int) -> int:
         """Return the rows, and so the blocks, of each table."""
@@ -152,6 +152,6 @@ class ServerMemory:
         )
 
 
-def engine_keys(context: Context) -> Sessions:
+def engine_keys(context: Context) -> SessionsSpec:
     """Return what the engine's engine.toml says about sessions."""
     return context.engine.spec.sessions

@@ -9,28 +9,28 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from replayer.engines.connection import Database
-from replayer.engines.verbs import Asked
+from replayer.engines.verbs import VerbName
 from replayer.errors import ReplayerError
 from replayer.run.client_hosts import ClientHosts
 from replayer.run.context import Context
 from replayer.servers import protocol
 from replayer.steps.sessions.spec import Spec
 from replayer.tables import pgio
-from replayer.tables.pgio import Done, Lost, SessionJob, SessionResult, TableSet
-from replayer.watch import foreign, ledger, pools
-from replayer.watch.foreign import Traffic
-from replayer.watch.ledger import Counters, OtherSessions
-from replayer.watch.pools import Pool
+from replayer.tables.pgio import ConnectionLost, Done, SessionJob, SessionResult, TableSet
+from replayer.watch import client_pools, interference, ledger
+from replayer.watch.client_pools import Pool
+from replayer.watch.interference import Traffic
+from replayer.watch.ledger import OtherSessions, ServerCounters
 
-_ACCESS = {"index": Asked("slob/access_index"), "planner": Asked("slob/access_planner")}
-_ALL_ROWS = Asked("slob/all_rows")
-_NAME = Asked("slob/name")
-_OWN_ROWS = Asked("slob/own_rows")
-_PLAN = Asked("slob/plan")
-_SEED = Asked("slob/seed")
-SETTLE = Asked("slob/settle")
-SLICE = Asked("slob/slice")
-_UPDATES = Asked("slob/updates")
+_ACCESS = {"index": VerbName("slob/access_index"), "planner": VerbName("slob/access_planner")}
+_ALL_ROWS = VerbName("slob/all_rows")
+_NAME = VerbName("slob/name")
+_OWN_ROWS = VerbName("slob/own_rows")
+_PLAN = VerbName("slob/plan")
+_SEED = VerbName("slob/seed")
+SETTLE = VerbName("slob/settle")
+SLICE = VerbName("slob/slice")
+_UPDATES = VerbName("slob/updates")
 _SETTLE_SECONDS = 0.6
 _SETTLE_TRIES = 20
 _SHORTEST_SLICE = 0.25
@@ -41,11 +41,11 @@ _GRACE = 2.0
 
 
 @dataclass
-class Window:
+class SessionsWindow:
     """What was measured between the barrier's opening and the last session's end."""
 
-    before: Counters
-    after: Counters
+    before: ServerCounters
+    after: ServerCounters
     begin_ns: int
     opened_ns: int
     end_ns: int = 0
@@ -57,7 +57,7 @@ class Window:
     hot: int = 0
     own: Traffic | None = None
     """What the server's processes read from the device and wrote, if they can be asked."""
-    accounts: tuple[foreign.Point, foreign.Point] | None = None
+    accounts: tuple[interference.AccountMark, interference.AccountMark] | None = None
     """The accounts of everybody at both ends."""
     others: OtherSessions | None = None
     """What sessions of somebody else's did in the same database; None if that is not known."""
@@ -69,16 +69,16 @@ class Window:
         return self.after.clock - self.before.clock
 
 
-def _counters(database: Database) -> Counters:
+def _counters(database: Database) -> ServerCounters:
     """Return the server's counters and clock; what this connection itself reads is in them.
 
     That is a handful of catalogue blocks for each poll, against the sessions' hundred thousands.
     """
     row = database.row(protocol.COUNTERS)
-    return Counters(row.real("clock"), row.number("hits"), row.number("reads"))
+    return ServerCounters(row.real("clock"), row.number("hits"), row.number("reads"))
 
 
-def _settled(database: Database) -> Counters:
+def _settled(database: Database) -> ServerCounters:
     """Return the counters when they no longer move, on a server that is late in counting."""
     latest = _counters(database)
     if database.engine.verb(SETTLE) is None:
@@ -111,13 +111,13 @@ class _Accounts:
     """What was counted just before the start."""
 
     rows: _RowsRead | None
-    accounts: foreign.Point
-    counters: Counters
+    accounts: interference.AccountMark
+    counters: ServerCounters
     counted_ns: int
     cpu: float
     mark_ns: int
 
-    def moved_to(self, opened_ns: int) -> Counters:
+    def moved_to(self, opened_ns: int) -> ServerCounters:
         """Return the counters as they were at the start: nothing was done for the sessions yet."""
         waited = (opened_ns - self.counted_ns) / 1e9
         return replace(self.counters, clock=self.counters.clock + waited)
@@ -126,7 +126,7 @@ class _Accounts:
 def _accounts(context: Context, database: Database) -> _Accounts:
     return _Accounts(
         _rows_read(database),
-        foreign.point(context.host, foreign.pids_of(context.server)),
+        interference.point(context.host, interference.pids_of(context.server)),
         _counters(database),
         time.monotonic_ns(),
         _own_cpu(),
@@ -134,7 +134,9 @@ def _accounts(context: Context, database: Database) -> _Accounts:
     )
 
 
-def measure_window(spec: Spec, wanted: TableSet, context: Context, database: Database) -> Window:
+def measure_window(
+    spec: Spec, wanted: TableSet, context: Context, database: Database
+) -> SessionsWindow:
     """Connect every session, open the barrier, watch; read the counters after the last slice."""
     slice_seconds = min(_LONGEST_SLICE, max(_SHORTEST_SLICE, spec.sessions / 32))
     jobs = list(_jobs(spec, wanted, database, slice_seconds, tells=bool(context.clients.names)))
@@ -150,21 +152,25 @@ def measure_window(spec: Spec, wanted: TableSet, context: Context, database: Dat
         updates = database.row(_UPDATES)
         if database.engine.verb(SETTLE) is not None:
             _settled(database)
-        first, opened_ns = pools.opened(pool, context.clients, lambda: _accounts(context, database))
+        first, opened_ns = client_pools.opened(
+            pool, context.clients, lambda: _accounts(context, database)
+        )
         before = first.moved_to(opened_ns)
-        window = Window(before, before, first.mark_ns, opened_ns, slice_seconds=slice_seconds)
+        window = SessionsWindow(
+            before, before, first.mark_ns, opened_ns, slice_seconds=slice_seconds
+        )
         _watch(pool, spec, context, database, window=window, hosts=hosts)
         window.end_ns = context.sampler.mark()
         results = pool.results()
         window.after = _settled(database)
-        last = foreign.point(context.host, foreign.pids_of(context.server))
+        last = interference.point(context.host, interference.pids_of(context.server))
         window.accounts = (first.accounts, last)
-        window.own = foreign.server_moved(*window.accounts)
+        window.own = interference.server_moved(*window.accounts)
         window.cpu_seconds = sum(pool.usage) + _own_cpu() - first.cpu
         window.first_done = ((pool.first_done_ns or opened_ns) - opened_ns) / 1e9
         window.last_done = ((pool.last_done_ns or opened_ns) - opened_ns) / 1e9
         window.results = [result for result in results if isinstance(result, SessionResult)]
-        lost = [result for result in results if isinstance(result, Lost)]
+        lost = [result for result in results if isinstance(result, ConnectionLost)]
         _refuse_lost(lost, len(jobs), context)
         for result in window.results:
             hosts.heard(result.number - 1, result.operations)
@@ -172,7 +178,7 @@ def measure_window(spec: Spec, wanted: TableSet, context: Context, database: Dat
     if first.rows is not None or database.engine.verb(SETTLE) is not None or context.clients.names:
         # Counted late, but done by then: the last slice's end closes the window.
         ended = max(result.ended for result in window.results)
-        window.after = Counters(ended, window.after.hits, window.after.reads)
+        window.after = ServerCounters(ended, window.after.hits, window.after.reads)
     _tell_apart(window, first.rows, _rows_read(database))
     moved = database.row(_UPDATES)
     window.updated = moved.number("updated") - updates.number("updated")
@@ -180,7 +186,7 @@ def measure_window(spec: Spec, wanted: TableSet, context: Context, database: Dat
     return window
 
 
-def _tell_apart(window: Window, first: _RowsRead | None, last: _RowsRead | None) -> None:
+def _tell_apart(window: SessionsWindow, first: _RowsRead | None, last: _RowsRead | None) -> None:
     """Tell the own sessions' blocks from those of somebody else's in the same database.
 
     Where the server counts blocks for each session, the window's counters become those of the own
@@ -190,7 +196,7 @@ def _tell_apart(window: Window, first: _RowsRead | None, last: _RowsRead | None)
     if all(result.counts_blocks for result in window.results):
         slices = [one for result in window.results for one in result.slices]
         hits, reads = round(sum(s.hits for s in slices)), round(sum(s.reads for s in slices))
-        window.after = Counters(after.clock, before.hits + hits, before.reads + reads)
+        window.after = ServerCounters(after.clock, before.hits + hits, before.reads + reads)
         window.others = OtherSessions(
             hits=max(0, after.hits - window.after.hits),
             reads=max(0, after.reads - window.after.reads),
@@ -213,17 +219,17 @@ def _watch(
     context: Context,
     database: Database,
     *,
-    window: Window,
+    window: SessionsWindow,
     hosts: ClientHosts,
 ) -> None:
     """Poll the server's counters once a second until all sessions are done."""
-    lost: list[Lost] = []
+    lost: list[ConnectionLost] = []
     patience = math.inf
     last, polled = window.before, time.monotonic()
     total = spec.run_time if spec.operations is None else None
     with context.progress.task("sessions", total) as task:
         for report in pool.reports(timeout=_POLL):
-            if isinstance(report, Lost):
+            if isinstance(report, ConnectionLost):
                 lost.append(report)
                 patience = min(patience, time.monotonic() + _GRACE)
             elif isinstance(report, Done):
@@ -246,7 +252,7 @@ def _due(report: object, polled: float) -> bool:
     return report is None or time.monotonic() - polled >= _POLL
 
 
-def _refuse_lost(lost: Sequence[Lost], sessions: int, context: Context) -> None:
+def _refuse_lost(lost: Sequence[ConnectionLost], sessions: int, context: Context) -> None:
     if lost:
         last_words = context.server.last_words()
         ending = f"; the server's log says: {last_words}" if last_words else ""
@@ -293,7 +299,7 @@ def _jobs(
             )
 
 
-def _told(database: Database, verb: Asked, **holes: str | int) -> tuple[str, ...]:
+def _told(database: Database, verb: VerbName, **holes: str | int) -> tuple[str, ...]:
     asked = database.engine.verb(verb)
     if asked is None:
         return ()

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from statistics import median
 
 from replayer.model import StepResult
-from replayer.run.display import Chart, Form, OneFact, Part, Results, Rows, Trace
+from replayer.run.display import Chart, ChartTrace, Form, OneFact, Part, Results, TableRows
 
 _TIMES = ("user", "system", "real")
 _PHASES = ("list", "read")
@@ -26,7 +26,7 @@ def form(result: StepResult) -> Form:
         total = None if None in cpu else sum(value for value in cpu if value is not None)
         seconds = (times["user"], times["system"], total, times["real"])
         rows.append([f"{phase} files", *("-" if s is None else f"{s:.3f}" for s in seconds)])
-    table = Rows(["seconds", "user", "system", "total", "real"], rows)
+    table = TableRows(["seconds", "user", "system", "total", "real"], rows)
     parts: list[Part] = [OneFact("threads"), table, OneFact("directory_entries")]
     return Form(
         parts,
@@ -40,7 +40,7 @@ def form(result: StepResult) -> Form:
 def charts(sides: Sequence[Results]) -> Iterator[Chart]:
     """Yield the seconds by what they were spent on, medians of the repeats."""
     traces = [
-        Trace(number, "bar", x=list(seconds), y=list(seconds.values()))
+        ChartTrace(number, "bar", x=list(seconds), y=list(seconds.values()))
         for number, results in enumerate(sides)
         if (seconds := _seconds(results))
     ]

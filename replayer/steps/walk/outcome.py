@@ -11,12 +11,12 @@ from replayer.model import (
     Reads,
     Temperature,
 )
-from replayer.run.findings import Findings
-from replayer.steps.walk.listing import Listing
-from replayer.steps.walk.reading import Reading
+from replayer.run.step_recorder import StepRecorder
+from replayer.steps.walk.file_listing import FileListing
+from replayer.steps.walk.reading import WalkMeasurement
 from replayer.steps.walk.spec import Spec
 from replayer.storage import file_reader
-from replayer.storage.file_reader import Haul
+from replayer.storage.file_reader import ReadResult
 from replayer.units import show_size
 from replayer.watch import ledger
 from replayer.watch.histogram import Latencies
@@ -26,7 +26,7 @@ _GREW_WARM = 0.01
 _MOST_NAMES = 3
 
 
-def measure_walk(findings: Findings, listing: Listing, reading: Reading) -> None:
+def measure_walk(findings: StepRecorder, listing: FileListing, reading: WalkMeasurement) -> None:
     """Add measure_reads's numbers."""
     files = sum(len(haul.files) for haul in reading.hauls)
     findings.measure("walk.files", files, "files", Better.NEITHER)
@@ -41,7 +41,9 @@ def measure_walk(findings: Findings, listing: Listing, reading: Reading) -> None
     findings.measure("walk.iops", reading.reads / reading.real, "1/s", says="walk.throughput")
 
 
-def device_reads(spec: Spec, reading: Reading, cold: Cold, device: str | None) -> Reads | None:
+def device_reads(
+    spec: Spec, reading: WalkMeasurement, cold: Cold, device: str | None
+) -> Reads | None:
     """Return the walk's reads where they were all the device's: a block at a time each thread."""
     if cold.got is not Temperature.COLD or device is None:
         return None
@@ -54,7 +56,7 @@ def device_reads(spec: Spec, reading: Reading, cold: Cold, device: str | None) -
     )
 
 
-def facts_of(spec: Spec, listing: Listing, reading: Reading) -> dict[str, Fact]:
+def facts_of(spec: Spec, listing: FileListing, reading: WalkMeasurement) -> dict[str, Fact]:
     """Return what else is known of a walk."""
     return {
         "threads": spec.threads,
@@ -67,7 +69,7 @@ def facts_of(spec: Spec, listing: Listing, reading: Reading) -> dict[str, Fact]:
     }
 
 
-def latencies_of(hauls: Iterable[Haul]) -> Latencies:
+def latencies_of(hauls: Iterable[ReadResult]) -> Latencies:
     """Return the latencies of all threads' reads."""
     return Latencies.of(Latencies.counted(haul.latencies) for haul in hauls)
 
@@ -75,8 +77,8 @@ def latencies_of(hauls: Iterable[Haul]) -> Latencies:
 def notes_of(
     spec: Spec,
     files: Sequence[str],
-    listing: Listing,
-    reading: Reading,
+    listing: FileListing,
+    reading: WalkMeasurement,
     cold: Cold,
 ) -> Iterator[str]:
     """Yield a sentence for each thing that was not as it should be."""
@@ -109,7 +111,7 @@ def _named(what: str, paths: Iterable[str]) -> Iterator[str]:
         yield f"{what} while the walk went on: {names}"
 
 
-def _other_names(listing: Listing) -> Iterator[str]:
+def _other_names(listing: FileListing) -> Iterator[str]:
     """Yield a sentence if files have further names, by which they were not read again."""
     names = listing.other_names
     if names:

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from replayer.run.context import Context, Task
-from replayer.run.rates import Rates
-from replayer.steps.walk.listing import Listing
+from replayer.run.event_stream.rates import Rates
+from replayer.steps.walk.file_listing import FileListing
 from replayer.steps.walk.spec import Spec
 from replayer.storage import file_reader
-from replayer.storage.file_reader import Haul, Queue, Said
+from replayer.storage.file_reader import Queue, ReadProgress, ReadResult
 from replayer.units import show_size
 from replayer.watch.sampler import Sampler
 from replayer.watch.workers import WorkerPool
@@ -19,7 +19,7 @@ _READY_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
-class Reading:
+class WalkMeasurement:
     """The read phase: a window of the sampler, and what the threads brought."""
 
     begin_ns: int
@@ -31,7 +31,7 @@ class Reading:
     system: float
     own_bytes: int
     """What the threads' processes had from the device, as the kernel counts it."""
-    hauls: Sequence[Haul]
+    hauls: Sequence[ReadResult]
     points: Sequence[tuple[int, float]]
     """Bytes read so far by clock."""
 
@@ -62,7 +62,9 @@ def watched_disk(spec: Spec, context: Context) -> contextlib.AbstractContextMana
     return context.watching(context.host.device_of(spec.path), spec.path)
 
 
-def read_files(spec: Spec, context: Context, sampler: Sampler, listing: Listing) -> Reading:
+def read_files(
+    spec: Spec, context: Context, sampler: Sampler, listing: FileListing
+) -> WalkMeasurement:
     """Read every file with all threads."""
     queue = Queue(
         paths=tuple(listing.sizes),
@@ -83,7 +85,7 @@ def read_files(spec: Spec, context: Context, sampler: Sampler, listing: Listing)
         hauls = pool.results()
         end_ns = sampler.mark()
         last_ns = pool.last_done_ns or end_ns
-        return Reading(
+        return WalkMeasurement(
             begin_ns,
             end_ns,
             opened_ns,
@@ -96,7 +98,7 @@ def read_files(spec: Spec, context: Context, sampler: Sampler, listing: Listing)
         )
 
 
-def _said(pool: WorkerPool, task: Task, opened_ns: int, context: Context) -> Iterator[Said]:
+def _said(pool: WorkerPool, task: Task, opened_ns: int, context: Context) -> Iterator[ReadProgress]:
     """Yield what the processes report, and show it."""
     latest: dict[int, int] = {}
     files: dict[int, int] = {}
@@ -113,7 +115,7 @@ def _said(pool: WorkerPool, task: Task, opened_ns: int, context: Context) -> Ite
 
 
 def _points(
-    reports: Iterable[Said], opened_ns: int, last_ns: int, total: int
+    reports: Iterable[ReadProgress], opened_ns: int, last_ns: int, total: int
 ) -> list[tuple[int, float]]:
     """Return the bytes that all processes had read by clock, from nothing to all."""
     points = [(opened_ns, 0.0)]

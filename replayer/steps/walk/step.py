@@ -10,8 +10,8 @@ import os
 from replayer.conditions import temperature, underneath
 from replayer.errors import Impossible
 from replayer.run.context import Context
-from replayer.run.findings import Window
-from replayer.steps.walk.listing import files_of, folders_of, list_files, need_direct
+from replayer.run.step_recorder import MeasuredWindow
+from replayer.steps.walk.file_listing import files_of, folders_of, list_files, need_direct
 from replayer.steps.walk.outcome import (
     device_reads,
     facts_of,
@@ -22,8 +22,8 @@ from replayer.steps.walk.outcome import (
 )
 from replayer.steps.walk.reading import read_files, watched_disk
 from replayer.steps.walk.spec import Spec
-from replayer.watch import foreign
-from replayer.watch.foreign import Traffic
+from replayer.watch import interference
+from replayer.watch.interference import Traffic
 
 
 def needs_database(spec: Spec) -> bool:
@@ -67,17 +67,17 @@ def run(spec: Spec, context: Context) -> None:
             cold = temperature.make(spec.cold, server, files, context.host, server_reads=False)
         listing = list_files(folders_of(spec, files), None if spec.path else set(files))
         below = underneath.stack_of(files, context.host)
-        pids = foreign.pids_of(server)
-        before = foreign.point(context.host, pids)
+        pids = interference.pids_of(server)
+        before = interference.point(context.host, pids)
         first = underneath.disk_bytes(below, context.host)
         reading = read_files(spec, context, sampler, listing)
         last = underneath.disk_bytes(below, context.host)
-        after = foreign.point(context.host, pids)
+        after = interference.point(context.host, pids)
         delta = sampler.device_delta(reading.begin_ns, reading.end_ns)
         series = sampler.series(
             reading.begin_ns, reading.end_ns, cumulative={"walk.bytes": reading.points}
         )
-    own_bytes = reading.own_bytes if foreign.counts_reads(context.host) else None
+    own_bytes = reading.own_bytes if interference.counts_reads(context.host) else None
     cold = temperature.finish(
         cold,
         delta.read_bytes if delta else None,
@@ -87,8 +87,8 @@ def run(spec: Spec, context: Context) -> None:
     own = Traffic(own_bytes, 0) if own_bytes is not None else None
     findings = context.findings
     findings.cold, findings.series = cold, series
-    findings.foreign = foreign.between(before, after, delta, own)
-    findings.window = Window(
+    findings.foreign = interference.between(before, after, delta, own)
+    findings.window = MeasuredWindow(
         begin_ns=reading.begin_ns,
         end_ns=reading.end_ns,
         operations=reading.bytes / (1 << 20),

@@ -1,0 +1,1 @@
+"""What a reader has to know of a run: headline, warnings, estimates."""

@@ -1,0 +1,208 @@
+"""What a workload will take and measure, from what runs of the same steps took and measured."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from replayer.analysis.differences import multiple_testing, statistics
+from replayer.analysis.differences.samples import leading
+from replayer.analysis.differences.selection import no_column
+from replayer.errors import ReplayerError
+from replayer.model import Better, Run, Status, StepResult, WorkloadFacts
+from replayer.results import store
+from replayer.units import show_duration
+
+_NEWEST = 10
+"""So many runs of the workload, and as many of others, are looked at."""
+
+
+@dataclass(frozen=True, slots=True)
+class Expectation:
+    """How long one run of a workload takes, and how many metrics it judges."""
+
+    workload: str
+    seconds: float
+    whole: bool
+    """False if some steps' times are not known, so that it takes at least so long."""
+    source: str
+    """The run that took as long, "" if it is put together from its steps."""
+    leading: int
+    others: int
+    counted: bool
+    """False if some steps' metrics are not known, so that there are at least so many."""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """How long a step takes once, and how that is known."""
+
+    seconds: float | None
+    """None where neither an earlier run nor its keys tell."""
+    source: str
+    """The run that did the same; "" for the step's own keys, which say the least."""
+
+
+def took(spec: Mapping[str, Any], runs: Iterable[Run], set_to: float) -> Known:
+    """Return how long a step takes by the newest run that did the same, else by its keys."""
+    for run in runs:
+        seconds = _took([step for step in run.steps if step.status is Status.DONE], spec)
+        if seconds is not None:
+            return Known(seconds, run.id)
+    return Known(set_to or None, "")
+
+
+def earlier(folders: Iterable[Path], workload: str) -> list[Run]:
+    """Return the newest runs in some folders, the newest first, those of the workload before."""
+    entries = [
+        entry
+        for folder in folders
+        for entry in store.runs(folder)
+        if isinstance(entry, store.StoredRun)
+    ]
+    entries.sort(key=lambda entry: entry.started, reverse=True)
+    same = [entry for entry in entries if entry.workload == workload][:_NEWEST]
+    others = [entry for entry in entries if entry.workload != workload][:_NEWEST]
+    runs = []
+    for entry in (*same, *others):
+        try:
+            runs.append(store.load(entry.path, no_column))
+        except ReplayerError:
+            # What cannot be read tells nothing, and a plan does not need it.
+            continue
+    return runs
+
+
+def expect(asked: WorkloadFacts, runs: Sequence[Run], set_to: Sequence[float]) -> Expectation:
+    """Return what is to be expected of a workload, from runs, the newest first.
+
+    `set_to` are the seconds that each step takes at least by its own keys, 0 where only the machine
+    knows.
+    """
+    alike = [_alike(spec, runs) for spec in asked.steps]
+    took = [_took(steps, spec) for steps, spec in zip(alike, asked.steps, strict=True)]
+    times = [1 if spec.get("once") else asked.repeat for spec in asked.steps]
+    seconds = sum(
+        (own if known is None else known) * many
+        for known, own, many in zip(took, set_to, times, strict=True)
+    )
+    whole_run = next((run for run in runs if _same(run, asked)), None)
+    counts = [_counts(steps) for steps in alike]
+    return Expectation(
+        workload=asked.name,
+        seconds=seconds if whole_run is None else _elapsed(whole_run),
+        whole=whole_run is not None or None not in took,
+        source=whole_run.id if whole_run else "",
+        leading=sum(first for first, _ in counts),
+        others=sum(rest for _, rest in counts),
+        counted=all(alike),
+    )
+
+
+def _same(run: Run, asked: WorkloadFacts) -> bool:
+    own = run.workload
+    # The time of one that was taken up again holds the time for which it lay.
+    same = own.digest == asked.digest and own.repeat == asked.repeat and not run.resumed
+    return same and run.status is Status.DONE and _elapsed(run) > 0
+
+
+def _elapsed(run: Run) -> float:
+    try:
+        begin, end = map(datetime.fromisoformat, (run.started, run.finished or ""))
+        return (end - begin).total_seconds()
+    except (ValueError, TypeError):
+        return 0.0
+
+
+def _alike(spec: Mapping[str, Any], runs: Iterable[Run]) -> list[StepResult]:
+    """Return the repeats of a step in the newest run that did the same, else something like it."""
+    rough: list[StepResult] = []
+    for run in runs:
+        done = [s for s in run.steps if s.status is Status.DONE and s.step == spec.get("step")]
+        exact = [step for step in done if step.spec == spec]
+        if exact:
+            return exact
+        rough = rough or [step for step in done if step.name == spec.get("name")] or done[:1]
+    return rough
+
+
+def _took(steps: Sequence[StepResult], spec: Mapping[str, Any]) -> float | None:
+    """Return the seconds that a step took, None if only something like it is known."""
+    exact = [step.elapsed for step in steps if step.spec == spec]
+    return median(exact) if exact else None
+
+
+def _counts(steps: Sequence[StepResult]) -> tuple[int, int]:
+    """Return how many leading and how many other metrics of a step a comparison judges."""
+    judged = {
+        m.metric: m
+        for step in steps
+        for m in step.measurements
+        if m.better is not Better.NEITHER and not m.says
+    }
+    first = len(leading(judged.values()) & judged.keys())
+    return first, len(judged) - first
+
+
+def time(expected: Expectation, boots: int) -> str:
+    """Return how long so many boots take, in one sentence."""
+    if not expected.seconds:
+        return (
+            f"How long {expected.workload} takes is not known: no earlier run of its steps is here."
+        )
+    one, all_ = show_duration(expected.seconds), show_duration(expected.seconds * boots)
+    boot = "The boot" if boots == 1 else "Each boot"
+    total = "" if boots == 1 else f", all {boots} boots {all_} without the rebooting"
+    if not expected.whole:
+        return f"{boot} takes {one} or more{total}: what steps are set to, and what others took."
+    known = f"as {expected.source} did" if expected.source else "as its steps did before"
+    return f"{boot} takes about {one}{total} ({known})."
+
+
+def worth(each: int, kernels: int, expected: Expectation | None) -> str:
+    """Return what so many boots of each kernel can show, and how many could if these cannot."""
+    counts = (expected.leading, expected.others) if expected else (0, 0)
+    known = any(counts)
+    # A workload that nobody knows has at least one metric of each kind.
+    first, rest = counts if known else (1, 1)
+    shares = multiple_testing.shares(first, rest)
+    smallest = statistics.smallest_p(each, each)
+    least = min(shares) * statistics.ALPHA
+    if smallest > least:
+        needed = statistics.units_to_show(min(shares), 1, each)
+        return (
+            f"{each} boot{'' if each == 1 else 's'} of each kernel can never show a difference: "
+            f"the smallest possible p is {smallest:.2g}, and {least:.2g} is needed; "
+            f"{needed * kernels} boots can."
+        )
+    if expected is None or not known:
+        return (
+            f"{each} boots of each kernel can show a difference in up to {int(least / smallest)} "
+            f"leading metrics at once; no earlier run tells how many the workload has."
+        )
+    return _enough(each, kernels, expected)
+
+
+def _enough(each: int, kernels: int, expected: Expectation) -> str:
+    counts = expected.leading, expected.others
+    shares = multiple_testing.shares(*counts)
+    most = "" if expected.counted else " or more"
+    total = f"{expected.workload} has {sum(counts)}{most} metrics, {counts[0]} of them leading"
+    needed = [
+        statistics.units_to_show(share, count) for share, count in zip(shares, counts, strict=True)
+    ]
+    if each >= max(needed):
+        return f"{total}: {each} boots of each kernel can show a difference in each of them alone."
+    if each >= needed[0]:
+        return (
+            f"{total}: {each} boots of each kernel can show a difference in each leading one "
+            f"alone, and in others that differ together; for one of the others alone it takes "
+            f"{needed[1] * kernels} boots."
+        )
+    return (
+        f"{total}: {each} boots of each kernel can show a difference in metrics that differ "
+        f"together; for a leading one alone it takes {needed[0] * kernels} boots, for one of the "
+        f"others {needed[1] * kernels}."
+    )

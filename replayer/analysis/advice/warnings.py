@@ -1,0 +1,560 @@
+"""Every warning that replayer can give, each in one sentence with what to do about it.
+
+A warning is a public function here, and being here is all it takes: one whose parameter is `facts`
+is about a machine (`replayer check` asks it before a run, `on` after it), one whose parameter is
+`run` is about a run.  It returns None when there is nothing to say.
+"""
+
+import inspect
+import statistics
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+from replayer import assets
+from replayer.analysis.capacity import client_hosts
+from replayer.analysis.differences import samples
+from replayer.engines import engine
+from replayer.model import Advice, Cold, Fact, ReadOrigin, Run, Status, StepResult, Temperature
+from replayer.units import show_size
+from replayer.watch import calibration
+
+_MANY_REPEATS = 10
+_FEW_REPEATS = 3
+_FOREIGN_CPU = 0.05
+"""Of the time of all processors."""
+LARGE_READ_AHEAD_KB = 1024
+_SLOW_CLOCKS = ("hpet", "acpi_pm", "jiffies", "refined-jiffies")
+
+Facts = Mapping[str, Fact]
+"""What Host.facts() found, and what a result file holds as `host`."""
+
+
+def on(run: Run) -> tuple[Advice, ...]:
+    """Return every warning about a finished run: those about its numbers, then its machine."""
+    advice = [warn(run) for warn in _warnings("run")]
+    return (*filter(None, advice), *about(run.host)) if run.host else tuple(filter(None, advice))
+
+
+def about(facts: Facts) -> tuple[Advice, ...]:
+    """Return every warning about a machine."""
+    return tuple(filter(None, (warn(facts) for warn in _warnings("facts"))))
+
+
+# The numbers of a run
+
+
+def engine_notes(run: Run) -> Advice | None:
+    """Say what the engine's folder says of every number of that engine (notes in engine.toml)."""
+    if run.engine is None or run.engine.name not in assets.engines():
+        return None
+    notes = engine.load(run.engine.name).spec.notes
+    return Advice(found="; ".join(notes)) if notes else None
+
+
+def coldness(run: Run) -> Advice | None:
+    """Warn of steps that asked for cold data and did not get it."""
+    warm = [
+        step
+        for step in _done(run)
+        if step.cold
+        and step.cold.asked is Temperature.COLD
+        and step.cold.got is not Temperature.COLD
+    ]
+    if not warm:
+        return None
+    got = _listed(step.cold.got.value for step in warm if step.cold)
+    ways = "; ".join(dict.fromkeys(_colder(step.cold) for step in warm if step.cold))
+    return Advice(
+        steps=_names(warm),
+        found=f"{_steps(warm)} asked for cold data and got {got}, so that a part of it is the "
+        f"speed of memory",
+        todo=ways,
+    )
+
+
+def _colder(cold: Cold) -> str:
+    """Return what would help; results of earlier versions do not say it themselves."""
+    if cold.todo:
+        return cold.todo
+    if "drop_caches" in cold.method:
+        return "stop whatever else reads these files, or take a larger table"
+    return "run as root, so that all caches can be dropped"
+
+
+def verdict(run: Run) -> Advice | None:
+    """Warn of sessions whose blocks came from another place than the one asked for."""
+    wrong = [
+        step
+        for step in _done(run)
+        if step.ledger
+        and step.ledger.asked
+        and step.ledger.verdict not in (step.ledger.asked, ReadOrigin.UNKNOWN)
+    ]
+    if not wrong:
+        return None
+    ways = []
+    buffered = [
+        step for step in wrong if step.ledger and step.ledger.verdict is ReadOrigin.BUFFERED
+    ]
+    if buffered:
+        ways.append(
+            "a run that never leaves the server's own buffers needs a larger scale or fewer "
+            "buffers (shared_buffers)"
+        )
+    asked = {step.ledger.asked for step in wrong if step.ledger and step not in buffered}
+    if ReadOrigin.PHYSICAL in asked:
+        ways.append('for physical reads use memory = "direct", or tables larger than memory')
+    if ReadOrigin.CACHED in asked:
+        ways.append("for cached reads make scale smaller than the free memory")
+    return Advice(
+        steps=_names(wrong),
+        found=f"{_steps(wrong)}: the ledger shows other reads than asked for",
+        todo="; ".join(ways),
+    )
+
+
+def uncounted(run: Run) -> Advice | None:
+    """Warn of sessions whose device reads nobody counted."""
+    blind = [
+        step
+        for step in _done(run)
+        if step.ledger and step.ledger.asked and step.ledger.verdict is ReadOrigin.UNKNOWN
+    ]
+    if not blind:
+        return None
+    return Advice(
+        steps=_names(blind),
+        found=f"{_steps(blind)}: the device's reads could not be counted, so nothing proves where "
+        f"the blocks came from",
+        todo="run on the database's own machine, with its data on a local disk",
+    )
+
+
+def client_bound(run: Run) -> Advice | None:
+    """Warn of client hosts whose processors were busy, so that they may be what limited."""
+    busy = [step for step in _done(run) if client_hosts.bound(step, run)]
+    if not busy:
+        return None
+    hosts = _listed(host for step in busy for host in client_hosts.bound(step, run))
+    return Advice(
+        steps=_names(busy),
+        found=f"{_steps(busy)}: client-bound, as more than {client_hosts.CLIENT_BOUND:.0%} of the "
+        f"processor time of {hosts} was used",
+        todo="give more client hosts, or larger ones",
+    )
+
+
+def bystander(run: Run) -> Advice | None:
+    """Warn of a run that watched a host on which neither the database nor its clients were."""
+    if not _bystander(run):
+        return None
+    return Advice(
+        found="the database and its clients were on other hosts, so that host, device and "
+        "processors in this result are those of one that had no part in it",
+        todo="name the database's host with --watch",
+    )
+
+
+def _bystander(run: Run) -> bool:
+    facts = run.engine.facts if run.engine is not None else {}
+    elsewhere = "data.directory" in facts and facts["data.directory"] is None
+    hosts = run.cluster.get("hosts")
+    return elsewhere and isinstance(hosts, tuple) and run.host.get("host.name") not in hosts
+
+
+def small_tables(run: Run) -> Advice | None:
+    """Warn of physical sessions whose tables fit in memory while the page cache was in use."""
+    memory = _number(run.host.get("memory.bytes"))
+    small = [
+        step
+        for step in _done(run)
+        if step.ledger
+        and step.ledger.asked is ReadOrigin.PHYSICAL
+        and step.ledger.verdict
+        not in (ReadOrigin.PHYSICAL, ReadOrigin.BUFFERED, ReadOrigin.UNKNOWN)
+        and step.cold
+        and 0 < (step.cold.file_bytes or 0) < memory
+    ]
+    if not small:
+        return None
+    size = max(step.cold.file_bytes or 0 for step in small if step.cold)
+    return Advice(
+        steps=_names(small),
+        found=f"{_steps(small)}: the tables ({show_size(size)}) fit in the memory "
+        f"({show_size(memory)}), which keeps them",
+        todo='set scale higher, or memory = "direct"',
+    )
+
+
+def repeats(run: Run) -> Advice | None:
+    """Warn of too few repeats to tell a difference from noise."""
+    counts = [
+        sum(step.name == name for step in _measured(run))
+        for name in {step.name for step in _measured(run)}
+        if not _once(run, name)
+    ]
+    if not counts or min(counts) >= _MANY_REPEATS:
+        return None
+    if min(counts) < _FEW_REPEATS:
+        many = "one repeat has" if min(counts) == 1 else f"{min(counts)} repeats have"
+        return Advice(
+            found=f"{many} no spread that could be told from noise",
+            todo=f"before comparing, run with --repeat {_MANY_REPEATS} or several times",
+        )
+    return Advice(
+        found=f"{min(counts)} repeats show large differences only",
+        todo=f"--repeat {_MANY_REPEATS} is better for comparing",
+    )
+
+
+def unsteady(run: Run) -> Advice | None:
+    """Warn of sessions that had not settled."""
+    reports = {
+        step.name: step.steady.words
+        for step in _done(run)
+        if step.steady is not None and not step.steady.settled
+    }
+    if not reports:
+        return None
+    reasons = "; ".join(f"{name} was {text}" for name, text in reports.items())
+    return Advice(
+        steps=tuple(reports),
+        found=f"RIOPS had not settled ({reasons})",
+        todo="set run_time longer before comparing",
+    )
+
+
+def warming_up(run: Run) -> Advice | None:
+    """Say which repeats are not counted in comparisons, and which steps never settled."""
+    reports: dict[str, list[str]] = {}
+    for name in dict.fromkeys(step.name for step in run.steps):
+        repeats_ = [step for step in _done(run) if step.name == name]
+        for words in samples.unsettled(samples.settled(repeats_), len(repeats_)):
+            reports.setdefault(words, []).append(name)
+    sentence = "; ".join(f"{_listed(names)} {words}" for words, names in reports.items())
+    return Advice(found=sentence) if sentence else None
+
+
+def moved(run: Run) -> Advice | None:
+    """Mark a run in which the machine itself became faster or slower."""
+    shares = [f"{name} {share:+.1%}" for name, share in calibration.moved(run.control).items()]
+    if not shares:
+        return None
+    return Advice(
+        found=f"the control, in which no disk or database takes part, moved by more than its own "
+        f"noise from before to after the run ({_listed(shares)})",
+        todo="the machine changed meanwhile (heat, neighbours), so run again when it is quiet",
+    )
+
+
+def swapping(run: Run) -> Advice | None:
+    """Warn of swapping while something was measured: more than 50 KiB/s."""
+    busy = [step for step in _done(run) if _mean(step, "vmstat.si") + _mean(step, "vmstat.so") > 50]
+    if not busy:
+        return None
+    return Advice(
+        steps=_names(busy),
+        found=f"{_steps(busy)}: the machine swapped meanwhile, which is device I/O of its own",
+        todo="free memory, or run `swapoff -a`",
+    )
+
+
+def stolen(run: Run) -> Advice | None:
+    """Warn of processor time that the hypervisor gave to others: more than 1 %."""
+    robbed = [step for step in _done(run) if _mean(step, "cpu.%steal") > 1]
+    if not robbed:
+        return None
+    most = max(_mean(step, "cpu.%steal") for step in robbed)
+    return Advice(
+        steps=_names(robbed),
+        found=f"{_steps(robbed)}: the hypervisor gave up to {most:.0f} % of the processor time to "
+        f"other guests",
+        todo="repeat at a quieter time, or on a machine of its own",
+    )
+
+
+def foreign_writes(run: Run) -> Advice | None:
+    """Warn of a device that was written to while a step only read: over 1 MB/s and 2 % of reads."""
+    written = [
+        step
+        for step in _done(run)
+        if not step.writes
+        and _mean(step, "diskstats.wkB/s") > max(1000.0, 0.02 * _mean(step, "diskstats.rkB/s"))
+    ]
+    if not written:
+        return None
+    most = max(_mean(step, "diskstats.wkB/s") for step in written) / 1000
+    return Advice(
+        steps=_names(written),
+        found=f"{_steps(written)}: the device was written to as well, up to {most:.0f} MB/s, and "
+        f"not by this step",
+        todo="find it with `pidstat -d 1` and stop it",
+    )
+
+
+def foreign_processes(run: Run) -> Advice | None:
+    """Warn of other programs that used more than 5 % of the processors meanwhile."""
+    busy = [step for step in _done(run) if _foreign_cpu(step) > _FOREIGN_CPU]
+    if not busy or _bystander(run):
+        return None
+    worst = max(busy, key=_foreign_cpu)
+    most = _foreign_cpu(worst)
+    programs = ", ".join(worst.foreign.programs) if worst.foreign else ""
+    return Advice(
+        steps=_names(busy),
+        found=f"{_steps(busy)}: other programs used up to {most:.0%} of the "
+        f"processors meanwhile{f' ({programs})' if programs else ''}",
+        todo="stop them (`pidstat -u 1` shows them), and run again",
+    )
+
+
+def _foreign_cpu(step: StepResult) -> float:
+    return (step.foreign.cpu_share or 0.0) if step.foreign else 0.0
+
+
+def late_samples(run: Run) -> Advice | None:
+    """Warn of gaps in the time series: the machine was too busy to be watched."""
+    late = [step for step in _done(run) if _late(step)]
+    if not late:
+        return None
+    count = sum(_late(step) for step in late)
+    times = "once" if count == 1 else f"{count} times"
+    return Advice(
+        steps=_names(late),
+        found=f"{_steps(late)}: the machine was too busy to be sampled each second, {times}",
+        todo="those intervals are longer, and their rates are right",
+    )
+
+
+def processor_bound(run: Run) -> Advice | None:
+    """Warn of physical reads that waited for the processor instead of the device."""
+    bound = [
+        step
+        for step in _done(run)
+        if step.ledger
+        and step.ledger.verdict is ReadOrigin.PHYSICAL
+        and _has(step, "cpu.%idle")
+        and _mean(step, "cpu.%idle") + _mean(step, "cpu.%iowait") < 5
+    ]
+    if not bound:
+        return None
+    return Advice(
+        steps=_names(bound),
+        found=f"{_steps(bound)}: the processors were busy all the time, so RIOPS is their limit "
+        f"and not the device's",
+        todo="compare with `replayer run` with fewer sessions",
+    )
+
+
+def _read_ahead(run: Run, step: StepResult) -> tuple[Any, float]:
+    """Return the disk that a step read, and its read-ahead in KiB.
+
+    The disk is the data's, unless the step has facts of its own of another one.
+    """
+    facts = step.facts if "device.name" in step.facts else run.host
+    return facts.get("device.name"), _number(facts.get("device.read_ahead_kb"))
+
+
+def large_read_ahead(run: Run) -> Advice | None:
+    """Warn of a read-ahead so large that cold sequential reads measure mostly that."""
+    large = [
+        (step, name, kb)
+        for step in _done(run)
+        if step.cold
+        and step.cold.got in (Temperature.COLD, Temperature.LUKEWARM)
+        and step.ledger is None
+        and step.spec.get("mode") != "direct"
+        for name, kb in [_read_ahead(run, step)]
+        if kb >= LARGE_READ_AHEAD_KB
+    ]
+    if not large:
+        return None
+    disks = dict.fromkeys(f"read_ahead_kb of {name} is {kb:.0f}" for _, name, kb in large)
+    return Advice(
+        steps=_names(step for step, _, _ in large),
+        found=f"{_steps([step for step, _, _ in large])}: {' and '.join(disks)}, which "
+        f"decides cold sequential reads",
+        todo="give both machines the same, or read with mode=direct too",
+    )
+
+
+# The machine
+
+
+def governor(facts: Facts) -> Advice | None:
+    """Warn of processor frequencies that follow the load."""
+    name = facts.get("cpu.governor")
+    if not name or name == "performance":
+        return None
+    return Advice(
+        found=f"the CPU governor is {name}, so that the clock follows the load",
+        todo="`cpupower frequency-set -g performance` makes runs comparable",
+    )
+
+
+def virtualised(facts: Facts) -> Advice | None:
+    """Warn of a hypervisor, whose cache no guest can see."""
+    hypervisor = facts.get("virtualisation")
+    if not hypervisor or hypervisor == "none":
+        return None
+    name = "a hypervisor" if hypervisor == "yes" else str(hypervisor)
+    return Advice(
+        found=f"this is a virtual machine ({name})",
+        todo="the host may keep the disk in its own memory, which cannot be seen or dropped from "
+        "here, so compare a first cold read with a second one",
+    )
+
+
+def emulated(facts: Facts) -> Advice | None:
+    """Warn of a processor that is a program."""
+    if "QEMU TCG" not in str(facts.get("cpu.model", "")):
+        return None
+    return Advice(
+        found="the processor is emulated by qemu without KVM",
+        todo="these figures say nothing about hardware",
+    )
+
+
+def other_load(facts: Facts) -> Advice | None:
+    """Warn of work that was going on before: a load average over a tenth of the processors."""
+    load = _number(facts.get("host.load1"))
+    threads = _number(facts.get("cpu.threads")) or 1
+    if load <= max(0.5, 0.1 * threads):
+        return None
+    return Advice(
+        found=f"the load average was {load:.2f} before the start, so something else (or an "
+        f"earlier run) was at work",
+        todo="stop it, or wait a minute",
+    )
+
+
+def huge_pages_reserved(facts: Facts) -> Advice | None:
+    """Warn of memory that is set aside as huge pages and so is no page cache."""
+    pages = _number(facts.get("memory.huge_pages"))
+    size = pages * (_number(facts.get("memory.huge_page_bytes")) or 2 << 20)
+    if not pages or size < 0.05 * _number(facts.get("memory.bytes")):
+        return None
+    return Advice(
+        found=f"{show_size(size)} of memory are reserved as huge pages, which the page cache "
+        f"cannot use",
+        todo="`sysctl vm.nr_hugepages=0` gives them back, if nothing needs them",
+    )
+
+
+def transparent_huge_pages(facts: Facts) -> Advice | None:
+    """Warn of transparent huge pages for everything."""
+    if facts.get("memory.transparent_huge_pages") != "always":
+        return None
+    return Advice(
+        found="transparent huge pages are `always`, so that compaction can stall the database",
+        todo="set /sys/kernel/mm/transparent_hugepage/enabled to madvise, or alike on both "
+        "machines",
+    )
+
+
+def slow_clock(facts: Facts) -> Advice | None:
+    """Warn of a clock that every reading of takes a microsecond."""
+    source = facts.get("kernel.clocksource")
+    if source not in _SLOW_CLOCKS:
+        return None
+    return Advice(
+        found=f"the clock source is {source}, each reading of which is slow",
+        todo="boot with tsc if the processor has a constant one, or latencies and I/O timing cost "
+        "more than they should",
+    )
+
+
+def limited(facts: Facts) -> Advice | None:
+    """Warn of limits of the cgroup that replayer runs in."""
+    memory = _number(facts.get("cgroup.memory_limit_bytes"))
+    cores = _number(facts.get("cgroup.cpu_limit"))
+    words = [f"{show_size(memory)} of memory"] if memory else []
+    words += [f"{cores:g} CPUs"] if cores else []
+    if not words:
+        return None
+    return Advice(
+        found=f"a cgroup limits this process to {' and '.join(words)}, page cache included",
+        todo="raise the limit, or compare with equal ones",
+    )
+
+
+def no_device(facts: Facts) -> Advice | None:
+    """Warn of data that is on no disk whose reads can be counted."""
+    kind = facts.get("fs.type")
+    if not kind or facts.get("device.name"):
+        return None
+    return Advice(
+        found=f"the data is on {kind}, below which no local disk is known, so that device reads "
+        f"cannot be counted",
+        todo="give --data-dir on a local disk",
+    )
+
+
+# How a warning reads a run
+
+
+def _warnings(kind: str) -> Iterator[Callable[[Any], Advice | None]]:
+    """Yield the functions of this module with that one parameter, in the order of this file."""
+    for name, warning in globals().items():
+        if (
+            inspect.isfunction(warning)
+            and warning.__module__ == __name__
+            and name not in ("on", "about")
+        ):
+            parameters = list(inspect.signature(warning).parameters)
+            if not name.startswith("_") and parameters == [kind]:
+                yield warning
+
+
+def _done(run: Run) -> list[StepResult]:
+    return [step for step in run.steps if step.status is Status.DONE]
+
+
+def _measured(run: Run) -> list[StepResult]:
+    return [step for step in _done(run) if step.measurements]
+
+
+def _once(run: Run, name: str) -> bool:
+    return any(step.spec.get("once") for step in run.steps if step.name == name)
+
+
+def _steps(steps: Iterable[StepResult]) -> str:
+    return _listed(_names(steps))
+
+
+def _names(steps: Iterable[StepResult]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(step.name or step.step for step in steps))
+
+
+def _listed(words: Any) -> str:
+    return ", ".join(dict.fromkeys(words))
+
+
+def _late(step: StepResult) -> int:
+    """Return how many intervals are more than half as long again as is usual."""
+    ends = step.series.seconds if step.series else ()
+    lengths = [end - begin for begin, end in zip((0.0, *ends), ends, strict=False)]
+    if len(lengths) < 3:
+        return 0
+    usual = statistics.median(lengths)
+    # The last one may take in what was left of the window.
+    return sum(length > usual * 1.5 + 0.01 for length in lengths[:-1])
+
+
+def _column(step: StepResult, name: str) -> list[float]:
+    values = step.series.columns.get(name, ()) if step.series else ()
+    return [value for value in values if value is not None]
+
+
+def _has(step: StepResult, name: str) -> bool:
+    return bool(_column(step, name))
+
+
+def _mean(step: StepResult, name: str) -> float:
+    values = _column(step, name)
+    return statistics.fmean(values) if values else 0.0
+
+
+def _number(value: Fact) -> float:
+    known = isinstance(value, int | float) and not isinstance(value, bool)
+    return float(value) if known else 0.0  # type: ignore[arg-type]

@@ -1,0 +1,331 @@
+"""Where the time of a window went: Little's law over the sessions that worked in it.
+
+Sessions times seconds is the time that there was.  Of each session that the kernel was asked about
+it is known exactly, in nanoseconds, how long it ran and how long it waited for a processor: its
+schedstat over the span in which it was observed.  How long it slept is seen twice: by looks at its
+state, and by short traces of the scheduler.  They know nothing of schedstat, so that what neither
+bears out, the residue, shows an error: were all seen asleep that ran, the account would not close.
+
+In a virtual machine both are wrong, to either side: a look gets its processor together with what
+the disk has finished, and meets too many awake (36 % of the time asleep of eight sessions that
+slept 65 %); a trace keeps processors from being halted, so that those who are woken run at once and
+wait for the disk instead (83 %).  So the sleep is what schedstat leaves, if it lies between the
+two, and else the nearer of them; its parts are those of the traces.  Where the two are far apart
+the account says that it rests on schedstat alone.  The length of the disk's own
+queue, 5.1, was that of the sessions that waited for it then, 5.2.
+
+What a sleeping thread waited for is the server's word where the thread slept on while the server
+was asked.  Where it did not, its sleep is divided like the words of all such threads: short waits,
+of which the next look sees the next one.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Protocol
+
+from replayer.collectors import Observed, ThreadTimes, WaitSamples
+from replayer.machine.processes import CpuSeconds
+from replayer.model import Account, Spent
+
+_UNSEEN = 0.1
+"""The share of the sessions that were not seen, from which on it is told."""
+_FEW = 100
+"""Observations of which nothing can be said in percent."""
+_UNWATCHED = "what its sessions waited for was not watched"
+_SHORT = "the window was too short to look twice at what its threads waited for"
+_RUNS = "R"
+_DISK = "D"
+_OF_DISK = frozenset({"device", "log"})
+_PARTS = {
+    "device": Spent.DEVICE,
+    "log": Spent.LOG,
+    "lock": Spent.LOCK,
+    "client": Spent.CLIENT,
+}
+_DISK_SLEEP = "disk sleep"
+_SLEEP = "sleep"
+
+Split = Mapping[str, Mapping[Spent, float]]
+"""Class of a profile (`server`, `client`) -> how much of its kernel time was spent on what, in any
+unit; {} where nothing is known."""
+_Waits = dict[tuple[str, Spent], float]
+"""(what it is called, part) -> seconds."""
+
+
+class AccountWindow(Protocol):
+    """What was measured, and what was done in it: run/step_recorder.py."""
+
+    @property
+    def begin_ns(self) -> int:
+        """Return its first mark."""
+        ...
+
+    @property
+    def end_ns(self) -> int:
+        """Return its last mark."""
+        ...
+
+    @property
+    def operations(self) -> float:
+        """Return how many were done."""
+        ...
+
+    @property
+    def operation(self) -> str:
+        """Return what one of them is called."""
+        ...
+
+    @property
+    def sessions(self) -> int:
+        """Return how many worked at once."""
+        ...
+
+
+def account(
+    window: AccountWindow,
+    waits: WaitSamples | None,
+    used: Mapping[str, CpuSeconds],
+    kernel: Split | None = None,
+) -> Account | None:
+    """Return the account of a window, None where nothing was seen or nothing was done in it.
+
+    `waits` is what those were seen at who did the work, `used` what server and clients used of the
+    processors, and `kernel` what a profile says that the kernel did for them.
+    """
+    seconds = (window.end_ns - window.begin_ns) / 1e9
+    if window.operations <= 0 or seconds <= 0 or (waits is None and not used):
+        return None
+    kernel = kernel or {}
+    cpu = {whose: _cpu(whose, spent, window.operations, kernel) for whose, spent in used.items()}
+    if waits is None or (waits.times is None and waits.whose == "replayer"):
+        why = _UNWATCHED if waits is None else _SHORT
+        return Account(
+            operation=window.operation,
+            operations=window.operations,
+            sessions=0.0 if waits is None else waits.sessions,
+            seconds=seconds,
+            cpu=cpu,
+            notes=(why,),
+        )
+    shares, names, unsure = _shares(waits, kernel)
+    whole = waits.sessions * seconds / window.operations
+    made = Account(
+        operation=window.operation,
+        operations=window.operations,
+        sessions=waits.sessions,
+        seconds=seconds,
+        session={part: shares[part] * whole for part in Spent if shares.get(part)},
+        residue=(1.0 - sum(shares.values())) * whole,
+        unsure=unsure,
+        cpu=cpu,
+        waits=dict(sorted(names.items(), key=lambda item: -item[1])),
+        samples=waits.observations or waits.moments,
+    )
+    return made.model_copy(update={"notes": tuple(_notes(window, waits, made))})
+
+
+def _cpu(whose: str, spent: CpuSeconds, operations: float, kernel: Split) -> dict[Spent, float]:
+    """Return CPU seconds an operation, by what they were spent on."""
+    user = Spent.SERVER if whose == "server" else Spent.CLIENT
+    parts = {user: spent.user, **_divided(spent.system, kernel.get(whose, {}))}
+    return {part: parts[part] / operations for part in Spent if parts.get(part)}
+
+
+def _divided(amount: float, weights: Mapping[Spent, float]) -> dict[Spent, float]:
+    """Divide an amount of kernel time by weights; all is KERNEL where there are none."""
+    whole = sum(weights.values())
+    if whole <= 0:
+        return {Spent.KERNEL: amount}
+    return {part: amount * weight / whole for part, weight in weights.items()}
+
+
+def _shares(
+    waits: WaitSamples, kernel: Split
+) -> tuple[dict[Spent, float], dict[str, float], float]:
+    """Return the parts as shares of the sessions' time, the waits by name, and Account.unsure."""
+    if waits.times is None or waits.times.span <= 0:
+        return *_told(waits), 0.0
+    shares = _ran(waits, waits.times, kernel)
+    slept, unsure = _sleep(waits, waits.times, awake=sum(shares.values()))
+    names: dict[str, float] = defaultdict(float)
+    for (name, part), seconds in slept.items():
+        share = seconds / waits.times.span
+        shares[part] = shares.get(part, 0.0) + share
+        names[name] += share
+    return shares, names, unsure
+
+
+def _sleep(waits: WaitSamples, times: ThreadTimes, awake: float) -> tuple[_Waits, float]:
+    """Return what the sessions slept for, in seconds, where they were `awake` for such a share.
+
+    With it comes Account.unsure.
+    """
+    looked = asleep(waits.observed)
+    if waits.traced is None:
+        return looked, 0.0
+    traced = asleep(waits.observed, _traced(waits.traced, times.span))
+    sums = sum(looked.values()), sum(traced.values())
+    if not waits.counted or not sums[1]:
+        return traced, 0.0
+    left = (1.0 - awake) * times.span
+    whole = min(max(left, min(sums)), max(sums))
+    slept = {key: seconds * whole / sums[1] for key, seconds in traced.items()}
+    return slept, (max(sums) - min(sums)) / times.span
+
+
+def _ran(waits: WaitSamples, times: ThreadTimes, kernel: Split) -> dict[Spent, float]:
+    """Return the shares of running, divided, and of waiting for a processor."""
+    cpu = times.user + times.system
+    ran, queued = times.ran / times.span, times.queued / times.span
+    if not waits.counted:
+        # Runnable is all that was seen: what of it was no CPU time was the run queue.
+        runnable = sum(one.seconds for one in waits.observed if one.letter == _RUNS) / times.span
+        ran = min(cpu / times.span, runnable)
+        queued = runnable - ran
+    kept = _throttled(waits, ran, queued)
+    in_kernel = times.system / cpu if cpu > 0 else 0.0
+    split = kernel.get("server" if waits.whose == "server" else "client", {})
+    return {
+        **_divided(ran * in_kernel, split),
+        Spent.SERVER: ran * (1 - in_kernel),
+        Spent.RUN_QUEUE: queued - kept,
+        Spent.THROTTLED: kept,
+    }
+
+
+def _throttled(waits: WaitSamples, ran: float, queued: float) -> float:
+    """Return the share for which threads waited for the next period of a CPU quota.
+
+    The kernel counts it as waiting for a processor.  While the quota lasts, so many threads as are
+    runnable share the processors, and wait for each other in proportion to how long they run; what
+    they wait beyond that is the quota's, in the periods in which it was used up.
+    """
+    if not waits.throttled or not waits.cores:
+        return 0.0
+    runnable = (ran + queued) * waits.sessions
+    sharing = ran * max(0.0, runnable / waits.cores - 1)
+    return min(max(0.0, queued - sharing), waits.throttled)
+
+
+def _told(waits: WaitSamples) -> tuple[dict[Spent, float], dict[str, float]]:
+    """Return the shares as the server alone tells them: what is no wait counts as its work."""
+    shares: dict[Spent, float] = defaultdict(float)
+    names: dict[str, float] = defaultdict(float)
+    for (wait, part), sessions in waits.asked.items():
+        share = sessions / waits.sessions if waits.sessions else 0.0
+        spent = _PARTS.get(part, Spent.OTHER if part else Spent.SERVER)
+        shares[spent] += share
+        if part:
+            names[wait] += share
+    return shares, names
+
+
+def _traced(traced: Mapping[str, float], span: float) -> dict[str, float]:
+    """Return state -> seconds of sleep by the traces."""
+    return {letter: share * span for letter, share in traced.items() if letter != _RUNS}
+
+
+def asleep(observed: Iterable[Observed], traced: Mapping[str, float] | None = None) -> _Waits:
+    """Return what threads slept for, in seconds; see the module's docstring.
+
+    `traced` has the seconds of each state, which are then divided as what was seen of it.
+    """
+    seen = list(observed)
+    slept: _Waits = defaultdict(float)
+    letters = {one.letter for one in seen} - {_RUNS}
+    for letter in letters if traced is None else traced:
+        waits = _slept(seen, letter)
+        whole = sum(waits.values())
+        scale = 1.0 if traced is None else traced[letter] / whole if whole else 0.0
+        for key, seconds in waits.items():
+            slept[key] += seconds * scale
+    return {key: seconds for key, seconds in slept.items() if seconds > 0}
+
+
+def _slept(seen: list[Observed], letter: str) -> _Waits:
+    """Return what those slept for that were met in one state, in seconds."""
+    slept: _Waits = defaultdict(float)
+    devices = any(one.part == "device" for one in seen)
+    sure = [one for one in seen if one.letter == letter and one.still]
+    loose = [one for one in seen if one.letter == letter and not one.still]
+    for one in sure:
+        slept[_name(one), _part(one)] += one.seconds
+    likely = [one for one in loose if _fits(one, devices=devices)] or sure
+    unsure = sum(one.seconds for one in loose)
+    if not sure and not loose:
+        # Nobody was met in it: as the server said of those who had been until just then.
+        words = [replace(one, letter=letter) for one in seen if one.part]
+        fitting = [one for one in words if (one.part in _OF_DISK) == (letter == _DISK)]
+        likely = fitting or [one for one in words if _fits(one, devices=devices)]
+        unsure = 1.0
+    for (name, part), share in _distribution(likely, letter):
+        slept[name, part] += unsure * share
+    return slept
+
+
+def _fits(one: Observed, *, devices: bool) -> bool:
+    """Tell whether a thread that is in such a state can be at what the server says."""
+    if one.letter == _DISK:
+        return one.part in _OF_DISK or not (one.part or devices)
+    return bool(one.part)
+
+
+def _distribution(likely: list[Observed], letter: str) -> Iterator[tuple[tuple[str, Spent], float]]:
+    whole = sum(one.seconds for one in likely)
+    if whole <= 0:
+        nothing = Observed(letter, "", "", still=True, seconds=0.0)
+        yield (_name(nothing), _part(nothing)), 1.0
+    for one in likely if whole > 0 else ():
+        yield (_name(one), _part(one)), one.seconds / whole
+
+
+def _part(one: Observed) -> Spent:
+    if one.letter == _DISK:
+        return Spent.LOG if one.part == "log" else Spent.DEVICE
+    return _PARTS.get(one.part, Spent.OTHER)
+
+
+def _name(one: Observed) -> str:
+    """Return what a wait is called: as the server does, else as the kernel sees it."""
+    if one.part and (one.letter != _DISK or one.part in _OF_DISK):
+        return one.wait
+    asleep = _DISK_SLEEP if one.letter == _DISK else _SLEEP
+    return f"{one.wait}: {asleep}" if one.wait and not one.part else asleep
+
+
+def _notes(window: AccountWindow, waits: WaitSamples, made: Account) -> Iterator[str]:
+    """Yield what the account could not know."""
+    if waits.times is None:
+        why = f" ({waits.missing})" if waits.missing else ""
+        yield (
+            f"the account is of what the server says alone{why}: what is no wait counts as its "
+            f"code, though it may have been the kernel's or the run queue, and no residue can show "
+            f"an error"
+        )
+    elif not waits.counted:
+        yield (
+            "this kernel does not count how long a thread waits for a processor "
+            "(/proc/PID/schedstat): the run queue is what was seen runnable and used no CPU, and "
+            "no residue can show an error"
+        )
+    elif waits.missing:
+        yield f"what the sessions waited for is not known by name: {waits.missing}"
+    if not made.closes:
+        met = f"; they slept as long as they were met asleep ({waits.untraced})"
+        yield (
+            f"the account does not close: {made.residue_share:+.0%} of the sessions' time is in "
+            f"none of its parts{met if waits.untraced else ''}"
+        )
+    elif made.rests_on_one:
+        yield (
+            f"how long the sessions slept rests on the kernel's counters alone: looks and traces, "
+            f"which would show an error in them, are {made.unsure:.0%} of their time apart"
+        )
+    if abs(waits.sessions - window.sessions) > _UNSEEN * window.sessions:
+        yield (
+            f"{waits.sessions:.1f} of {window.sessions} sessions were seen at work on average: the "
+            f"account is of those"
+        )
+    if made.samples < _FEW:
+        yield f"the account rests on {made.samples} observations, which is few"

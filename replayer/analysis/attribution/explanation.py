@@ -1,0 +1,367 @@
+"""Why a step's metric differs: the parts of its account on both sides, in seconds per operation.
+
+A part is named only where a rank test shows it, corrected for all parts of the step whose values
+differ by enough to matter (Westfall and Young, as the metrics are), and only for a step of which a
+metric was itself shown to differ.  A part is likely that alone would count, and that moved by at
+least a quarter of the difference.  What was not shown is not called unchanged: that is a part whose
+interval lies within a margin.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from enum import StrEnum
+
+import numpy as np
+
+from replayer.analysis.attribution import known_causes
+from replayer.analysis.attribution.known_causes import KERNEL, KERNELS
+from replayer.analysis.differences import multiple_testing, statistics, steadiness
+from replayer.analysis.differences.environment import Difference
+from replayer.analysis.differences.samples import Key, Samples, Side, Unit, places
+from replayer.model import Account, Better, Measurement, Noun, Spent, Status, StepResult
+
+MARGIN = 0.02
+"""A part is unchanged if its interval lies within this share of the whole time of an operation."""
+LEAST = 0.005
+"""A part that moved by less than this share of it is of no interest."""
+_MATTERS = 0.1
+"""A part is not tested whose values, of both sides, differ by less than this share of what all of
+them moved by: it is not the reason.  Which side a value is from is no part of it, so that the test
+stays what it is."""
+QUARTER = 0.25
+"""A part that moved by this share of the difference is one of its reasons."""
+WHOLE = "whole"
+RESIDUE = "not accounted for"
+_PARTS = (*(part.value for part in Spent), KERNEL, RESIDUE)
+
+
+class PartChange(StrEnum):
+    """What is said of one part."""
+
+    MOVED = "moved"
+    UNCHANGED = "unchanged"
+    LIKELY = "likely moved"
+    """Alone it would count as moved, and it is a good part of the difference; with the correction
+    for all parts it does not count."""
+    UNCLEAR = "unclear"
+    """Nothing was shown, which is not the same as no change."""
+
+
+class AccountPart(Noun):
+    """One part of an account on both sides, in seconds of a session's time per operation.
+
+    `base` and `other` are medians over units; `shift` is the median of the differences of each unit
+    of the other to each of the base, [low, high] its 95 percent interval, and `p` is corrected for
+    all parts of the step that can matter; None where so few units have none, where no value varies,
+    or where the part cannot matter.  `needed` is how many units of each side would show a shift of
+    this size, in four of five comparisons; None if there are so many, or nobody would run them.
+    """
+
+    part: str
+    base: float
+    other: float
+    shift: float
+    low: float | None
+    high: float | None
+    p: float | None
+    change: PartChange
+    needed: int | None = None
+
+
+class Why(Noun):
+    """Which parts of a step's account moved, where a metric of the step was shown to differ."""
+
+    step: str
+    metrics: tuple[str, ...]
+    """Those of the step that were, the leading ones first."""
+    kind: str = ""
+    """What step it is, such as walk."""
+    operation: str = ""
+    whole: AccountPart | None = None
+    """All of a session's time per operation."""
+    parts: tuple[AccountPart, ...] = ()
+    """Those that moved first, by size; the others in an account's order."""
+    may_explain: tuple[Difference, ...] = ()
+    windows: tuple[int, int] = (0, 0)
+    """How many accounts each side has."""
+    open: tuple[int, int] = (0, 0)
+    """How many of them do not close."""
+    unsure: tuple[int, int] = (0, 0)
+    """And how many close by the kernel's counters, which nothing else bears out."""
+    could_show: bool = True
+    """Whether one part of a quarter of the difference would have been shown, whichever it is, with
+    a chance of 80 percent."""
+    reason: str = ""
+    """Why nothing can be said of any part; "" if it can."""
+
+    @property
+    def moved(self) -> tuple[AccountPart, ...]:
+        """Return the parts that were shown to move."""
+        return tuple(part for part in self.parts if part.change is PartChange.MOVED)
+
+    @property
+    def explained(self) -> bool:
+        """Tell whether a part moved the same way as the whole; a residue explains nothing."""
+        return any(self._explains(part) for part in self.moved)
+
+    @property
+    def likely(self) -> tuple[AccountPart, ...]:
+        """Return the parts that likely moved, the largest first."""
+        return tuple(part for part in self.parts if part.change is PartChange.LIKELY)
+
+    @property
+    def largest(self) -> AccountPart | None:
+        """Return the part that moved most the same way as the whole, shown or not."""
+        explaining = [part for part in self.parts if self._explains(part)]
+        return max(explaining, key=lambda part: abs(part.shift), default=None)
+
+    def _explains(self, part: AccountPart) -> bool:
+        way = self.whole.shift if self.whole else 0.0
+        return part.shift * way > 0 and part.part != RESIDUE
+
+
+def why(
+    base: Side,
+    other: Side,
+    unit: Unit,
+    *,
+    metrics: Mapping[str, Sequence[str]],
+    differences: Sequence[Difference] = (),
+) -> tuple[Why, ...]:
+    """Return why the metrics of some steps differ: step -> its metrics that were shown to.
+
+    Nothing is said of a step of which neither side has an account, as in results of before there
+    were any.
+    """
+    accounts = {step: (_accounts(base, step), _accounts(other, step)) for step in metrics}
+    known = {step: sides for step, sides in accounts.items() if any(sides)}
+    if not known:
+        return ()
+    split = {step: _can_be_split(sides) for step, sides in known.items()}
+
+    def measured(step: StepResult) -> Iterator[Measurement]:
+        if step.name in known and step.account is not None:
+            yield from _measured(step.account, split=split[step.name])
+
+    kept = Samples.of(base, unit, measured), Samples.of(other, unit, measured)
+    begun = [
+        Why(
+            step=step,
+            metrics=tuple(metrics[step]),
+            kind=_kind(base, step),
+            operation=_both(sides)[0].operation,
+            windows=_count(sides, lambda _: True),
+            open=_count(sides, lambda account: not account.closes),
+            unsure=_count(sides, lambda account: account.rests_on_one),
+            reason=_missing(sides, (base, other)),
+        )
+        for step, sides in known.items()
+    ]
+    return tuple(one if one.reason else _judged(one, kept, unit, differences) for one in begun)
+
+
+_Accounts = tuple[Sequence[Account], Sequence[Account]]
+
+
+def _accounts(side: Side, step: str) -> list[Account]:
+    return [
+        one.account
+        for run in side.runs
+        for one in run.steps
+        if one.name == step and one.status is Status.DONE and one.account is not None
+    ]
+
+
+def _kind(side: Side, step: str) -> str:
+    """Return what step one of that name is."""
+    return next((one.step for run in side.runs for one in run.steps if one.name == step), "")
+
+
+def _both(sides: _Accounts) -> list[Account]:
+    return [*sides[0], *sides[1]]
+
+
+def _count(sides: _Accounts, is_so: Callable[[Account], bool]) -> tuple[int, int]:
+    return len(list(filter(is_so, sides[0]))), len(list(filter(is_so, sides[1])))
+
+
+def _is_split(account: Account) -> bool:
+    """Tell whether an account knows what the kernel did, as it does with a profile."""
+    return bool(KERNELS - {Spent.KERNEL} & account.session.keys())
+
+
+def _can_be_split(sides: _Accounts) -> bool:
+    """Tell whether enough windows of both sides had a profile to tell what the kernel did."""
+    least = statistics.units_to_show(1.0, 1)
+    return all(sum(map(_is_split, accounts)) >= min(least, len(accounts)) for accounts in sides)
+
+
+def _missing(sides: _Accounts, named: tuple[Side, Side]) -> str:
+    """Return why two sides' accounts cannot be compared, "" if they can."""
+    for accounts, side in zip(sides, named, strict=True):
+        if not accounts:
+            return f"{side.name} has no account of where the time went"
+        if not any(account.session for account in accounts):
+            return f"{side.name} has no account of its sessions' time"
+    operations = [sorted({account.operation for account in accounts}) for accounts in sides]
+    if operations[0] != operations[1] or len(operations[0]) > 1:
+        both = [
+            f"{' and '.join(one)} in {side.name}"
+            for one, side in zip(operations, named, strict=True)
+        ]
+        return f"the accounts are of other operations: {', '.join(both)}"
+    return ""
+
+
+def _measured(account: Account, *, split: bool) -> Iterator[Measurement]:
+    """Yield the parts of a session's time, those that it has nothing of as 0, and all together.
+
+    Of an account without a profile among others with one, the kernel's parts are not known.
+    """
+    if not account.operations > 0 or not account.session:
+        return
+    parts: dict[str, float] = dict.fromkeys(_PARTS, 0.0)
+    for part, seconds in account.session.items():
+        parts[KERNEL if part in KERNELS and not split else part.value] += seconds
+    parts[RESIDUE] = account.residue
+    parts[WHOLE] = sum(parts.values())
+    unknown = KERNELS if split and not _is_split(account) else ()
+    for name, seconds in parts.items():
+        if name not in unknown:
+            yield Measurement(metric=name, value=seconds, unit="s", better=Better.LESS)
+
+
+def _judged(
+    begun: Why, kept: tuple[Samples, Samples], unit: Unit, differences: Sequence[Difference]
+) -> Why:
+    """Return what is said of a step's parts."""
+    at = places(unit, *kept)
+    values = {part: _values(kept, (begun.step, part), at) for part in (WHOLE, *_PARTS)}
+    sizes = [int(np.isfinite(side).sum()) for side in values[WHOLE]]
+    if statistics.smallest_p(*sizes) > statistics.ALPHA:
+        return begun.model_copy(update={"reason": _too_few(sizes, unit)})
+    whole = _part(WHOLE, values[WHOLE])
+    used = [part for part in _PARTS if any(np.nansum(np.abs(side)) for side in values[part])]
+    tested = [part for part in used if _can_matter(values[part], whole.shift)]
+    ps = dict(zip(tested, _corrected([values[part] for part in tested]), strict=True))
+    parts = [
+        _judged_part(_part(name, values[name], ps.get(name), len(tested)), whole) for name in used
+    ]
+    parts.sort(key=_place)
+    why = begun.model_copy(
+        update={
+            "whole": whole,
+            "parts": tuple(parts),
+            "could_show": _could_show([values[part] for part in tested], whole.shift),
+        }
+    )
+    # Where none is named, what can touch those that could be it.
+    named = [part.part for part in why.moved or why.likely] or tested
+    explain = known_causes.may_explain(differences, named, begun.kind)
+    return why.model_copy(update={"may_explain": explain})
+
+
+def _place(part: AccountPart) -> tuple[int, float]:
+    """Return where a part stands: those that moved, those that likely did, then as they were."""
+    ranks = {PartChange.MOVED: 0, PartChange.LIKELY: 1}
+    return ranks.get(part.change, 2), -abs(part.shift) if part.change in ranks else 0.0
+
+
+_Sides = tuple[statistics.Floats, statistics.Floats]
+
+
+def _values(
+    kept: tuple[Samples, Samples], key: Key, at: tuple[statistics.Floats, ...] | None
+) -> _Sides:
+    """Return a part's value of each unit on both sides, without its drift."""
+    raw = kept[0].values(key), kept[1].values(key)
+    return steadiness.without_drift(raw, at)[0] if at else raw
+
+
+def _too_few(sizes: Sequence[int], unit: Unit) -> str:
+    return (
+        f"{sizes[0]} {unit.value}{'' if sizes[0] == 1 else 's'} against {sizes[1]} can never show "
+        f"which part moved: at least {statistics.units_to_show(1.0, 1)} of each can"
+    )
+
+
+def _known(values: statistics.Floats) -> statistics.Floats:
+    return values[np.isfinite(values)]
+
+
+def _p(sides: _Sides) -> float | None:
+    """Return the p of the rank test, None where no value varies."""
+    below, above = map(_known, sides)
+    varies = np.ptp(np.concatenate([below, above])) > 0
+    return statistics.rank_test(below, above) if varies else None
+
+
+def _corrected(parts: Sequence[_Sides]) -> list[float | None]:
+    """Return each part's p corrected for all of them that vary; None for those that do not."""
+    own = [_p(sides) for sides in parts]
+    tested = [number for number, p in enumerate(own) if p is not None]
+    if not tested:
+        return own
+    rows = np.array([np.concatenate(parts[number]) for number in tested])
+    together = multiple_testing.corrected(rows, len(parts[0][0]), [True] * len(tested))
+    for number, p in zip(tested, together, strict=True):
+        own[number] = max(own[number] or 0.0, p)
+    return own
+
+
+def _can_matter(sides: _Sides, whole: float) -> bool:
+    """Tell whether a part's values are far enough apart to be a reason."""
+    known = np.concatenate([_known(side) for side in sides])
+    return bool(np.ptp(known) >= _MATTERS * abs(whole))
+
+
+def _could_show(tested: Sequence[_Sides], whole: float) -> bool:
+    """Tell whether a quarter of the difference would have been shown in any one of the parts."""
+    return all(_units(sides, QUARTER * abs(whole), len(tested)) for sides in tested)
+
+
+def _units(sides: _Sides, gap: float, family_: int) -> bool:
+    """Tell whether so many units show a gap in a part, in four of five comparisons."""
+    below, above = map(_known, sides)
+    error = statistics.shift(below, above).error
+    needed = statistics.units_to_differ(gap, error, below.size, above.size, family=family_)
+    return needed is not None and needed <= min(below.size, above.size)
+
+
+def _part(name: str, sides: _Sides, p: float | None = None, family_: int = 1) -> AccountPart:
+    """Return a part without what is said of it."""
+    below, above = map(_known, sides)
+    shift = statistics.shift(below, above)
+    needed = statistics.units_to_differ(
+        abs(shift.value), shift.error, below.size, above.size, family=family_
+    )
+    return AccountPart(
+        part=name,
+        base=statistics.median(below),
+        other=statistics.median(above),
+        shift=shift.value,
+        low=shift.low,
+        high=shift.high,
+        p=_p(sides) if name == WHOLE else p,
+        change=PartChange.UNCLEAR,
+        needed=needed if needed is not None and needed > min(below.size, above.size) else None,
+    )
+
+
+def _judged_part(part: AccountPart, whole: AccountPart) -> AccountPart:
+    """Return a part with what is said of it."""
+    return part.model_copy(update={"change": _change(part, whole)})
+
+
+def _change(part: AccountPart, whole: AccountPart) -> PartChange:
+    if part.low is None or part.high is None:
+        return PartChange.UNCLEAR
+    apart = part.p is not None and not part.low <= 0 <= part.high
+    if apart and abs(part.shift) >= LEAST * whole.base:
+        if part.p is not None and part.p <= statistics.ALPHA:
+            return PartChange.MOVED
+        # A part that moved the other way, or by little, is no reason, however likely it moved.
+        same_way = part.part != RESIDUE and part.shift * whole.shift > 0
+        if same_way and abs(part.shift) >= QUARTER * abs(whole.shift):
+            return PartChange.LIKELY
+    within = max(abs(part.low), abs(part.high)) <= MARGIN * whole.base
+    return PartChange.UNCHANGED if within else PartChange.UNCLEAR

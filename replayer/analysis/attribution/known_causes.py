@@ -1,0 +1,97 @@
+"""What of the environment is known to move which part of an account, as `may explain` has it."""
+
+from collections.abc import Iterable
+from fnmatch import fnmatchcase
+
+from replayer.analysis.differences.environment import Difference, Sort
+from replayer.model import Spent
+
+KERNELS = frozenset(
+    {
+        *(Spent.ENTRY, Spent.COPY, Spent.PAGE_CACHE, Spent.FILE_SYSTEM, Spent.BLOCK),
+        *(Spent.SCHEDULER, Spent.FAULTS, Spent.NETWORK, Spent.LOCKING, Spent.KERNEL),
+    }
+)
+KERNEL = "kernel"
+"""What the kernel's parts are together, where there are accounts without a profile."""
+_SPEED = KERNELS | {Spent.SERVER} | {Spent.RUN_QUEUE, Spent.CLIENT}
+_READS = frozenset({Spent.DEVICE, Spent.PAGE_CACHE, Spent.FILE_SYSTEM, Spent.BLOCK})
+_QUEUE = frozenset({Spent.DEVICE, Spent.LOG, Spent.BLOCK, Spent.SCHEDULER})
+_PAGES = frozenset({Spent.FAULTS, Spent.SERVER, Spent.COPY, Spent.PAGE_CACHE, Spent.KERNEL})
+_PLACES = frozenset({Spent.RUN_QUEUE, Spent.SCHEDULER, Spent.LOCK, Spent.LOCKING, Spent.CLIENT})
+_QUOTA = _PLACES | {Spent.THROTTLED}
+_DURABLE = frozenset({Spent.LOG, Spent.DEVICE, Spent.LOCK, Spent.FILE_SYSTEM, Spent.BLOCK})
+_FILES = frozenset({*_READS, Spent.LOG, Spent.KERNEL})
+_MEMORY = frozenset({*_READS, Spent.COPY, Spent.FAULTS, Spent.SERVER, Spent.ENTRY})
+
+# A processor's mitigations also slow down what is entered indirectly, and flush what is cached.
+_CAUSES: tuple[tuple[str, frozenset[Spent]], ...] = (
+    ("host.kernel.mitigations.*", _SPEED),
+    ("host.kernel.cmdline", frozenset(Spent)),
+    ("host.kernel.preemption", _SPEED),
+    ("host.kernel.clocksource", _SPEED),
+    ("host.kernel.numa_balancing", _PAGES),
+    ("host.cpu.governor", _SPEED),
+    ("host.cpu.frequency_driver", _SPEED),
+    ("host.cpu.boost", _SPEED),
+    ("host.cpu.max_mhz", _SPEED),
+    ("host.cpu.mhz", _SPEED),
+    ("host.cpu.idle_driver", _SPEED | _QUEUE),
+    ("host.cpu.model", _SPEED),
+    ("host.cpu.microcode", _SPEED),
+    ("host.cpu.smt", _SPEED | _PLACES),
+    ("host.cpu.cores", _PLACES),
+    ("host.cpu.threads", _PLACES),
+    ("host.cpu.allowed", _PLACES),
+    ("host.cgroup.cpu_limit", _QUOTA),
+    ("host.cgroup.memory_limit_bytes", _MEMORY),
+    ("host.memory.bytes", _MEMORY),
+    ("host.memory.transparent_huge_pages*", _PAGES),
+    ("host.memory.huge_page*", _PAGES),
+    ("host.vm.*", _MEMORY | _DURABLE),
+    ("host.device.scheduler", _QUEUE),
+    ("host.device.nr_requests", _QUEUE),
+    ("host.device.read_ahead_kb", _READS),
+    ("host.device.*", _QUEUE | _READS),
+    ("host.fs.*", _FILES),
+    ("engine.settings.synchronous_commit", _DURABLE),
+    ("engine.settings.*sync*", _DURABLE),
+    ("engine.settings.commit_*", _DURABLE),
+    ("engine.settings.full_page_writes", _DURABLE),
+    ("engine.settings.wal_*", _DURABLE),
+    ("engine.settings.innodb_flush_*", _DURABLE | _READS),
+    ("engine.settings.huge_pages", _PAGES),
+    ("engine.settings.shared_buffers", _MEMORY),
+    ("engine.settings.*buffer_pool*", _MEMORY),
+    ("engine.settings.*io_*", _READS | {Spent.ENTRY, Spent.SCHEDULER}),
+)
+"""Facts, and the parts of an account that they are known to move; the first that fits counts."""
+_SERVERS = "engine.*"
+"""Facts that only touch what a server does."""
+_WITHOUT_SERVER = frozenset({"walk", "probe"})
+"""Steps that read and write files themselves, whatever server has written them."""
+
+
+def may_explain(
+    differences: Iterable[Difference], parts: Iterable[str], step: str = ""
+) -> tuple[Difference, ...]:
+    """Return what differs and is known to move one of these parts of a step of that kind.
+
+    Any known cause without parts.  What the groups were made by is not among it, as that is what is
+    compared.
+    """
+    named = set(parts)
+    if KERNEL in named:
+        named |= KERNELS
+    return tuple(
+        one
+        for one in differences
+        if one.sort is Sort.EXPLAINS
+        and (works := _works_on(one.key))
+        and (not named or named & works)
+        and not (step in _WITHOUT_SERVER and fnmatchcase(one.key, _SERVERS))
+    )
+
+
+def _works_on(key: str) -> frozenset[str]:
+    return next((parts for fact, parts in _CAUSES if fnmatchcase(key, fact)), frozenset())

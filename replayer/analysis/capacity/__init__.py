@@ -1,0 +1,1 @@
+"""How much a machine or a database can do: scalability, saturation, ceilings."""

@@ -1,0 +1,322 @@
+"""The highest multiple of a rate that is sustained: double, bisect, and run both ends again.
+
+The search knows nothing of machines: it asks for trials, each of one multiple, and each of which
+was within the objective, was not, or could not be offered.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from replayer.lazy_import import Later
+
+if TYPE_CHECKING:
+    from scipy import special
+else:
+    # Few commands search a capacity, and it takes a fifth of a second to load.
+    special = Later("scipy.special")
+
+USUAL_TRIALS = 10
+"""That a search takes, about."""
+_NOISES = {0.005: 18, 0.01: 18, 0.02: 18, 0.04: 16, 0.08: 13, 0.16: 11, 0.25: 6}
+"""How much a capacity may differ from trial to trial, with how likely that is at first."""
+_FLUKE = 0.02
+"""The share of trials that say nothing of the capacity."""
+_BEYOND = 0.5
+"""How far beyond what was tried a capacity may lie, as a logarithm."""
+_POINTS = 1000
+
+
+class SearchTrial(StrEnum):
+    """How a trial of one multiple ended."""
+
+    HELD = "held"
+    """Sustained, and within the objective."""
+    FAILED = "failed"
+    NOT_OFFERED = "not offered"
+    """The clients could not offer that rate, so that nothing is known of the machine."""
+
+
+@dataclass(frozen=True, slots=True)
+class Capacity:
+    """What a search came to, in multiples of the rate that it is about."""
+
+    accepted: float | None
+    """The highest multiple that held whenever it was tried, at least twice; None where even the
+    smallest that was tried did not."""
+    refused: float | None
+    """The lowest multiple above it that failed whenever it was tried, at least twice; None where
+    nothing did that was allowed, or that the clients could offer."""
+    low: float
+    """The lower end of the 95 percent interval of the capacity; 0 where nothing held."""
+    high: float
+    """Its upper end; infinite where nothing failed."""
+    clear: bool
+    """Whether nothing between `accepted` and `refused` had trials that disagreed, and the search
+    came to its end."""
+    disputed: tuple[float, ...]
+    """Multiples whose trials disagreed, wherever they lie."""
+    not_offered: float | None
+    """The lowest multiple that the clients could not offer, if there was one."""
+    trials: tuple[tuple[float, SearchTrial], ...]
+    """In the order in which they were run."""
+
+
+@dataclass(frozen=True, slots=True)
+class SearchLimits:
+    """How a search goes about it."""
+
+    resolution: float = 0.05
+    """How much larger one multiple is than the next smaller that may be tried, as a share."""
+    start: float = 1.0
+    least: float = 1 / 64
+    most: float = 64.0
+    """No multiple outside these is tried."""
+    trials: int = 40
+    """More trials than this are not run, whatever is known by then."""
+
+    def __post_init__(self) -> None:
+        assert 0 < self.least <= self.start <= self.most, "the start lies within the limits"
+        assert self.resolution > 0, "a multiple is larger than the one before it"
+
+
+@dataclass
+class _Book:
+    """The trials so far, by rung: the multiple of rung n is start * (1 + resolution) ** n."""
+
+    trial: Callable[[float], SearchTrial]
+    limits: SearchLimits
+    history: list[tuple[int, SearchTrial]] = field(default_factory=list)
+    top: int = 0
+    """The highest rung that may be tried; it falls where the clients cannot follow."""
+    bottom: int = 0
+    cut: bool = False
+    """Whether the search was ended before it knew all that it could."""
+
+    def __post_init__(self) -> None:
+        step = math.log1p(self.limits.resolution)
+        self.top = math.floor(math.log(self.limits.most / self.limits.start) / step + 1e-9)
+        self.bottom = math.ceil(math.log(self.limits.least / self.limits.start) / step - 1e-9)
+
+    def multiple(self, rung: int) -> float:
+        return float(self.limits.start * (1 + self.limits.resolution) ** rung)
+
+    def run(self, rung: int) -> SearchTrial:
+        ended = self.trial(self.multiple(rung))
+        self.history.append((rung, ended))
+        if ended is SearchTrial.NOT_OFFERED:
+            self.top = min(self.top, rung - 1)
+        return ended
+
+    def count(self, rung: int, ended: SearchTrial) -> int:
+        return sum(1 for at, how in self.history if (at, how) == (rung, ended))
+
+    @property
+    def gave_up(self) -> bool:
+        return any(ended is SearchTrial.NOT_OFFERED for _, ended in self.history)
+
+    @property
+    def spent(self) -> bool:
+        return len(self.history) >= self.limits.trials
+
+    @property
+    def tried(self) -> list[int]:
+        return sorted(
+            {rung for rung, ended in self.history if ended is not SearchTrial.NOT_OFFERED}
+        )
+
+    @property
+    def disputed(self) -> list[int]:
+        """Return the rungs whose trials disagreed."""
+        return [rung for rung in self.tried if self.disagrees(rung)]
+
+    def disagrees(self, rung: int) -> bool:
+        return bool(self.count(rung, SearchTrial.HELD) and self.count(rung, SearchTrial.FAILED))
+
+    def unanimous(self, rung: int, ended: SearchTrial) -> bool:
+        """Tell whether all trials of a rung ended so, and there were any."""
+        return self.count(rung, ended) > 0 and not self.disagrees(rung)
+
+    @property
+    def wanted(self) -> int:
+        """Return in how many trials the ends must be the same: one more where noise was seen."""
+        return 3 if self.disputed else 2
+
+    def sure(self, rung: int, ended: SearchTrial) -> bool:
+        """Tell whether enough trials of a rung ended so, and none otherwise."""
+        return self.unanimous(rung, ended) and self.count(rung, ended) >= self.wanted
+
+    def low(self, *, sure: bool = False) -> int | None:
+        """Return the highest rung below all that only failed that only held."""
+        test = self.sure if sure else self.unanimous
+        ceiling = self.high()
+        held = [
+            rung
+            for rung in self.tried
+            if test(rung, SearchTrial.HELD) and (ceiling is None or rung < ceiling)
+        ]
+        return max(held, default=None)
+
+    def high(self, *, sure: bool = False) -> int | None:
+        """Return the lowest rung that only failed, above the highest of which one is sure."""
+        test = self.sure if sure else self.unanimous
+        floor = max((r for r in self.tried if self.sure(r, SearchTrial.HELD)), default=None)
+        failed = [
+            rung
+            for rung in self.tried
+            if test(rung, SearchTrial.FAILED) and (floor is None or rung > floor)
+        ]
+        return min(failed, default=None)
+
+
+def _never_enough() -> bool:
+    return False
+
+
+def search(
+    trial: Callable[[float], SearchTrial],
+    limits: SearchLimits | None = None,
+    enough: Callable[[], bool] = _never_enough,
+) -> Capacity:
+    """Return the highest multiple that holds; `trial` runs one multiple and says how it ended.
+
+    `enough` is asked before each trial but the first, and ends the search where it says so.
+
+    From the start the multiple is doubled while it holds, or halved until it does; then the
+    bracket is bisected down to the resolution.  Before it is halved, what failed is run again at
+    once: a fluke there would cost a search of everything below.  Both ends of the bracket are run
+    again before they are accepted: an end whose trials disagree is none, the search goes on beyond
+    it, in steps that double, and from then on three trials must agree in place of two.
+
+    The interval holds both ends, and all capacities that 95 percent of the belief is in which the
+    trials leave: a trial holds by a bell curve's chance of the capacity's logarithm, whose width is
+    the noise from trial to trial, from half a percent to a quarter.
+    """
+    book = _Book(trial, limits or SearchLimits())
+    for rung in _rungs(book):
+        book.cut = bool(book.history) and enough()
+        if book.spent or book.cut:
+            break
+        book.run(rung)
+    return _capacity(book)
+
+
+def so_far(trials: Sequence[tuple[float, SearchTrial]], limits: SearchLimits) -> Capacity:
+    """Return what is known of the trials of a search that was cut short: it is never clear."""
+    step = math.log1p(limits.resolution)
+    rungs = [(round(math.log(multiple / limits.start) / step), ended) for multiple, ended in trials]
+    book = _Book(_never, limits, rungs)
+    return replace(_capacity(book), clear=False)
+
+
+def _never(_: float) -> SearchTrial:
+    raise AssertionError("a search that was cut short runs nothing")
+
+
+def _rungs(book: _Book) -> Iterator[int]:
+    """Yield what is to be tried next until nothing is."""
+    octave = max(1, round(math.log(2) / math.log1p(book.limits.resolution)))
+    yield 0
+    while True:
+        low, high = book.low(), book.high()
+        rung = _bracket(book, low, high, octave)
+        if rung is None and low is not None and high is not None:
+            rung = _between(book, low, high)
+        if rung is None:
+            rung = _again(book, low, high)
+        if rung is None:
+            return
+        yield rung
+
+
+def _bracket(book: _Book, low: int | None, high: int | None, octave: int) -> int | None:
+    """Return the rung that may give the end that is missing, None if none is or can be had.
+
+    It is an octave away, but near an end that was lost for a disagreement, and then farther.
+    """
+    highest, lowest = max(book.tried, default=0), min(rung for rung, _ in book.history)
+    if high is None and book.tried and highest < book.top:
+        # Where the clients gave up there is nothing to be found by going there again.
+        middle = (highest + book.top + 1) // 2
+        above = [rung for rung in book.tried if rung > max(book.disputed, default=rung)]
+        return middle if book.gave_up else min(book.top, highest + _stride(book, octave, above))
+    if low is None:
+        if (
+            book.unanimous(lowest, SearchTrial.FAILED)
+            and book.count(lowest, SearchTrial.FAILED) == 1
+        ):
+            return lowest
+        if lowest > book.bottom:
+            below = [rung for rung in book.tried if rung < min(book.disputed, default=rung)]
+            return max(book.bottom, lowest - _stride(book, octave, below))
+    return None
+
+
+def _stride(book: _Book, octave: int, beyond: Sequence[int]) -> int:
+    """Return how far to go from what was tried: an octave, or 1, 2, 4 ... beyond a dispute."""
+    return min(octave, 1 << len(beyond)) if book.disputed else octave
+
+
+def _between(book: _Book, low: int, high: int) -> int | None:
+    """Return the rung in the middle of what is not known between the ends, None if all is."""
+    untried = [rung for rung in range(low + 1, high) if rung not in book.tried]
+    return untried[len(untried) // 2] if untried else None
+
+
+def _again(book: _Book, low: int | None, high: int | None) -> int | None:
+    """Return the end that must be run again, the lower one first."""
+    if low is not None and not book.sure(low, SearchTrial.HELD):
+        return low
+    if high is not None and not book.sure(high, SearchTrial.FAILED):
+        return high
+    return None
+
+
+def _capacity(book: _Book) -> Capacity:
+    low, high = book.low(sure=True), book.high(sure=True)
+    inside = [
+        rung
+        for rung in book.disputed
+        if (low is None or rung > low) and (high is None or rung < high)
+    ]
+    adjacent = low is not None and high is not None and high - low == 1
+    done = adjacent or not (book.spent or book.cut)
+    accepted = None if low is None else book.multiple(low)
+    refused = None if high is None else book.multiple(high)
+    trials = tuple((book.multiple(rung), ended) for rung, ended in book.history)
+    likely = _believed(trials)
+    return Capacity(
+        accepted=accepted,
+        refused=refused,
+        low=0.0 if accepted is None else min(accepted, likely[0]),
+        high=math.inf if refused is None else max(refused, likely[1]),
+        clear=done and not inside,
+        disputed=tuple(book.multiple(rung) for rung in book.disputed),
+        not_offered=min(
+            (m for m, ended in trials if ended is SearchTrial.NOT_OFFERED), default=None
+        ),
+        trials=trials,
+    )
+
+
+def _believed(trials: Sequence[tuple[float, SearchTrial]]) -> tuple[float, float]:
+    """Return the 95 percent credible interval of the capacity, all noises taken together."""
+    known = [(math.log(m), ended) for m, ended in trials if ended is not SearchTrial.NOT_OFFERED]
+    if not known:
+        return 0.0, math.inf
+    tried = [at for at, _ in known]
+    capacities = np.linspace(min(tried) - _BEYOND, max(tried) + _BEYOND, _POINTS)
+    noises, weights = np.array(list(_NOISES)), np.array(list(_NOISES.values()))
+    chances = np.repeat(np.log(weights)[:, None], _POINTS, axis=1)
+    for at, ended in known:
+        holds = special.ndtr((capacities - at) / noises[:, None])
+        holds = _FLUKE / 2 + (1 - _FLUKE) * holds
+        chances += np.log(holds if ended is SearchTrial.HELD else 1 - holds)
+    belief = np.exp(chances - chances.max()).sum(axis=0)
+    share = np.cumsum(belief) / belief.sum()
+    low, high = (capacities[np.searchsorted(share, end)] for end in (0.025, 0.975))
+    return math.exp(low), math.exp(high)

@@ -1,0 +1,114 @@
+"""What a device was seen to do without a database, to stand beside what a database got of it."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+from replayer.model import Fact, Reads, Run, Status
+from replayer.units import show_count, show_size
+
+_SAME_MACHINE = ("host.name", "device.model", "fs.type")
+
+_LIMITS = defaultdict(
+    str,
+    processors=" (limited by processors and Python)",
+    interpreter=" (limited by the interpreter's part of each read)",
+)
+
+
+@dataclass(frozen=True)
+class ProbeCeiling:
+    """Reads per second of a probe, and what else than the storage limited them."""
+
+    per_second: float
+    limit: str = ""
+    """`processors`, `interpreter`, or ""."""
+
+
+def ceiling(
+    runs: Iterable[Run],
+    device: str,
+    block_size: int,
+    depth: int,
+    *,
+    access: str = "random",
+    host: Mapping[str, Fact] | None = None,
+) -> ProbeCeiling | None:
+    """Return what a probe of that device, size and depth had of direct reads, or None.
+
+    The newest run with such a probe counts, and the median of its repeats; with `host`, only runs
+    on a machine of the same name, device model and file system do.
+    """
+    for run in sorted(runs, key=lambda run: run.started, reverse=True):
+        if host is not None and any(run.host.get(k) != host.get(k) for k in _SAME_MACHINE):
+            continue
+        rows = [
+            row
+            for step in run.steps
+            if step.status is Status.DONE and step.facts.get("storage.device") == device
+            for row in step.tables.get("io", ())
+            if _like(row, block_size, depth, access)
+        ]
+        if rows:
+            return ProbeCeiling(
+                float(median(row["iops"] for row in rows)),
+                limit=max(str(row.get("limit", "")) for row in rows),
+            )
+    return None
+
+
+def beside(run: Run, others: Iterable[Run]) -> Run:
+    """Return the run with a fact `ceiling` in every step that a probe can be held against.
+
+    These are the steps that say of themselves what they read from the device, all of it alike.
+    """
+    wanted = {
+        index: step.reads
+        for index, step in enumerate(run.steps)
+        if step.reads is not None and step.status is Status.DONE
+    }
+    if not wanted:
+        return run
+    known = list(others)
+    steps = list(run.steps)
+    for index, reads in wanted.items():
+        most = ceiling(
+            known,
+            reads.device,
+            reads.block_bytes,
+            reads.depth,
+            access=reads.access,
+            host=run.host,
+        )
+        if most is not None and most.per_second:
+            facts = {**steps[index].facts, "ceiling": share(reads, most)}
+            steps[index] = steps[index].model_copy(update={"facts": facts})
+    return run if tuple(steps) == run.steps else run.model_copy(update={"steps": tuple(steps)})
+
+
+def share(reads: Reads, most: ProbeCeiling) -> str:
+    """Return `RIOPS 35,928 = 84 % of 8 KiB random reads at depth 4`; reads/s for sequential ones.
+
+    Where the probe's own limit was another than the storage, it says so.
+
+    RIOPS are the SLOB method's word for random reads of one block.
+    """
+    what = "RIOPS" if reads.access == "random" else "reads/s"
+    size = show_size(reads.block_bytes).replace(".00", "")
+    part = f"{100 * reads.per_second / most.per_second:.0f} %"
+    like = f"{size} {reads.access} reads at depth {reads.depth}"
+    return f"{what} {show_count(reads.per_second)} = {part} of {like}{_LIMITS[most.limit]}"
+
+
+def _like(row: Mapping[str, Any], block_size: int, depth: int, access: str) -> bool:
+    return (
+        row.get("access") == access
+        and row.get("operation") == "read"
+        and row.get("direct") is True
+        and row.get("block_bytes") == block_size
+        and row.get("depth") == depth
+        and row.get("client") in {"1", "all"}
+        and isinstance(row.get("iops"), int | float)
+    )

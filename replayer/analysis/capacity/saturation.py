@@ -1,0 +1,391 @@
+"""What gives first as load grows, by the operational laws of queueing networks.
+
+Utilization law U = X * D: a resource that is busy for U while X are done a second has the demand
+D = U / X, and no more than X <= capacity / D can be done.  Little's law N = X * (R + Z): sessions =
+throughput * (response + time between two statements).  (Denning and Buzen, 1978; Lazowska et al.,
+Quantitative System Performance, 1984.)  The resource that is busiest where throughput no longer
+grows is the one that gives first; where sessions stand in line for it confirms that.
+"""
+
+import math
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from statistics import fmean, median
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from replayer.lazy_import import Later
+
+if TYPE_CHECKING:
+    from scipy import special
+else:
+    # Few commands measure a curve, and it takes a fifth of a second to load.
+    special = Later("scipy.special")
+
+SATURATED = 0.85
+"""A resource that is less busy than this does not hold anything up."""
+FLAT = 0.95
+"""From the first level with this share of the highest throughput on, the curve is flat."""
+LITTLE = 0.02
+"""Little's law must hold to this share of the sessions at every level."""
+_BUSY_AT_LIMIT = 0.5
+_FULL_MEMORY = 0.97
+_MAJORITY = 0.5
+_MANY = 1 / 3
+_LEVEL = 0.975
+_MANY_OTHERS = 0.1
+"""Of a resource's use, from which on it is told."""
+
+
+class WaitReason(StrEnum):
+    """What a session stands in line for, as the server and the clients tell it."""
+
+    CPU = "CPU"
+    READS = "device reads"
+    WRITES = "device writes"
+    LOG = "log flushes"
+    LOCKS = "row locks"
+    INTERNAL = "the server's own locks"
+    CLIENTS = "their turn between clients and server"
+    """Of the clients' processes, or of the server's before it knows of a statement."""
+    UNTOLD = "what the server does not name"
+    """Of a server that tells only that a statement is under way."""
+    OTHER = "something else"
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceUse:
+    """How much of a resource was in use during one measured level, in the resource's own unit."""
+
+    busy: float
+    capacity: float | None
+    """As much as there is; None if that is not known, so that nothing can be said but how much."""
+    unit: str
+    lines: frozenset[WaitReason]
+    """Where sessions stand that wait for it."""
+    own: float | None = None
+    """What of `busy` was for the work that is measured; None if all of it was."""
+    ceiling: str = ""
+    """Which capacity is meant: `quota of the cgroup`, `probe of 8 KiB random reads at depth 16`."""
+    stopped: float | None = None
+    """The share of the time in which nothing was left of it, where that is counted."""
+    through: frozenset[str] = frozenset()
+    """Resources that it is used through: where one of these is full, that is what holds it up."""
+    held: bool = False
+    """Whether it is held rather than used up by work, as memory is: its demand says nothing."""
+
+    @property
+    def utilization(self) -> float | None:
+        """Return busy / capacity, None if the capacity is not known."""
+        return self.busy / self.capacity if self.capacity else None
+
+
+@dataclass(frozen=True, slots=True)
+class LevelPoint:
+    """One measured level of sessions: one repeat of it."""
+
+    sessions: int
+    throughput: float
+    """Completed statements a second."""
+    response: float
+    """Mean seconds from the start of a statement to its answer."""
+    in_flight: float
+    """Mean number of sessions with a statement under way, counted apart from the two above."""
+    uses: Mapping[str, ResourceUse] = field(default_factory=dict)
+    """By the name of the resource."""
+    standing: Mapping[WaitReason, float] = field(default_factory=dict)
+    """Mean number of sessions in each line; empty where nobody could be asked."""
+
+    @property
+    def little(self) -> float:
+        """Return by how much of the sessions N = X (R + Z) is missed.
+
+        Z X is the number of sessions that have no statement under way.
+        """
+        return abs(self.throughput * self.response - self.in_flight) / self.sessions
+
+
+@dataclass(frozen=True, slots=True)
+class Mean:
+    """A mean and its 95 percent interval by Student's t; without end for a single value."""
+
+    value: float
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> "Mean":
+        """Return it of values, one a repeat."""
+        value = fmean(values)
+        if len(values) < 2:
+            return cls(value, -math.inf, math.inf)
+        error = float(np.std(values, ddof=1)) / math.sqrt(len(values))
+        reach = float(special.stdtrit(len(values) - 1, _LEVEL)) * error
+        return cls(value, value - reach, value + reach)
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """One resource over all levels."""
+
+    name: str
+    unit: str
+    demand: Mean | None
+    """Of one statement, in units of the resource times seconds; None of what is held."""
+    bound: float | None
+    """The throughput that it allows at most; None if its capacity is not known."""
+    busiest: Mean | None
+    """Its utilization beyond the knee, or at the highest level where the curve still grows."""
+    stopped: float | None
+    """The share of the time in which nothing was left of it, where that is counted."""
+    others: float
+    """The share of that use that was not for the work that is measured."""
+    ceiling: str
+    lines: frozenset[WaitReason]
+    through: frozenset[str]
+    held: bool
+
+    def full(self, least: float) -> bool:
+        """Tell whether it is so busy that it holds work up: `least`, but memory all but full."""
+        least = max(least, _FULL_MEMORY) if self.held else least
+        return self.busiest is not None and self.busiest.value >= least
+
+
+@dataclass(frozen=True, slots=True)
+class Saturation:
+    """What gives first."""
+
+    resource: str | None
+    """None for `unclear`."""
+    proof: str
+    """One sentence: what was seen, or why it is unclear."""
+    knee: int
+    """The first level with nearly the highest throughput: the highest level if nothing is flat."""
+    flat: bool
+    """Whether a level above the knee was measured."""
+    highest: Mean
+    """Throughput from the knee on."""
+    loads: tuple[Load, ...]
+    """The busiest first; those of unknown capacity last."""
+
+
+def knee(points: Sequence[LevelPoint]) -> int:
+    """Return the smallest level of sessions with nearly the highest throughput, by medians."""
+    middle = {level: median(p.throughput for p in same) for level, same in _by_level(points)}
+    most = max(middle.values())
+    return min(level for level, value in middle.items() if value >= FLAT * most)
+
+
+def first(points: Sequence[LevelPoint]) -> Saturation:
+    """Return which resource gives first; `points` are all repeats of all levels, at least one."""
+    at, top = knee(points), max(point.sessions for point in points)
+    # What is done one at a time, as on a hot row, is the knee of one session, which waits for none.
+    beyond = [point for point in points if point.sessions > at]
+    flat = beyond or [point for point in points if point.sessions == at]
+    why = "throughput still grows at the highest level" if at == top else ""
+    judged = _saturation(points, flat, SATURATED, why)
+    highest = Mean.of([point.throughput for point in points if point.sessions >= at])
+    return replace(judged, knee=at, highest=highest)
+
+
+def at_limit(points: Sequence[LevelPoint], limit: Sequence[LevelPoint]) -> Saturation:
+    """Return which resource gives first at a rate that was too much.
+
+    `limit` are the points of that rate, at least one, `points` all of them.  An objective for the
+    times fails before a resource is busy all the time, so that half of it is enough here.
+    """
+    return _saturation(points, limit, _BUSY_AT_LIMIT, "")
+
+
+def at_highest(points: Sequence[LevelPoint], highest: Sequence[LevelPoint]) -> Saturation:
+    """Return how busy each resource was at the highest rate, where no rate was too much.
+
+    `highest` are the points of that rate, at least one, `points` all of them.
+    """
+    return _saturation(points, highest, math.inf, "nothing failed")
+
+
+def _saturation(
+    points: Sequence[LevelPoint], flat: Sequence[LevelPoint], least: float, why_open: str
+) -> Saturation:
+    loads = _loads(points, flat)
+    resource, proof = _judged(loads, flat, least, why_open)
+    return Saturation(
+        resource=resource,
+        proof=proof,
+        knee=min(point.sessions for point in flat),
+        flat=not why_open,
+        highest=Mean.of([point.throughput for point in flat]),
+        loads=tuple(loads),
+    )
+
+
+def _by_level(points: Iterable[LevelPoint]) -> list[tuple[int, list[LevelPoint]]]:
+    levels: dict[int, list[LevelPoint]] = {}
+    for point in points:
+        levels.setdefault(point.sessions, []).append(point)
+    return sorted(levels.items())
+
+
+def _loads(points: Sequence[LevelPoint], flat: Sequence[LevelPoint]) -> list[Load]:
+    names = dict.fromkeys(name for point in points for name in point.uses)
+    loads = [_load(name, points, flat) for name in names]
+    return sorted(loads, key=lambda load: -(load.busiest.value if load.busiest else -1.0))
+
+
+def _load(name: str, points: Sequence[LevelPoint], flat: Sequence[LevelPoint]) -> Load:
+    known = [(p.uses[name], p.throughput) for p in points if name in p.uses and p.throughput > 0]
+    uses = [point.uses[name] for point in flat if name in point.uses]
+    shares = [share for use in uses if (share := use.utilization) is not None]
+    stops = [use.stopped for use in uses if use.stopped is not None]
+    like = next(point.uses[name] for point in points if name in point.uses)
+    demands = [_own(use) / throughput for use, throughput in known]
+    demand = None if like.held or not demands else Mean.of(demands)
+    return Load(
+        name=name,
+        unit=like.unit,
+        demand=demand,
+        bound=_bound(demand, uses),
+        busiest=Mean.of(shares) if shares else None,
+        stopped=fmean(stops) if stops else None,
+        others=_others(uses),
+        ceiling=like.ceiling,
+        lines=like.lines,
+        through=like.through,
+        held=like.held,
+    )
+
+
+def _own(use: ResourceUse) -> float:
+    return use.busy if use.own is None else use.own
+
+
+def _others(uses: Sequence[ResourceUse]) -> float:
+    """Return the share of what was busy that was for others."""
+    busy = sum(use.busy for use in uses)
+    return max(0.0, 1 - sum(_own(use) for use in uses) / busy) if busy else 0.0
+
+
+def _bound(demand: Mean | None, uses: Sequence[ResourceUse]) -> float | None:
+    """Return the throughput at which what others leave of a resource is used up."""
+    left = [use.capacity - use.busy + _own(use) for use in uses if use.capacity]
+    if demand is None or demand.value <= 0 or not left:
+        return None
+    return fmean(left) / demand.value
+
+
+def _judged(
+    loads: Sequence[Load], flat: Sequence[LevelPoint], least: float, why_open: str
+) -> tuple[str | None, str]:
+    """Return the resource that gives first with the proof, or None with why it is unclear."""
+    busy = {load.name for load in loads if load.full(least)}
+    full = [load for load in loads if load.name in busy and not load.through & busy]
+    if not full:
+        return _by_line_alone(loads, flat, why_open)
+    standing = _standing(flat)
+    # What others keep busy may be full as well, and holds nobody up who stands elsewhere.
+    most = [load for load in full if _has_most(load, flat, standing)]
+    lead, *others = most or full
+    rivals = [load for load in others if _meet(load, lead)]
+    if rivals:
+        names = " and ".join(_words(load) for load in (lead, *rivals))
+        return None, f"unclear: {names} are within their intervals"
+    if standing and not most and not _has_longest(lead, flat, standing):
+        longest = max(standing, key=lambda line: standing[line].value)
+        where = f"{standing[longest].value:.0%} of the sessions waited for {longest.value}"
+        return None, f"unclear: {_words(lead)}, but {where}"
+    return lead.name, _proof(lead, loads, flat)
+
+
+def _meet(one: Load, other: Load) -> bool:
+    """Tell whether the intervals of two utilizations meet."""
+    assert one.busiest is not None
+    assert other.busiest is not None
+    return one.busiest.high >= other.busiest.low and other.busiest.high >= one.busiest.low
+
+
+def _standing(flat: Sequence[LevelPoint]) -> dict[WaitReason, Mean]:
+    """Return which share of the sessions stood in each line; none where nobody was asked."""
+    lines = dict.fromkeys(line for point in flat for line in point.standing)
+    return {line: Mean.of(_shares(flat, {line})) for line in lines}
+
+
+def _shares(flat: Sequence[LevelPoint], lines: Collection[WaitReason]) -> list[float]:
+    """Return, for each point that was asked, the share of those at work in any of the lines."""
+    return [
+        sum(amount for line, amount in point.standing.items() if line in lines) / everybody
+        for point in flat
+        if (everybody := sum(point.standing.values()))
+    ]
+
+
+def _here(load: Load, flat: Sequence[LevelPoint]) -> Mean | None:
+    """Return which share of the sessions stood in line for a resource, None if nobody was asked."""
+    shares = _shares(flat, load.lines)
+    return Mean.of(shares) if shares else None
+
+
+def _longest_other(load: Load, standing: Mapping[WaitReason, Mean]) -> Mean:
+    others = [mean for line, mean in standing.items() if line not in load.lines]
+    return max(others, key=lambda mean: mean.value, default=Mean(0.0, 0.0, 0.0))
+
+
+def _has_longest(
+    load: Load, flat: Sequence[LevelPoint], standing: Mapping[WaitReason, Mean]
+) -> bool:
+    """Tell whether the line for a resource is longer than any other."""
+    here = _here(load, flat)
+    return here is not None and here.value > _longest_other(load, standing).value
+
+
+def _has_most(load: Load, flat: Sequence[LevelPoint], standing: Mapping[WaitReason, Mean]) -> bool:
+    """Tell whether the line for a resource has many in it, and twice as many as any other."""
+    here, other = _here(load, flat), _longest_other(load, standing)
+    return here is not None and here.value >= max(_MANY, 2 * other.value)
+
+
+def _by_line_alone(
+    loads: Sequence[Load], flat: Sequence[LevelPoint], why_open: str
+) -> tuple[str | None, str]:
+    """Judge by who stands where, where no resource with a known capacity is full."""
+    busiest = next((load for load in loads if load.busiest is not None), None)
+    most = f"the busiest resource is {_words(busiest)}" if busiest else "no capacity is known"
+    if why_open:
+        return None, f"unclear: {why_open}, and {most}"
+    for load in loads:
+        here = _here(load, flat) if load.busiest is None and load.demand else None
+        if here is not None and here.value >= _MAJORITY:
+            return load.name, (
+                f"{load.name}: {here.value:.0%} of the sessions waited for it; its ceiling "
+                f"is not known, and {most}"
+            )
+    return None, f"unclear: nothing is full, and {most}"
+
+
+def _proof(lead: Load, loads: Sequence[Load], flat: Sequence[LevelPoint]) -> str:
+    """Return the proof in one line."""
+    parts = [_words(lead)]
+    runner_up = next((o for o in loads if o is not lead and o.busiest is not None), None)
+    if runner_up is not None:
+        parts.append(f"next is {_words(runner_up)}")
+    here = _here(lead, flat)
+    if here is not None:
+        parts.append(f"{here.value:.0%} of the sessions waited for it")
+    return "; ".join(parts)
+
+
+def _words(load: Load) -> str:
+    """Return `device reads 99.6 % busy (99.1 to 100.0), of the limit of the cgroup`."""
+    busiest = load.busiest
+    assert busiest is not None
+    interval = (
+        f" ({100 * busiest.low:.1f} to {100 * busiest.high:.1f})"
+        if math.isfinite(busiest.high)
+        else ""
+    )
+    of = f" of the {load.ceiling}" if load.ceiling else ""
+    others = f", {load.others:.0%} of it by others" if load.others >= _MANY_OTHERS else ""
+    stopped = f", used up in {load.stopped:.0%} of its periods" if load.stopped else ""
+    return f"{load.name} {100 * busiest.value:.1f} % busy{interval}{of}{stopped}{others}"

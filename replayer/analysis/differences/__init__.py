@@ -1,0 +1,1 @@
+"""Two groups of runs: their samples, the statistics, and a verdict for each metric."""

@@ -1,0 +1,209 @@
+"""A plan of boots: which kernel to boot when, so that drift does not look like a difference.
+
+The plan file is written once and never changed: what was done is what lies in its folder of runs,
+each of which says itself which kernel and which boot it is from.
+"""
+
+import json
+import os
+import random
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+from itertools import cycle, islice
+from pathlib import Path
+from typing import Literal
+
+from pydantic import ValidationError
+
+from replayer import assets, trusted_path
+from replayer.analysis.differences.samples import Side
+from replayer.analysis.differences.selection import Chosen, Columns, no_column
+from replayer.errors import Impossible, ReplayerError
+from replayer.model import Noun, Run, Status
+from replayer.results import store
+
+FORMAT = 1
+
+
+class BootSchedule(Noun):
+    """The order of boots, and what `replayer run` is to do on each of them."""
+
+    plan: int = FORMAT
+    """The format of the plan file."""
+    kernels: tuple[str, ...]
+    """Releases as `uname -r` prints them, or patterns such as 6.12.*; the first is the base."""
+    order: tuple[str, ...]
+    method: Literal["alternating", "random"]
+    seed: int | None = None
+    arguments: tuple[str, ...] = ()
+    """The words after `replayer run`."""
+
+
+def draw(kernels: Sequence[str], boots: int, *, seed: int | None = None) -> BootSchedule:
+    """Return a plan of so many boots: A B B A …, or, with a seed, each round in random order.
+
+    In both every kernel comes once in each round of as many boots as there are kernels, so that a
+    machine that gets slower or faster meanwhile does so for all of them.
+    """
+    names = [kernel.strip() for kernel in kernels]
+    if len(set(names)) < 2 or len(set(names)) != len(names) or not all(names):
+        raise Impossible(
+            f"a plan needs two or more different kernels, such as --kernels 6.1.0-44,6.12.9; "
+            f"{','.join(kernels)!r} are {len(set(names) - {''})}"
+        )
+    if boots < len(names) or boots % len(names):
+        raise Impossible(
+            f"{boots} boots cannot be shared equally by {len(names)} kernels: "
+            f"ask for {max(1, -(-boots // len(names))) * len(names)}"
+        )
+    if seed is None:
+        order = islice(cycle([*names, *reversed(names)]), boots)
+        return BootSchedule(kernels=tuple(names), order=tuple(order), method="alternating")
+    dice = random.Random(seed)  # noqa: S311 - an order, not a secret
+    rounds = [dice.sample(names, len(names)) for _ in range(boots // len(names))]
+    order_of_rounds = tuple(kernel for one in rounds for kernel in one)
+    return BootSchedule(kernels=tuple(names), order=order_of_rounds, method="random", seed=seed)
+
+
+def write(path: Path, schedule: BootSchedule) -> None:
+    """Write a plan file; raise Impossible if there is one of that name, or it cannot be written."""
+    try:
+        with (
+            trusted_path.Folder(path.parent) as folder,
+            os.fdopen(folder.create(path.name, 0o666), "w", encoding="utf-8") as file,
+        ):
+            json.dump(schedule.model_dump(mode="json"), file, indent=1)
+            file.write("\n")
+    except FileExistsError as error:
+        raise Impossible(
+            f"{path} is already there, and a plan is not changed once made: choose another name"
+        ) from error
+    except OSError as error:
+        raise Impossible(f"the plan {path} cannot be written: {error.strerror}") from error
+
+
+def load(path: Path) -> BootSchedule:
+    """Read a plan file; raise Impossible, in one sentence, if it is none."""
+    if not os.path.lexists(path):  # of a name that is too long too, unlike Path.exists()
+        raise Impossible(f"there is no plan {path}: `replayer plan` makes one")
+    text = assets.text(path)
+    try:
+        schedule = BootSchedule.model_validate_json(text)
+    except ValidationError as error:
+        where = ".".join(map(str, error.errors()[0]["loc"]))
+        raise Impossible(
+            f"{path} is no plan of boots ({where or 'it'}: {error.errors()[0]['msg'].lower()}); "
+            f"`replayer plan` makes one"
+        ) from error
+    if schedule.plan > FORMAT:
+        raise Impossible(f"{path} has plan format {schedule.plan}, this replayer reads {FORMAT}")
+    if not schedule.order or not set(schedule.order) <= set(schedule.kernels):
+        raise Impossible(
+            f"{path} is no plan of boots: its order names kernels that it does not have"
+        )
+    return schedule
+
+
+def load_if_plan(text: str) -> Path | None:
+    """Return the path if the word names a plan file, else None."""
+    path = Path(text)
+    try:
+        keys = json.loads(assets.text(path))
+    except (ReplayerError, ValueError, RecursionError):
+        return None
+    return path if isinstance(keys, dict) and "plan" in keys and "order" in keys else None
+
+
+def folder(path: Path) -> Path:
+    """Return the folder of a plan's runs, beside the plan file."""
+    return path.with_name(f"{path.stem}.runs")
+
+
+def runs(path: Path, columns: Columns = no_column) -> list[Run]:
+    """Return the runs that a plan made, by start; one that did not begin to work is none."""
+    if not folder(path).is_dir():
+        return []
+    entries = [e for e in store.runs(folder(path)) if isinstance(e, store.StoredRun)]
+    loaded = [store.load(entry.path, columns) for entry in entries]
+    return [run for run in loaded if run.steps]
+
+
+def planned(schedule: BootSchedule, release: str) -> str | None:
+    """Return which of the plan's kernels a release is, or None.
+
+    Raises Impossible when two of the plan's patterns fit.
+    """
+    if release in schedule.kernels:
+        return release
+    fitting = [kernel for kernel in schedule.kernels if fnmatchcase(release, kernel)]
+    if len(fitting) > 1:
+        raise Impossible(f"the kernel {release} fits {' and '.join(fitting)} of the plan")
+    return fitting[0] if fitting else None
+
+
+def finished(schedule: BootSchedule, made: Sequence[Run]) -> list[Run]:
+    """Return the runs that stand for turns of the plan: done, one for each boot, in order."""
+    boots: set[object] = set()
+    kept = []
+    for run in made:
+        boot = run.host.get("boot.id")
+        known = planned(schedule, str(run.host.get("kernel.release", "")))
+        if run.status is Status.DONE and known and boot not in boots:
+            boots.add(boot)
+            kept.append(run)
+    return kept
+
+
+def admit(schedule: BootSchedule, made: Sequence[Run], release: str, boot: str) -> int:
+    """Return the number of the turn that this boot may take, from 1.
+
+    Raises Impossible when all turns are done, the boot was used before, or its kernel is wrong.
+    """
+    done = len(finished(schedule, made))
+    if done == len(schedule.order):
+        raise Impossible(
+            f"all {done} boots of the plan are done; compare them with replayer compare"
+        )
+    if not boot:
+        raise Impossible("this kernel does not tell its boot id, so boots cannot be told apart")
+    wanted = schedule.order[done]
+    if any(run.host.get("boot.id") == boot for run in made):
+        raise Impossible(
+            f"this boot was used already: a boot counts once, so reboot into {wanted} "
+            f"for turn {done + 1} of {len(schedule.order)}"
+        )
+    if planned(schedule, release) != wanted:
+        raise Impossible(
+            f"turn {done + 1} of {len(schedule.order)} is for {wanted} and this is {release}: "
+            f"boot {wanted}"
+        )
+    return done + 1
+
+
+def what_next(schedule: BootSchedule, made: Sequence[Run], path: Path) -> str:
+    """Return what is to be done after the runs made so far."""
+    done = len(finished(schedule, made))
+    total = len(schedule.order)
+    if done == total:
+        return f"all {total} boots are done; next: replayer compare {path}"
+    return f"{done} of {total} boots done; next: boot {schedule.order[done]}, replayer step {path}"
+
+
+def chosen(path: Path, columns: Columns = None) -> Chosen:
+    """Return the plan's runs grouped by its kernels; raise Impossible if a kernel has none."""
+    schedule = load(path)
+    made = finished(schedule, runs(path, columns))
+    groups: dict[str, list[Run]] = {kernel: [] for kernel in schedule.kernels}
+    for run in made:
+        groups[planned(schedule, str(run.host["kernel.release"])) or ""].append(run)
+    missing = [kernel for kernel, members in groups.items() if not members]
+    if missing:
+        raise Impossible(
+            f"the plan {path} has no finished run of {' and '.join(missing)} yet: "
+            f"{what_next(schedule, made, path)}"
+        )
+    remarks = []
+    if len(made) < len(schedule.order):
+        remarks.append(f"the plan is not finished: {what_next(schedule, made, path)}")
+    sides = [Side(kernel, tuple(members)) for kernel, members in groups.items()]
+    return Chosen(sides, remarks, "host.kernel.release")

@@ -1,0 +1,318 @@
+"""Two groups of replays of one capture -> a verdict for each fingerprint, and one for the whole.
+
+Times and errors of a fingerprint are judged as any metric is: by a rank test over the units, with
+p values corrected for all fingerprints.  What was answered is no matter of chance: it diverges
+where each side answered alike in all its replays, and not as the other.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from replayer.analysis.differences import divergence
+from replayer.analysis.differences.comparison import (
+    THRESHOLD,
+    Comparison,
+    MetricRow,
+    MetricVerdict,
+    judged,
+)
+from replayer.analysis.differences.samples import Side, counted
+from replayer.errors import Impossible
+from replayer.model import Better, Measurement, Noun, Replayed, Run, StepResult
+
+ALLOWED = "replay.ran"
+"""What is allowed where replays are to be compared of which too little ran."""
+_MOST = 1000
+"""Fingerprints that are judged, the heaviest; the others took next to no time."""
+MOVED = frozenset({MetricVerdict.BETTER, MetricVerdict.WORSE, MetricVerdict.DIFFERS})
+_WHOLE = "whole"
+_TIME, _ERRORS = "time", "errors"
+
+
+class Diverging(Noun):
+    """One fingerprint that was answered otherwise."""
+
+    what: str
+    """`errors`, `rows`, `answers`, or `varying`: other rows, as of a statement that varies."""
+    base: str
+    other: str
+    where: str = ""
+    """Where in the capture it came first, "" where that is not known."""
+
+
+class FingerprintComparison(Noun):
+    """One fingerprint in the replays of both sides."""
+
+    step: str
+    fingerprint: str
+    text: str
+    """Without values."""
+    kind: str
+    executions: tuple[float, float]
+    """In a replay, of the base and of the other side, on average."""
+    seconds: tuple[float, float]
+    """That all executions of a replay took together, on average."""
+    time: MetricRow | None
+    """Seconds of an execution; None where it is too light to be judged."""
+    errors: MetricRow | None
+    """Of 100 executions, those with an error of their own."""
+    diverging: tuple[Diverging, ...] = ()
+
+    @property
+    def cost(self) -> float:
+        """Return what it costs in total, on the side on which that is more."""
+        return max(self.seconds)
+
+    @property
+    def moved(self) -> bool:
+        """Tell whether its time or its errors were shown to be others."""
+        rows = [row for row in (self.time, self.errors) if row is not None]
+        return any(row.verdict in MOVED for row in rows)
+
+    @property
+    def diverges(self) -> bool:
+        """Tell whether it was answered otherwise by more than what varies by itself."""
+        return any(one.what != "varying" for one in self.diverging)
+
+
+class Compared(Noun):
+    """The replays of one step on both sides."""
+
+    step: str
+    time: MetricRow | None
+    """Seconds that the work of one replay took its sessions."""
+    errors: MetricRow | None
+    fingerprints: tuple[FingerprintComparison, ...]
+    """Those that cost most first."""
+    only: tuple[int, int]
+    """Fingerprints that only the base replayed, and only the other side."""
+
+
+class ReplayComparison(Comparison):
+    """Two groups of runs that replayed."""
+
+    replays: tuple[Compared, ...]
+
+
+class _Replay(NamedTuple):
+    """One replay of a step, by fingerprint."""
+
+    run: str
+    replayed: tuple[Replayed, ...]
+
+
+def compare(
+    comparison: Comparison,
+    base: Side,
+    other: Side,
+    *,
+    allowed: Sequence[str] = (),
+    threshold: float = THRESHOLD,
+) -> Comparison:
+    """Return a comparison with what became of each fingerprint, where both sides replayed.
+
+    Raises Impossible where less than 95 percent of the work ran on a side and that is not
+    `allowed`: then they are not comparable.
+    """
+    names = [name for name in _steps(base.runs) if name in _steps(other.runs)]
+    if not names:
+        return comparison
+    if ALLOWED not in allowed:
+        for name in names:
+            _refuse_partial(name, base, other)
+    replays = tuple(_compared(name, comparison, base, other, threshold) for name in names)
+    return ReplayComparison(**dict(comparison), replays=replays)
+
+
+def rows(comparison: Comparison) -> list[MetricRow]:
+    """Return all that was judged of the replays in a comparison; [] where there are none."""
+    if not isinstance(comparison, ReplayComparison):
+        return []
+    judged_rows = [row for one in comparison.replays for row in (one.time, one.errors)]
+    for one in (one for compared in comparison.replays for one in compared.fingerprints):
+        judged_rows += [one.time, one.errors]
+    return [row for row in judged_rows if row is not None]
+
+
+def _steps(runs: Iterable[Run]) -> list[str]:
+    steps = (step.name for run in runs for step in run.steps if step.replayed)
+    return list(dict.fromkeys(steps))
+
+
+def _replays(side: Side, name: str) -> list[_Replay]:
+    return [
+        _Replay(run.id, step.replayed)
+        for run in side.runs
+        for step in run.steps
+        if step.name == name and step.replayed
+    ]
+
+
+def _refuse_partial(name: str, base: Side, other: Side) -> None:
+    sides = [(side, _replays(side, name)) for side in (base, other)]
+    for side, replays in sides:
+        for one in replays:
+            share = divergence.ran(one.replayed)
+            if share < divergence.LEAST_RAN:
+                raise Impossible(
+                    f"not comparable: only {share:.1%} of the work of {side.name} ran ({one.run}), "
+                    f"and {divergence.LEAST_RAN:.0%} is needed; if they are to be compared "
+                    f"nevertheless, say so with --allow {ALLOWED}"
+                )
+    (_, ours), (_, theirs) = sides
+    why = divergence.not_comparable(ours[0].replayed, theirs[0].replayed)
+    if why:
+        raise Impossible(f"{why}: these are replays of other captures, or of other parts of one")
+
+
+def _compared(
+    name: str, comparison: Comparison, base: Side, other: Side, threshold: float
+) -> Compared:
+    sides = _replays(base, name), _replays(other, name)
+    known = [_total(replays) for replays in sides]
+    common = [one for one in known[0] if one in known[1]]
+    weights = {one: known[0][one].planned for one in common}
+    heavy = sorted(common, key=lambda one: -max(side[one].service_s for side in known))[:_MOST]
+    rows = judged(
+        *(_as_metrics(side, name, weights, heavy) for side in (base, other)),
+        unit=comparison.unit,
+        threshold=threshold,
+    )
+    by_metric = {row.metric: row for row in rows}
+    diverging = _diverging(*sides)
+    counts = tuple(len(replays) for replays in sides)
+    fingerprints = [
+        FingerprintComparison(
+            step=name,
+            fingerprint=one,
+            text=known[0][one].text,
+            kind=known[0][one].kind,
+            executions=_mean(counts, *(side[one].executions for side in known)),
+            seconds=_mean(counts, *(side[one].service_s for side in known)),
+            time=by_metric.get(f"{one}.{_TIME}"),
+            errors=by_metric.get(f"{one}.{_ERRORS}"),
+            diverging=tuple(diverging.get(one, ())),
+        )
+        for one in common
+    ]
+    return Compared(
+        step=name,
+        time=by_metric.get(f"{_WHOLE}.{_TIME}"),
+        errors=by_metric.get(f"{_WHOLE}.{_ERRORS}"),
+        fingerprints=tuple(sorted(fingerprints, key=lambda one: -one.cost)),
+        only=(len(known[0]) - len(common), len(known[1]) - len(common)),
+    )
+
+
+def _total(replays: Iterable[_Replay]) -> dict[str, Replayed]:
+    """Return each fingerprint with what all replays of a side add up to."""
+    total: dict[str, Replayed] = {}
+    for one in (one for replay in replays for one in replay.replayed):
+        before = total.get(one.fingerprint)
+        total[one.fingerprint] = (
+            one
+            if before is None
+            else before.model_copy(
+                update={
+                    "planned": before.planned + one.planned,
+                    "executions": before.executions + one.executions,
+                    "service_s": before.service_s + one.service_s,
+                }
+            )
+        )
+    return total
+
+
+def _mean(counts: tuple[int, ...], base: float, other: float) -> tuple[float, float]:
+    return base / counts[0], other / counts[1]
+
+
+def _as_metrics(side: Side, name: str, weights: Mapping[str, int], heavy: Sequence[str]) -> Side:
+    """Return a side whose replays have the times and errors of fingerprints as measurements."""
+    runs = []
+    for run in side.runs:
+        # Which repeats count, the step's own metrics tell.
+        kept, _ = counted(run)
+        steps = [
+            step.model_copy(
+                update={
+                    "measurements": tuple(_measured(step, weights, heavy)),
+                    "steady": None,
+                    "series": None,
+                }
+            )
+            for step in kept
+            if step.name == name and step.replayed
+        ]
+        runs.append(run.model_copy(update={"steps": tuple(steps)}))
+    return Side(side.name, tuple(runs))
+
+
+def _measured(
+    step: StepResult, weights: Mapping[str, int], heavy: Sequence[str]
+) -> Iterator[Measurement]:
+    """Yield the seconds of the whole work and of each execution, and the shares of errors."""
+    replayed = {one.fingerprint: one for one in step.replayed if one.executions}
+    # The same work on each side: each fingerprint as often as in the base's capture.
+    known = [
+        (one, weights[one.fingerprint]) for one in replayed.values() if one.fingerprint in weights
+    ]
+    statements = sum(weight for _, weight in known)
+    if statements:
+        whole = sum(_seconds(one) * weight for one, weight in known)
+        errors = sum(_failing(one) * weight for one, weight in known)
+        yield _measurement(_WHOLE, _TIME, whole / statements, leading=True)
+        yield _measurement(_WHOLE, _ERRORS, errors / statements, leading=True)
+    for fingerprint in heavy:
+        one = replayed.get(fingerprint)
+        if one is not None:
+            yield _measurement(fingerprint, _TIME, _seconds(one))
+            yield _measurement(fingerprint, _ERRORS, _failing(one))
+
+
+def _measurement(of: str, what: str, value: float, *, leading: bool = False) -> Measurement:
+    unit = "s" if what == _TIME else "%"
+    return Measurement(
+        metric=f"{of}.{what}", value=value, unit=unit, better=Better.LESS, leading=leading
+    )
+
+
+def _seconds(one: Replayed) -> float:
+    return one.service_s / one.executions
+
+
+def _failing(one: Replayed) -> float:
+    return 100 * sum(one.errors.values()) / one.executions
+
+
+def _diverging(base: Sequence[_Replay], other: Sequence[_Replay]) -> dict[str, list[Diverging]]:
+    """Return by fingerprint what is alike within both sides, and not the same on both."""
+    unstable = _unstable(base) | _unstable(other)
+    diverging: dict[str, list[Diverging]] = {}
+    for one in divergence.against_run(other[0].replayed, base[0].replayed):
+        fingerprint = one.replayed.fingerprint
+        if (fingerprint, _plain(one.what)) not in unstable:
+            diverging.setdefault(fingerprint, []).append(
+                Diverging(
+                    what=one.what,
+                    base=one.theirs,
+                    other=one.ours,
+                    where="" if one.where is None else one.where.words,
+                )
+            )
+    return diverging
+
+
+def _unstable(replays: Sequence[_Replay]) -> set[tuple[str, str]]:
+    """Return what the replays of one side already answered differently among themselves."""
+    return {
+        (one.replayed.fingerprint, kind)
+        for replay in replays[1:]
+        for one in divergence.against_run(replay.replayed, replays[0].replayed)
+        for kind in ("errors", "rows")
+        if kind == _plain(one.what) or one.what == "errors"
+    }
+
+
+def _plain(what: str) -> str:
+    return "errors" if what == "errors" else "rows"

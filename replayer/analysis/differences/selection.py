@@ -1,0 +1,192 @@
+"""Words on a command line -> the runs they mean: files, folders, labels, ids, values of a fact."""
+
+import glob
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from replayer.analysis.differences.environment import MISSING, facts, resolve
+from replayer.analysis.differences.samples import Side
+from replayer.errors import Impossible, nearest
+from replayer.model import Run, Status
+from replayer.results import store
+
+_MOST_NAMED = 3
+_NOT_SOUND = frozenset({Status.FAILED, Status.PARTIAL})
+Columns = Callable[[str], bool] | None
+"""Which columns of series are needed, by name; None means all."""
+
+
+def no_column(_name: str) -> bool:
+    """Want no column of any series."""
+    return False
+
+
+@dataclass
+class Chosen:
+    """Runs by what they were asked for with, and what has to be said about the choice."""
+
+    sides: list[Side] = field(default_factory=list)
+    said: list[str] = field(default_factory=list)
+    """Sentences about files that were passed over and runs that were set aside."""
+    by: str = ""
+
+
+def choose(
+    words: Sequence[str],
+    where: Path,
+    *,
+    by: str = "",
+    only: Sequence[str] = (),
+    columns: Columns = None,
+) -> Chosen:
+    """Return a side for each word, or, with `by`, one for each value of that fact.
+
+    `by` is a fact, or `fact=base,other`.  `only` are conditions such as workload.name=demo.  Raises
+    Impossible, in one sentence, for words that mean no run and facts that no run has.  `columns`
+    tells which columns of series are needed; None means all.
+    """
+    chosen = Chosen()
+    for word in words:
+        files = _files(word, where, chosen.said)
+        loaded = [store.load(path, columns) for path in files or [store.find(word, where)]]
+        # Who names one run means it, whatever became of it; who names many means those that ran.
+        sound = _sound(word, loaded, chosen.said) if files else loaded
+        runs = _only(sound, only)
+        if not runs:
+            raise Impossible(f"no run of {word} has {' and '.join(only)}")
+        chosen.sides.append(Side(_named(word, runs), tuple(runs)))
+    return _grouped(chosen, by) if by else chosen
+
+
+def _files(word: str, where: Path, remarks: list[str]) -> list[Path]:
+    """Return the files of a word for many runs (a folder, a pattern, a label), else none."""
+    path = Path(word)
+    if path.is_dir():
+        return _of_folder(path, remarks)
+    if any(sign in word for sign in "*?["):
+        matching = sorted(Path(name) for name in glob.glob(word))  # noqa: PTH207 - absolute too
+        if matching:
+            return matching
+    if path.is_file():
+        return []
+    listed = [entry for entry in store.runs(where) if isinstance(entry, store.StoredRun)]
+    return [entry.path for entry in listed if word and entry.label == word]
+
+
+def _sound(word: str, runs: Sequence[Run], remarks: list[str]) -> list[Run]:
+    """Return the whole runs that measured something; say how many of them are none."""
+    sound = [run for run in runs if run.status not in _NOT_SOUND and _measured(run)]
+    if len(sound) == len(runs):
+        return sound
+    lost = [run for run in runs if run not in sound]
+    partial = any(run.status is Status.PARTIAL for run in lost)
+    how = "failed, lost a host" if partial else "failed"
+    sentence = (
+        f"{word}: {_count(lost)} {how} or measured nothing and {_are(lost)} set aside "
+        f"({_some(f'{run.id}: {run.error or run.status.value}' for run in lost)})"
+    )
+    if not sound:
+        raise Impossible(f"{sentence}, so that nothing is left to compare")
+    remarks.append(sentence)
+    return sound
+
+
+def _measured(run: Run) -> bool:
+    return any(step.status is Status.DONE and step.measurements for step in run.steps)
+
+
+def _count(runs: Sequence[Run]) -> str:
+    return f"{len(runs)} run{'' if len(runs) == 1 else 's'}"
+
+
+def _are(runs: Sequence[Run]) -> str:
+    return "is" if len(runs) == 1 else "are"
+
+
+def _some(words: Iterable[str]) -> str:
+    """Return the first few of many."""
+    listed = list(words)
+    rest = f"; and {len(listed) - _MOST_NAMED} more" if len(listed) > _MOST_NAMED else ""
+    return "; ".join(listed[:_MOST_NAMED]) + rest
+
+
+def _of_folder(folder: Path, remarks: list[str]) -> list[Path]:
+    entries = store.runs(folder)
+    bad = [entry for entry in entries if isinstance(entry, store.Unreadable)]
+    runs = [entry.path for entry in entries if isinstance(entry, store.StoredRun)]
+    if bad:
+        named = _some(f"{one.path.name}: {one.reason}" for one in bad)
+        remarks.append(f"{folder}: {len(bad)} files are no runs and were passed over ({named})")
+    if not runs:
+        raise Impossible(remarks[-1] if bad else f"the folder {folder} holds no runs of replayer")
+    return runs
+
+
+def _only(runs: Sequence[Run], conditions: Iterable[str]) -> list[Run]:
+    kept = list(runs)
+    for condition in conditions:
+        key, sign, value = condition.partition("=")
+        if not sign:
+            raise Impossible(
+                f"{condition!r} is no condition: it must be such as workload.name=demo"
+            )
+        name = resolve(key, runs)
+        kept = [run for run in kept if facts(run).get(name, MISSING) == value]
+    return kept
+
+
+def _named(word: str, runs: Sequence[Run]) -> str:
+    """Return what a side is called: the label its runs share, or the word it was asked for with."""
+    labels = {run.label for run in runs}
+    if len(labels) == 1 and (label := min(labels)):
+        return label
+    path = Path(word)
+    return runs[0].id if len(runs) == 1 else (path.resolve().name if path.is_dir() else word)
+
+
+def _grouped(chosen: Chosen, by: str) -> Chosen:
+    """Return the runs of all sides grouped by a fact, in the order in which values were met."""
+    key, _, wanted = by.partition("=")
+    runs = sorted((run for side in chosen.sides for run in side.runs), key=lambda run: run.started)
+    unique = list({run.id: run for run in runs}.values())
+    name = resolve(key, unique)
+    groups: dict[str, list[Run]] = {}
+    for run in unique:
+        groups.setdefault(facts(run).get(name, MISSING), []).append(run)
+    if wanted:
+        asked = [value.strip() for value in wanted.split(",")]
+        for value in asked:
+            if value not in groups:
+                raise Impossible(f"no run has {name} {value!r}{nearest(value, groups)}")
+        groups = {value: groups[value] for value in asked}
+    elif len(groups) > 2 and MISSING in groups:
+        # Of two groups it may be one: of a setting, those that have its default.
+        strange = groups.pop(MISSING)
+        chosen.said.append(
+            f"{_count(strange)} without {name} {_are(strange)} set aside "
+            f"({_some(run.id for run in strange)})"
+        )
+    sides = [Side(value, tuple(members)) for value, members in groups.items()]
+    return Chosen(sides, chosen.said, name)
+
+
+def pair(chosen: Chosen) -> tuple[Side, Side]:
+    """Return the base and the other; raise Impossible, with what to do, unless there are two."""
+    sides = chosen.sides
+    if len(sides) == 2:
+        base, other = sides
+        if base.name == other.name:
+            base, other = Side(f"{base.name} (A)", base.runs), Side(f"{other.name} (B)", other.runs)
+        return base, other
+    if chosen.by:
+        values = ", ".join(side.name for side in sides[:8])
+        say = "only one value" if len(sides) == 1 else f"{len(sides)} values"
+        raise Impossible(
+            f"the runs have {say} of {chosen.by} ({values}) and two are compared: "
+            f"choose them with --by {chosen.by}=BASE,OTHER"
+        )
+    raise Impossible(
+        f"two groups are compared and {len(sides)} were given: name two files, folders or labels, "
+        f"or one folder and --by host.kernel"
+    )

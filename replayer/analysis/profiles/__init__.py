@@ -1,0 +1,1 @@
+"""What a profile of a source says: use of resources, and windows of any length."""

@@ -1,0 +1,296 @@
+"""What a series of averages says of windows of any length: percentiles, the busiest, time above.
+
+A row holds from `end - span` to `end`.  Time that no row covers, or whose row is NaN, is not known:
+it is in no mean, no percentile and no share.  A window's mean is weighted by time, so that rows of
+any length may stand beside each other, and a window counts where four fifths of it are known.
+
+A row cannot tell of a window that is shorter than itself: an hour at 58 MB/s once held a minute at
+413.  Such windows are not known, rather than as flat as the row.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from replayer.units import show_duration
+
+Numbers = NDArray[np.float64]
+
+SECOND, MINUTE, TEN_MINUTES = 1.0, 60.0, 600.0
+WINDOWS = (SECOND, MINUTE, TEN_MINUTES)
+PERCENTILES = (50.0, 95.0, 99.0)
+MINUTES_A_DAY = 1440.0
+ENOUGH = 0.8
+"""The part of a window that must be known."""
+_EDGE = 0.05
+"""The part of a window that may be missing where all rows together are shorter than it."""
+_TOUCHING = 0.05
+"""Seconds between two rows that follow each other: stamps are rounded."""
+_JITTER = 1.1
+"""A row of 1.05 s still tells of a second."""
+_MOST_POINTS = 200
+
+
+@dataclass(frozen=True, eq=False)
+class Signal:
+    """What was known of one quantity: rows that follow each other, none overlapping another.
+
+    `begins`, `ends` are seconds, `values` the means over them; `weights`, per second, are what a
+    mean over several rows is to be weighted by beside time (operations, for a time each).
+    """
+
+    begins: Numbers
+    ends: Numbers
+    values: Numbers
+    weights: Numbers
+
+    @property
+    def lengths(self) -> Numbers:
+        """Return the seconds of each row."""
+        return self.ends - self.begins
+
+    @property
+    def seconds(self) -> float:
+        """Return how long it was known."""
+        return float(self.lengths.sum())
+
+
+@dataclass(frozen=True, eq=False)
+class Windows:
+    """The means over windows of one length; `shares` are the seconds that each stands for.
+
+    A share of 0 has a window that begins where a row does: it may hold the most, and counts in no
+    percentile.
+    """
+
+    length: float
+    ends: Numbers
+    means: Numbers
+    shares: Numbers
+
+
+@dataclass(frozen=True)
+class WindowPercentiles:
+    """Percentiles of the means over windows of one length, and the window with the most."""
+
+    window: float
+    percentiles: tuple[float, ...]
+    """At PERCENTILES."""
+    most: float
+    most_end: float
+    """When the window with the most ended, in the signal's seconds."""
+    seconds: float
+    """Of how long the percentiles are."""
+
+
+def signal(
+    ends: Numbers, spans: Numbers, values: Numbers, weights: Numbers | None = None
+) -> Signal:
+    """Return what rows know; `ends` must not fall.
+
+    A row begins where the one before it ended, if its span reaches back beyond that.
+    """
+    before = np.concatenate(([-np.inf], ends[:-1]))
+    begins = np.maximum(ends - spans, before)
+    weights = np.ones_like(ends) if weights is None else weights
+    known = np.isfinite(values) & np.isfinite(weights) & (weights >= 0) & (ends > begins)
+    return Signal(begins[known], ends[known], values[known], weights[known])
+
+
+def joined(one: Signal, most: float) -> Signal:
+    """Return rows that follow each other with the same value as one, of so many seconds at most.
+
+    For values that are averages of several rows' time, and stand in each of these rows.
+    """
+    if not len(one.ends):
+        return one
+    new = np.ones(len(one.ends), dtype=bool)
+    new[1:] = (np.diff(one.values) != 0) | (one.begins[1:] > one.ends[:-1] + _TOUCHING)
+    first = one.begins[np.maximum.accumulate(np.where(new, np.arange(len(new)), 0))]
+    # A row that ends late belongs to those before it, if it began early enough.
+    part = np.floor((one.begins - first) / most + 1e-6)
+    new[1:] |= np.diff(part) != 0
+    starts = np.flatnonzero(new)
+    lasts = np.append(starts[1:], len(new)) - 1
+    return Signal(one.begins[starts], one.ends[lasts], one.values[starts], one.weights[starts])
+
+
+def resolution(one: Signal) -> float:
+    """Return the length of the row in the middle of the known time: what its values average."""
+    lengths = one.lengths
+    return quantile(lengths, lengths, 50.0) if len(lengths) else np.nan
+
+
+def reason_unknown(one: Signal, length: float) -> str:
+    """Return why windows of that length are not known; "" where they are, for most of the time."""
+    if not len(one.ends):
+        return "not in the profile"
+    fine = float(one.lengths[one.lengths <= length * _JITTER].sum())
+    if fine < one.seconds / 2:
+        return f"values are averages over {show_duration(resolution(one))}"
+    return ""
+
+
+def sliding(one: Signal, length: float) -> Windows:
+    """Return the means over every window that ends where a row ends, or begins where one begins.
+
+    The mean over a moving window is largest at one of these, as rows are flat.
+    """
+    fine = one.lengths <= length * _JITTER
+    begins, row_ends, values = one.begins[fine], one.ends[fine], one.values[fine]
+    if not len(values):
+        empty = np.empty(0)
+        return Windows(length, empty, empty, empty)
+    # Sums over the seconds since 1970 would have lost their last digits.
+    zero = begins[0]
+    moving = _Moving(begins - zero, row_ends - zero, values, one.weights[fine], length)
+    ending, that_end = moving.means(row_ends - zero)
+    beginning, that_begin = moving.means(begins - zero + length)
+    return Windows(
+        length,
+        ends=np.concatenate((row_ends[that_end], begins[that_begin] + length)),
+        means=np.concatenate((ending, beginning)),
+        shares=np.concatenate(((row_ends - begins)[that_end], np.zeros(len(beginning)))),
+    )
+
+
+class _Moving:
+    """The mean over a window that moves along rows."""
+
+    def __init__(
+        self, begins: Numbers, ends: Numbers, values: Numbers, weights: Numbers, length: float
+    ) -> None:
+        self._length = length
+        # Of a window that reached beyond the rows, a part would stand for the whole: the busiest
+        # would be one of these.
+        missing = length - float(ends[-1] - begins[0])
+        slack = missing if _TOUCHING < missing <= length * _EDGE else _TOUCHING
+        self._from, self._to = begins[0] + length - slack, ends[-1] + slack
+        self._least, self._most = values.min(), values.max()
+        self._time = _Integral(begins, ends, np.ones_like(values))
+        alike = bool((weights == 1).all())
+        self._weight = None if alike else _Integral(begins, ends, weights)
+        self._area = _Integral(begins, ends, values if alike else weights * values)
+
+    def means(self, ends: Numbers) -> tuple[Numbers, NDArray[np.bool_]]:
+        """Return the means over the windows with these ends, and which of them are known."""
+        known = self._time.between(ends - self._length, ends)
+        counts = (known >= ENOUGH * self._length) & (ends >= self._from) & (ends <= self._to)
+        high = ends[counts]
+        low = high - self._length
+        heavy = self._weight.between(low, high) if self._weight else known[counts]
+        area = self._area.between(low, high)
+        if self._weight:
+            counts[counts] = heavy > 0
+            area, heavy = area[heavy > 0], heavy[heavy > 0]
+        # What sums lose in their last digits must not make a mean that no row has.
+        return np.clip(area / heavy, self._least, self._most), counts
+
+
+class _Integral:
+    """The integral of a step function that is 0 between its rows."""
+
+    def __init__(self, begins: Numbers, ends: Numbers, heights: Numbers) -> None:
+        self._at = np.column_stack((begins, ends)).ravel()
+        areas = np.concatenate(([0.0], np.cumsum(heights * (ends - begins))))
+        self._area = np.column_stack((areas[:-1], areas[1:])).ravel()
+
+    def between(self, low: Numbers, high: Numbers) -> Numbers:
+        """Return the integral from low to high."""
+        upper, lower = (np.interp(at, self._at, self._area) for at in (high, low))
+        return np.asarray(upper - lower, dtype=np.float64)
+
+
+def spread(windows: Windows) -> WindowPercentiles | None:
+    """Return the percentiles of windows; None where not one of them is known."""
+    if not windows.shares.any():
+        return None
+    top = int(np.argmax(windows.means))
+    return WindowPercentiles(
+        window=windows.length,
+        percentiles=quantiles(windows.means, windows.shares, PERCENTILES),
+        most=float(windows.means[top]),
+        most_end=float(windows.ends[top]),
+        seconds=float(windows.shares.sum()),
+    )
+
+
+def quantile(values: Numbers, weights: Numbers, percentile: float) -> float:
+    """Return the least value that so many percent of the weight do not exceed.
+
+    `weights` are not negative, and not all 0.
+    """
+    return quantiles(values, weights, (percentile,))[0]
+
+
+def quantiles(values: Numbers, weights: Numbers, percentiles: Sequence[float]) -> tuple[float, ...]:
+    """Return `quantile` of several percentiles."""
+    counted = weights > 0
+    values, weights = values[counted], weights[counted]
+    order = np.argsort(values)
+    reached = np.cumsum(weights[order])
+    # A hair less, so that 50 % of 10 equal weights is the fifth and not, by rounding, the sixth.
+    wanted = np.array(percentiles) / 100 * reached[-1] * (1 - 1e-12)
+    at = np.minimum(np.searchsorted(reached, wanted), len(order) - 1)
+    return tuple(values[order[at]].tolist())
+
+
+def at_quantile(windows: Windows, percentile: float) -> int:
+    """Return which window has the percentile's mean; 100 is that with the most."""
+    if percentile >= 100:
+        return int(np.argmax(windows.means))
+    value = quantile(windows.means, windows.shares, percentile)
+    return int(np.argmin(np.abs(windows.means - value)))
+
+
+def minutes_above(windows: Windows, level: float) -> float:
+    """Return how many minutes of a day of the known time the means lie above a level."""
+    total = float(windows.shares.sum())
+    above = float(windows.shares[windows.means > level].sum())
+    return MINUTES_A_DAY * above / total if total else 0.0
+
+
+def exceedance(windows: Windows) -> tuple[Sequence[float], Sequence[float]]:
+    """Return levels, rising, and the minutes of a day that lie above each: at most 200 points."""
+    if not windows.shares.any():
+        return (), ()
+    counted = windows.shares > 0
+    levels, first = np.unique(windows.means[counted], return_inverse=True)
+    shares = np.bincount(first, windows.shares[counted])
+    above = MINUTES_A_DAY * (1 - np.cumsum(shares) / shares.sum())
+    chosen = np.unique(np.linspace(0, len(levels) - 1, _MOST_POINTS).astype(int))
+    return tuple(levels[chosen].tolist()), tuple(np.maximum(above[chosen], 0.0).tolist())
+
+
+def mean_between(one: Signal, begin: float, end: float) -> float | None:
+    """Return the mean over a time of which four fifths are known; None where less is."""
+    lengths = np.minimum(one.ends, end) - np.maximum(one.begins, begin)
+    inside = lengths > 0
+    known = float(lengths[inside].sum())
+    weights = lengths[inside] * one.weights[inside]
+    if known < ENOUGH * (end - begin) or not weights.sum() > 0:
+        return None
+    return float((one.values[inside] * weights).sum() / weights.sum())
+
+
+def grid(one: Signal, edges: Numbers) -> tuple[Numbers, Numbers]:
+    """Return the mean between each two edges, and the largest value of a row that ends there.
+
+    NaN where nothing is known.
+    """
+    means = np.full(len(edges) - 1, np.nan)
+    if not len(one.ends):
+        return means, means
+    zero = edges[0]
+    begins, ends, at = one.begins - zero, one.ends - zero, edges - zero
+    known = _Integral(begins, ends, np.ones_like(ends)).between(at[:-1], at[1:])
+    area = _Integral(begins, ends, one.values).between(at[:-1], at[1:])
+    # Below that it may be what the sums have lost in their last digits.
+    some = known > np.minimum(1e-3, 1e-6 * np.diff(at))
+    means[some] = np.clip(area[some] / known[some], one.values.min(), one.values.max())
+    most = np.full(len(means), -np.inf)
+    place = np.clip(np.searchsorted(at, ends - 1e-6) - 1, 0, len(means) - 1)
+    np.maximum.at(most, place, one.values)
+    return means, np.where(some, np.maximum(most, means), np.nan)

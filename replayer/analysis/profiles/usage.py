@@ -1,0 +1,396 @@
+"""What a profile says of each resource, how much of it is known, and its busiest minute."""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import NamedTuple
+
+import numpy as np
+
+from replayer.analysis.profiles import rolling_windows
+from replayer.analysis.profiles.rolling_windows import (
+    MINUTE,
+    Numbers,
+    Signal,
+    WindowPercentiles,
+    Windows,
+)
+from replayer.results.profile import SELDOM, SELDOM_SECONDS, ResourceProfile
+from replayer.units import show_duration
+
+DAY = 86400.0
+_MOSTLY = 0.95
+"""The share of the time for which a resource that decides has to be known."""
+
+
+class Resource(NamedTuple):
+    """A quantity that reports show: the sum of some columns of a profile."""
+
+    name: str
+    title: str
+    unit: str
+    """As units.show takes it, but for cores, MB/s and ms."""
+    columns: tuple[str, ...]
+    """It is known where all of these are."""
+    also: tuple[str, ...] = ()
+    """Added where they are known."""
+    weight: str = ""
+    """The column by which means of it are weighted."""
+    load: bool = True
+    """Whether it grows with the load; memory and data do not."""
+
+
+RESOURCES = (
+    Resource("cpu", "CPU of the host", "cores", ("cpu_cores",)),
+    Resource("server_cpu", "CPU of the server", "cores", ("server_cpu_cores",)),
+    Resource("steal", "CPU stolen by the hypervisor", "cores", ("cpu_steal",), load=False),
+    Resource("memory", "memory in use", "bytes", ("memory_bytes",), load=False),
+    Resource("transactions", "transactions", "1/s", ("commits",), ("rollbacks",)),
+    Resource("statements", "statements", "1/s", ("statements",)),
+    Resource("read_iops", "device reads", "1/s", ("read_iops",)),
+    Resource("write_iops", "device writes", "1/s", ("write_iops",)),
+    Resource("iops", "device reads and writes", "1/s", ("read_iops", "write_iops")),
+    Resource("read_mbps", "device reads", "MB/s", ("read_mbps",)),
+    Resource("write_mbps", "device writes", "MB/s", ("write_mbps",)),
+    Resource("mbps", "device reads and writes", "MB/s", ("read_mbps", "write_mbps")),
+    Resource("read_await", "wait for a read", "ms", ("read_await_ms",), (), "read_iops", False),
+    Resource("write_await", "wait for a write", "ms", ("write_await_ms",), (), "write_iops", False),
+    Resource("blocks", "blocks asked of the buffers", "1/s", ("blocks_hit", "blocks_read")),
+    Resource("blocks_read", "blocks not in the buffers", "1/s", ("blocks_read",)),
+    Resource("wal", "log", "MB/s", ("wal_mbps",)),
+    Resource("wal_syncs", "log syncs", "1/s", ("wal_syncs",)),
+    Resource("temp", "temporary files", "MB/s", ("temp_mbps",)),
+    Resource(
+        "rows_written",
+        "rows written",
+        "1/s",
+        ("tuples_inserted",),
+        ("tuples_updated", "tuples_deleted"),
+    ),
+    Resource("net_in", "network, received", "MB/s", ("net_in_mbps",)),
+    Resource("net_out", "network, sent", "MB/s", ("net_out_mbps",)),
+    Resource("sessions", "sessions", "sessions", ("sessions",)),
+    Resource("sessions_active", "sessions active", "sessions", ("sessions_active",)),
+    Resource("sessions_waiting", "sessions waiting", "sessions", ("sessions_waiting",)),
+    Resource("lock_waits", "locks waited for", "locks", ("lock_waits",)),
+    Resource("database", "size of the data", "bytes", ("database_bytes",), load=False),
+)
+NAMED: Mapping[str, Resource] = {resource.name: resource for resource in RESOURCES}
+LEADING = ("transactions", "statements", "iops", "mbps", "cpu", "server_cpu")
+"""Which resource's busiest minute is the profile's, the first of them that is known."""
+
+
+class Usage(NamedTuple):
+    """What a profile knows of one resource."""
+
+    resource: Resource
+    share: float
+    """Of the time from the profile's begin to its end, 0 to 1."""
+    resolution: float
+    """Seconds that a value is an average of, in the middle of the time."""
+    spreads: Mapping[float, WindowPercentiles]
+    """Length of a window -> percentiles, where windows of that length are known."""
+    unknown: Mapping[float, str]
+    """Length of a window -> why it is not known."""
+
+
+class ProfileWindow(NamedTuple):
+    """One window of a profile, and the mean of each column in it that is known."""
+
+    begin: float
+    end: float
+    columns: Mapping[str, float]
+
+    def value(self, resource: Resource) -> float | None:
+        """Return a resource's mean over the window; None where it is not known."""
+        if not all(name in self.columns for name in resource.columns):
+            return None
+        names = (*resource.columns, *(name for name in resource.also if name in self.columns))
+        return sum(self.columns[name] for name in names)
+
+
+def signal(profile: ResourceProfile, resource: Resource) -> Signal:
+    """Return a resource's values over time, as `windows` reads them."""
+    values = _sum(profile, resource.columns)
+    for name in resource.also:
+        values = values + np.nan_to_num(profile.column(name), nan=0.0)
+    weights = profile.column(resource.weight) if resource.weight in profile.columns else None
+    rows = rolling_windows.signal(profile.ends, profile.spans, values, weights)
+    if profile.source.kind == "live" and not SELDOM.isdisjoint(resource.columns):
+        return rolling_windows.joined(rows, max(SELDOM_SECONDS, profile.source.averaged_seconds))
+    return rows
+
+
+def _sum(profile: ResourceProfile, names: Sequence[str]) -> Numbers:
+    total = profile.column(names[0])
+    for name in names[1:]:
+        total = total + profile.column(name)
+    return total
+
+
+def usages(
+    profile: ResourceProfile, lengths: Sequence[float] = rolling_windows.WINDOWS
+) -> tuple[Usage, ...]:
+    """Return what is known of every resource of which anything is."""
+    known = ((resource, signal(profile, resource)) for resource in RESOURCES)
+    return tuple(_usage(profile, one, rows, lengths) for one, rows in known if len(rows.ends))
+
+
+def usage(
+    profile: ResourceProfile, name: str, lengths: Sequence[float] = rolling_windows.WINDOWS
+) -> Usage:
+    """Return what is known of one resource, which may be nothing."""
+    return _usage(profile, NAMED[name], signal(profile, NAMED[name]), lengths)
+
+
+def _usage(
+    profile: ResourceProfile, resource: Resource, rows: Signal, lengths: Sequence[float]
+) -> Usage:
+    spreads: dict[float, WindowPercentiles] = {}
+    unknown: dict[float, str] = {}
+    for length in lengths:
+        reason = rolling_windows.reason_unknown(rows, length)
+        measured = None if reason else rolling_windows.spread(rolling_windows.sliding(rows, length))
+        if measured is None:
+            unknown[length] = reason or "the profile is shorter than that, or has too many gaps"
+        else:
+            spreads[length] = measured
+    whole = profile.whole_seconds
+    share = min(1.0, rows.seconds / whole) if whole else 0.0
+    return Usage(resource, share, rolling_windows.resolution(rows), spreads, unknown)
+
+
+def leading(profile: ResourceProfile) -> Resource | None:
+    """Return the resource by which a profile's busiest minute is chosen; None without any."""
+    for name in LEADING:
+        rows = signal(profile, NAMED[name])
+        if len(rows.ends) and rows.values.any():
+            return NAMED[name]
+    return None
+
+
+def level_windows(profile: ResourceProfile, resource: Resource) -> Windows:
+    """Return the means over minutes, or over the rows themselves where those are longer."""
+    rows = signal(profile, resource)
+    return rolling_windows.sliding(rows, finest(rows, MINUTE))
+
+
+def finest(rows: Signal, length: float) -> float:
+    """Return a window's length, or that of the rows where these are longer."""
+    resolution = rolling_windows.resolution(rows)
+    return length if not resolution > length else resolution
+
+
+def moment(
+    profile: ResourceProfile,
+    resource: Resource,
+    *,
+    percentile: float = 100.0,
+    window: float = MINUTE,
+) -> ProfileWindow | None:
+    """Return the window with the most of a resource, or with the mean at a percentile.
+
+    Where rows are longer than the window, it is a row.  None where nothing is known.
+    """
+    rows = signal(profile, resource)
+    means = rolling_windows.sliding(rows, finest(rows, window)) if len(rows.ends) else None
+    if means is None or not means.shares.any():
+        return None
+    end = float(means.ends[rolling_windows.at_quantile(means, percentile)])
+    return at(profile, end - means.length, end)
+
+
+def at(profile: ResourceProfile, begin: float, end: float) -> ProfileWindow:
+    """Return the mean of each column over a time, of those of which four fifths are known."""
+    inside = np.flatnonzero((profile.ends > begin) & (profile.ends - profile.spans < end))
+    part = slice(int(inside[0]), int(inside[-1]) + 1) if inside.size else slice(0, 0)
+    ends, spans = profile.ends[part], profile.spans[part]
+    columns = {}
+    for name, values in profile.columns.items():
+        weight = _WEIGHTS.get(name, "")
+        weights = profile.column(weight)[part] if weight in profile.columns else None
+        rows = rolling_windows.signal(ends, spans, values[part], weights)
+        mean = rolling_windows.mean_between(rows, begin, end)
+        if mean is not None:
+            columns[name] = mean
+    return ProfileWindow(begin, end, columns)
+
+
+_WEIGHTS = {name: one.weight for one in RESOURCES if one.weight for name in one.columns}
+
+
+class Grade(StrEnum):
+    """How far a verdict can stand on a profile."""
+
+    WHOLE = "whole"
+    """Everything that decides is known, for most of a day at least, minute by minute."""
+    PARTIAL = "partial"
+    """A verdict is possible, and leaves out what is named."""
+    POOR = "poor"
+    """What is most needed is not known: a verdict would be on the rest only."""
+
+
+class NeedCoverage(NamedTuple):
+    """One of the things that a verdict needs, and for what share of the time it is known."""
+
+    title: str
+    share: float
+    without: str
+    """What its absence means for a verdict."""
+
+
+class Completeness(NamedTuple):
+    """How complete a profile is."""
+
+    grade: Grade
+    parts: tuple[NeedCoverage, ...]
+    reasons: tuple[str, ...]
+    """Why it is not whole, and what each means for a verdict."""
+
+
+_PARTS = (
+    # title, any of these columns is enough, what follows where none is known
+    ("CPU", ("cpu_cores", "server_cpu_cores"), "whether the CPU suffices is not tested"),
+    ("memory", ("memory_bytes",), "whether the memory suffices is not tested"),
+    ("device reads", ("read_iops",), "its reads are guessed from the database's, if known"),
+    ("device writes", ("write_iops",), "the device's writes are those that the mix makes"),
+    ("device bytes", ("read_mbps",), "the device's throughput is not compared"),
+    ("transactions", ("commits",), "the rate is that of its other work"),
+    ("kinds of work", ("tuples_inserted", "inserts"), "the share of writes is guessed"),
+    ("buffer hits", ("blocks_hit",), "the hit ratio is not compared, reads are guessed"),
+    ("log", ("wal_mbps",), "bytes and syncs of the log are those that the mix makes"),
+    ("sessions", ("sessions_active", "sessions"), "the number of sessions is guessed"),
+    ("network", ("net_in_mbps", "net_out_mbps"), "whether the network suffices is not tested"),
+)  # fmt: skip
+_LEAST = (("CPU",), ("device reads", "transactions", "buffer hits"))
+"""One of each is needed to say anything."""
+
+
+def completeness(profile: ResourceProfile) -> Completeness:
+    """Return which resources are known for what share of the time, and what that means."""
+    parts = [
+        NeedCoverage(title, max(profile.coverage(name) for name in names), without)
+        for title, names, without in _PARTS
+    ]
+    reasons = [*_missing(parts), *_short(profile), *_coarse(profile), *_unknown_set(profile)]
+    shares = {part.title: part.share for part in parts}
+    possible = all(any(shares[title] > 0 for title in titles) for titles in _LEAST)
+    grade = Grade.POOR if not possible else Grade.PARTIAL if reasons else Grade.WHOLE
+    return Completeness(grade, tuple(parts), tuple(reasons))
+
+
+def _missing(parts: Iterable[NeedCoverage]) -> Iterable[str]:
+    for part in parts:
+        if part.share <= 0:
+            yield f"{part.title}: not in it, so {part.without}"
+        elif part.share < _MOSTLY:
+            yield (
+                f"{part.title}: known for {part.share:.0%} of the time: what the rest needed is "
+                f"not in the requirement"
+            )
+
+
+def _short(profile: ResourceProfile) -> Iterable[str]:
+    whole = profile.whole_seconds
+    if whole < _MOSTLY * DAY:
+        hours = f"{whole / 3600:.1f} h" if whole >= 3600 else f"{whole / 60:.1f} min"
+        yield f"it is of {hours}: what else a day or a month's end needs is not in it"
+
+
+def _coarse(profile: ResourceProfile) -> Iterable[str]:
+    known = [rolling_windows.resolution(signal(profile, one)) for one in RESOURCES]
+    longest = max((seconds for seconds in known if math.isfinite(seconds)), default=0.0)
+    if longest > MINUTE * 1.1:
+        yield (
+            f"values are averages over up to {show_duration(longest)}: a minute in one of them may "
+            f"have needed several times as much, and it is not known"
+        )
+
+
+def _unknown_set(profile: ResourceProfile) -> Iterable[str]:
+    known = profile.working_set
+    if known is None or known.bytes is None:
+        yield (
+            "working set: not known, so the data is taken to be in use as a whole"
+            if profile.source.database_bytes or "database_bytes" in profile.columns
+            else "working set: not known, and the size of the data neither, so neither is tested"
+        )
+
+
+class Ratios(NamedTuple):
+    """What kind of work it was, over the whole time; None is what is not known."""
+
+    reads_of_requests: float | None
+    """The device's reads / its reads and writes."""
+    reads_of_bytes: float | None
+    read_bytes: float | None
+    """Of one read of the device, in the middle."""
+    write_bytes: float | None
+    hit_ratio: float | None
+    rollbacks: float | None
+    """Of the transactions."""
+    statements: float | None
+    """A transaction."""
+    rows_read: float | None
+    """A transaction."""
+    rows_written: float | None
+    wal_bytes: float | None
+    """A transaction."""
+    cpu_seconds: float | None
+    """A transaction: the server's processes', or the host's where they were not told apart."""
+
+
+_ENDED = ("commits", "rollbacks")
+
+
+def ratios(profile: ResourceProfile) -> Ratios:
+    """Return what kind of work a profile has."""
+    ended = _ENDED if "rollbacks" in profile.columns else _ENDED[:1]
+    cpu = "server_cpu_cores" if "server_cpu_cores" in profile.columns else "cpu_cores"
+
+    def ratio(above: Sequence[str], below: Sequence[str], factor: float = 1.0) -> float | None:
+        over = _sum(profile, above)
+        under = _sum(profile, below)
+        known = np.isfinite(over) & np.isfinite(under)
+        total = float((under * profile.spans)[known].sum())
+        return factor * float((over * profile.spans)[known].sum()) / total if total else None
+
+    return Ratios(
+        reads_of_requests=ratio(["read_iops"], ["read_iops", "write_iops"]),
+        reads_of_bytes=ratio(["read_mbps"], ["read_mbps", "write_mbps"]),
+        read_bytes=ratio(["read_mbps"], ["read_iops"], 1e6),
+        write_bytes=ratio(["write_mbps"], ["write_iops"], 1e6),
+        hit_ratio=ratio(["blocks_hit"], ["blocks_hit", "blocks_read"]),
+        rollbacks=ratio(["rollbacks"], _ENDED),
+        statements=ratio(["statements"], ended),
+        rows_read=ratio(["tuples_returned"], ended),
+        rows_written=ratio(["tuples_inserted", "tuples_updated", "tuples_deleted"], ended),
+        wal_bytes=ratio(["wal_mbps"], ended, 1e6),
+        cpu_seconds=ratio([cpu], ended),
+    )
+
+
+_KINDS = ("selects", "inserts", "updates", "deletes")
+_WRITTEN = {"tuples_inserted": "rows inserted", "tuples_updated": "rows updated",
+            "tuples_deleted": "rows deleted"}  # fmt: skip
+
+
+def kinds(profile: ResourceProfile) -> dict[str, float]:
+    """Return kind of statement -> share of the statements, or of the rows written; may be empty."""
+    if profile.statements:
+        return {one.kind: one.share for one in profile.statements}
+    for names in ({name: name for name in _KINDS}, _WRITTEN):
+        means = {title: profile.mean(name) for name, title in names.items()}
+        known = {title: mean for title, mean in means.items() if mean > 0}
+        if known:
+            return {title: mean / sum(known.values()) for title, mean in known.items()}
+    return {}
+
+
+def clock(second: float) -> str:
+    """Return a second since 1970 as a date and a time of day, as the profile's source has them."""
+    try:
+        return datetime.fromtimestamp(round(second), UTC).strftime("%Y-%m-%d %H:%M:%S")
+    except (OverflowError, OSError, ValueError):
+        return f"second {second:.0f}"

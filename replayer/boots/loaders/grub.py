@@ -1,0 +1,144 @@
+"""GRUB with a menu of its own (Debian, Ubuntu, SUSE): grub-reboot chooses an entry for one boot."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import shlex
+from typing import TYPE_CHECKING
+
+from replayer.boots import grub_files, kernels
+from replayer.boots.kernels import KernelEntry
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from replayer.boots.system import System
+
+TITLE = "GRUB, by grub-reboot"
+PREFERENCE = 3
+RESTART = ("systemctl", "reboot")
+_FLAVOURS = (
+    ("grub-reboot", "grub-editenv", "boot/grub"),
+    ("grub2-reboot", "grub2-editenv", "boot/grub2"),
+)
+_LOADS = re.compile(r"linux(?:16|efi)?")
+_ID = ("$menuentry_id_option", "--id")
+
+
+def refusal(system: System) -> str:
+    """Return why not, "" if it can be used."""
+    reboot, editor, folder = _flavour(system)
+    if system.program(reboot) is None or system.program(editor) is None:
+        return f"there is no {reboot} and {editor}"
+    menu = system.host.read(f"{folder}/grub.cfg")
+    if not menu:
+        return f"there is no menu {folder}/grub.cfg"
+    if not any(_entries(menu)):
+        return f"the menu {folder}/grub.cfg has no kernels"
+    if grub_files.NEXT not in menu:
+        return (
+            f"the menu {folder}/grub.cfg does not ask for a next entry: make it anew (update-grub)"
+        )
+    if not any(word.startswith("BOOT_IMAGE=") for word in system.arguments):
+        return "this kernel was not started by GRUB"
+    return grub_files.kept_for_ever(system, f"{folder}/grubenv")
+
+
+def entries(system: System) -> list[KernelEntry]:
+    """Return the kernels of the menu; of two entries of one first the one that names it."""
+    menu = grub_files.text(system, f"{_flavour(system)[2]}/grub.cfg")
+    return sorted(_entries(menu), key=lambda entry: entry.release not in entry.name)
+
+
+def default(system: System) -> str:
+    """Return the entry that the menu and the environment block name."""
+    _, editor, folder = _flavour(system)
+    menu = grub_files.text(system, f"{folder}/grub.cfg")
+    named = [
+        value for value in re.findall(r'set default="(.*?)"', menu) if "next_entry" not in value
+    ]
+    name = named[-1] if named else "0"
+    if "saved_entry" in name:
+        name = grub_files.environment(system, editor, f"{folder}/grubenv").get("saved_entry", "0")
+    titles = list(_titles(menu))
+    return titles[int(name)] if name.isdigit() and int(name) < len(titles) else name
+
+
+def check(system: System, entry: KernelEntry) -> None:
+    """Raise nothing: what is in the menu can be chosen."""
+
+
+def choose(system: System, entry: KernelEntry, arguments: str) -> None:  # noqa: ARG001 - the menu has them
+    """Choose an entry of the menu for the next boot."""
+    reboot, _, folder = _flavour(system)
+    boot = system.path(folder).parent
+    system.call(reboot, f"--boot-directory={boot}", entry.name)
+
+
+def pending(system: System) -> str:
+    """Return the entry that is chosen for the next boot."""
+    _, editor, folder = _flavour(system)
+    return grub_files.environment(system, editor, f"{folder}/grubenv").get(grub_files.NEXT, "")
+
+
+def clear(system: System) -> None:
+    """Take the choice back."""
+    _, editor, folder = _flavour(system)
+    grub_files.forget(system, editor, f"{folder}/grubenv")
+
+
+def came(system: System, entry: KernelEntry) -> bool | None:  # noqa: ARG001 - the block tells of all
+    """Tell that it is not if GRUB did not take the choice."""
+    return False if pending(system) else None
+
+
+def stands_still(system: System, entry: KernelEntry) -> bool:
+    """Tell what the entry's command line and the kernel's configuration say."""
+    return kernels.stands_still(system, entry)
+
+
+def _flavour(system: System) -> tuple[str, str, str]:
+    return next((one for one in _FLAVOURS if system.program(one[0])), _FLAVOURS[0])
+
+
+def _titles(menu: str) -> Iterator[str]:
+    """Yield what stands in the first level of the menu."""
+    for line in menu.splitlines():
+        words = _words(line) if line.startswith(("menuentry ", "submenu ")) else []
+        if len(words) > 1:
+            yield words[1]
+
+
+def _entries(menu: str) -> Iterator[KernelEntry]:
+    """Yield the kernels of a menu, each by the path of its identifiers."""
+    path: list[str] = []
+    for line in menu.splitlines():
+        words = _words(line)
+        if not words:
+            continue
+        if words[-1] == "{":
+            path.append(_name(words))
+        elif words == ["}"] and path:
+            path.pop()
+        elif _LOADS.fullmatch(words[0]) and len(words) > 1 and path:
+            release = kernels.release_of(words[1])
+            if release and not kernels.rescues(words):
+                name = ">".join(part for part in path if part)
+                yield KernelEntry(release, name, " ".join(words[2:]))
+
+
+def _name(words: list[str]) -> str:
+    """Return the identifier of an entry or a submenu, else its title; "" of any other block."""
+    if words[0] not in {"menuentry", "submenu"}:
+        return ""
+    for option in _ID:
+        if option in words[:-2]:
+            return words[words.index(option) + 1]
+    return next((word[5:] for word in words if word.startswith("--id=")), words[1])
+
+
+def _words(line: str) -> list[str]:
+    with contextlib.suppress(ValueError):
+        return shlex.split(line.strip())
+    return []

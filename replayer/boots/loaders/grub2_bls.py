@@ -1,0 +1,116 @@
+"""GRUB with Boot Loader Specification entries (Oracle Linux, Red Hat, Fedora): grub2-reboot.
+
+The entries are the files of /boot/loader/entries, which grubby edits; an entry's name is its
+file's.  They are read here and never written.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from replayer.boots import grub_files, kernels
+from replayer.boots.kernels import KernelEntry
+
+if TYPE_CHECKING:
+    from replayer.boots.system import System
+
+TITLE = "GRUB with entries in /boot/loader, by grub2-reboot"
+PREFERENCE = 2
+RESTART = ("systemctl", "reboot")
+_EDITOR, _BLOCK, _ENTRIES = "grub2-editenv", "boot/grub2/grubenv", "boot/loader/entries"
+_MENU = "boot/grub2/grub.cfg"
+
+
+def refusal(system: System) -> str:
+    """Return why not, "" if it can be used."""
+    missing = [name for name in ("grub2-reboot", _EDITOR) if system.program(name) is None]
+    if missing:
+        return f"there is no {' and '.join(missing)}"
+    menu = _menu(system)
+    if "blscfg" not in menu:
+        return "GRUB's menu does not use entries in /boot/loader (blscfg)"
+    if grub_files.NEXT not in menu:
+        return "GRUB's menu does not ask for a next entry: make it anew (grub2-mkconfig)"
+    if not entries(system):
+        return f"there are no kernels in /{_ENTRIES}"
+    return grub_files.kept_for_ever(system, _BLOCK)
+
+
+def entries(system: System) -> list[KernelEntry]:
+    """Return the kernels of the entries, by their files' names."""
+    found = []
+    for name in system.host.entries(_ENTRIES):
+        if not name.endswith(".conf"):
+            continue
+        keys = _keys(system.host.read(f"{_ENTRIES}/{name}"))
+        release = kernels.release_of(keys.get("linux", "")) or keys.get("version", "")
+        arguments = _expanded(system, keys.get("options", ""))
+        if release and "rescue" not in release and not kernels.rescues(arguments.split()):
+            found.append(KernelEntry(release, name.removesuffix(".conf"), arguments))
+    return found
+
+
+def default(system: System) -> str:
+    """Return the saved entry, or what grubby says where nothing is saved."""
+    saved = grub_files.environment(system, _EDITOR, _BLOCK).get("saved_entry", "")
+    if not saved and system.program("grubby") is not None:
+        return system.call("grubby", "--default-kernel").strip()
+    return saved
+
+
+def check(system: System, entry: KernelEntry) -> None:
+    """Raise nothing: what is an entry can be chosen."""
+
+
+def choose(system: System, entry: KernelEntry, arguments: str) -> None:  # noqa: ARG001 - the entry has them
+    """Choose an entry for the next boot."""
+    system.call("grub2-reboot", f"--boot-directory={system.path('boot')}", entry.name)
+
+
+def pending(system: System) -> str:
+    """Return the entry that is chosen for the next boot."""
+    return grub_files.environment(system, _EDITOR, _BLOCK).get(grub_files.NEXT, "")
+
+
+def clear(system: System) -> None:
+    """Take the choice back."""
+    grub_files.forget(system, _EDITOR, _BLOCK)
+
+
+def came(system: System, entry: KernelEntry) -> bool | None:  # noqa: ARG001 - the block tells of all
+    """Tell that it is not if GRUB did not take the choice."""
+    return False if pending(system) else None
+
+
+def stands_still(system: System, entry: KernelEntry) -> bool:
+    """Tell what the entry's options and the kernel's configuration say."""
+    return kernels.stands_still(system, entry)
+
+
+def _menu(system: System) -> str:
+    menus = [
+        _MENU,
+        *(f"boot/efi/EFI/{name}/grub.cfg" for name in system.host.entries("boot/efi/EFI")),
+    ]
+    return "\n".join(system.host.read(menu) for menu in menus)
+
+
+def _keys(text: str) -> dict[str, str]:
+    """Return the keys of an entry's file (the Boot Loader Specification, type 1)."""
+    keys: dict[str, str] = {}
+    for line in text.splitlines():
+        name, _, value = line.strip().partition(" ")
+        if name and not name.startswith("#"):
+            keys[name] = f"{keys[name]} {value.strip()}" if name in keys else value.strip()
+    return keys
+
+
+def _expanded(system: System, options: str) -> str:
+    """Return options with GRUB's variables in them, such as $kernelopts."""
+    if "$" not in options:
+        return options
+    variables = grub_files.environment(system, _EDITOR, _BLOCK)
+    return " ".join(
+        variables.get(word[1:].strip("{}"), "") if word.startswith("$") else word
+        for word in options.split()
+    )

@@ -1,0 +1,133 @@
+"""kexec: the running kernel starts the next one, without firmware and boot loader.
+
+What these start by default is not touched, so whatever goes wrong falls back to it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from typing import TYPE_CHECKING
+
+from replayer.boots import kernels
+from replayer.boots.kernels import KernelEntry
+from replayer.errors import ReplayerError
+
+if TYPE_CHECKING:
+    from replayer.boots.system import System
+
+TITLE = "kexec"
+PREFERENCE = 9
+RESTART = ("systemctl", "kexec")
+PANIC_SECONDS = 30
+MARK = "replayer.boots=kexec"
+"""On the command line of a kernel that was started so; the kernel passes over such words."""
+_LOADED = "sys/kernel/kexec_loaded"
+_OWN = re.compile(r"(?:BOOT_IMAGE|initrd|panic|replayer\.boots)=.*")
+_INITRAMFS = ("initrd.img-{}", "initramfs-{}.img", "initrd-{}")
+
+
+def refusal(system: System) -> str:
+    """Return why not, "" if it can be used."""
+    if not system.host.exists(_LOADED):
+        return "this kernel has no kexec"
+    if system.host.read("proc/sys/kernel/kexec_load_disabled") == "1":
+        return "kernel.kexec_load_disabled is 1, which only a restart undoes"
+    if system.program("kexec") is None:
+        return "there is no program kexec (kexec-tools)"
+    if not system.systemd:
+        return "without systemd a machine is not shut down in order before kexec"
+    if not entries(system):
+        return "there are no kernels in /boot"
+    return ""
+
+
+def entries(system: System) -> list[KernelEntry]:
+    """Return the kernels in /boot, with this kernel's command line."""
+    words = " ".join(plain(system))
+    return [
+        KernelEntry(release, f"/boot/{name}", words)
+        for name in system.host.entries("boot")
+        if name.startswith(("vmlinuz-", "vmlinux-"))
+        and (release := kernels.release_of(name))
+        and "rescue" not in release
+    ]
+
+
+def plain(system: System) -> list[str]:
+    """Return the words of this kernel's command line that are neither the loader's nor ours."""
+    return [word for word in system.arguments if not _OWN.fullmatch(word)]
+
+
+def default(system: System) -> str:  # noqa: ARG001 - it is not asked
+    """Return words: what firmware and loader start is not touched."""
+    return "what the machine's own boot loader starts"
+
+
+def check(system: System, entry: KernelEntry) -> None:
+    """Load the kernel and unload it; raise ReplayerError if this one or the next refuses."""
+    config = system.host.read(f"boot/config-{entry.release}")
+    if config and not re.search(r"^CONFIG_KEXEC(?:_FILE)?=y$", config, re.MULTILINE):
+        raise ReplayerError(f"{entry.release} has no kexec, so it could not start the next kernel")
+    try:
+        choose(system, entry, entry.arguments)
+    finally:
+        with contextlib.suppress(ReplayerError):
+            clear(system)
+
+
+def choose(system: System, entry: KernelEntry, arguments: str) -> None:
+    """Load a kernel with that command line, which restarts after a panic."""
+    words = f"{arguments} panic={PANIC_SECONDS} {MARK}"
+    initramfs = _initramfs(system, entry.release)
+    loaded = ("--initrd", system.path(initramfs)) if initramfs else ()
+    try:
+        system.call("kexec", "--load", system.path(entry.name), *loaded, f"--command-line={words}")
+    except ReplayerError as error:
+        raise ReplayerError(_explained(system, entry, error)) from error
+
+
+def pending(system: System) -> str:
+    """Return words if a kernel is loaded."""
+    return "a kernel for kexec" if system.host.read(_LOADED) == "1" else ""
+
+
+def clear(system: System) -> None:
+    """Unload it."""
+    if pending(system):
+        system.call("kexec", "--unload")
+
+
+def came(system: System, entry: KernelEntry) -> bool | None:  # noqa: ARG001 - the release is compared
+    """Tell by the mark on the command line."""
+    return MARK in system.arguments
+
+
+def stands_still(system: System, entry: KernelEntry) -> bool:  # noqa: ARG001 - every one gets the word
+    """Tell that none does: each gets panic= for its boot."""
+    return False
+
+
+def _initramfs(system: System, release: str) -> str:
+    paths = [f"boot/{name.format(release)}" for name in _INITRAMFS]
+    return next((path for path in paths if system.path(path).is_file()), "")
+
+
+def _explained(system: System, entry: KernelEntry, error: ReplayerError) -> str:
+    lockdown = re.search(r"\[(\w+)\]", system.host.read("sys/kernel/security/lockdown"))
+    locked = lockdown is not None and lockdown[1] != "none"
+    if locked or secure(system):
+        why = "secure boot" if secure(system) else "the kernel's lockdown"
+        return (
+            f"kexec of {entry.release} is refused, as {why} lets only signed kernels through "
+            f"({error}): let the boot loader choose, or switch it off"
+        )
+    return f"{entry.release} cannot be loaded for kexec: {error}"
+
+
+def secure(system: System) -> bool:
+    """Tell whether the firmware started with secure boot (its variable SecureBoot)."""
+    path = "sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
+    with contextlib.suppress(OSError):
+        return system.path(path).read_bytes()[-1:] == b"\x01"
+    return False

@@ -1,0 +1,96 @@
+"""systemd-boot: bootctl set-oneshot, which writes a variable of the firmware for one boot."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from typing import TYPE_CHECKING, Any
+
+from replayer.boots import kernels
+from replayer.boots.kernels import KernelEntry
+from replayer.errors import ReplayerError
+
+if TYPE_CHECKING:
+    from replayer.boots.system import System
+
+TITLE = "systemd-boot, by bootctl set-oneshot"
+PREFERENCE = 1
+RESTART = ("systemctl", "reboot")
+_VENDOR = "4a67b082-0a4c-41cf-b6c7-440b29bb8c4f"
+"""Of the variables that it shares with the system (the Boot Loader Interface)."""
+
+
+def refusal(system: System) -> str:
+    """Return why not, "" if it can be used."""
+    if system.program("bootctl") is None:
+        return "there is no bootctl"
+    if not variable(system, "LoaderInfo").startswith("systemd-boot"):
+        return "this kernel was not started by systemd-boot"
+    try:
+        listed = entries(system)
+    except ReplayerError as error:
+        return str(error)
+    return "" if listed else "bootctl lists no kernels"
+
+
+def entries(system: System) -> list[KernelEntry]:
+    """Return the kernels that bootctl lists; raise ReplayerError if it cannot."""
+    text = system.call("bootctl", "list", "--json=short")
+    try:
+        listed = json.loads(text)
+        return [entry for one in listed if (entry := _entry(one))]
+    except (ValueError, TypeError, AttributeError) as error:
+        raise ReplayerError("bootctl's list of entries is not JSON, as of systemd 250") from error
+
+
+def default(system: System) -> str:
+    """Return the variable of the default entry, which is empty where loader.conf names it."""
+    return variable(system, "LoaderEntryDefault") or "as loader.conf says"
+
+
+def check(system: System, entry: KernelEntry) -> None:
+    """Raise nothing: what bootctl lists can be chosen."""
+
+
+def choose(system: System, entry: KernelEntry, arguments: str) -> None:  # noqa: ARG001 - the entry has them
+    """Choose an entry for the next boot."""
+    system.call("bootctl", "set-oneshot", entry.name)
+
+
+def pending(system: System) -> str:
+    """Return the entry that is chosen for the next boot."""
+    return variable(system, "LoaderEntryOneShot")
+
+
+def clear(system: System) -> None:
+    """Take the choice back."""
+    if pending(system):
+        system.call("bootctl", "set-oneshot", "")
+
+
+def came(system: System, entry: KernelEntry) -> bool | None:
+    """Tell by the entry that the loader says it started."""
+    selected = variable(system, "LoaderEntrySelected")
+    return selected == entry.name if selected else None
+
+
+def stands_still(system: System, entry: KernelEntry) -> bool:
+    """Tell what the entry's options and the kernel's configuration say."""
+    return kernels.stands_still(system, entry)
+
+
+def variable(system: System, name: str) -> str:
+    """Return a text of the Boot Loader Interface, "" if it is not set."""
+    path = system.path(f"sys/firmware/efi/efivars/{name}-{_VENDOR}")
+    with contextlib.suppress(OSError):
+        # Four bytes of attributes, then UTF-16 with a null at its end (efivarfs).
+        return path.read_bytes()[4:].decode("utf-16-le", errors="replace").rstrip("\0")
+    return ""
+
+
+def _entry(keys: dict[str, Any]) -> KernelEntry | None:
+    image = str(keys.get("linux") or "")
+    release = kernels.release_of(image) or str(keys.get("version") or "")
+    if not release or kernels.rescues(str(keys.get("options") or "").split()):
+        return None
+    return KernelEntry(release, str(keys["id"]), str(keys.get("options") or ""))

@@ -1,0 +1,163 @@
+"""What a machine under test does for the one that drives it by ssh: one request, one answer.
+
+The request is a line of JSON on stdin, the answer one on stdout, behind a mark, as a login shell
+may print before it.  A step goes on as long as stdin is open, so that it ends with its driver.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import select
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from replayer import trusted_path
+from replayer.analysis.differences import boot_plan
+from replayer.boots import loaders, service, setup, state
+from replayer.errors import Impossible, ReplayerError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from replayer.boots.system import System
+
+MARK = "REPLAYER-BOOTS "
+_PLAN = "boots.plan"
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,200}")
+
+
+def answer(system: System) -> None:
+    """Read the request, do it, and print the answer: what was asked for, or an error."""
+    try:
+        request = json.loads(sys.stdin.readline())
+        reply = _VERBS[request["verb"]](system, request)
+    except ReplayerError as error:
+        reply = {"error": str(error)}
+    except (ValueError, KeyError, TypeError) as error:
+        reply = {"error": f"this is no request to replayer: {type(error).__name__} {error}"}
+    print(f"\n{MARK}{json.dumps(reply)}", flush=True)  # noqa: T201 - the conversation
+    if reply.get("restarts"):
+        with contextlib.suppress(ReplayerError):
+            system.call(*reply["restarts"])
+
+
+def _begin(system: System, request: Mapping[str, Any]) -> dict[str, Any]:
+    """Take the plan and its runs, and say how the machine would do it; refuse what it cannot."""
+    setup.permit(system)
+    with _opened(request, make=True) as folder:
+        for name, text in {**request["files"], _PLAN: request["text"]}.items():
+            folder.replace(_checked(name), text)
+        schedule = boot_plan.load(folder.path / _PLAN)
+    name = loaders.chosen(system, request["way"])
+    entries = setup.installed(system, schedule, name)
+    way = loaders.load(name)
+    return {
+        "way": name,
+        "title": way.TITLE,
+        "default": way.default(system),
+        "kernels": {kernel: entry.release for kernel, entry in entries.items()},
+        "arguments": {entry.release: entry.arguments for entry in entries.values()},
+        "still": [one.release for one in entries.values() if way.stands_still(system, one)],
+        "boot": system.boot,
+        "release": system.release,
+    }
+
+
+def _look(system: System, request: Mapping[str, Any]) -> dict[str, Any]:
+    """Say what came up."""
+    way = loaders.load(request["way"])
+    return {
+        "boot": system.boot,
+        "release": system.release,
+        "came": service.came(system, way, request["release"]),
+        "untaken": bool(way.pending(system)),
+    }
+
+
+def _choose(system: System, request: Mapping[str, Any]) -> dict[str, Any]:
+    """Choose a kernel for one boot, and restart once that is answered."""
+    way = loaders.load(request["way"])
+    service.choose(system, way, request["release"], request["arguments"])
+    return {"restarts": list(way.RESTART if system.systemd else service.plain(system))}
+
+
+def _step(system: System, request: Mapping[str, Any]) -> dict[str, Any]:
+    """Do the due step."""
+    service.settle(system)
+    with _opened(request) as folder:
+        words = [*setup.command(system), "step", str(folder.path / _PLAN)]
+        reason = service.performed(folder, request["turn"], words, folder.path, left=_alone)
+    return {"reason": reason}
+
+
+def _alone() -> bool:
+    """Tell whether the driver is gone: nothing more is ever written to stdin."""
+    return bool(select.select([sys.stdin], [], [], 0)[0])
+
+
+def _runs(_: System, request: Mapping[str, Any]) -> dict[str, Any]:
+    """Give the runs of the plan that the driver has not."""
+    with _opened(request) as folder:
+        where = boot_plan.folder(folder.path / _PLAN)
+        paths = [path for path in sorted(where.glob("*.json")) if path.name not in request["known"]]
+        return {"runs": {path.name: path.read_text(encoding="utf-8") for path in paths}}
+
+
+def _give(_: System, request: Mapping[str, Any]) -> dict[str, Any]:
+    """Take a run that another installation of this machine made."""
+    with _opened(request) as folder:
+        name = boot_plan.folder(Path(_PLAN)).name
+        with contextlib.suppress(FileExistsError):
+            folder.make(name, 0o755)
+        with folder.below(name) as runs:
+            known = set(runs.names())
+            for run, text in request["runs"].items():
+                if run not in known:
+                    runs.replace(_checked(run), text)
+    return {}
+
+
+def _end(system: System, request: Mapping[str, Any]) -> dict[str, Any]:
+    """Take a choice back; after a plan that is done forget it, and restart into the default."""
+    way = loaders.load(request["way"])
+    way.clear(system)
+    if request["done"]:
+        with state.opened() as folder:
+            folder.remove(_checked(request["plan"]))
+    return {
+        "default": way.default(system),
+        "restarts": list(service.plain(system)) if request["restart"] else [],
+    }
+
+
+_VERBS = {
+    "begin": _begin,
+    "look": _look,
+    "choose": _choose,
+    "step": _step,
+    "runs": _runs,
+    "give": _give,
+    "end": _end,
+}
+
+
+@contextlib.contextmanager
+def _opened(request: Mapping[str, Any], *, make: bool = False) -> Iterator[trusted_path.Folder]:
+    """Give the folder of a plan that another machine drives, below that of started ones."""
+    name = _checked(request["plan"])
+    with state.opened(make=make) as folder:
+        if make:
+            with contextlib.suppress(FileExistsError):
+                folder.make(name, 0o755)
+        with trusted_path.own(folder.path / name, "the folder of a driven plan") as inner:
+            yield inner
+
+
+def _checked(name: str) -> str:
+    """Return a name that is one; raise Impossible for a path or anything else."""
+    if not _NAME.fullmatch(name):
+        raise Impossible(f"{name[:100]!r} is no name of a plan or a run")
+    return name

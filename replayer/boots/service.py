@@ -1,0 +1,282 @@
+"""What the service does after each boot: judge the boot, do the due step, start the next kernel."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from replayer import shell, signals
+from replayer.analysis.differences import boot_plan
+from replayer.boots import loaders, sequence, state, systemd_unit, teardown
+from replayer.boots.kernels import KernelEntry
+from replayer.boots.sequence import BootObservation, Move
+from replayer.boots.state import Attempt
+from replayer.errors import Impossible, Interrupted, NotFound, ReplayerError
+from replayer.machine.free_space import free_bytes
+from replayer.units import show_size
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from replayer.boots.loaders import BootLoader
+    from replayer.boots.state import BootsState
+    from replayer.boots.system import System
+    from replayer.trusted_path import Folder
+
+MOUNT_SECONDS = 600.0
+LEAST_BYTES = 64 << 20
+"""On each disk that the plan needs: a run is some MiB, the machine's own logs want the rest."""
+_SETTLE_SECONDS = 300.0
+_END_SECONDS = 90.0
+_POLL_SECONDS = 1.0
+
+
+class Stop(ReplayerError):
+    """The plan cannot go on, and why."""
+
+
+def run_service(system: System) -> None:
+    """Go on with the plan that was started, if one was; without one the service is removed."""
+    try:
+        with state.opened() as inner:
+            with state.locked(inner):
+                current = state.load(inner)
+                if current.phase == "running":
+                    current = _gone_on(system, inner, current)
+                else:
+                    systemd_unit.remove(system)
+                    return
+            if current.phase == "running":
+                restart(system, inner, current)
+                return
+            # Unlocked: the command for the end may start the next plan.
+            teardown.then(system, inner, current)
+            if teardown.restarts(system, current):
+                state.say(inner, "the machine restarts into its default")
+                system.call(*plain(system))
+    except NotFound:
+        systemd_unit.remove(system)
+    except state.Busy:
+        raise
+    except Impossible:
+        # What is not believed is not followed: the machine stays as it runs.
+        systemd_unit.remove(system)
+        raise
+
+
+def _gone_on(system: System, inner: Folder, current: BootsState) -> BootsState:
+    """Return the state after this boot's work, with the next kernel chosen or the plan at its end.
+
+    An error of the machine stops the plan: a restart that cannot be written down is none to make.
+    """
+    try:
+        current, move = sequence.arrived(current, _seen(system, current))
+        state.save(inner, current)
+        _tell(inner, current, system)
+        if move is Move.WORK:
+            current = state.save(inner, _worked(system, inner, current))
+            _tell(inner, current, system)
+        return chosen(system, inner, current)
+    except ReplayerError as error:
+        return teardown.end(system, inner, state.load(inner), "stopped", str(error))
+    except OSError as error:
+        reason = f"replayer's own folder cannot be written: {error.strerror}"
+        return teardown.end(system, inner, current, "stopped", reason)
+
+
+def _seen(system: System, current: BootsState) -> BootObservation:
+    way = loaders.load(current.way)
+    missing = _unmounted(system, current)
+    finished = frozenset() if missing else frozenset(_finished(current))
+    return BootObservation(
+        boot=system.boot,
+        release=system.release,
+        came=came(system, way, current.last.release if current.last else ""),
+        untaken=bool(way.pending(system)),
+        finished=finished,
+        default=current.began_as,
+        missing=missing,
+        now=state.now(),
+    )
+
+
+def came(system: System, way: BootLoader, release: str) -> bool | None:
+    """Tell whether this boot is the one in which a release was to come; None if nothing tells."""
+    with contextlib.suppress(ReplayerError):
+        entries = [entry for entry in way.entries(system) if entry.release == release]
+        return way.came(system, (entries or [KernelEntry(release, "")])[0])
+    return None
+
+
+def _unmounted(system: System, current: BootsState) -> str:
+    """Wait for the disks; return which is missing after all, as a sentence, "" if none is."""
+    deadline = time.monotonic() + MOUNT_SECONDS
+    while True:
+        points = {mount.point for mount in system.host.mounts()}
+        missing = [point for point in current.mounts if point not in points]
+        if not missing:
+            break
+        if time.monotonic() > deadline:
+            return f"{' and '.join(missing)} was not mounted within {MOUNT_SECONDS:.0f} s"
+        time.sleep(_POLL_SECONDS)
+    return "" if Path(current.plan).is_file() else f"the plan {current.plan} is not there"
+
+
+def _finished(current: BootsState) -> Iterable[str]:
+    runs = boot_plan.finished(current.schedule, boot_plan.runs(Path(current.plan)))
+    return (str(run.host.get("boot.id")) for run in runs)
+
+
+def digest(plan: Path) -> str:
+    """Return what a plan file is known by."""
+    return hashlib.sha256(plan.read_bytes()).hexdigest()
+
+
+def _worked(system: System, inner: Folder, current: BootsState) -> BootsState:
+    """Do the due step; return the state after it.  Raises Stop."""
+    try:
+        if digest(Path(current.plan)) != current.digest:
+            raise Stop(f"the plan {current.plan} was changed after it was started")
+    except OSError as error:
+        raise Stop(f"the plan {current.plan} cannot be read: {error.strerror}") from error
+    _spacious(inner, current)
+    settle(system)
+    assert current.last is not None
+    words = (*current.command, "step", current.plan)
+    reason = performed(inner, current.last.turn, words, Path(current.folder))
+    if not reason and system.boot not in set(_finished(current)):
+        reason = "the step left no finished run"
+    if reason:
+        _spacious(inner, current)
+    return sequence.ended(current, "failed" if reason else "done", reason, state.now())
+
+
+def settle(system: System) -> None:
+    """Wait until the machine has started its services: they would be in the measurement."""
+    if system.systemd:
+        # It fails on a machine with a service that failed, which has settled all the same.
+        with contextlib.suppress(ReplayerError):
+            system.call("systemctl", "is-system-running", "--wait", timeout=_SETTLE_SECONDS)
+
+
+def performed(
+    inner: Folder,
+    turn: int,
+    command: Sequence[str | Path],
+    folder: Path,
+    *,
+    left: Callable[[], bool] = lambda: False,
+) -> str:
+    """Run the due step to its end, or until it is `left`; return why it failed, "" if it did not.
+
+    What it prints is kept in replayer's folder.
+    """
+    output = inner.path / f"turn-{turn}.txt"
+    inner.forget(output.name)
+    process = shell.start(command, output=output, folder=folder)
+    try:
+        while not shell.ended(process, within=_POLL_SECONDS):
+            if left():
+                process.terminate()
+    except Interrupted:
+        process.terminate()
+        if not shell.ended(process, within=_END_SECONDS):
+            process.kill()
+        raise
+    if not process.returncode:
+        return ""
+    text = output.read_text(encoding="utf-8", errors="replace").strip()
+    if process.returncode < 0:
+        return f"the step was killed by {signals.name_of(-process.returncode)}"
+    last = text.splitlines()[-1].removeprefix("replayer: error: ") if text else "it printed nothing"
+    return f"the step failed with status {process.returncode}: {last}"
+
+
+def _spacious(inner: Folder, current: BootsState) -> None:
+    """Raise Stop if a disk is full."""
+    runs = boot_plan.folder(Path(current.plan))
+    for folder in (inner.path, runs if runs.is_dir() else runs.parent):
+        free = free_bytes(folder)
+        if free < LEAST_BYTES:
+            raise Stop(
+                f"the disk of {folder} is full: {show_size(free)} are free, and "
+                f"{show_size(LEAST_BYTES)} are wanted for one boot"
+            )
+
+
+def chosen(system: System, inner: Folder, current: BootsState) -> BootsState:
+    """Choose the next kernel for one boot, written down before; or end the plan.
+
+    Raises Stop where it cannot be chosen.
+    """
+    enough = sequence.enough(current)
+    if enough:
+        raise Stop(enough)
+    turn = sequence.due(current, _done(current))
+    if turn is None:
+        return teardown.end(system, inner, current, "done")
+    number, kernel, release = turn
+    attempt = Attempt(
+        turn=number, kernel=kernel, release=release, asked=state.now(), chosen_in=system.boot
+    )
+    current = state.save(inner, sequence.asked(current, attempt))
+    try:
+        choose(system, loaders.load(current.way), release, current.arguments.get(release, ""))
+    except ReplayerError as error:
+        raise Stop(f"{release} could not be chosen for the next boot: {error}") from error
+    words = f"turn {number} of {len(current.schedule.order)}: restarts into {release}"
+    state.say(inner, words)
+    return current
+
+
+def _done(current: BootsState) -> int:
+    """Return how many turns are done: by the runs, or as far as is known without their disk."""
+    last = current.last
+    with contextlib.suppress(ReplayerError, OSError):
+        if Path(current.plan).is_file():
+            return len(list(_finished(current)))
+    return 0 if last is None else last.turn - (last.outcome != "done")
+
+
+def choose(system: System, way: BootLoader, release: str, arguments: str) -> None:
+    """Choose a kernel for the next boot only; raise ReplayerError where that cannot be seen."""
+    entries = [entry for entry in way.entries(system) if entry.release == release]
+    if not entries:
+        raise ReplayerError("it is not installed any more")
+    default = way.default(system)
+    way.choose(system, entries[0], arguments)
+    if not way.pending(system):
+        raise ReplayerError(f"{way.TITLE} took the choice and does not show it")
+    if way.default(system) != default:
+        way.clear(system)
+        raise ReplayerError(f"{way.TITLE} changed the default from {default}")
+
+
+def restart(system: System, inner: Folder, current: BootsState) -> None:
+    """Restart the machine into what was chosen, and wait for that; an error stops the plan."""
+    try:
+        way = loaders.load(current.way)
+        system.call(*(way.RESTART if system.systemd else plain(system)))
+    except ReplayerError as error:
+        words = f"the machine could not be restarted: {error}"
+        with state.locked(inner):
+            current = teardown.end(system, inner, current, "stopped", words)
+        teardown.then(system, inner, current)
+
+
+def plain(system: System) -> tuple[str, ...]:
+    """Return the words that restart the machine into its default."""
+    return ("systemctl", "reboot") if system.systemd else ("shutdown", "-r", "now")
+
+
+def _tell(inner: Folder, current: BootsState, system: System) -> None:
+    last = current.last
+    if last is None:
+        return
+    title = f"turn {last.turn} of {len(current.schedule.order)} ({last.kernel})"
+    reason = f": {last.reason}" if last.reason else ""
+    words = "begins" if last.outcome == "working" else last.outcome
+    state.say(inner, f"{title} {words}{reason} · {system.release}, boot {system.boot[:8]}")

@@ -1,0 +1,219 @@
+"""The start of a plan: look whether the machine can do it, say what will be done, begin."""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from replayer import interpreter, signals, trusted_path
+from replayer.analysis.differences import boot_plan
+from replayer.boots import kernels, loaders, service, state, systemd_unit, teardown
+from replayer.boots.state import BootsState
+from replayer.errors import Impossible, NotFound, ReplayerError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from replayer.analysis.differences.boot_plan import BootSchedule
+    from replayer.boots.kernels import KernelEntry
+    from replayer.boots.system import System
+
+_PROGRAM = "usr/bin/replayer"
+
+
+@dataclass(frozen=True)
+class Intent:
+    """A plan that a machine can do by itself, and how."""
+
+    system: System
+    plan: Path
+    schedule: BootSchedule
+    left: int
+    way: str
+    entries: Mapping[str, KernelEntry]
+    """By the plan's kernels."""
+    mounts: tuple[str, ...]
+    then: str
+
+    def lines(self, time: str) -> Iterator[str]:
+        """Yield what will be done, line by line; `time` is a sentence on how long it takes."""
+        way, total = loaders.load(self.way), len(self.schedule.order)
+        names = [
+            kernel if kernel == entry.release else f"{kernel} ({entry.release})"
+            for kernel, entry in self.entries.items()
+        ]
+        yield f"plan      {self.plan}: {self.left} of {total} boots are left"
+        yield f"kernels   {', '.join(names)}"
+        yield f"way       {way.TITLE}, for one boot at a time"
+        yield f"default   {way.default(self.system)}: stays as it is"
+        yield (
+            f"restarts  {self.left + 1}: one before each boot's step, and one at the end into the "
+            f"default; a boot that fails costs one more, three of them end the plan"
+        )
+        yield f"time      {time}"
+        yield "service   replayer-boots, removed at the end; `replayer boots stop` ends it before"
+        if self.mounts:
+            yield f"waits for {', '.join(self.mounts)} to be mounted"
+        if self.then:
+            yield f"at end    {self.then}"
+        yield from (f"remark    {remark}" for remark in self._remarks())
+
+    def _remarks(self) -> Iterator[str]:
+        way = loaders.load(self.way)
+        for entry in self.entries.values():
+            if way.stands_still(self.system, entry):
+                yield (
+                    f"{entry.release} would stand still after a panic until somebody restarts it: "
+                    f"give it panic=30 on its command line"
+                )
+
+
+def intent(
+    system: System, plan: Path, *, way: str, then: str, folders: Sequence[Path] = ()
+) -> Intent:
+    """Return what a start would do; raise Impossible, in one sentence, where it cannot be.
+
+    `folders` are those that the plan's words name, whose disks are waited for at each boot.
+    """
+    permit(system)
+    path = trusted_path.real(plan)
+    schedule = _trusted(path)
+    left = len(schedule.order) - len(boot_plan.finished(schedule, boot_plan.runs(path)))
+    if not left:
+        raise Impossible(
+            f"all boots of the plan are done; compare them with replayer compare {plan}"
+        )
+    chosen = loaders.chosen(system, way)
+    entries = installed(system, schedule, chosen)
+    systemd_unit.check(system)
+    mounts = {
+        mount.point
+        for folder in (path, *folders, state.folder(), *_own_folders())
+        if (mount := system.host.mount_of(folder)) is not None and mount.point != "/"
+    }
+    return Intent(system, path, schedule, left, chosen, entries, tuple(sorted(mounts)), then)
+
+
+def _own_folders() -> tuple[Path, ...]:
+    """Return where this replayer, its environment and its Python lie."""
+    return Path(__file__), Path(sys.executable), Path(os.path.realpath(sys.executable))
+
+
+def permit(system: System) -> None:
+    """Raise Impossible where nobody may start a plan now: no root, a container, another plan."""
+    if os.geteuid() != 0:
+        raise Impossible("only root can choose what a machine starts and restart it: use sudo")
+    container = system.host.facts().get("container", "none")
+    if container != "none":
+        raise Impossible(
+            f"replayer runs in a container ({container}), which cannot restart its machine: start "
+            f"the plan on that"
+        )
+    try:
+        with state.opened() as inner:
+            current = state.load(inner)
+    except NotFound:
+        if systemd_unit.installed(system):
+            raise Impossible(
+                "the service of another plan is on this machine: `replayer boots stop` removes it"
+            ) from None
+        return
+    if current.phase == "running":
+        raise Impossible(
+            f"the plan {current.plan} was started already: `replayer boots status` tells how far "
+            f"it is, `replayer boots stop` ends it"
+        )
+
+
+def _trusted(path: Path) -> BootSchedule:
+    """Return a plan that nobody but its user can change: for days it says what root does."""
+    with trusted_path.steady(path.parent, "the plan's folder") as folder:
+        mode = folder.mode(path.name)
+        try:
+            if stat.S_ISREG(mode):
+                folder.read(path.name)
+        except OSError as error:
+            raise Impossible(f"the plan {path} is not root's own: {error.strerror}") from error
+        if mode & (stat.S_IWGRP | stat.S_IWOTH):
+            raise Impossible(f"the plan {path} can be written by others: chmod go-w {path}")
+    return boot_plan.load(path)
+
+
+def installed(system: System, schedule: BootSchedule, name: str) -> dict[str, KernelEntry]:
+    """Return the entry of each kernel, each of them tried; raises Impossible."""
+    way = loaders.load(name)
+    pending = way.pending(system)
+    if pending:
+        raise Impossible(
+            f"{pending} is chosen for the next boot already, which was not this plan: restart, or "
+            f"take it back"
+        )
+    entries = dict(kernels.resolved(schedule, way.entries(system), way.TITLE))
+    for entry in entries.values():
+        try:
+            way.check(system, entry)
+        except ReplayerError as error:
+            raise Impossible(str(error)) from error
+    return entries
+
+
+def start(intended: Intent) -> None:
+    """Begin: write all down, make the service, choose the first kernel and restart."""
+    system = intended.system
+    current = _state(intended)
+    with state.opened(make=True) as inner:
+        # A signal in between would leave a service, and nobody who told of it.
+        with state.locked(inner), signals.shield():
+            # Between the look and the lock somebody else may have started one.
+            permit(system)
+            state.begin_log(inner)
+            words = (*current.command, "boots", "continue")
+            systemd_unit.install(system, current.plan, words, current.mounts)
+            try:
+                state.save(inner, current)
+            except OSError:
+                systemd_unit.remove(system)
+                raise
+            state.say(inner, f"the plan {current.plan} is started, by {current.way}")
+            current = _first(system, inner, current)
+        if current.phase == "running":
+            service.restart(system, inner, current)
+            return
+    raise ReplayerError(f"the plan could not be started: {current.reason}")
+
+
+def _first(system: System, inner: trusted_path.Folder, current: BootsState) -> BootsState:
+    try:
+        return service.chosen(system, inner, current)
+    except ReplayerError as error:
+        return teardown.end(system, inner, state.load(inner), "stopped", str(error))
+
+
+def command(system: System) -> tuple[str, ...]:
+    """Return the words with which replayer is started on a machine."""
+    if system.root != Path("/"):
+        return (str(system.path(_PROGRAM)),)
+    return tuple(interpreter.module("replayer"))
+
+
+def _state(intended: Intent) -> BootsState:
+    system = intended.system
+    return BootsState(
+        plan=str(intended.plan),
+        digest=service.digest(intended.plan),
+        schedule=intended.schedule,
+        folder=str(Path.cwd()),
+        way=intended.way,
+        kernels={kernel: entry.release for kernel, entry in intended.entries.items()},
+        arguments={entry.release: entry.arguments for entry in intended.entries.values()},
+        default=loaders.load(intended.way).default(system),
+        mounts=intended.mounts,
+        command=command(system),
+        started=state.now(),
+        began_as=system.release,
+        then=intended.then,
+    )

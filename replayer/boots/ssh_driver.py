@@ -1,0 +1,345 @@
+"""A plan of boots of another machine, driven from here by the system's ssh.
+
+The machine under test keeps nothing but the plan and its runs; what is to come next is known here.
+The runs are fetched after each boot, and given back to a machine that was made anew.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import re
+import select
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from replayer import shell, trusted_path
+from replayer.analysis.differences import boot_plan
+from replayer.boots import sequence, state
+from replayer.boots.responder import MARK
+from replayer.boots.sequence import BootObservation, Move
+from replayer.boots.state import Attempt, BootsState
+from replayer.cluster import reply, ssh
+from replayer.errors import Impossible, ReplayerError, one_line
+from replayer.units import show_duration
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from replayer.analysis.differences.boot_plan import BootSchedule
+
+VARIABLE = "REPLAYER_REMOTE"
+RETURN_SECONDS = 1800.0
+_ANSWER_SECONDS = 300.0
+_POLL_SECONDS = 2.0
+_WORDS_BYTES = 4096
+_RUN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,200}\.json")
+_ALIVE = ("-o", "ServerAliveInterval=15", "-o", "ServerAliveCountMax=8")
+
+
+_KINDS: Mapping[str, type] = {
+    **dict.fromkeys(("boot", "release", "title", "way", "default", "reason"), str),
+    **dict.fromkeys(("kernels", "arguments", "runs"), dict),
+    "still": list,
+}
+"""What the keys of an answer hold."""
+
+
+class NoAnswer(ReplayerError):
+    """The other machine does not answer now."""
+
+
+@dataclass(frozen=True)
+class RemoteMachine:
+    """The machine under test."""
+
+    host: str
+
+    def ask(self, verb: str, *, patience: float | None = _ANSWER_SECONDS, **request: Any) -> Any:
+        """Return the answer to a request; with no patience, it is waited for without end.
+
+        Raises ReplayerError with the machine's own error, Silent if it says nothing.
+        """
+        command = ssh.remote("boots remote", VARIABLE)
+        process = shell.converse([*ssh.words(), *_ALIVE, "--", self.host, command])
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            with contextlib.suppress(BrokenPipeError):
+                _write(process.stdin.fileno(), json.dumps({"verb": verb, **request}) + "\n")
+            answer = self._answer(process, patience)
+        finally:
+            # A step that still runs there ends when nobody can write to it any more.
+            for stream in (process.stdin, process.stdout, process.stderr):
+                if stream is not None:
+                    stream.close()
+            if not shell.ended(process, within=2.0):
+                process.kill()
+                process.wait()
+        if "error" in answer:
+            raise ReplayerError(f"{self.host}: {one_line(answer['error'])}")
+        for key, kind in _KINDS.items():
+            if key in answer and not isinstance(answer[key], kind):
+                raise ReplayerError(f"{self.host}: its answer has a {key!r} that is none")
+        plain = {key: one_line(value) for key, value in answer.items() if isinstance(value, str)}
+        return reply.Reply(answer | plain)
+
+    def _answer(self, process: shell.Conversation, patience: float | None) -> reply.Reply:
+        assert process.stdout is not None
+        try:
+            answer = reply.read(process.stdout.fileno(), MARK.encode(), patience)
+        except reply.Strange as error:
+            raise ReplayerError(f"{self.host}: {error}") from error
+        if answer is None:
+            raise NoAnswer(f"{self.host} did not answer: {_last_words(process)}")
+        return answer
+
+
+def _write(fd: int, text: str) -> None:
+    data = memoryview(text.encode())
+    while data:
+        data = data[os.write(fd, data) :]
+
+
+def _last_words(process: shell.Conversation) -> str:
+    assert process.stderr is not None
+    shell.ended(process, within=0.5)
+    text = b""
+    if select.select([process.stderr], [], [], 0)[0]:
+        text = os.read(process.stderr.fileno(), _WORDS_BYTES)
+    lines = text.decode(errors="replace").strip().splitlines()
+    return one_line(lines[-1]) if lines else "ssh said nothing"
+
+
+@dataclass(frozen=True)
+class BootDriver:
+    """A plan on this machine, and the machine that is to do it."""
+
+    machine: RemoteMachine
+    plan: Path
+    schedule: BootSchedule
+    files: Mapping[str, str]
+    """Files of the workload that lie beside the plan: name -> text."""
+    then: str
+
+    @property
+    def name(self) -> str:
+        """Return what the plan is called there: by its content, as another may have its name."""
+        digest = hashlib.sha256(self.plan.read_bytes()).hexdigest()
+        return f"driven-{digest[:16]}"
+
+    def begin(self, way: str) -> Any:
+        """Give the machine the plan, and return how it would do it; raises ReplayerError."""
+        return self.machine.ask(
+            "begin",
+            plan=self.name,
+            text=self.plan.read_text(encoding="utf-8"),
+            files=dict(self.files),
+            way=way,
+        )
+
+    def lines(self, answer: Mapping[str, Any], left: int, time: str) -> Iterator[str]:
+        """Yield what will be done."""
+        yield f"plan      {self.plan}: {left} of {len(self.schedule.order)} boots are left"
+        yield f"machine   {self.machine.host}, by ssh, which runs {answer['release']}"
+        yield f"kernels   {', '.join(map(one_line, answer['kernels'].values()))}"
+        yield f"way       {answer['title']}, for one boot at a time"
+        yield f"default   {answer['default']}: stays as it is"
+        yield (
+            f"restarts  {left + 1}: one before each boot's step, and one at the end into the "
+            f"default; a boot that fails costs one more, three of them end the plan"
+        )
+        yield f"time      {time}"
+        for release in answer["still"]:
+            yield (
+                f"remark    {one_line(release)} would stand still after a panic until somebody "
+                f"restarts it: give it panic=30 on its command line"
+            )
+
+    def follow(self, answer: Mapping[str, Any], say: Callable[[str], None]) -> BootsState:
+        """Do the plan to its end, and return the state there."""
+        current = self._state(answer)
+        self._give()
+        reason, boot = "", str(answer["boot"])
+        try:
+            while not (reason := sequence.enough(current)):
+                self._fetch()
+                turn = sequence.due(current, len(self._finished()))
+                if turn is None:
+                    break
+                current, boot = self._turn(current, turn, boot, say)
+        except NoAnswer as error:
+            reason = str(error)
+        except ReplayerError as error:
+            reason = str(error)
+            if current.last is not None and current.last.outcome in {"asked", "working"}:
+                current = sequence.ended(current, "failed", reason, state.now())
+        phase = "stopped" if reason else "done"
+        reason = "; ".join(filter(None, (reason, self._end(current, restart=not reason))))
+        say(f"the plan is {phase}" + (f": {reason}" if reason else ""))
+        return sequence.closed(current, phase, reason)
+
+    def _turn(
+        self, current: BootsState, turn: tuple[int, str, str], boot: str, say: Callable[[str], None]
+    ) -> tuple[BootsState, str]:
+        number, kernel, release = turn
+        attempt = Attempt(
+            turn=number, kernel=kernel, release=release, asked=state.now(), chosen_in=boot
+        )
+        current = sequence.asked(current, attempt)
+        title = f"turn {number} of {len(self.schedule.order)}"
+        say(f"{title}: {self.machine.host} restarts into {release}")
+        self.machine.ask(
+            "choose", way=current.way, release=release, arguments=current.arguments[release]
+        )
+        seen = self._returned(current, attempt)
+        current, move = sequence.arrived(current, seen)
+        if move is Move.WORK:
+            say(f"{title} ({kernel}) begins · {seen.release}, boot {seen.boot[:8]}")
+            current = self._worked(current, seen)
+        assert current.last is not None
+        why = f": {current.last.reason}" if current.last.reason else ""
+        say(f"{title} ({kernel}) {current.last.outcome}{why}")
+        return current, seen.boot
+
+    def _returned(self, current: BootsState, attempt: Attempt) -> BootObservation:
+        """Wait until the machine answers in another boot; raise Silent if it does not."""
+        deadline = time.monotonic() + RETURN_SECONDS
+        last = f"it is in the same boot as before, and was to start {attempt.release}"
+        while time.monotonic() < deadline:
+            try:
+                answer = self.machine.ask(
+                    "look", way=current.way, release=attempt.release, patience=60.0
+                )
+                if answer["boot"] != attempt.chosen_in:
+                    return self._seen(current, answer)
+            except NoAnswer as error:
+                last = str(error)
+            time.sleep(_POLL_SECONDS)
+        raise NoAnswer(
+            f"{self.machine.host} was not back {show_duration(RETURN_SECONDS)} after its restart "
+            f"({last}): look at it, and start the plan again"
+        )
+
+    def _seen(self, current: BootsState, answer: Mapping[str, Any]) -> BootObservation:
+        return BootObservation(
+            boot=answer["boot"],
+            release=answer["release"],
+            came=answer["came"],
+            untaken=answer["untaken"],
+            finished=frozenset(self._finished()),
+            default=current.began_as,
+            missing="",
+            now=state.now(),
+        )
+
+    def _worked(self, current: BootsState, seen: BootObservation) -> BootsState:
+        assert current.last is not None
+        try:
+            answer = self.machine.ask("step", plan=self.name, turn=current.last.turn, patience=None)
+            reason = str(answer["reason"])
+        except NoAnswer as error:
+            # It restarts or lost its power; what comes up then is the next boot's business.
+            reason = f"the machine was lost in the middle of the step ({error})"
+            self._wait()
+        self._fetch()
+        if not reason and seen.boot not in self._finished():
+            reason = "the step left no finished run"
+        return sequence.ended(current, "failed" if reason else "done", reason, state.now())
+
+    def _wait(self) -> None:
+        """Wait until a machine that was lost answers again."""
+        deadline = time.monotonic() + RETURN_SECONDS
+        while True:
+            try:
+                self.machine.ask("runs", plan=self.name, known=[], patience=60.0)
+            except NoAnswer:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(_POLL_SECONDS)
+            else:
+                return
+
+    def _finished(self) -> list[str]:
+        runs = boot_plan.finished(self.schedule, boot_plan.runs(self.plan))
+        return [str(run.host.get("boot.id")) for run in runs]
+
+    def _known(self) -> list[Path]:
+        return sorted(boot_plan.folder(self.plan).glob("*.json"))
+
+    def _give(self) -> None:
+        """Give the machine the runs that are here: one that was made anew has none."""
+        for path in self._known():
+            if _RUN.fullmatch(path.name):
+                text = path.read_text(encoding="utf-8")
+                self.machine.ask("give", plan=self.name, runs={path.name: text})
+
+    def _fetch(self) -> None:
+        """Put the machine's new runs into the plan's folder, each whole or not at all."""
+        known = [path.name for path in self._known()]
+        answer = self.machine.ask("runs", plan=self.name, known=known)
+        folder = boot_plan.folder(self.plan)
+        if not answer["runs"]:
+            return
+        with trusted_path.steady(folder.parent, "the plan's folder") as parent:
+            with contextlib.suppress(FileExistsError):
+                parent.make(folder.name, 0o755)
+            with parent.below(folder.name) as runs:
+                for name, text in answer["runs"].items():
+                    if not _RUN.fullmatch(str(name)) or not isinstance(text, str):
+                        raise Impossible(f"{self.machine.host} gave no run but {str(name)[:100]!r}")
+                    runs.replace(str(name), text)
+
+    def _end(self, current: BootsState, *, restart: bool) -> str:
+        """Take back what was chosen; return what is not as it was, "" if all is."""
+        restarts = restart and any(one.boot for one in current.attempts)
+        try:
+            answer = self.machine.ask(
+                "end", way=current.way, plan=self.name, done=restart, restart=restarts
+            )
+        except ReplayerError as error:
+            return f"a choice for the next boot could not be taken back ({error})"
+        if answer["default"] != current.default:
+            return f"the default was {current.default} and is {answer['default']} now"
+        return ""
+
+    def _state(self, answer: Mapping[str, Any]) -> BootsState:
+        kernels = {str(kernel): str(release) for kernel, release in answer["kernels"].items()}
+        if set(kernels) != set(self.schedule.kernels):
+            raise Impossible(f"{self.machine.host} answered about another plan")
+        return BootsState(
+            plan=str(self.plan),
+            digest="",
+            schedule=self.schedule,
+            folder=str(Path.cwd()),
+            way=str(answer["way"]),
+            kernels=kernels,
+            arguments={str(key): str(value) for key, value in answer["arguments"].items()},
+            default=str(answer["default"]),
+            mounts=(),
+            command=(),
+            started=state.now(),
+            began_as=str(answer["release"]),
+            then=self.then,
+        )
+
+
+def of(
+    host: str, plan: Path, schedule: BootSchedule, words: Sequence[str], then: str
+) -> BootDriver:
+    """Return how a plan is driven; raise Impossible for a host that ssh would take for an option.
+
+    `words` are the files that the plan's own words name.
+    """
+    if not re.fullmatch(r"[A-Za-z0-9_][^\s]*", host):
+        raise Impossible(f"{host!r} is no host for ssh")
+    files = {}
+    for word in words:
+        path = plan.parent / word
+        if path.name == word.removeprefix("./") and path.is_file():
+            files[path.name] = path.read_text(encoding="utf-8")
+    return BootDriver(RemoteMachine(host), plan, schedule, files, then)

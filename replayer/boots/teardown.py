@@ -1,0 +1,163 @@
+"""The end of a plan: all that was taken from the machine is given back, and it is said."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from replayer import interpreter, journal, shell, trusted_path
+from replayer.analysis.differences import boot_plan
+from replayer.boots import loaders, sequence, state, systemd_unit
+from replayer.errors import Impossible, NotFound, ReplayerError
+
+if TYPE_CHECKING:
+    from typing import Literal
+
+    from replayer.boots.state import BootsState
+    from replayer.boots.system import System
+
+_THEN_SECONDS = 600.0
+_END_SECONDS = 150.0
+_LOG = "boots.log"
+
+
+def end(
+    system: System,
+    inner: trusted_path.Folder,
+    current: BootsState,
+    phase: Literal["done", "stopped"],
+    reason: str = "",
+) -> BootsState:
+    """Give everything back, write down how it ended, and leave the log beside the runs."""
+    remarks = [reason] if reason else []
+    last = current.last
+    if last is not None and last.outcome in {"asked", "working"}:
+        current = sequence.ended(current, "cut", reason, state.now())
+    remarks += _given_back(system, current)
+    current = sequence.closed(current, phase, "; ".join(remarks))
+    words = f"the plan is {phase}" + (f": {current.reason}" if current.reason else "")
+    state.say(inner, words)
+    # On a disk that is full the state stays as it was; the service is gone all the same.
+    with contextlib.suppress(OSError):
+        state.save(inner, current)
+    _leave_log(inner, current)
+    return current
+
+
+def _given_back(system: System, current: BootsState) -> list[str]:
+    """Return what could not be given back, or is not as it was."""
+    remarks = []
+    way = loaders.load(current.way)
+    for give_back in (way.clear, systemd_unit.remove):
+        try:
+            give_back(system)
+        except (ReplayerError, OSError) as error:
+            remarks.append(str(error))
+    with contextlib.suppress(ReplayerError):
+        default = way.default(system)
+        if default != current.default:
+            remarks.append(
+                f"the machine's default was {current.default} at the start and is {default} now, "
+                f"which somebody else changed"
+            )
+    return remarks
+
+
+def restarts(system: System, current: BootsState) -> bool:
+    """Tell whether the machine is to start its default once more, as before the plan."""
+    chosen = {attempt.boot for attempt in current.attempts}
+    return current.phase == "done" and system.boot in chosen
+
+
+def then(system: System, inner: trusted_path.Folder, current: BootsState) -> None:
+    """Run the user's command for the end; what it fails with is told in the log."""
+    if not current.then:
+        return
+    again = "1" if restarts(system, current) else ""
+    log = str(inner.path / state.LOG)
+    try:
+        _run_then(current, REPLAYER_BOOTS_LOG=log, REPLAYER_BOOTS_RESTARTS=again)
+    except ReplayerError as error:
+        state.say(inner, f"the command for the end failed: {error}")
+
+
+def then_here(current: BootsState) -> None:
+    """Run the user's command for the end of a plan that was driven from here.
+
+    Raises ReplayerError if it fails.
+    """
+    if current.then:
+        _run_then(current)
+
+
+def _run_then(current: BootsState, **variables: str) -> None:
+    environment = {
+        **interpreter.given(),
+        "REPLAYER_BOOTS_PLAN": current.plan,
+        "REPLAYER_BOOTS_OUTCOME": current.phase,
+        "REPLAYER_BOOTS_REASON": current.reason,
+        **variables,
+    }
+    words = ["/bin/sh", "-c", current.then]
+    shell.run(words, environment=environment, folder=Path(current.folder), timeout=_THEN_SECONDS)
+
+
+def stop(system: System) -> str:
+    """Stop the started plan; return what was done.  Raises NotFound where none was started."""
+    try:
+        with state.opened() as inner:
+            _interrupt(inner)
+            with state.locked(inner):
+                return _stopped(system, inner)
+    except NotFound:
+        if not systemd_unit.installed(system) and not list(journal.notes(systemd_unit.NOTE)):
+            raise
+        systemd_unit.remove(system)
+        return "the service of a plan of boots was removed; nothing else is known of that plan"
+
+
+def _stopped(system: System, inner: trusted_path.Folder) -> str:
+    try:
+        current = state.load(inner)
+    except NotFound:
+        raise
+    except Impossible as error:
+        systemd_unit.remove(system)
+        inner.forget("state.json")
+        return (
+            f"the service was removed, but {error}: look whether the boot loader still has a "
+            f"choice for the next boot"
+        )
+    if current.phase != "running":
+        systemd_unit.remove(system)
+        raise NotFound(f"no plan of boots runs: {current.plan} is {current.phase}")
+    current = end(system, inner, current, "stopped", "by replayer boots stop")
+    return f"{current.plan} was stopped: {current.reason}"
+
+
+def _interrupt(inner: trusted_path.Folder) -> None:
+    """Let the replayer that works on the plan end in order."""
+    pid = state.holder(inner)
+    if not pid:
+        return
+    owner = journal.identity(pid)
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGTERM)
+    deadline = time.monotonic() + _END_SECONDS
+    while journal.alive(owner):
+        if time.monotonic() > deadline:
+            raise ReplayerError(f"process {pid} works on the plan and did not end: end it by hand")
+        time.sleep(0.2)
+
+
+def _leave_log(inner: trusted_path.Folder, current: BootsState) -> None:
+    """Put the log beside the runs; where their disk is gone or full it is in replayer's folder."""
+    with (
+        contextlib.suppress(OSError, ReplayerError),
+        trusted_path.steady(boot_plan.folder(Path(current.plan)), "the folder") as runs,
+    ):
+        runs.replace(_LOG, state.log(inner))

@@ -1,0 +1,243 @@
+"""What a source must log to be replayed: the settings, what they cost, and where the log is."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from replayer.engines import environment
+from replayer.engines.verbs import VerbName
+from replayer.errors import Impossible, ReplayerError, Skip
+from replayer.servers import log_settings
+from replayer.servers.remote import Remote
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from sqlalchemy.engine import URL
+
+    from replayer.engines.connection import Database, Row
+    from replayer.engines.engine import Engine
+
+_WANTED = log_settings.WANTED
+_OVERRIDDEN = VerbName("capture/overridden")
+_ABOUT = VerbName("capture/about")
+_PLACE = VerbName("capture/place")
+_TOTALS = VerbName("capture/totals")
+_STATEMENTS = VerbName("capture/statements")
+_ACTIVITY = VerbName("capture/activity")
+_EXTENSION = VerbName("profile/extension")
+SAMPLE_SECONDS = 3.0
+_EVERY = 0.1
+_EFFECT_SECONDS = 5.0
+_UNKNOWN_BYTES = 100.0
+"""Of a statement's text, where none was seen."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogSetting:
+    """One setting of the log: what it is, what it has to be, and what for."""
+
+    name: str
+    value: str
+    wanted: str
+    why: str
+
+    @property
+    def changes(self) -> bool:
+        """Tell whether it has to be set."""
+        return self.value != self.wanted
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """What a source must log, and what there is to be said about it."""
+
+    settings: tuple[LogSetting, ...]
+    statements: tuple[str, ...]
+    """What sets the settings that are not as they have to be, as somebody would type it."""
+    notes: tuple[str, ...]
+
+    @property
+    def changes(self) -> dict[str, str]:
+        """Return the settings that have to be set, with their values, in order."""
+        return {one.name: one.wanted for one in self.settings if one.changes}
+
+
+def needs(database: Database) -> Needs:
+    """Return what must be set on a server for its log to be replayed; Skip where none can be."""
+    settings = _settings(database)
+    typed = [log_settings.statement(database, s.name, s.wanted) for s in settings if s.changes]
+    about = database.row(_ABOUT)
+    notes = [str(about["sentence"])] if about["sentence"] else []
+    if database.engine.verb(_OVERRIDDEN) is not None:
+        notes += [
+            f"{row['whose']} has {row['setting']} of its own, which stays"
+            for row in database.execute(_OVERRIDDEN)
+        ]
+    return Needs(settings, tuple(typed), tuple(notes))
+
+
+def _settings(database: Database) -> tuple[LogSetting, ...]:
+    return tuple(
+        LogSetting(*(str(row[key]) for key in ("name", "value", "wanted", "why")))
+        for row in database.execute(_WANTED)
+    )
+
+
+def check_effect(engine: Engine, url: URL) -> list[str]:
+    """Return a sentence for each setting that is not in effect although it was set.
+
+    Processes read them when they next have a moment: they have some seconds for it.
+    """
+    end = time.monotonic() + _EFFECT_SECONDS
+    while True:
+        with log_settings.asking(engine, url) as database:
+            lacking = [one for one in _settings(database) if one.changes]
+        if not lacking or time.monotonic() > end:
+            break
+        time.sleep(_EVERY)
+    return [
+        f"{one.name} stays {one.value or 'empty'!r}, as something overrides it (the server's "
+        f"command line, or the user's or the database's own setting)"
+        for one in lacking
+    ]
+
+
+# What it costs
+
+
+@dataclass(frozen=True, slots=True)
+class LoggingCost:
+    """What is logged in a second, estimated from what runs now."""
+
+    statements: float
+    """A second."""
+    at_least: bool
+    """Whether there may be more of them than could be seen."""
+    text_bytes: float
+    """Of a statement, on average."""
+    low: float
+    """Bytes a second, with one line for each statement."""
+    high: float
+    """With a line for each message that drivers may send for one."""
+
+
+def cost(database: Database, seconds: float) -> LoggingCost:
+    """Watch the running load for some seconds, and estimate what logging it would write."""
+    schema = _schema(database)
+    before = _totals(database, schema)
+    begin = time.monotonic()
+    starts: dict[tuple[str, str], float] = {}
+    while time.monotonic() - begin < seconds:
+        if database.engine.verb(_ACTIVITY) is not None:
+            for row in database.execute(_ACTIVITY):
+                starts[str(row["pid"]), str(row["began"])] = row.real("bytes")
+        time.sleep(_EVERY)
+    after = _totals(database, schema)
+    passed = max(1e-3, time.monotonic() - begin)
+    moved = {name: max(0.0, after[name] - before[name]) for name in after if name in before}
+    about = database.row(_ABOUT)
+    return _estimated(moved, list(starts.values()), passed, about)
+
+
+def _estimated(
+    moved: Mapping[str, float], texts: list[float], seconds: float, about: Row
+) -> LoggingCost:
+    counted = moved.get("statements")
+    # Without a count of statements there is at least one in a transaction, and each one seen.
+    least = max(moved.get("transactions", 0.0), float(len(texts)))
+    statements = (least if counted is None else counted) / seconds
+    if counted and moved.get("bytes"):
+        mean = moved["bytes"] / counted
+    else:
+        mean = sum(texts) / len(texts) if texts else _UNKNOWN_BYTES
+    line, copies, most = (about.real(k) for k in ("line_bytes", "copies", "most_lines"))
+    low = statements * (line + copies * mean)
+    return LoggingCost(statements, counted is None, mean, low, most * low)
+
+
+def _schema(database: Database) -> str:
+    """Return where the functions of pg_stat_statements lie, "" where they are not to be had."""
+    if database.engine.verb(_STATEMENTS) is None:
+        return ""
+    try:
+        rows = database.execute(_EXTENSION)
+        schema = str(rows[0]["schema"]) if rows else ""
+        if schema:
+            database.execute(_STATEMENTS, {"schema": schema})
+    except (ReplayerError, Impossible):
+        # Not loaded, or in a schema of another kind of name: nothing is counted by it.
+        return ""
+    return schema
+
+
+def _totals(database: Database, schema: str) -> dict[str, float]:
+    totals = database.row(_TOTALS).reals()
+    if schema:
+        totals |= database.row(_STATEMENTS, {"schema": schema}).reals()
+    return totals
+
+
+# Where it is
+
+
+@dataclass(frozen=True, slots=True)
+class LogLocation:
+    """Where a server's log is."""
+
+    said: str
+    """As the server has it, "" where it does not say."""
+    here: Path | None
+    """On this machine: a file; where the server begins new ones, one of them or a pattern."""
+    prefix: str
+    """What lines will begin with, where they are no columns."""
+    rotated: bool = False
+    """Whether other files of the same folder and ending belong to it."""
+
+
+def place(engine: Engine, url: URL) -> LogLocation:
+    """Return where a server's log is now, and where on this machine if that is proven."""
+    with log_settings.asking(engine, url) as database:
+        prefix = str(database.row(_ABOUT)["prefix"])
+        try:
+            row = database.row(_PLACE)
+        except Skip:
+            return LogLocation("", None, prefix)
+        named = "" if row["file"] is None else str(row["file"])
+        directory = Path(str(row["directory"]))
+        server = Remote(engine, url, engine.version or 0, database)
+        folder = server.data_directory()
+        shown = str(directory / named) if named else ""
+        if folder is None:
+            return LogLocation(shown, None, prefix)
+        if not named:
+            stream = _standard_error(server.pids())
+            return LogLocation(str(stream or ""), stream, prefix)
+    rotated = engine.wire.startswith("postgres")
+    return LogLocation(shown, _here(engine.name, directory, named, folder), prefix, rotated)
+
+
+def _here(engine: str, directory: Path, named: str, folder: Path) -> Path:
+    """Return the file on this machine, whose names may be others than in the server's container."""
+    path = Path(os.path.normpath(directory / named))
+    if path.is_relative_to(directory):
+        return folder / path.relative_to(directory)
+    for parent in environment.folders(engine, path.parent):
+        if parent.is_dir():
+            return parent / path.name
+    return path
+
+
+def _standard_error(pids: list[int]) -> Path | None:
+    """Return the file that the server's error messages go into, None where it is none."""
+    for pid in pids[:1]:
+        with contextlib.suppress(OSError):
+            target = Path(f"/proc/{pid}/fd/2").readlink()
+            if target.is_file():
+                return target
+    return None

@@ -1,0 +1,278 @@
+"""What clients of MySQL and MariaDB did, put together from the entries of their logs.
+
+The general log has statements when they arrive, without durations; the slow log when they have
+ended.  Both have an execution of a prepared statement with its values written into its text, and so
+it is replayed.  An EXECUTE that was sent as text stands in the general log twice.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from typing import Protocol
+
+from replayer.capture.action import Action, LoggedSession
+from replayer.capture.entry import ReadCounts
+from replayer.capture.holes import HOLE
+from replayer.capture.inputs import CUT, Input
+
+LOADED = "LOAD DATA LOCAL: its data is not in the log"
+CUT_TEXT = "statements cut by a limit of length"
+HIDDEN = "statements whose password the server does not log"
+PREPARED = "PREPARE as text: its executions are in the slow log with their values"
+REFUSED = "connections that the server refused"
+REPLICATION = "replication connections"
+THROTTLED = "statements that the server left out of its log"
+NO_TIME = "statements before the first time that the log has"
+EXECUTED = "executions of prepared statements of which the log has no text"
+NO_SESSION = "statements of which the log does not say whose they are"
+
+LOCAL = (
+    "the log does not say in which zone its times are: they are taken as UTC, which moves all alike"
+)
+ONE_SESSION = (
+    "the log does not say which connection sent a statement: those of one user at one host are "
+    "replayed as one session"
+)
+STARTED = re.compile(r"(\S.*?), Version: (\S+) .*(?:started with:|embedded library)\s*")
+"""The first of the lines that a server writes when it begins a log."""
+
+_LOCAL = re.compile(
+    r"\s*load\s+(?:data|xml)\s+(?:low_priority\s+|concurrent\s+)?local\b", re.IGNORECASE
+)
+_SECRET = re.compile(r"<secret>|\bidentified\b[^;]*\bas\s+'<")
+_USE = re.compile(r"\s*use\s+(`(?:[^`]|``)+`|[^\s;]+)\s*;?\s*\Z", re.IGNORECASE)
+_CUT_AT = 60_000
+"""Characters from which on a line may have been cut: a shorter one that ends so holds a NUL."""
+_MOST_HELD = 50_000
+_PREPARE = re.compile(r"(\s*prepare\s+\S+\s+from\s+)\.\.\.\s*", re.IGNORECASE)
+"""As MySQL 8 and later write it, in fear of passwords."""
+_PREPARES = re.compile(r"\s*(?:(?:deallocate|drop)\s+)?prepare\b", re.IGNORECASE)
+STATES = {
+    **dict.fromkeys((1048, 1062, 1169, 1216, 1217, 1451, 1452, 1557, 1586), "23000"),
+    **dict.fromkeys((1205,), "HY000"),
+    **dict.fromkeys((1213, 1614), "40001"),
+    **dict.fromkeys((1044, 1049, 1064, 1065, 1113, 1142, 1143, 1149, 1305, 1370), "42000"),
+    **dict.fromkeys((1051, 1109, 1146), "42S02"),
+    **dict.fromkeys((1050,), "42S01"),
+    **dict.fromkeys((1054, 1247), "42S22"),
+    **dict.fromkeys((1060,), "42S21"),
+    **dict.fromkeys((1317,), "70100"),
+    **dict.fromkeys((1045,), "28000"),
+    **dict.fromkeys((1046,), "3D000"),
+    **dict.fromkeys((1136, 1222), "21S01"),
+    **dict.fromkeys((1242,), "21000"),
+    **dict.fromkeys((1264, 1690), "22003"),
+    **dict.fromkeys((1406,), "22001"),
+    **dict.fromkeys((1292,), "22007"),
+    **dict.fromkeys((1365,), "22012"),
+}
+"""SQLSTATEs of the errors that statements end with; HY000 for others."""
+
+
+SILENT = "the log does not say which statements failed"
+
+
+class StampSpreader:
+    """Gives different times to what a coarse clock stamped alike, in the order of the log."""
+
+    def __init__(self) -> None:
+        self._time_ns = 0
+        self._held: list[Callable[[int], None]] = []
+
+    def add(self, time_ns: int, done: Callable[[int], None]) -> None:
+        """Call `done` with its time, as soon as all of the same second are there."""
+        if time_ns != self._time_ns or len(self._held) >= _MOST_HELD:
+            self.finish()
+            self._time_ns = time_ns
+        self._held.append(done)
+
+    def finish(self) -> None:
+        """Call what was held."""
+        held, self._held = self._held, []
+        for place, done in enumerate(held):
+            done(self._time_ns + place * 1_000_000_000 // len(held))
+
+
+class _Known:
+    """What is known of a session."""
+
+    __slots__ = ("database", "last_ns", "number", "preparing", "twice")
+
+    def __init__(self, number: int, database: str) -> None:
+        self.number, self.database = number, database
+        self.last_ns = 0
+        self.preparing: Action | None = None
+        """A PREPARE whose text comes with the next command."""
+        self.twice = False
+        """The next command may be what the last one, an EXECUTE, did."""
+
+
+class ThreadAssembly:
+    """Turns what a log says of threads of a server into what sessions did."""
+
+    def __init__(self, reading: ReadCounts, announce: Callable[[LoggedSession], None]) -> None:
+        self._reading, self._announce = reading, announce
+        self._known: dict[str, _Known] = {}
+        self._count = 0
+        self._ended: list[Action] = []
+
+    def taken(self) -> list[Action]:
+        """Return the actions since the last time."""
+        ended, self._ended = self._ended, []
+        return ended
+
+    def restarted(self, time_ns: int) -> None:
+        """End all sessions: the server began anew, and numbers its threads from the first."""
+        for thread in list(self._known):
+            self.disconnect(thread, max(time_ns, self._known[thread].last_ns))
+
+    def connect(self, thread: str, time_ns: int, user: str, database: str) -> None:
+        """Begin a session."""
+        self.disconnect(thread, time_ns)
+        self._open(thread, time_ns, user, database, before=False)
+
+    def disconnect(self, thread: str, time_ns: int) -> None:
+        """End a session, if there is one."""
+        known = self._known.pop(thread, None)
+        if known is not None:
+            self._ended.append(Action(known.number, "disconnect", time_ns))
+
+    def break_off(self) -> None:
+        """Forget what the next command may belong to: it may have been lost in a hole."""
+        for known in self._known.values():
+            known.preparing, known.twice = None, False
+
+    def refused(self, thread: str, time_ns: int) -> None:
+        """Take back a connection that the server did not let in."""
+        self._reading.skip(REFUSED)
+        self.disconnect(thread, time_ns)
+
+    def skip(self, reason: str) -> None:
+        """Count what cannot be replayed."""
+        self._reading.skip(reason)
+
+    def use(self, thread: str, time_ns: int, database: str) -> None:
+        """Switch a session to another database."""
+        known = self._of(thread, time_ns, "", before=True)
+        if known.database != database:
+            known.database = database
+            quoted = database.replace("`", "``")
+            self._put(known, Action(known.number, "simple", time_ns, text=f"USE `{quoted}`"))
+
+    def prepare(self, thread: str, time_ns: int, text: str) -> None:
+        """Take the text of what is prepared, which is of use where PREPARE was sent as text."""
+        known = self._of(thread, time_ns, "", before=True)
+        preparing, known.preparing = known.preparing, None
+        if preparing is not None and (match := _PREPARE.fullmatch(preparing.text)):
+            quoted = text.replace("\\", "\\\\").replace("'", "\\'")
+            self._put(known, preparing._replace(text=f"{match[1]}'{quoted}'"))
+
+    def execute(self, thread: str, time_ns: int, text: str) -> None:
+        """Take the execution of a prepared statement."""
+        known = self._of(thread, time_ns, "", before=True)
+        twice, known.twice = known.twice, False
+        if not twice and self._whole(text):
+            self._put(known, Action(known.number, "simple", time_ns, text=text))
+
+    def query(
+        self, thread: str, action: Action, database: str | None = None, user: str = ""
+    ) -> None:
+        """Take a statement, whose action has no session yet; a log without connects begins one.
+
+        `database` is the one that it ran in, where the log says that with each, as it does `user`.
+        """
+        logged = database is not None
+        known = self._known.get(thread) or self._open(
+            thread, action.start_ns, user, database or "", before=not logged
+        )
+        if not self._whole(action.text):
+            return
+        if database is not None:
+            self.use(thread, action.start_ns, database)
+        action = action._replace(session=known.number)
+        if match := _USE.match(action.text):
+            known.database = match[1].strip("`").replace("``", "`")
+        known.twice = action.text[:20].lstrip()[:7].lower() == "execute"
+        known.preparing = None
+        if logged and _PREPARES.match(action.text):
+            self._reading.skip(PREPARED)
+        elif _PREPARE.fullmatch(action.text):
+            known.preparing = action
+        else:
+            self._put(known, action)
+
+    def _whole(self, text: str) -> bool:
+        """Whether a statement can be replayed; else it is counted by the reason."""
+        reason = ""
+        if text.endswith(CUT) and len(text) > _CUT_AT:
+            reason = CUT_TEXT
+        elif _LOCAL.match(text):
+            reason = LOADED
+        elif "<" in text and _SECRET.search(text):
+            reason = HIDDEN
+        if reason:
+            self._reading.skip(reason)
+        return not reason
+
+    def _put(self, known: _Known, action: Action) -> None:
+        known.last_ns = action.start_ns + max(0, action.duration_ns)
+        self._reading.statements += 1
+        self._ended.append(action)
+
+    def _of(self, thread: str, time_ns: int, database: str, *, before: bool) -> _Known:
+        known = self._known.get(thread)
+        return known or self._open(thread, time_ns, "", database, before=before)
+
+    def _open(self, thread: str, time_ns: int, user: str, database: str, *, before: bool) -> _Known:
+        known = self._known[thread] = _Known(self._count, database)
+        self._count += 1
+        self._reading.sessions += 1
+        self._announce(LoggedSession(known.number, user, database, began_before=before))
+        self._ended.append(Action(known.number, "connect", time_ns))
+        return known
+
+
+class EntryAssembly(Protocol):
+    """What puts entries together from the lines of a log."""
+
+    assembly: ThreadAssembly
+    spread: StampSpreader
+
+    def begin(self, head: str) -> None:
+        """Learn from the beginning of a file how it is written."""
+
+    def take(self, line: str) -> None:
+        """Take the next line."""
+
+    def finish(self) -> None:
+        """Take the last entry as it is: its file ends."""
+
+    def break_off(self) -> None:
+        """Count the last entry as lost, unless it is known to be whole: a hole follows."""
+
+
+def actions(
+    log: EntryAssembly, inputs: Iterable[Input], advance: Callable[[int], None]
+) -> Iterator[list[Action]]:
+    """Yield what clients did, in the order of the log, many at once."""
+    for source in inputs:
+        log.begin(source.head())
+        for lines in source.lines(advance):
+            holed = lines[-1].endswith(HOLE)
+            if holed:
+                lines[-1] = lines[-1].removesuffix(HOLE)
+            for line in lines:
+                log.take(line)
+            if holed:
+                log.break_off()
+                log.assembly.break_off()
+            yield log.assembly.taken()
+        log.finish()
+    log.spread.finish()
+    yield log.assembly.taken()
+
+
+def dated(stamp: str) -> str:
+    """Return a stamp such as 241122  3:05:07, of MySQL before 5.7 too, as one that Clock reads."""
+    day, clock = stamp.split()
+    clock, _, fraction = clock.partition(".")
+    return f"20{day[:2]}-{day[2:4]}-{day[4:]} {clock:0>8}.{fraction[:9] or 0}"

@@ -1,0 +1,1 @@
+"""The command line itself: its parser, secrets in its words, its streams, addresses in it."""

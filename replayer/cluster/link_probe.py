@@ -1,0 +1,50 @@
+"""How a database server is reached from another host: round trips, and the bytes that come back."""
+
+from __future__ import annotations
+
+import contextlib
+import statistics
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from replayer.engines import driver
+from replayer.watch.workers import distributable
+
+if TYPE_CHECKING:
+    from replayer.cluster.worker_process import Elsewhere
+    from replayer.engines.driver import Connector
+
+_TRIPS = 50
+_BLOCK_BYTES = 1 << 20
+_SECONDS = 0.5
+_NOTHING = "SELECT 1"
+_BLOCK = f"SELECT repeat('x', {_BLOCK_BYTES})"
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """What one connection does."""
+
+    trip_seconds: float
+    """The median of statements that ask for nothing."""
+    bytes_per_second: float
+
+
+@distributable
+def measured(connector: Connector, _: Elsewhere) -> Reach:
+    """Connect, ask for nothing again and again, then for much; raises ReplayerError."""
+    with contextlib.closing(driver.connect(connector)) as connection:
+        cursor = connection.cursor()
+        trips = [_timed(cursor, _NOTHING) for _ in range(_TRIPS)]
+        blocks: list[float] = []
+        while sum(blocks) < _SECONDS:
+            blocks.append(_timed(cursor, _BLOCK))
+    return Reach(statistics.median(trips), len(blocks) * _BLOCK_BYTES / sum(blocks))
+
+
+def _timed(cursor: Any, statement: str) -> float:
+    begin = time.perf_counter()
+    cursor.execute(statement)
+    cursor.fetchall()
+    return time.perf_counter() - begin

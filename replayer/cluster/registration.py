@@ -1,0 +1,113 @@
+"""How an agent comes to the scheduler that it works for, and stays as long as that is there."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import socket
+import threading
+from typing import TYPE_CHECKING, Any
+
+from replayer.cluster import agent_line, dask_settings, remote_calls, tls
+from replayer.cluster.agent_worker import AgentWorker
+from replayer.errors import ReplayerError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from ssl import SSLContext
+
+    from distributed.security import Security
+
+_TRY_SECONDS = 3.0
+_STDIN, _STDOUT, _STDERR = range(3)
+
+
+async def live(order: dict[str, Any]) -> None:
+    """Join the scheduler, say so, and stay until stdin ends or the lease."""
+    loop, left = asyncio.get_running_loop(), asyncio.Event()
+    threading.Thread(target=_await_end, args=(loop, left), daemon=True).start()
+    tls.without_pickles()
+    own = dask_settings.Secret(order["certificate"], order["key"], order["authority"])
+    security = tls.security(own)
+    context = security.get_connection_args("worker")["ssl_context"]
+    scheduler, address = _route(_candidates(order), context)
+    worker = await _joined(scheduler, address, str(order["name"]), security, left.set)
+    agent_line.print_line({"address": worker.address})
+    _go_silent()
+    # A worker closes itself when its scheduler is gone, also while ssh is still there.
+    ends = [asyncio.create_task(left.wait()), asyncio.create_task(worker.finished())]
+    await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+    with contextlib.suppress(Exception):
+        await worker.working.end()
+    # Nothing is left to do in order: the child is gone, and the scheduler sees the end.
+    os._exit(0)
+
+
+def _candidates(order: dict[str, Any]) -> list[tuple[str, int]]:
+    """Return where the scheduler may be, the likeliest first: from where ssh came."""
+    by_ssh = os.environ.get("SSH_CONNECTION", "").split()[:1]
+    same = ["127.0.0.1"] if order.get("network") == remote_calls.network() else []
+    hosts = dict.fromkeys([*same, *by_ssh, *order["candidates"]])
+    return [(host.split("%")[0], int(order["port"])) for host in hosts]
+
+
+def _route(candidates: Sequence[tuple[str, int]], context: SSLContext) -> tuple[str, str]:
+    """Return the scheduler's host and port, and the own address from which it can be reached."""
+    for host, port in candidates:
+        try:
+            with (
+                socket.create_connection((host, port), _TRY_SECONDS) as plain,
+                context.wrap_socket(plain) as secured,
+            ):
+                return f"tls://{_bracketed(host)}:{port}", secured.getsockname()[0]
+        except OSError:
+            continue
+    tried = ", ".join(f"{host}:{port}" for host, port in candidates)
+    raise ReplayerError(
+        f"it cannot reach the host that called it, which was tried at {tried}: let connections "
+        f"through between the hosts"
+    )
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
+
+
+async def _joined(
+    scheduler: str, own: str, name: str, security: Security, leave: Callable[[], None]
+) -> AgentWorker:
+    """Return the worker once the scheduler knows it."""
+    with dask_settings.scratch() as folder:
+        worker = AgentWorker(
+            scheduler,
+            name=name,
+            nthreads=1,
+            host=f"tls://{_bracketed(own)}",
+            security=security,
+            memory_limit=0,
+            local_directory=folder,
+            needs_workdir=False,
+            extensions={},
+            metrics={},
+            startup_information={},
+            death_timeout=dask_settings.START_SECONDS,
+        )
+    worker.take_up(leave)
+    await worker
+    return worker
+
+
+def _await_end(loop: asyncio.AbstractEventLoop, left: asyncio.Event) -> None:
+    """Wait in a thread for the end of stdin: whoever started this agent is gone then."""
+    with contextlib.suppress(OSError):
+        while os.read(_STDIN, 1 << 12):
+            pass
+    loop.call_soon_threadsafe(left.set)
+
+
+def _go_silent() -> None:
+    """Write nowhere from now on: nobody reads it, and a full pipe would hold up the agent."""
+    with open(os.devnull, "wb") as nowhere:  # noqa: PTH123
+        for fd in (_STDOUT, _STDERR):
+            os.dup2(nowhere.fileno(), fd)

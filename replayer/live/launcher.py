@@ -1,0 +1,116 @@
+"""The page's part in the process of the run: it binds, starts, says the link, and ends it."""
+
+import contextlib
+import json
+import os
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Self
+
+from replayer import interpreter, shell, signals
+from replayer.cli.bind_address import Address, bound, is_loopback
+from replayer.errors import Impossible, Interrupted
+
+OPTION = "--live"
+_SHORTEST_TOKEN = 16
+_PATIENCE = 5.0
+"""Seconds in which the process ends by itself."""
+_REPORT_SECONDS = 25.0
+"""And in which it does so where somebody waits for the report."""
+
+
+def refuse_open(address: Address, token: str | None) -> None:
+    """Raise Impossible for an address that others reach without a token, and for a short token."""
+    if token is not None and len(token) < _SHORTEST_TOKEN:
+        raise Impossible(
+            f"the {OPTION}-token has {len(token)} characters: give {_SHORTEST_TOKEN} or more, as "
+            f"whoever knows it sees the run"
+        )
+    if token is None and not is_loopback(address, OPTION):
+        raise Impossible(
+            f"{OPTION} {address.host}: others reach that address, so say who may look with "
+            f"{OPTION}-token TOKEN, or leave the address out and use an ssh tunnel"
+        )
+
+
+class Live:
+    """The page that follows one run; it is gone at the end of the `with`."""
+
+    def __init__(self, address: Address, token: str | None, say: Callable[[str], None]) -> None:
+        """Bind the address; raise Impossible where that is taken, or open to others."""
+        refuse_open(address, token)
+        self._address, self._token, self._say = address, token, say
+        self._listening = bound(address, OPTION)
+        self._listening.setblocking(False)
+        self._open = contextlib.ExitStack()
+        self._leaving = False
+
+    def __enter__(self) -> Self:
+        """Start the process, which the kernel ends when this one is gone."""
+        with signals.shield():
+            orders, self._orders = os.pipe()
+            words, theirs = os.pipe()
+            os.set_blocking(self._orders, False)
+            passed = (self._listening.fileno(), orders, theirs)
+            self._process = shell.start(
+                [*interpreter.module("replayer.live"), *map(str, passed)],
+                folder=Path("/"),
+                passed=passed,
+                bound=True,
+            )
+            for fd in (orders, theirs):
+                os.close(fd)
+            self._listening.close()
+            self._open.callback(os.close, self._orders)
+            threading.Thread(target=self._listen, args=(words,), daemon=True, name="live").start()
+        host = self._address.host
+        self._order(host=host, token=self._token, loopback=is_loopback(self._address, OPTION))
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._leaving = True
+        with signals.shield():
+            self._open.close()
+            if not shell.ended(self._process, within=_PATIENCE):
+                self._process.kill()
+                self._process.wait()
+
+    def follow(self, result: Path) -> None:
+        """Have the page show the run that is stored there."""
+        # A current folder that was removed is asked for only where it matters.
+        folder = "/" if result.is_absolute() else str(Path.cwd())
+        self._order(result=str(result.absolute()), folder=folder)
+
+    def stay(self, seconds: float | None) -> None:
+        """Let the finished report be read for so long, None until Ctrl-C.
+
+        With 0 those who look at the page now have it before that ends.
+        """
+        if seconds == 0:
+            self._leaving = True
+            self._open.close()
+            with contextlib.suppress(Interrupted):
+                shell.ended(self._process, within=_REPORT_SECONDS)
+            return
+        how_long = "until Ctrl-C" if seconds is None else f"for {seconds:.0f} s, or until Ctrl-C"
+        self._say(f"the page of the run is there {how_long}")
+        with contextlib.suppress(Interrupted):
+            shell.ended(self._process, within=threading.TIMEOUT_MAX if seconds is None else seconds)
+
+    def _order(self, **about: object) -> None:
+        # A page that is gone is no reason for the run to end.
+        with contextlib.suppress(OSError):
+            os.write(self._orders, f"{json.dumps(about)}\n".encode())
+
+    def _listen(self, words: int) -> None:
+        first = True
+        with os.fdopen(words, encoding="utf-8", errors="replace") as lines:
+            for link in lines:
+                what = "live" if first else "live, for another browser"
+                self._say(f"{what}: {link.strip()}")
+                first = False
+        if self._leaving:
+            return
+        became = "could not be started" if first else "was ended by somebody else"
+        self._say(f"the page of --live {became}: the run goes on without it")

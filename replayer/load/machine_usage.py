@@ -1,0 +1,255 @@
+"""What a level used of each resource: processors, the data's device, memory, the log."""
+
+import os
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from replayer.engines.connection import Database
+from replayer.engines.verbs import VerbName
+from replayer.errors import Interrupted, ReplayerError
+from replayer.machine import cgroups, processors
+from replayer.machine.processes import CpuSeconds
+from replayer.model import Foreign
+from replayer.run.context import Context
+from replayer.servers import protocol
+from replayer.watch import interference
+from replayer.watch.ledger import ServerCounters
+from replayer.watch.sampler import DeviceDelta
+
+_ACTIVITY = VerbName("mix/activity")
+_TICK = os.sysconf("SC_CLK_TCK")
+_BUSY = ("usr", "nice", "sys", "irq", "soft", "guest", "gnice")
+
+
+@dataclass(frozen=True, slots=True)
+class Granted:
+    """What the server's cgroups had of what they limit, per second; None where nothing is limited.
+
+    All but the first are of the data's device.
+    """
+
+    stopped: float | None = None
+    """The share of periods in which the CPU quota was used up."""
+    reads: float | None = None
+    writes: float | None = None
+    read_bytes: float | None = None
+    write_bytes: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MachineUse:
+    """What was used of the machine's resources over one window; None is what cannot be known."""
+
+    seconds: float
+    """Length of the window of these figures."""
+    processors: int
+    busy: float
+    """Processors that were busy, with whatever."""
+    user: float
+    """Of those in programs."""
+    system: float
+    """Of those in the kernel, interrupts included."""
+    steal: float
+    """Processors that another machine had meanwhile."""
+    server_user: float | None
+    """Processors that the server's processes used in programs; None if they are elsewhere."""
+    server_system: float | None
+    client_user: float
+    """Processors that the clients used in replayer itself."""
+    client_system: float
+    client_processors: float
+    """As many as they could use."""
+    client_here: bool
+    """Whether these are processors of this machine."""
+    device: DeviceDelta | None
+    """The data's device, whoever used it."""
+    own_read_bytes: int | None
+    """Bytes that the server's processes had from devices."""
+    own_write_bytes: int | None
+    memory_bytes: int | None
+    """Memory of the machine that was in use at the end, without what can be given back at once."""
+    foreign: Foreign | None = None
+    granted: Granted = Granted()
+
+    @property
+    def server(self) -> float | None:
+        """Return the processors that the server used."""
+        if self.server_user is None or self.server_system is None:
+            return None
+        return self.server_user + self.server_system
+
+    @property
+    def client(self) -> float:
+        """Return the processors that the clients used."""
+        return self.client_user + self.client_system
+
+
+@dataclass(frozen=True, slots=True)
+class Activity:
+    """What the server counted between two moments of its own clock; None is what it does not."""
+
+    seconds: float
+    hits: int
+    reads: int
+    commits: int | None = None
+    wal_bytes: int | None = None
+    wal_flushes: int | None = None
+    lock_waits: int | None = None
+    deadlocks: int | None = None
+    temp_bytes: int | None = None
+
+    @property
+    def hit_ratio(self) -> float | None:
+        """Return the share of all blocks that the server found in its own buffers."""
+        blocks = self.hits + self.reads
+        return self.hits / blocks if blocks else None
+
+    def rate(self, counted: str) -> float | None:
+        """Return one of the counts per second, None if it is not known."""
+        amount = getattr(self, counted)
+        return None if amount is None or self.seconds <= 0 else amount / self.seconds
+
+
+@dataclass(frozen=True)
+class UsageMark:
+    """The machine's accounts at one end of a window."""
+
+    mark_ns: int
+    ticks: Mapping[str, int]
+    processors: int
+    server: CpuSeconds
+    accounts: interference.AccountMark
+    groups: cgroups.CgroupUsage | None
+    """Of the server's processes; None if they are elsewhere."""
+
+
+@dataclass(frozen=True)
+class Counted:
+    """The server's accounts at one end of a window."""
+
+    counters: ServerCounters
+    more: Mapping[str, Any]
+    clock_ns: int
+
+
+def moment(context: Context) -> UsageMark:
+    """Read the machine's accounts now; the mark of the sampler is the last of it."""
+    accounts = interference.point(context.host, interference.pids_of(context.server))
+    times = processors.ticks(context.host.read(processors.FILE).encode())
+    server, pids = context.server.cpu_seconds(), context.server.pids()
+    device = context.sampler.device
+    groups = cgroups.account(context.host, pids[0], device) if pids else None
+    return UsageMark(
+        mark_ns=context.sampler.mark(),
+        ticks=times.get("cpu", {}),
+        processors=max(1, len(times) - 1),
+        server=server,
+        accounts=accounts,
+        groups=groups,
+    )
+
+
+def counted(database: Database) -> Counted:
+    """Read the server's counters now."""
+    more: Mapping[str, Any] = {}
+    verb = database.engine.verb(_ACTIVITY)
+    if verb is not None:
+        try:
+            more = database.row(verb).reals()
+        except Interrupted:
+            raise
+        except ReplayerError:
+            more = {}
+    row = database.row(protocol.COUNTERS)
+    counters = ServerCounters(row.real("clock"), row.number("hits"), row.number("reads"))
+    return Counted(counters, more, time.monotonic_ns())
+
+
+def activity(
+    before: Counted, after: Counted, opened_ns: int, done_ns: int | None = None
+) -> Activity:
+    """Return what the server counted in between, in the time since the clients were let go.
+
+    `done_ns` is when the last of them was done, if that is known: it is counted when all have told.
+    """
+    moved = {
+        name: int(after.more[name]) - int(value)
+        for name, value in before.more.items()
+        if value is not None and after.more.get(name) is not None
+    }
+    first, last = before.counters, after.counters
+    waited = (opened_ns - before.clock_ns + after.clock_ns - (done_ns or after.clock_ns)) / 1e9
+    seconds = last.clock - first.clock - waited
+    return Activity(seconds, last.hits - first.hits, last.reads - first.reads, **moved)
+
+
+@dataclass(frozen=True, slots=True)
+class ClientUse:
+    """What the clients used: CPU seconds in as many seconds as it `lasted`."""
+
+    user: float
+    system: float
+    lasted: float
+    processors: float
+    """As many as they could use: one for each process, no more than their hosts have."""
+    here: bool = True
+    """Whether these are processors of this machine."""
+
+
+def use(
+    context: Context, before: UsageMark, after: UsageMark, opened_ns: int, client: ClientUse
+) -> MachineUse:
+    """Return what was used in between, of which the time before the start counts as none."""
+    seconds = (after.mark_ns - max(before.mark_ns, opened_ns)) / 1e9
+    spent = {
+        state: max(0, after.ticks.get(state, 0) - before.ticks.get(state, 0)) / _TICK / seconds
+        for state in processors.STATES
+    }
+    local = context.server.data_directory() is not None
+    delta = context.sampler.device_delta(before.mark_ns, after.mark_ns) if local else None
+    own = interference.server_moved(before.accounts, after.accounts)
+    known = sum(after.server) > 0
+    memory = context.host.memory_bytes() - context.host.memory("MemAvailable")
+    return MachineUse(
+        seconds=seconds,
+        processors=after.processors,
+        busy=sum(spent[state] for state in _BUSY),
+        user=spent["usr"] + spent["nice"] + spent["guest"] + spent["gnice"],
+        system=spent["sys"] + spent["irq"] + spent["soft"],
+        steal=spent["steal"],
+        server_user=(after.server.user - before.server.user) / seconds if known else None,
+        server_system=(after.server.system - before.server.system) / seconds if known else None,
+        client_user=client.user / client.lasted,
+        client_system=client.system / client.lasted,
+        client_processors=client.processors,
+        client_here=client.here,
+        device=delta,
+        own_read_bytes=own.read_bytes if own else None,
+        own_write_bytes=own.write_bytes if own else None,
+        memory_bytes=memory or None,
+        foreign=interference.between(before.accounts, after.accounts, delta),
+        granted=_granted(before.groups, after.groups, seconds),
+    )
+
+
+def _granted(
+    before: cgroups.CgroupUsage | None, after: cgroups.CgroupUsage | None, seconds: float
+) -> Granted:
+    if before is None or after is None:
+        return Granted()
+    rates: dict[str, float] = {}
+    for name in ("reads", "writes", "read_bytes", "write_bytes"):
+        first, last = getattr(before, name), getattr(after, name)
+        # A server that was moved to another group has other counters.
+        if first is not None and last is not None and last >= first:
+            rates[name] = (last - first) / seconds
+    return Granted(_stopped(before.throttled, after.throttled), **rates)
+
+
+def _stopped(before: cgroups.Throttled | None, after: cgroups.Throttled | None) -> float | None:
+    """Return the share of periods in which a quota was used up."""
+    if before is None or after is None or after.periods <= before.periods:
+        return None
+    return max(0.0, (after.throttled - before.throttled) / (after.periods - before.periods))

@@ -1,0 +1,158 @@
+"""Every statement's times become counts: histograms by kind, and series by the second."""
+
+import queue
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from replayer.load.mix import KINDS
+from replayer.watch.histogram import Latencies, Recorder
+
+if TYPE_CHECKING:
+    from array import array
+
+_FIELDS = 4
+"""Place of the statement (-1: it was refused, and might be tried again), intended, begun, done."""
+_FAILED = len(KINDS)
+_SECOND = 10**9
+
+Whole = npt.NDArray[np.int64]
+
+
+def _none() -> Whole:
+    return np.zeros(0, np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class LoadCounts:
+    """What became of the statements of one process, or of several."""
+
+    service: Mapping[str, Latencies] = field(default_factory=dict)
+    """By kind: from the actual start to the answer."""
+    response: Mapping[str, Latencies] = field(default_factory=dict)
+    """By kind: from the intended start to the answer."""
+    completed: Mapping[str, int] = field(default_factory=dict)
+    """By kind: answers that came within the window."""
+    busy_ns: int = 0
+    """Sum over all sessions of the time with a statement under way, within the window."""
+    failed: int = 0
+    """Statements that the server refused for a deadlock or the like."""
+    begun: Whole = field(default_factory=_none)
+    """By second of the intended start: how many, the sum of their lags and the longest, in ns."""
+    lag_ns: Whole = field(default_factory=_none)
+    longest_lag_ns: Whole = field(default_factory=_none)
+    answers: Whole = field(default_factory=_none)
+    """By second: how many answers came."""
+
+    @classmethod
+    def of(cls, parts: Sequence["LoadCounts"]) -> "LoadCounts":
+        """Return the sum of what several processes did."""
+        kinds = [kind for kind in KINDS if any(kind in part.service for part in parts)]
+        return cls(
+            service=_summed(kinds, [part.service for part in parts]),
+            response=_summed(kinds, [part.response for part in parts]),
+            completed={kind: sum(part.completed.get(kind, 0) for part in parts) for kind in kinds},
+            busy_ns=sum(part.busy_ns for part in parts),
+            failed=sum(part.failed for part in parts),
+            begun=_stacked([part.begun for part in parts]).sum(axis=0),
+            lag_ns=_stacked([part.lag_ns for part in parts]).sum(axis=0),
+            longest_lag_ns=_stacked([part.longest_lag_ns for part in parts]).max(axis=0),
+            answers=_stacked([part.answers for part in parts]).sum(axis=0),
+        )
+
+
+class Tallying:
+    """Counts records, in a thread of its own where that would hold up what is being measured."""
+
+    FIELDS = _FIELDS
+    ENOUGH = _FIELDS << 17
+    """Numbers of as many records as are worth the effort, 4 MiB of them."""
+
+    def __init__(self, kinds: Sequence[str], seconds: float) -> None:
+        # The place -1 is the last of the list: refused.
+        self._kinds = np.array([*map(KINDS.index, kinds), _FAILED])
+        self._seconds = seconds
+        self._service = {kind: Recorder() for kind in dict.fromkeys(kinds)}
+        self._response = {kind: Recorder() for kind in self._service}
+        self._completed = dict.fromkeys(self._service, 0)
+        self._busy_ns = self._failed = 0
+        self._lags: list[tuple[Whole, Whole, Whole, Whole]] = [(_none(),) * 4]
+        self._waiting: queue.SimpleQueue[tuple[array[int], int] | None] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+
+    def later(self, records: "array[int]", begin_ns: int) -> None:
+        """Count them soon, beside what goes on."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._count, daemon=True)
+            self._thread.start()
+        self._waiting.put((records, begin_ns))
+
+    def _count(self) -> None:
+        while (waiting := self._waiting.get()) is not None:
+            self._add(*waiting)
+
+    def add(self, records: "array[int]", begin_ns: int) -> None:
+        """Count the last of them, now."""
+        if self._thread is not None:
+            self._waiting.put(None)
+            self._thread.join()
+        self._add(records, begin_ns)
+
+    def finish(self) -> LoadCounts:
+        """Return the counts."""
+        begun, lag_ns, longest_lag_ns, answers = map(_stacked, zip(*self._lags, strict=True))
+        return LoadCounts(
+            service={kind: recorder.recorded() for kind, recorder in self._service.items()},
+            response={kind: recorder.recorded() for kind, recorder in self._response.items()},
+            completed=self._completed,
+            busy_ns=self._busy_ns,
+            failed=self._failed,
+            begun=begun.sum(axis=0),
+            lag_ns=lag_ns.sum(axis=0),
+            longest_lag_ns=longest_lag_ns.max(axis=0),
+            answers=answers.sum(axis=0),
+        )
+
+    def _add(self, records: "array[int]", begin_ns: int) -> None:
+        rows = np.frombuffer(records, np.int64).reshape(-1, _FIELDS)
+        kind = self._kinds[rows[:, 0]]
+        refused = kind == _FAILED
+        self._failed += int(refused.sum())
+        rows, kind = rows[~refused], kind[~refused]
+        intended, begun, done = rows[:, 1], rows[:, 2], rows[:, 3]
+        end_ns = begin_ns + round(self._seconds * _SECOND)
+        self._busy_ns += int((np.minimum(done, end_ns) - np.minimum(begun, end_ns)).sum())
+        inside = done < end_ns
+        for name, recorder in self._service.items():
+            own = kind == KINDS.index(name)
+            recorder.add((done - begun)[own])
+            self._response[name].add((done - intended)[own])
+            self._completed[name] += int((own & inside).sum())
+        if len(rows):
+            self._lags.append(_by_second(intended - begin_ns, begun - intended, done - begin_ns))
+
+
+def _by_second(intended: Whole, lag: Whole, done: Whole) -> tuple[Whole, Whole, Whole, Whole]:
+    """Return by second how many were begun, their lags, the longest lag, and how many were done."""
+    second = intended // _SECOND
+    longest = np.zeros(int(second.max()) + 1, np.int64)
+    np.maximum.at(longest, second, lag)
+    lags = np.bincount(second, weights=lag).astype(np.int64)
+    return np.bincount(second), lags, longest, np.bincount(done // _SECOND)
+
+
+def _stacked(series: Sequence[Whole]) -> Whole:
+    """Return series of several lengths as rows of one table, with zeros behind the shorter."""
+    rows = np.zeros((len(series), max(map(len, series), default=0)), np.int64)
+    for row, values in zip(rows, series, strict=True):
+        row[: len(values)] = values
+    return rows
+
+
+def _summed(kinds: Sequence[str], parts: Sequence[Mapping[str, Latencies]]) -> dict[str, Latencies]:
+    """Return the histograms of several processes as one for each kind."""
+    return {kind: Latencies.of(part[kind] for part in parts if kind in part) for kind in kinds}

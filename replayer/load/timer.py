@@ -1,0 +1,54 @@
+"""A file descriptor that can be read at an exact time: timerfd(2), which Python has since 3.13.
+
+The timeout of an epoll has whole milliseconds, which would be the lag of every statement.
+"""
+
+import ctypes
+import os
+from typing import Self
+
+_CLOCK_MONOTONIC = 1
+_NONBLOCK = os.O_NONBLOCK | os.O_CLOEXEC
+_ABSOLUTE = 1
+_SECOND = 10**9
+
+
+class _Spec(ctypes.Structure):
+    """`struct itimerspec`."""
+
+    _fields_ = (
+        ("every_s", ctypes.c_long),
+        ("every_ns", ctypes.c_long),
+        ("s", ctypes.c_long),
+        ("ns", ctypes.c_long),
+    )
+
+
+class TimerFd:
+    """One timer; waited for edge-triggered, it needs no reading."""
+
+    def __init__(self) -> None:
+        library = ctypes.CDLL(None, use_errno=True)
+        self._settime = library.timerfd_settime
+        self.fd: int = library.timerfd_create(_CLOCK_MONOTONIC, _NONBLOCK)
+        if self.fd < 0:
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number))
+        self._spec = _Spec()
+        self._at = ctypes.byref(self._spec)
+
+    def set(self, clock_ns: int) -> None:
+        """Ring at this time of CLOCK_MONOTONIC; one in the past rings at once."""
+        # All zeros would disarm it.
+        self._spec.s, self._spec.ns = divmod(max(1, clock_ns), _SECOND)
+        self._settime(self.fd, _ABSOLUTE, self._at, None)
+
+    def close(self) -> None:
+        """Give the descriptor back."""
+        os.close(self.fd)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

@@ -1,0 +1,130 @@
+"""Which runs are exported: their files are read again whenever they have changed."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.registry import Collector
+
+from replayer.errors import ReplayerError
+from replayer.metrics.families import MetricFamilies, needs
+from replayer.metrics.running import RunMetrics
+from replayer.results import store
+from replayer.results.store import StoredRun
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from prometheus_client.core import Metric
+
+    from replayer.model import Run
+
+
+class RunFiles(Protocol):
+    """Names the files of the runs to export, each time that somebody asks."""
+
+    def paths(self) -> Sequence[Path]:
+        """Return them."""
+        ...
+
+
+class Named(NamedTuple):
+    """Runs that were asked for by name."""
+
+    files: tuple[Path, ...]
+
+    def paths(self) -> Sequence[Path]:
+        """Return their files."""
+        return self.files
+
+
+class Newest:
+    """The newest runs of a folder, whatever they are when somebody asks."""
+
+    def __init__(self, folder: Path, most: int) -> None:
+        self._folder, self._most = folder, most
+        self._changed = 0
+        self._paths: tuple[Path, ...] = ()
+
+    def paths(self) -> Sequence[Path]:
+        """Return their files, the newest last."""
+        # A run that is stored takes the place of its file, and so the folder changes.
+        changed = 0
+        with contextlib.suppress(OSError):
+            changed = self._folder.stat().st_mtime_ns
+        if changed != self._changed or not changed:
+            listed = [one.path for one in store.runs(self._folder) if isinstance(one, StoredRun)]
+            self._paths = tuple(listed[-self._most :])
+            self._changed = changed
+        return self._paths
+
+
+class _Version(NamedTuple):
+    """What a file is told by to have changed."""
+
+    inode: int
+    changed: int
+    size: int
+
+
+class _Known(NamedTuple):
+    """A run as it was when its file was read."""
+
+    version: _Version
+    run: Run
+    families: MetricFamilies
+
+
+class Runs(Collector):
+    """The metrics of the runs of a source, made anew for each who asks."""
+
+    def __init__(self, source: RunFiles) -> None:
+        self._source = source
+        self._known: dict[Path, _Known] = {}
+        self._watched: dict[Path, RunMetrics] = {}
+        # Several may ask at a time.
+        self._lock = threading.Lock()
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the families with all their samples."""
+        families = MetricFamilies()
+        with self._lock:
+            for path, one in self._runs():
+                families.join(one.families)
+                self._watched[path].add(families, one.run)
+        yield from families.all()
+
+    def _runs(self) -> Iterator[tuple[Path, _Known]]:
+        """Yield the runs as they are now; one that is gone, or is none, as it was last."""
+        known = {}
+        for path in self._source.paths():
+            with contextlib.suppress(ReplayerError, OSError):
+                self._read(path)
+            if path in self._known:
+                known[path] = self._known[path]
+        for path in self._known.keys() - known.keys():
+            self._watched.pop(path).close()
+        self._known = known
+        # Links and copies: a run is exported once, or its samples would stand twice.
+        yield from {one.run.id: (path, one) for path, one in known.items()}.values()
+
+    def _read(self, path: Path) -> None:
+        state = path.stat()
+        version = _Version(state.st_ino, state.st_mtime_ns, state.st_size)
+        if path not in self._known or self._known[path].version != version:
+            run, families = store.load(path, needs), MetricFamilies()
+            families.add(run)
+            # Its steps are in the families, and large.
+            self._known[path] = _Known(version, run.model_copy(update={"steps": ()}), families)
+            self._watched.setdefault(path, RunMetrics(path))
+
+
+def registry(source: RunFiles) -> CollectorRegistry:
+    """Return a registry of nothing but the runs' metrics."""
+    made = CollectorRegistry(auto_describe=False)
+    made.register(Runs(source))
+    return made

@@ -1,0 +1,120 @@
+"""What a run under way tells of itself by now, as metrics."""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, NamedTuple
+
+from replayer.model import Status
+from replayer.run.event_stream.event_file import Follower
+from replayer.run.event_stream.events import RUNNING, EventReader, Figures, ServerMark
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from replayer.metrics.families import MetricFamilies
+    from replayer.model import Run
+    from replayer.run.event_stream.events import RunSnapshot
+
+_STEP = {
+    "riops": "replayer_current_riops",
+    "hits": "replayer_current_buffer_hits_per_second",
+    "bytes": "replayer_current_bytes_per_second",
+    "files": "replayer_current_files_per_second",
+    "rows": "replayer_current_rows_per_second",
+    "statements": "replayer_current_statements_per_second",
+    "operations": "replayer_current_operations_per_second",
+    "behind": "replayer_current_lag_seconds",
+}
+_MODES = {"cpu_user": "user", "cpu_system": "system", "cpu_iowait": "iowait"}
+_DEVICE = {
+    "device_reads": "replayer_current_device_reads_per_second",
+    "device_writes": "replayer_current_device_writes_per_second",
+    "device_read_bytes": "replayer_current_device_read_bytes_per_second",
+    "device_write_bytes": "replayer_current_device_written_bytes_per_second",
+}
+
+
+_OLD = 10.0
+"""Seconds after which a figure is not of this moment any more: its step does something else."""
+
+
+class MetricSample(NamedTuple):
+    """A family's name, the labels beside the run's, and a value."""
+
+    family: str
+    labels: tuple[str, ...]
+    value: float | None
+
+
+class RunMetrics:
+    """The events of one run, as far as they were told; its counters only ever grow."""
+
+    def __init__(self, result: Path) -> None:
+        self._result = result
+        self._follower: Follower | None = None
+        self._reader = EventReader()
+        self._heard = 0
+        self._marks: Counter[str] = Counter()
+        self._told = ""
+        """When figures of a step were told last."""
+
+    def add(self, families: MetricFamilies, run: Run) -> None:
+        """Read what was told since the last time, and add what is known by now."""
+        running = run.status is Status.RUNNING
+        if running and self._follower is None:
+            self._follower, self._reader = Follower(self._result), EventReader()
+        self._read()
+        if not running:
+            self.close()
+        elif self._heard:
+            for family, labels, value in _now(self._reader.state(), fresh=_fresh(self._told)):
+                families.put(family, (run.id, *labels), value)
+        if self._heard:
+            families.count("replayer_run_events", (run.id,), self._heard)
+        for kind, number in self._marks.items():
+            families.count("replayer_server_marks", (run.id, kind), number)
+
+    def close(self) -> None:
+        """Let go of the file."""
+        if self._follower is not None:
+            self._follower.close()
+            self._follower = None
+
+    def _read(self) -> None:
+        # What cannot be read any more was told to others.
+        with contextlib.suppress(OSError):
+            while self._follower is not None and (data := self._follower.fresh()):
+                for event in self._reader.feed(data):
+                    self._heard += 1
+                    if isinstance(event, ServerMark):
+                        self._marks[event.kind] += 1
+                    elif isinstance(event, Figures):
+                        self._told = event.at
+
+
+def _fresh(stamp: str) -> bool:
+    with contextlib.suppress(ValueError, TypeError):
+        return (datetime.now(UTC) - datetime.fromisoformat(stamp)).total_seconds() < _OLD
+    return False
+
+
+def _now(state: RunSnapshot, *, fresh: bool) -> Iterator[MetricSample]:
+    """Yield the figures of the step under way, of the processors and of the device."""
+    names = dict.fromkeys(step.name for step in state.steps if step.state == RUNNING)
+    latest = state.latest
+    for name in names:
+        yield MetricSample("replayer_step_running", (name,), 1.0)
+        for figure, family in _STEP.items():
+            yield MetricSample(family, (name,), latest.get(figure) if fresh else None)
+    for step in state.steps:
+        # What is done in each repeat takes as long in each.
+        if step.repeat == 1:
+            yield MetricSample("replayer_step_expected_seconds", (step.name,), step.expected)
+    for figure, mode in _MODES.items():
+        yield MetricSample("replayer_current_cpu_ratio", (mode,), latest.get(figure))
+    for figure, family in _DEVICE.items():
+        yield MetricSample(family, (state.device,), latest.get(figure))

@@ -1,0 +1,600 @@
+"""The charts of a page, as data: what each shows, in Plotly's terms but without any style.
+
+A chart is `{id, title, note, traces, layout}`.  `color` and `dash` of a trace are numbers that the
+page's script turns into the palette of its light or dark theme.
+"""
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from html import escape
+from statistics import median
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from replayer import registry
+from replayer.analysis.differences.comparison import Comparison, MetricRow, MetricVerdict
+from replayer.analysis.differences.samples import Side
+from replayer.model import Better, Measurement, Run, Series, Status, StepResult
+from replayer.report.pages import column_encoding
+from replayer.report.sanitize import sanitize
+from replayer.report.terminal import collector_columns
+from replayer.report.terminal.step_layout import UNLIKE_A_STEPS
+from replayer.results import stored_histogram
+from replayer.run import display
+from replayer.units import show
+
+Chart = dict[str, Any]
+Trace = dict[str, Any]
+
+PERCENTILES = (
+    *(0.0, 10.0, 25.0, 50.0, 75.0, 90.0, 95.0, 97.5, 99.0, 99.5, 99.75, 99.9, 99.95, 99.99),
+    99.999,
+)
+_MOST_NUMBERS = 200_000
+"""Of all series of a page: each takes up to 2.7 bytes, and a page is to stay under 1.6 MB."""
+_ELSE = ("diskstats.rkB/s", "cpu.%usr")
+"""What is overlaid of a step that has no series of its own."""
+_FEWEST_SECONDS = 2
+_MOST_SECONDS = 3600
+_FEW = 12
+"""Repeats up to which each has a tick of its own on the axis."""
+_IMPORTED = "iostat."
+"""What begins the columns of a series that another tool recorded."""
+_FAR = 3.0
+"""How many times as far from 1 as most others an end of the axis of ratios may be."""
+_LEAST_BEYOND = 10
+"""Observations beyond a percentile, from which on it is one and no chance."""
+_SPREAD = (0.1, 0.9)
+"""Quantiles of several runs between which a second's spread is drawn."""
+_SYMBOLS = {
+    MetricVerdict.BETTER: 0,
+    MetricVerdict.WORSE: 1,
+    MetricVerdict.SAME: 2,
+    MetricVerdict.UNCLEAR: 3,
+    MetricVerdict.DIFFERS: 4,
+    MetricVerdict.ALIKE: 2,
+    MetricVerdict.LIKELY_BETTER: 0,
+    MetricVerdict.LIKELY_WORSE: 1,
+    MetricVerdict.LIKELY_DIFFERS: 4,
+}
+_COLORS = {
+    MetricVerdict.BETTER: 2,
+    MetricVerdict.WORSE: 1,
+    MetricVerdict.SAME: 0,
+    MetricVerdict.UNCLEAR: 5,
+    MetricVerdict.DIFFERS: 3,
+    MetricVerdict.ALIKE: 0,
+    MetricVerdict.LIKELY_BETTER: 5,
+    MetricVerdict.LIKELY_WORSE: 5,
+    MetricVerdict.LIKELY_DIFFERS: 5,
+}
+
+
+def needs(column: str) -> bool:
+    """Tell whether a column of a series is drawn."""
+    return collector_columns.is_drawn(column)
+
+
+def word(text: object) -> str:
+    """Return text that Plotly shows as it is: nothing in it is a tag or steers anything."""
+    return escape(sanitize(text), quote=False)
+
+
+def done(side: Side, step: str = "") -> Iterator[tuple[Run, StepResult]]:
+    """Yield the finished steps of a side, of that name or all."""
+    for run in side.runs:
+        for result in run.steps:
+            if result.status is Status.DONE and step in ("", result.name):
+                yield run, result
+
+
+def step_names(sides: Iterable[Side]) -> list[str]:
+    """Return the names of all finished steps, in order."""
+    return list(dict.fromkeys(result.name for side in sides for _, result in done(side)))
+
+
+def leading(results: Sequence[StepResult]) -> Measurement | None:
+    """Return the metric that a step is known by: its first rate, else its first time."""
+    known = [m for m in results[0].measurements if m.better is not Better.NEITHER]
+    rates = [m for m in known if m.better is Better.MORE]
+    return next(iter([*rates, *known]), None)
+
+
+def repeats(sides: Sequence[Side]) -> Iterator[tuple[str, Chart]]:
+    """Yield steps with the chart of their leading metric: one point a repeat, a colour a side.
+
+    A chart of one point is none.
+    """
+    for name in step_names(sides):
+        results = [result for side in sides for _, result in done(side, name)]
+        metric = leading(results)
+        if metric is None:
+            continue
+        traces: list[Trace] = []
+        for number, side in enumerate(sides):
+            points = [
+                (f"{word(run.id)}, repeat {result.repeat}", value)
+                for run, result in done(side, name)
+                if (value := result.value(metric.metric)) is not None
+            ]
+            if points:
+                traces.append(
+                    {
+                        "type": "scatter",
+                        "mode": "markers+lines" if len(points) <= 200 else "markers",
+                        "name": word(side.name),
+                        "x": list(range(1, len(points) + 1)),
+                        "y": [value for _, value in points],
+                        "text": [text for text, _ in points],
+                        "color": number,
+                    }
+                )
+        most = max((len(trace["x"]) for trace in traces), default=0)
+        if most > 1:
+            chart = _chart(
+                f"repeats-{word(name)}",
+                f"{word(name)}: {word(metric.metric)} of every repeat",
+                traces,
+                x="repeat",
+                y=_unit(metric.unit),
+                zero=True,
+            )
+            if most <= _FEW:
+                chart["layout"]["every_x"] = 1
+            yield name, chart
+
+
+def intervals(comparison: Comparison) -> Chart | None:
+    """Return the ratios of all judged metrics with their intervals, the worst at the top.
+
+    What lies beyond the axis, which one wild metric must not stretch, is a mark at its edge.
+    """
+    rows = [row for row in comparison.rows if row.ratio is not None and row.low is not None]
+    rows = [row for row in rows if row.verdict is not None]
+    if not rows:
+        return None
+    rows.sort(key=_place, reverse=True)
+    ends = _range(rows)
+    inside = [row for row in rows if ends[0] <= (row.ratio or 0.0) <= ends[1]]
+    traces = []
+    for verdict in MetricVerdict:
+        chosen = [row for row in inside if row.verdict is verdict]
+        if chosen:
+            traces.append(_interval_trace(chosen, verdict))
+    beyond = [row for row in rows if row not in inside]
+    cut = [row for row in inside if (row.high or 0.0) > ends[1] or (row.low or 0.0) < ends[0]]
+    if beyond or cut:
+        traces.append(_beyond(beyond, cut, ends))
+    base, other = word(comparison.base.name), word(comparison.other.name)
+    chart = _chart(
+        "intervals",
+        f"{other} / {base}: ratios and 95 % intervals; worse first, then better, unclear, the same",
+        traces,
+        x=f"ratio: left of 1 {other} has less, right of 1 it has more "
+        f"(shaded: within {comparison.threshold * 100:g} %)",
+        y="",
+    )
+    chart["layout"] |= {
+        "height": 160 + 26 * len(rows),
+        "range_x": ends,
+        "band": [1 / (1 + comparison.threshold), 1 + comparison.threshold],
+        "categories": [_directed(row) for row in rows],
+    }
+    return chart
+
+
+def _place(row: MetricRow) -> tuple[int, float]:
+    """Return where a row stands: worse, better, likely, unclear, same; the largest first."""
+    order = (
+        *(MetricVerdict.WORSE, MetricVerdict.DIFFERS, MetricVerdict.BETTER),
+        *(
+            MetricVerdict.LIKELY_WORSE,
+            MetricVerdict.LIKELY_DIFFERS,
+            MetricVerdict.LIKELY_BETTER,
+            MetricVerdict.UNCLEAR,
+        ),
+    )
+    rank = order.index(row.verdict) if row.verdict in order else len(order)
+    return rank, -abs(row.change or 0.0)
+
+
+def _directed(row: MetricRow) -> str:
+    """Return a row's title, and which way is the good one: left and right both can be worse."""
+    return f"{word(row.title)} ({row.better.value} is better)"
+
+
+def _range(rows: Sequence[MetricRow]) -> list[float]:
+    """Return an axis on which most ratios are seen with their intervals, and 1 always."""
+    lows = sorted(row.low or 0.0 for row in rows)
+    highs = sorted(min(row.high or 0.0, 2 * max(1.0, row.ratio or 0.0)) for row in rows)
+    cut = len(rows) // 5
+    # What is far beyond all but a fifth of the others would leave those no room.
+    low = max(lows[0], 1 - _FAR * max(0.05, 1 - lows[cut]))
+    high = min(highs[-1], 1 + _FAR * max(0.05, highs[-1 - cut] - 1))
+    ends = max(0.0, min(low, 0.97)), max(high, 1.03)
+    room = 0.03 * (ends[1] - ends[0])
+    return [ends[0] - room, ends[1] + room]
+
+
+def _interval_trace(rows: Sequence[MetricRow], verdict: MetricVerdict) -> Trace:
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "name": verdict.value,
+        "x": [row.ratio for row in rows],
+        "y": [_directed(row) for row in rows],
+        "text": [f"{verdict.value}: {_in_words(row)}" for row in rows],
+        "error_x": {
+            "type": "data",
+            "symmetric": False,
+            "array": [_gap(row.high, row.ratio) for row in rows],
+            "arrayminus": [_gap(row.ratio, row.low) for row in rows],
+        },
+        "color": _COLORS[verdict],
+        "symbol": _SYMBOLS[verdict],
+    }
+
+
+def _beyond(beyond: Sequence[MetricRow], cut: Sequence[MetricRow], ends: Sequence[float]) -> Trace:
+    """Return marks at the edges of the axis for ratios and intervals' ends that lie beyond it.
+
+    Ratios stand beside their mark; so does an interval's end.
+    """
+    marks = [((row.ratio or 0.0) > ends[1], row, row.ratio or 0.0) for row in beyond]
+    marks += [(True, row, row.high or 0.0) for row in cut if (row.high or 0.0) > ends[1]]
+    marks += [(False, row, row.low or 0.0) for row in cut if (row.low or 0.0) < ends[0]]
+    room = 0.01 * (ends[1] - ends[0])
+    return {
+        "type": "scatter",
+        "mode": "markers+text",
+        "name": "beyond the axis",
+        "x": [ends[1] - room if right else ends[0] + room for right, _, _ in marks],
+        "y": [_directed(row) for _, row, _ in marks],
+        "text": [f"{at:.3g}" if row in beyond else f"to {at:.3g}" for _, row, at in marks],
+        "hovertext": [f"{row.verdict}: {_in_words(row)}" for _, row, _ in marks],
+        "textposition": ["top left" if right else "top right" for right, _, _ in marks],
+        "symbols": [8 if right else 7 for right, _, _ in marks],
+        "color": 6,
+    }
+
+
+def _in_words(row: MetricRow) -> str:
+    return (
+        f"{row.ratio:.3f} ({row.low:.3f} to {row.high:.3f}), "
+        f"{word(show(row.base, row.unit))} and {word(show(row.other, row.unit))}"
+    )
+
+
+def _gap(above: float | None, below: float | None) -> float:
+    return (above or 0.0) - (below or 0.0)
+
+
+def latencies(sides: Sequence[Side]) -> Iterator[tuple[str, Chart]]:
+    """Yield the steps that have histograms with latency by percentile, repeats added up."""
+    for name in step_names(sides):
+        traces = []
+        kinds = {
+            kind for side in sides for _, result in done(side, name) for kind in result.latency
+        }
+        for dash, kind in enumerate(sorted(kinds)):
+            for number, side in enumerate(sides):
+                shares, values = _percentiles(_payloads(side, name, kind))
+                if values:
+                    traces.append(
+                        {
+                            "type": "scatter",
+                            "mode": "lines+markers",
+                            "name": f"{word(side.name)} {word(kind)}",
+                            "x": [_nines(p) for p in shares],
+                            "y": values,
+                            "text": [f"p{p:g}" for p in shares],
+                            "color": number,
+                            "dash": dash,
+                        }
+                    )
+        if traces:
+            chart = _chart(
+                f"latency-{word(name)}",
+                f"{word(name)}: latency by percentile",
+                traces,
+                x="percentile, up to where ten operations took longer",
+                y="ms",
+            )
+            chart["layout"] |= {
+                "log_y": True,
+                "ticks_x": [[_nines(p), f"{p:g}"] for p in (0, 50, 90, 99, 99.9, 99.99, 99.999)],
+            }
+            yield name, chart
+
+
+def _payloads(side: Side, name: str, kind: str) -> list[str]:
+    """Return the histograms of one kind of operation of one step."""
+    return [r.latency[kind].payload for _, r in done(side, name) if kind in r.latency]
+
+
+def _nines(percentile: float) -> float:
+    """Return where a percentile is on an axis that gives each further nine the same room."""
+    return -math.log10(1 - percentile / 100)
+
+
+def supported(count: int) -> list[float]:
+    """Return those of PERCENTILES beyond which so many observations leave ten or more."""
+    return [p for p in PERCENTILES if round(count * (1 - p / 100), 6) >= _LEAST_BEYOND]
+
+
+def _percentiles(payloads: Iterable[str]) -> tuple[list[float], list[float]]:
+    """Return percentiles, and milliseconds at each, of all histograms added up; none if empty."""
+    total = stored_histogram.merged(payloads)
+    shares = supported(total.get_total_count()) if total is not None else []
+    if total is None or not shares:
+        return [], []
+    values = total.get_percentile_to_value_dict(shares)
+    return shares, [values.get(p, 0) / 1e6 for p in shares]
+
+
+def ledgers(sides: Sequence[Side]) -> Chart | None:
+    """Return where the blocks came from, per second: medians of each step and side."""
+    layers = {"shared buffers": [], "page cache": [], "device": []}  # type: dict[str, list[float]]
+    names, verdicts = [], []
+    for name in step_names(sides):
+        for side in sides:
+            known = [result.ledger for _, result in done(side, name) if result.ledger is not None]
+            if not known:
+                continue
+            names.append(f"{word(name)}, {word(side.name)}")
+            verdicts.append(" | ".join(sorted({ledger.verdict.value for ledger in known})))
+            layers["shared buffers"].append(median(ledger.buffer_hits for ledger in known))
+            layers["page cache"].append(median(ledger.page_cache_hits or 0 for ledger in known))
+            layers["device"].append(median(ledger.device_reads or 0 for ledger in known))
+    if not names:
+        return None
+    traces = [
+        {
+            "type": "bar",
+            "name": layer,
+            "x": names,
+            "y": values,
+            "text": verdicts,
+            "color": number,
+            "pattern": number,
+        }
+        for number, (layer, values) in enumerate(layers.items())
+    ]
+    chart = _chart("ledger", "The ledger: where the blocks came from", traces, y="blocks/s")
+    chart["layout"]["stack"] = True
+    return chart
+
+
+def of_steps(sides: Sequence[Side]) -> Iterator[tuple[str, Chart]]:
+    """Yield the charts that steps have of their own, as their displays give them.
+
+    Each with the name of the first step of its kind, whose place is theirs.
+    """
+    present = {result.step for side in sides for _, result in done(side)}
+    for step in sorted(present):
+        shown = registry.part("steps", step, "display")
+        if shown is None or not hasattr(shown, "charts"):
+            continue
+        results = [
+            [(run.id, result) for run, result in done(side) if result.step == step]
+            for side in sides
+        ]
+        name = next(one.name for side in results for _, one in side)
+        try:
+            drawn = [_drawn(chart, sides) for chart in shown.charts(results)]
+        except UNLIKE_A_STEPS:
+            continue  # its form says so
+        yield from ((name, chart) for chart in drawn)
+
+
+def _drawn(chart: display.Chart, sides: Sequence[Side]) -> Chart:
+    """Return a step's chart as the page draws it; its texts are made harmless here."""
+    traces = [_traced(trace, sides) for trace in chart.traces]
+    drawn = _chart(chart.name, word(chart.title), traces, x=chart.x, y=chart.y, zero=chart.zero)
+    if chart.log_x:
+        drawn["layout"]["log_x"] = True
+    return drawn
+
+
+def _traced(trace: display.ChartTrace, sides: Sequence[Side]) -> Trace:
+    drawn: Trace = {
+        "type": "bar" if trace.kind == "bar" else "scatter",
+        "name": word(" ".join(filter(None, (sides[trace.side].name, trace.name)))),
+        "x": [word(value) if isinstance(value, str) else value for value in trace.x],
+        "y": list(trace.y),
+        "color": trace.side,
+    }
+    if trace.kind == "bar":
+        return {**drawn, "pattern": trace.side}
+    texts = [word(text) for text in trace.texts]
+    return {**drawn, "mode": "lines+markers", "text": texts, "dash": trace.style}
+
+
+def series(sides: Sequence[Side]) -> tuple[list[dict[str, Any]], int]:
+    """Return every series packed, and how many intervals were averaged into one point.
+
+    An entry is `{run, side, step, repeat, times, panels, marks, window}`; a panel is
+    `{title, unit, stacked, lines: [{name, low, step, data}]}`.
+    """
+    chosen = [
+        (side, run, result, result.series)
+        for side in sides
+        for run, result in done(side)
+        if result.series is not None and result.series.seconds
+    ]
+    numbers = sum(
+        len(one.seconds) * sum(len(lines) for _, _, lines in _panels(one, result))
+        for *_, result, one in chosen
+    )
+    size = max(1, -(-numbers // _MOST_NUMBERS))
+    return [_entry(side, run, result, one, size) for side, run, result, one in chosen], size
+
+
+def _entry(side: Side, run: Run, result: StepResult, one: Series, size: int) -> dict[str, Any]:
+    # A point stands at the end of the last interval in it, as a single interval does.
+    ends = [*one.seconds[size - 1 :: size]]
+    if len(one.seconds) % size:
+        ends.append(one.seconds[-1])
+    return {
+        "side": word(side.name),
+        "run": word(run.id),
+        "step": word(result.name),
+        "repeat": result.repeat,
+        "times": column_encoding.times(ends),
+        "window": one.window,
+        "marks": [[mark.at, word(mark.kind), word(mark.text)] for mark in one.marks],
+        "panels": [
+            {
+                "title": title,
+                "stacked": stacked,
+                "lines": [
+                    {
+                        "name": word(name),
+                        **column_encoding.column(column_encoding.binned(values, size)),
+                    }
+                    for name, values in lines
+                ],
+            }
+            for title, stacked, lines in _panels(one, result)
+        ],
+    }
+
+
+Column = Sequence[float | None]
+Line = tuple[str, Column]
+
+
+def _panels(one: Series, result: StepResult) -> list[tuple[str, bool, list[Line]]]:
+    """Return what is drawn of a series, from top to bottom: title, stacked or not, lines."""
+    columns = one.columns
+    own = [
+        name
+        for name in columns
+        if not collector_columns.is_kernels(name) and not name.startswith(_IMPORTED)
+    ]
+    metric = leading([result])
+    own.sort(key=lambda name: metric is None or name != metric.metric)
+    drawn: dict[str, tuple[bool, dict[str, Column]]]
+    drawn = {"per second": (False, {name: columns[name] for name in own[:2]})}
+    if not any(name.startswith("diskstats.") for name in columns):
+        drawn |= _imported(columns)
+    for collector, panel in collector_columns.panels(one):
+        _, lines = drawn.setdefault(panel.title, (panel.stacked, {}))
+        for column, title in panel.lines:
+            if f"{collector}.{column}" in columns:
+                lines.setdefault(title, columns[f"{collector}.{column}"])
+    return [
+        (title, stacked, list(lines.items())) for title, (stacked, lines) in drawn.items() if lines
+    ]
+
+
+def _imported(columns: Mapping[str, Column]) -> dict[str, tuple[bool, dict[str, Column]]]:
+    """Return the panel of the devices that another tool recorded."""
+    device = {
+        name.removeprefix(_IMPORTED): values
+        for name, values in columns.items()
+        if name.startswith(_IMPORTED) and name.endswith((".r/s", ".w/s"))
+    }
+    return {"device, per second": (False, device)}
+
+
+def overlays(sides: Sequence[Side]) -> Iterator[tuple[str, Chart]]:
+    """Yield the steps that have series on two sides or more, overlaid second by second.
+
+    For each side the median of all its runs, and as a band what eight of ten of them are within.
+    """
+    for name in step_names(sides):
+        grouped = [[result for _, result in done(side, name)] for side in sides]
+        column = _shared(grouped)
+        if not column:
+            continue
+        traces = [
+            trace
+            for number, (side, results) in enumerate(zip(sides, grouped, strict=True))
+            for trace in _overlaid(side.name, number, results, column)
+        ]
+        if len({trace["color"] for trace in traces}) > 1:
+            title = f"{word(name)}: {word(column)} second by second, medians and spread of all runs"
+            x = "seconds of the measured time"
+            chart = _chart(f"overlay-{word(name)}", title, traces, x=x, y=word(column), zero=True)
+            yield name, chart
+
+
+def _shared(grouped: Sequence[Sequence[StepResult]]) -> str:
+    """Return the column that says most of a step and that every side has; "" if there is none."""
+    known = [
+        set().union(*(one.series.columns for one in results if one.series)) for results in grouped
+    ]
+    shared = set.intersection(*known) if known else set()
+    first = next((one for results in grouped for one in results), None)
+    metric = leading([first]) if first else None
+    wanted = [metric.metric] if metric else []
+    own = sorted(name for name in shared if not collector_columns.is_kernels(name))
+    return next((one for one in (*wanted, *own, *_ELSE) if one in shared), "")
+
+
+def _overlaid(
+    side: str, number: int, results: Sequence[StepResult], column: str
+) -> Iterator[Trace]:
+    seconds, rows = _by_second(results, column)
+    if len(seconds) < _FEWEST_SECONDS:
+        return
+    plain: Trace = {"type": "scatter", "mode": "lines", "x": seconds, "color": number}
+    if len(rows) > 1:
+        low, high = (_rounded(np.nanquantile(rows, share, axis=0)) for share in _SPREAD)
+        hidden = {**plain, "legend": False, "width": 0, "hover": False, "name": word(side)}
+        yield {**hidden, "y": low}
+        yield {**hidden, "y": high, "fill": "tonexty"}
+    runs = f"{len(rows)} window{'' if len(rows) == 1 else 's'}"
+    middle = _rounded(np.nanmedian(rows, axis=0))
+    yield {**plain, "y": middle, "dash": number, "name": f"{word(side)}, {runs}"}
+
+
+def _by_second(results: Sequence[StepResult], column: str) -> tuple[list[int], NDArray[np.float64]]:
+    """Return whole seconds of the window, and for each result its values then, nan for a gap.
+
+    Only seconds that at least half of the results have a value of: windows need not be equal.
+    """
+    rows = []
+    for result in results:
+        one = result.series
+        if one is None or column not in one.columns:
+            continue
+        begin, end = one.window or (0.0, one.seconds[-1] if one.seconds else 0.0)
+        at = np.array(one.seconds, dtype=float)
+        values = np.array([np.nan if v is None else v for v in one.columns[column]], dtype=float)
+        inside = (at > begin) & (at <= end + 0.5) & np.isfinite(values)
+        grid = np.arange(1, min(_MOST_SECONDS, round(end - begin)) + 1)
+        if inside.any() and len(grid):
+            row = np.interp(grid, at[inside] - begin, values[inside], np.nan, np.nan)
+            # An interval ends up to half a second off a whole one: the first and last are its own.
+            row[0] = values[inside][0] if np.isnan(row[0]) else row[0]
+            row[-1] = values[inside][-1] if np.isnan(row[-1]) else row[-1]
+            rows.append(row)
+    longest = max(map(len, rows), default=0)
+    table = np.full((len(rows), longest), np.nan)
+    for number, row in enumerate(rows):
+        table[number, : len(row)] = row
+    kept = 2 * np.isfinite(table).sum(axis=0) >= max(1, len(rows))
+    return (np.flatnonzero(kept) + 1).tolist(), table[:, kept]
+
+
+def _rounded(values: NDArray[np.float64]) -> list[float]:
+    return [float(f"{value:.4g}") for value in values]
+
+
+def _unit(unit: str) -> str:
+    return {"1/s": "per second", "": ""}.get(unit, word(unit))
+
+
+def _chart(
+    identity: str, title: str, traces: list[Trace], *, x: str = "", y: str = "", zero: bool = False
+) -> Chart:
+    return {
+        "id": identity,
+        "title": title,
+        "traces": traces,
+        "layout": {"x": x, "y": y, "zero": zero},
+    }

@@ -1,0 +1,241 @@
+"""Where the time went, on a page: bars of the accounts' parts, flame graphs, and what differs.
+
+A flame graph is an icicle: callers above what they called, as wide as what they took of a processor
+for each operation.  That of two sides is as wide as the other side's, and coloured by the
+difference for each operation.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from statistics import median
+from typing import NamedTuple
+
+from replayer.analysis.attribution import flame
+from replayer.analysis.differences.comparison import Comparison
+from replayer.analysis.differences.samples import Side
+from replayer.model import Account, Spent, StepResult
+from replayer.report.pages.charts import Chart, Trace, done, step_names, word
+from replayer.report.sanitize import sanitize
+from replayer.report.terminal.account import Scale, scaled, whole
+
+_MOST = 16
+"""Flame graphs of a page: each has hundreds of frames to draw."""
+_WINDOWS = 40
+"""Of a step and side, whose profiles are merged: evenly chosen where there are more."""
+_FAINT = 0.02
+"""A difference of this share of everything is in full colour, smaller ones never are."""
+_COLORS = {"kernel": 1, "server": 0, "client": 2, "kernel threads": 5, "others": 6, "replayer": 3}
+COLORS = (
+    "Blue is code of the server, orange the kernel, green the client, yellow the kernel's own "
+    "threads, pink replayer itself and grey all others.  A click on a frame makes it as wide as "
+    "the page, one on what is above it goes back."
+)
+
+
+class WatchedFlames(NamedTuple):
+    """A step's windows on one side which were watched."""
+
+    side: str
+    accounts: tuple[Account, ...]
+    stacks: dict[str, float]
+    """Seconds of a processor per operation; {} without a profile."""
+
+
+class StepFlames(NamedTuple):
+    """A step on each side that has windows of it which were watched."""
+
+    name: str
+    operation: str
+    sides: tuple[WatchedFlames, ...]
+
+
+def steps(sides: Sequence[Side]) -> Iterator[StepFlames]:
+    """Yield the steps that have accounts, of the operation that most of their windows count."""
+    for name in step_names(sides):
+        watched = [
+            (side, tuple(one for _, one in done(side, name) if one.account is not None))
+            for side in sides
+        ]
+        names = [one.account.operation for _, all_ in watched for one in all_ if one.account]
+        if not names:
+            continue
+        operation = max(names, key=names.count)
+        counted = [
+            (side.name, [one for one in all_ if one.account and one.account.operation == operation])
+            for side, all_ in watched
+        ]
+        yield StepFlames(name, operation, tuple(_watched(*one) for one in counted if one[1]))
+
+
+def _watched(side: str, results: Sequence[StepResult]) -> WatchedFlames:
+    accounts_ = tuple(one.account for one in results if one.account is not None)
+    profiled = [one for one in results if one.profile is not None]
+    # More windows tell no more, and each has to be unpacked.
+    every = max(1, -(-len(profiled) // _WINDOWS))
+    return WatchedFlames(side, accounts_, flame.per_operation(profiled[::every]))
+
+
+def accounts(watched: Sequence[StepFlames]) -> Iterator[tuple[str, Chart]]:
+    """Yield a chart for each step: the parts of a session's time per operation, a bar a side."""
+    for step in watched:
+        table = parts(step)
+        if table is None:
+            continue
+        scale, rows = table
+        # Bars grow upwards: the first side is to be the upper one.
+        names = [word(one.side) for one in reversed(step.sides)]
+        traces: list[Trace] = [
+            {
+                "type": "bar",
+                "orientation": "h",
+                "name": word(part),
+                "x": [_round(value) for value in reversed(values)],
+                "y": names,
+                "color": number,
+                "pattern": number // 7,
+            }
+            for number, (part, values) in enumerate(rows)
+        ]
+        if len(rows) == 1:
+            continue
+        unit = f"{scale.name} a {word(step.operation)}"
+        layout = {"x": unit, "y": "", "zero": True, "stack": True, "height": 210 + 46 * len(names)}
+        yield (
+            step.name,
+            {
+                "id": f"time-{word(step.name)}",
+                "title": f"{word(step.name)}: where a session's time went, {unit}",
+                "traces": traces,
+                "layout": layout,
+            },
+        )
+
+
+def parts(step: StepFlames) -> tuple[Scale, list[tuple[str, list[float]]]] | None:
+    """Return the parts of a session's time per operation, the medians of each side's windows.
+
+    None where no window says anything of its sessions.
+    """
+    sides = [one.accounts for one in step.sides]
+    scale = scaled(max(median(map(whole, accounts_)) for accounts_ in sides))
+    rows = [(part.value, [_middle(one, part) / scale.seconds for one in sides]) for part in Spent]
+    kept = [(part, values) for part, values in rows if any(values)]
+    return (scale, kept) if kept else None
+
+
+def _middle(accounts_: Iterable[Account], part: Spent) -> float:
+    return median(account.session.get(part, 0.0) for account in accounts_)
+
+
+def flames(watched: Sequence[StepFlames]) -> tuple[list[tuple[str, Chart]], int]:
+    """Return the steps' names with the flame graph of each side, and how many are left out."""
+    profiled = [(step, one) for step in watched for one in step.sides if one.stacks]
+    several = len({one.side for _, one in profiled}) > 1
+    charts = [
+        (step.name, _flame(step, one.stacks, one.side, f", {word(one.side)}" if several else ""))
+        for step, one in profiled[:_MOST]
+    ]
+    return charts, len(profiled) - len(charts)
+
+
+def _flame(step: StepFlames, stacks: Mapping[str, float], side: str, of_side: str) -> Chart:
+    drawn = flame.pruned(flame.tree({}, stacks))
+    scale = scaled(drawn[0].other)
+    title = f"{word(step.name)}{of_side}: time of processors, {scale.name} a {word(step.operation)}"
+    trace = _frames(drawn, scale)
+    trace["colors"] = [-1, *(_COLORS.get(one.whose, 6) for one in drawn[1:])]
+    trace["text"] = [f"{one.other / drawn[0].other:.1%}" for one in drawn]
+    return _chart(f"flame-{word(step.name)}-{word(side)}", title, trace, drawn)
+
+
+class Differing(NamedTuple):
+    """What the processors did differently on two sides, per operation of a step."""
+
+    chart: Chart
+    legend: str
+    headings: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+def differing(comparison: Comparison, watched: Sequence[StepFlames]) -> list[Differing]:
+    """Return the differences of the profiles of two sides, of each step that both have one of."""
+    names = comparison.base.name, comparison.other.name
+    differences = []
+    for step in watched:
+        stacks = {one.side: one.stacks for one in step.sides}
+        if all(stacks.get(name) for name in names):
+            differences.append(_differing(step, names, *(stacks[name] for name in names)))
+    return differences[:_MOST]
+
+
+def _differing(
+    step: StepFlames, names: tuple[str, str], base: Mapping[str, float], other: Mapping[str, float]
+) -> Differing:
+    drawn = flame.pruned(flame.tree(base, other))
+    scale = scaled(drawn[0].other)
+    trace = _frames(drawn, scale)
+    shifts = [(one.other - one.base) / scale.seconds for one in drawn]
+    trace["shifts"] = list(map(_round, shifts))
+    trace["most"] = _round(max(*_own(drawn, shifts), _FAINT * drawn[0].other / scale.seconds))
+    trace["text"] = [
+        f"{shift:+.3g} {scale.name}: {one.base / scale.seconds:.3g} in {sanitize(names[0])}"
+        for one, shift in zip(drawn, shifts, strict=True)
+    ]
+    unit = f"{scale.name} a {step.operation}"
+    a, b = names
+    title = f"{word(step.name)}: {word(b)} against {word(a)}, {word(unit)}"
+    chart = _chart(f"difference-{word(step.name)}", title, trace, drawn)
+    trace["bar"] = f"{sanitize(unit)}, {sanitize(b)} less {sanitize(a)}"
+    movers = flame.movers(base, other)
+    return Differing(
+        chart=chart,
+        legend=(
+            f"Red: takes longer per {step.operation} in {b} than in {a}.  Blue: takes less per "
+            f"{step.operation} in {b} than in {a}.  A frame is as wide as the time that {b} takes; "
+            f"what only {a} did is in the table alone.  No test was made of a single function: how "
+            f"much of this is chance, the intervals of the parts say."
+        ),
+        headings=("function", "of", a, b, f"difference, {unit}"),
+        rows=tuple(
+            (
+                one.name,
+                one.whose,
+                *(f"{seconds / scale.seconds:.3f}" for seconds in (one.base, one.other)),
+                f"{(one.other - one.base) / scale.seconds:+.3f}",
+            )
+            for one in movers
+        ),
+    )
+
+
+def _frames(drawn: Sequence[flame.Drawn], scale: Scale) -> Trace:
+    """Return frames whose values are what each took less what is drawn below it.
+
+    `parents` are numbers of frames that come before; -1 is that of the whole.
+    """
+    own = _own(drawn, [one.other / scale.seconds for one in drawn])
+    return {
+        "labels": [sanitize(one.name) for one in drawn],
+        "parents": [-1 if one.parent is None else one.parent for one in drawn],
+        "values": list(map(_round, own)),
+        "unit": scale.name,
+    }
+
+
+def _own(drawn: Sequence[flame.Drawn], whole: Sequence[float]) -> list[float]:
+    """Return the size of each frame's own value: what it has without what is drawn below it."""
+    own = list(whole)
+    for one, value in zip(drawn, whole, strict=True):
+        if one.parent is not None:
+            own[one.parent] -= value
+    return list(map(abs, own))
+
+
+def _round(value: float) -> float:
+    return float(f"{value:.4g}")
+
+
+def _chart(identity: str, title: str, trace: Trace, drawn: Sequence[flame.Drawn]) -> Chart:
+    depths: list[int] = []
+    for one in drawn:
+        depths.append(1 if one.parent is None else depths[one.parent] + 1)
+    return {"id": identity, "title": title, "frames": trace, "rows": max(depths)}

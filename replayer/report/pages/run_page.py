@@ -1,0 +1,352 @@
+"""The page of runs and their comparison: one file that opens from disk and asks no network."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from statistics import median
+from typing import Any
+
+from replayer.analysis.capacity.client_hosts import bound_words
+from replayer.analysis.differences.comparison import Comparison, MetricRow
+from replayer.analysis.differences.environment import Sort, facts
+from replayer.analysis.differences.samples import Side
+from replayer.model import Run
+from replayer.report.pages import charts, flames, summary_page
+from replayer.report.pages.markup import (
+    Drawn,
+    document,
+    escaped,
+    figures,
+    identified,
+    table,
+    watched,
+)
+from replayer.report.sanitize import short
+from replayer.report.terminal import client_hosts, replays, summary
+from replayer.report.terminal import explanation as words_why
+from replayer.report.terminal.comparison import (
+    SORTS,
+    explained,
+    judged,
+    limits,
+    sentence,
+    shortened,
+    values,
+    verdict_first,
+)
+from replayer.units import show
+
+_MOST_RUNS = 200
+_DIFFERENCE = "difference {}"
+"""The section of the page that the chart of a step's difference stands in, by number."""
+_STEP = "step {}"
+"""The section of a step's charts, by its name."""
+_STATEMENT = 400
+"""Characters of a statement's normalised text."""
+
+
+def page(sides: Sequence[Side], comparison: Comparison | None, refused: str = "") -> str:
+    """Return the page of some groups of runs; `refused` is why two of them are not compared."""
+    sides, comparison = _named(sides, comparison)
+    series, size = charts.series(sides)
+    steps = list(flames.steps(sides))
+    differing = flames.differing(comparison, steps) if comparison else []
+    graphs, left = flames.flames(steps)
+    drawn = identified(
+        [
+            *((_DIFFERENCE.format(number), one.chart) for number, one in enumerate(differing)),
+            *_charts(sides, comparison),
+            *((_STEP.format(name), chart) for name, chart in flames.accounts(steps)),
+            *((_STEP.format(name), chart) for name, chart in graphs),
+        ]
+    )
+    body = [
+        *_comparison(comparison, refused, drawn),
+        *_why(comparison, differing, drawn),
+        *_replays(comparison, drawn),
+        *(summary_page.head(sides) if comparison else ()),
+        *_steps(sides, steps, drawn, left),
+        *_client_hosts(sides),
+        *_series(series, size),
+        *_sections(drawn),
+        *_everything(sides),
+    ]
+    return document(
+        _title(sides),
+        head="\n".join(_head(sides, comparison)),
+        body=body,
+        drawn=drawn,
+        series=series,
+    )
+
+
+def _named(
+    sides: Sequence[Side], comparison: Comparison | None
+) -> tuple[list[Side], Comparison | None]:
+    """Return both with names that are short enough for a chart, and still different."""
+    names: dict[str, str] = {}
+    for side in sides:
+        name = short(side.name)
+        same = sum(name == other for other in names.values())
+        names[side.name] = f"{name} ({len(names) + 1})" if same else name
+    named = [Side(names[side.name], side.runs) for side in sides]
+    return named, comparison and shortened(comparison, names)
+
+
+def _charts(sides: Sequence[Side], comparison: Comparison | None) -> Iterator[Drawn]:
+    forest = charts.intervals(comparison) if comparison else None
+    if forest:
+        yield "comparison", forest
+    yield from ((_STEP.format(name), chart) for name, chart in charts.overlays(sides))
+    yield from ((_STEP.format(name), chart) for name, chart in charts.repeats(sides))
+    for name, chart in charts.of_steps(sides):
+        replay = chart["id"].startswith("replay")
+        yield "replay" if replay else _STEP.format(name), chart
+    yield from ((_STEP.format(name), chart) for name, chart in charts.latencies(sides))
+    ledger = charts.ledgers(sides)
+    if ledger:
+        yield "more", ledger
+
+
+def _title(sides: Sequence[Side]) -> str:
+    return " and ".join(side.name for side in sides[:3]) + (" and others" if len(sides) > 3 else "")
+
+
+def _head(sides: Sequence[Side], comparison: Comparison | None) -> Iterator[str]:
+    runs = [run for side in sides for run in side.runs]
+    workloads = ", ".join(sorted({run.workload.name for run in runs}))
+    ended = summary.counted([run.status.value for run in runs]) if runs else "none"
+    words = f"{len(runs)} run{'' if len(runs) == 1 else 's'} of {workloads}: {ended}"
+    if comparison:
+        yield f'<p class="verdict">{escaped(verdict_first(comparison))}</p>'
+    yield f'<p class="quiet">{escaped(words)}</p>'
+    if comparison:
+        yield f"<p>{escaped(comparison.worth)}</p>"
+    else:
+        yield from summary_page.head(sides)
+
+
+def _comparison(
+    comparison: Comparison | None, refused: str, drawn: Sequence[Drawn]
+) -> Iterator[str]:
+    if refused:
+        yield f"<h2>Comparison</h2><p>Not compared: {escaped(refused)}</p>"
+    if comparison is None:
+        return
+    yield from figures(drawn, "comparison")
+    if comparison.warnings:
+        yield "<h2>Attention</h2>"
+        yield f"<ul>{''.join(f'<li>{escaped(words)}</li>' for words in comparison.warnings)}</ul>"
+    yield "<h2>Comparison</h2>"
+    names = (comparison.base.name, comparison.other.name)
+    yield f'<p class="quiet">{escaped(sentence(comparison))}</p>'
+    yield table(
+        ["step", "metric", *names, "ratio", "95 % interval", "p", "verdict"],
+        [_row(row, comparison) for row in comparison.rows],
+        numbers=range(2, 7),
+    )
+    yield "".join(f'<p class="quiet">{escaped(words)}</p>' for words in explained(comparison))
+    yield "<h2>What else differs</h2>"
+    yield from _differences(comparison)
+
+
+def _row(row: MetricRow, comparison: Comparison) -> list[str]:
+    return [
+        row.step,
+        row.metric,
+        show(row.base, row.unit),
+        show(row.other, row.unit),
+        "" if row.ratio is None else f"{row.ratio:.3f}",
+        limits(row),
+        "" if row.p_holm is None else f"{row.p_holm:.3f}",
+        judged(row, comparison),
+    ]
+
+
+def _why(
+    comparison: Comparison | None, differing: Sequence[flames.Differing], drawn: Sequence[Drawn]
+) -> Iterator[str]:
+    """Yield which parts of the accounts moved, and what the processors did differently."""
+    if comparison is None or not (comparison.why or differing):
+        return
+    yield "<h2>Why</h2>"
+    if not comparison.why:
+        yield "<p>No metric was shown to differ, so that no part of an account is named.</p>"
+    for why in comparison.why:
+        section = words_why.section(why, comparison)
+        yield f'<p class="verdict">{escaped(section.sentence)}</p>'
+        yield "".join(f"<p>{escaped(remark)}</p>" for remark in section.remarks)
+        if why.parts:
+            rows = words_why.rows(why)
+            yield table(words_why.headings(comparison, why), rows, numbers=range(1, 6))
+    yield "".join(f'<p class="quiet">{escaped(one)}</p>' for one in words_why.explained(comparison))
+    for number, one in enumerate(differing):
+        yield from figures(drawn, _DIFFERENCE.format(number))
+        yield f"<p>{escaped(one.legend)}</p>"
+        yield table(one.headings, one.rows, numbers=range(2, 5))
+
+
+def _steps(
+    sides: Sequence[Side], watched: Sequence[flames.StepFlames], drawn: Sequence[Drawn], left: int
+) -> Iterator[str]:
+    """Yield the section of each step: its charts, where its time went, and every measurement."""
+    profiled = [chart for _, chart in drawn if "frames" in chart]
+    explained_ = False
+    for name in charts.step_names(sides):
+        yield f"<h2>{escaped(name)}</h2>"
+        section = _STEP.format(name)
+        yield from figures([one for one in drawn if "frames" not in one[1]], section)
+        graphs = [one for one in drawn if one[0] == section and "frames" in one[1]]
+        yield from figures(graphs, section)
+        if graphs and not explained_:
+            explained_ = True
+            yield f'<p class="quiet">{flames.COLORS}</p>'
+        yield f"<details><summary>All measurements of {escaped(name)}</summary>"
+        headings = ["metric", "group", "median", "least", "most", "n"]
+        yield table(headings, _measurements(sides, name), numbers=range(2, 6))
+        yield from _parts([step for step in watched if step.name == name])
+        yield "</details>"
+    if profiled and left:
+        yield f'<p class="quiet">and {left} more flame graphs, which this page has no room for</p>'
+
+
+def _parts(steps: Sequence[flames.StepFlames]) -> Iterator[str]:
+    """Yield where the time of a step's sessions went, in numbers."""
+    for step in steps:
+        shares = flames.parts(step)
+        if shares:
+            scale, rows = shares
+            headings = [f"where the time went, {scale.name} a {step.operation}"]
+            headings += [one.side for one in step.sides]
+            shown = [[part, *(f"{value:.3f}" for value in values)] for part, values in rows]
+            yield table(headings, shown, numbers=range(1, len(headings)))
+
+
+def _replays(comparison: Comparison | None, drawn: Sequence[Drawn]) -> Iterator[str]:
+    """Yield what became of each fingerprint, below throughput and lag over time."""
+    if any(kind == "replay" for kind, _ in drawn):
+        yield "<h2>Replay</h2>"
+        yield from figures(drawn, "replay")
+    for section in replays.sections(comparison, width=_STATEMENT) if comparison else ():
+        yield f"<h2>{escaped(section.title)}</h2>"
+        yield "".join(f"<p>{escaped(words)}</p>" for words in section.sentences)
+        for title, headings, rows in section.tables:
+            yield f"<h3>{escaped(title)}</h3>"
+            yield table(headings, rows, numbers=range(2, len(headings)))
+
+
+def _differences(comparison: Comparison) -> Iterator[str]:
+    rows = [
+        [SORTS[one.sort], one.key, values(one.base), values(one.other)]
+        for one in comparison.differences
+        if one.sort is not Sort.NOISE
+    ]
+    headings = ["", "fact", comparison.base.name, comparison.other.name]
+    yield table(headings, rows) if rows else "<p>Nothing that is known.</p>"
+    noise = [one.key for one in comparison.differences if one.sort is Sort.NOISE]
+    if noise:
+        yield f'<p class="quiet">noise: {escaped(", ".join(noise))}</p>'
+
+
+def _measurements(sides: Sequence[Side], name: str) -> Iterator[list[str]]:
+    """Yield a row for each metric of a step and side: median, least and most of the repeats."""
+    metrics = {
+        m.metric: m
+        for side in sides
+        for _, result in charts.done(side, name)
+        for m in result.measurements
+    }
+    for metric, kind in metrics.items():
+        for side in sides:
+            values = [
+                value
+                for _, result in charts.done(side, name)
+                if (value := result.value(metric)) is not None
+            ]
+            if values:
+                shown = [show(v, kind.unit) for v in (median(values), min(values), max(values))]
+                yield [metric, side.name, *shown, str(len(values))]
+
+
+def _client_hosts(sides: Sequence[Side]) -> Iterator[str]:
+    """Yield each client host's share in the steps of each group's last run."""
+    last = [side.runs[-1] for side in sides if side.runs]
+    steps = [(run, step) for run in last for step in run.steps if client_hosts.rows(step)]
+    if steps:
+        yield "<h2>Client hosts</h2>"
+    for run, step in steps:
+        bound = bound_words(step, run)
+        yield f"<h3>{escaped(f'{step.name}, {run.id}')}</h3>"
+        yield f"<p>{escaped(client_hosts.title(step))}</p>"
+        yield f'<p class="verdict">{escaped(bound)}</p>' if bound else ""
+        yield table(client_hosts.HEADINGS, client_hosts.rows(step), numbers=range(1, 10))
+        yield f'<p class="quiet">{escaped(client_hosts.start(step))}</p>'
+
+
+def _series(series: Sequence[Any], size: int) -> Iterator[str]:
+    if not series:
+        return
+    yield from watched("Second by second")
+    if size > 1:
+        words = f"Each point is the mean of {size} intervals, to keep the page small."
+        yield f'<p class="quiet">{words}</p>'
+
+
+def _sections(drawn: Sequence[Drawn]) -> Iterator[str]:
+    if any(kind == "more" for kind, _ in drawn):
+        yield "<h2>Where the blocks came from</h2>"
+        yield from figures(drawn, "more")
+
+
+def _everything(sides: Sequence[Side]) -> Iterator[str]:
+    """Yield what only those want who look for it: runs, notes of the steps, every fact."""
+    runs = [(side, run) for side in sides for run in side.runs]
+    yield "<h2>Everything else</h2>"
+    yield f"<details><summary>Runs ({len(runs)})</summary>"
+    rows = [
+        [
+            side.name,
+            run.id,
+            run.label,
+            run.workload.name,
+            run.status.value,
+            run.started,
+            str(run.host.get("kernel.release") or ""),
+        ]
+        for side, run in runs[:_MOST_RUNS]
+    ]
+    yield table(["group", "run", "label", "workload", "ended", "started", "kernel"], rows)
+    if len(runs) > _MOST_RUNS:
+        yield f'<p class="quiet">and {len(runs) - _MOST_RUNS} more</p>'
+    yield "</details>"
+    yield from _notes([run for _, run in runs])
+    yield "<details><summary>The environment: every fact</summary>"
+    yield _environment(sides)
+    yield "</details>"
+
+
+def _notes(runs: Sequence[Run]) -> Iterator[str]:
+    """Yield what was noted of single steps, each once, with whose it is and how often."""
+    of_step: dict[str, Counter[str]] = {}
+    for run in runs:
+        for step in run.steps:
+            for note in (*step.notes, *(step.account.notes if step.account else ())):
+                of_step.setdefault(note, Counter())[step.name] += 1
+    if of_step:
+        yield f"<details><summary>Notes of single steps ({len(of_step)})</summary>"
+        rows = [
+            [", ".join(f"{name} {times}x" for name, times in names.items()), note]
+            for note, names in of_step.items()
+        ]
+        yield table(["of", "note"], rows)
+        yield "</details>"
+
+
+def _environment(sides: Sequence[Side]) -> str:
+    """Return a table of every fact with the values that each group has."""
+    known = [[facts(run) for run in side.runs] for side in sides]
+    keys = sorted({key for side in known for one in side for key in one})
+    rows = [
+        [key, *(values(sorted({one.get(key, "-") for one in side})) for side in known)]
+        for key in keys
+    ]
+    return table(["fact", *(side.name for side in sides)], rows)

@@ -1,0 +1,105 @@
+"""The head of a page: some runs in short, so that one screen tells a stranger what was found."""
+
+from collections.abc import Iterator, Sequence
+
+from replayer.analysis.differences.samples import Side
+from replayer.report.pages.markup import escaped
+from replayer.report.terminal.summary import Remark, RunsSummary, StepSummary, Trust, summarise
+from replayer.units import show_duration
+
+_CLASSES = {Trust.YES: "better", Trust.CARE: "unclear", Trust.NO: "worse"}
+_MOST_POINTS = 8
+"""Shown at once; the others are folded."""
+_MOST_SIDES = 8
+
+
+def head(sides: Sequence[Side]) -> Iterator[str]:
+    """Yield each side in short: what it was, a line a step, and what to know."""
+    for side in sides[:_MOST_SIDES]:
+        if len(sides) > 1:
+            yield f"<h2>{escaped(side.name)}</h2>"
+        yield from in_short(summarise(side.runs))
+    if len(sides) > _MOST_SIDES:
+        yield f'<p class="quiet">and {len(sides) - _MOST_SIDES} more groups</p>'
+
+
+def in_short(one: RunsSummary) -> Iterator[str]:
+    """Yield the markup of a summary."""
+    yield about(one)
+    yield steps(one.lines)
+    yield from _points(one)
+
+
+def about(one: RunsSummary) -> str:
+    """Return what was run where, a label and a value each."""
+    items = "".join(
+        f"<div><dt>{escaped(label)}</dt><dd>{escaped(value)}</dd></div>"
+        for label, value in one.about
+    )
+    return f'<dl class="about">{items}</dl>'
+
+
+def steps(lines: Sequence[StepSummary]) -> str:
+    """Return a table of the steps; on a narrow page each is a block instead of a row."""
+    headings = ("step", "measured", "proof", "believe it?", "took")
+    head_ = "".join(f"<th>{heading}</th>" for heading in headings)
+    rows = "".join(map(_row, lines))
+    return (
+        f'<table class="steps"><thead><tr>{head_}</tr></thead><tbody>{rows}</tbody></table>'
+        if lines
+        else '<p class="attention">No step was begun.</p>'
+    )
+
+
+def _row(one: StepSummary) -> str:
+    name = escaped(one.name) + (
+        f' <span class="quiet">{escaped(one.kind)}</span>' if one.kind else ""
+    )
+    first, *others = one.figures or ("",)
+    many = f"medians of {one.repeats}" if one.repeats > 1 else ""
+    beside = " · ".join(escaped(words) for words in (*others, many) if words)
+    proofs = "<br>".join(
+        f'<span class="{"good" if proof.good else "bad"}">{escaped(proof.text)}</span>'
+        for proof in one.proofs
+    )
+    believe = one.trust.value + (f": see {', '.join(map(str, one.see))}" if one.see else "")
+    return (
+        f"<tr><th>{name}</th>"
+        f'<td><strong>{escaped(first)}</strong> <span class="quiet">{beside}</span></td>'
+        f"<td>{proofs or _nothing()}</td>"
+        f'<td class="{_CLASSES[one.trust]}">{escaped(believe)}</td>'
+        f'<td class="number">{escaped(show_duration(one.seconds))}</td></tr>'
+    )
+
+
+def _nothing() -> str:
+    return '<span class="quiet">nothing to prove</span>'
+
+
+def _points(one: RunsSummary) -> Iterator[str]:
+    if not one.points:
+        return
+    yield "<h3>What to know about these numbers</h3>"
+    yield _list(one, one.points[:_MOST_POINTS], 1)
+    rest = one.points[_MOST_POINTS:]
+    if rest:
+        yield f'<details class="printed"><summary>and {len(rest)} more</summary>'
+        yield _list(one, rest, _MOST_POINTS + 1)
+        yield "</details>"
+
+
+def _list(one: RunsSummary, points: Sequence[Remark], first: int) -> str:
+    items = "".join(
+        f"<li{' class=bad' if point.loud else ''}>{escaped(point.text)}"
+        f"{_often(point, one.runs)}</li>"
+        for point in points
+    )
+    return f'<ol class="points" start="{first}">{items}</ol>'
+
+
+def _often(point: Remark, runs: int) -> str:
+    """Say how many of the runs say so, with other numbers, where there are several."""
+    if runs < 2 or point.runs < 2:
+        return ""
+    words = "every run" if point.runs == runs else f"{point.runs} of {runs} runs"
+    return f' <span class="quiet">(so or with other numbers in {words})</span>'

@@ -1,0 +1,249 @@
+"""Where the time of a step's window went: what the terminal shows of its account and profile."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from statistics import median_low
+from typing import Any, NamedTuple
+
+from rich.cells import cell_len, set_cell_size
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.text import Text
+
+from replayer.analysis.attribution import flame
+from replayer.model import Account, Spent, StackProfile, StepResult
+from replayer.report.sanitize import sanitize
+from replayer.report.terminal.tables import INDENT, Flow, indented, line
+from replayer.units import show_count, show_duration, three
+
+_CPU = frozenset(
+    {
+        *(Spent.SERVER, Spent.ENTRY, Spent.COPY, Spent.PAGE_CACHE, Spent.FILE_SYSTEM, Spent.BLOCK),
+        *(Spent.SCHEDULER, Spent.FAULTS, Spent.NETWORK, Spent.LOCKING, Spent.KERNEL),
+    }
+)
+"""The parts of a session's time that it had a processor in."""
+_USER = (Spent.SERVER, Spent.CLIENT)
+_FUNCTIONS = 20
+_WAITS = 8
+LATENCY = "block_latency.seconds"
+"""The table of block_latency, of which a line stands in the account."""
+_LEAST = 0.0005
+"""A smaller share is left out."""
+_GAP = 3
+_SHOWN = 0.005
+"""A session less than this is 0.00 of one."""
+_LONGEST = 20
+
+
+class Scale(NamedTuple):
+    """A unit of time."""
+
+    seconds: float
+    name: str
+
+
+_SCALES = (Scale(1.0, "s"), Scale(1e-3, "ms"), Scale(1e-6, "us"), Scale(1e-9, "ns"))
+
+
+def parts(result: StepResult) -> Iterator[RenderableType]:
+    """Yield what is known of a step's account; nothing of a step that was not watched."""
+    if result.account is not None:
+        yield from _account(result.account)
+    if result.profile is not None:
+        yield from _functions(result.profile)
+    latency = [*_device(result.tables.get(LATENCY, ()))]
+    if latency:
+        yield indented([("device, bpftrace", Flow(latency, "   "))])
+    if result.costs:
+        yield indented([("watching cost", Flow([*_costs(result)], "   "))])
+    if result.account is not None:
+        for note in result.account.notes:
+            yield line(f"note: {sanitize(note)}", "yellow")
+
+
+def _device(seconds: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield how long the device took for reads and writes, of the seconds of block_latency."""
+    for kind in dict.fromkeys(str(row["kind"]) for row in seconds):
+        requests: Counter[int] = Counter()
+        for row in seconds:
+            if row["kind"] == kind:
+                buckets = (part.partition(":") for part in str(row["histogram"]).split())
+                requests.update({int(low): int(count) for low, _, count in buckets})
+        times = "   ".join(
+            f"p{share:g} <= {show_duration(_bucket_end(requests, share / 100) / 1e6)}"
+            for share in (50, 99)
+        )
+        yield f"{kind} {times}   of {show_count(requests.total())} timed"
+
+
+def _bucket_end(requests: Mapping[int, int], share: float) -> int:
+    """Return where the bucket ends that a share of the requests lies in; it doubles its begin."""
+    left = share * sum(requests.values())
+    for low in sorted(requests):
+        left -= requests[low]
+        if left <= 0:
+            break
+    return max(1, 2 * low)
+
+
+def middle(results: Sequence[StepResult]) -> StepResult | None:
+    """Return the repeat whose operations took the middle time, of those that have an account."""
+    known = [one for one in results if one.account is not None and one.account.operations > 0]
+    if not known:
+        return None
+    times = [whole(one.account) for one in known if one.account is not None]
+    return known[times.index(median_low(times))]
+
+
+def whole(account: Account) -> float:
+    """Return the seconds of sessions' time that an operation took."""
+    if not account.operations > 0:
+        return 0.0
+    return account.sessions * account.seconds / account.operations
+
+
+def _account(account: Account) -> Iterator[RenderableType]:
+    yield line(sanitize(_title(account)), "dim")
+    operation = sanitize(account.operation)[:_LONGEST]
+    scale = scaled(whole(account) or sum(sum(spent.values()) for spent in account.cpu.values()))
+    rows = (
+        ("sessions", Flow([*_little(account)] if account.session else [], " ")),
+        (f"CPU a {operation}", Flow([*_cpu(account, scale)], "   ")),
+        ("server's kernel", Flow([*_kernel(account, scale)], "   ")),
+        ("waits", Flow([*_waits(account.waits)], "   ")),
+    )
+    items = [(label, flow) for label, flow in rows if flow.texts]
+    if items:
+        yield indented(items)
+
+
+def _title(account: Account) -> str:
+    over = f"over {show_duration(account.seconds)}"
+    if not account.session:
+        return f"where the time went, {over}"
+    return (
+        f"where the time went: {show_duration(whole(account))} of a session's time a "
+        f"{account.operation}, {over}, by {show_count(account.samples)} observations"
+    )
+
+
+def scaled(seconds: float) -> Scale:
+    """Return the unit in which so many seconds are 1 or more."""
+    return next((scale for scale in _SCALES if seconds >= scale.seconds), _SCALES[-1])
+
+
+def _little(account: Account) -> Iterator[str]:
+    """Yield Little's law: the sessions, and how many of them were where on average."""
+    scale = account.operations / account.seconds if account.seconds > 0 else 0.0
+    on_processor = sum(account.session.get(part, 0.0) for part in _CPU)
+    yield f"{three(account.sessions)} ="
+    sign = ""
+    for name, seconds in (
+        ("CPU", on_processor),
+        *((part.value, account.session.get(part, 0.0)) for part in Spent if part not in _CPU),
+    ):
+        if seconds * scale >= _SHOWN:
+            yield f"{sign}{name} {seconds * scale:.2f}"
+            sign = "+ "
+    residue = account.residue * scale
+    share = f"{abs(account.residue_share):.1%}"
+    yield f"{'-' if residue < 0 else '+'} residue {abs(residue):.2f} ({share})"
+
+
+def _cpu(account: Account, scale: Scale) -> Iterator[str]:
+    """Yield the CPU time of an operation in the server and its client, user mode and kernel."""
+    for whose, spent in account.cpu.items():
+        kernel = sum(seconds for part, seconds in spent.items() if part not in _USER)
+        everything, user = sum(spent.values()), sum(spent.values()) - kernel
+        shown = [f"{seconds / scale.seconds:.2f}" for seconds in (everything, user, kernel)]
+        yield sanitize(f"{whose} {shown[0]} {scale.name} (user {shown[1]}, kernel {shown[2]})")
+
+
+def _kernel(account: Account, scale: Scale) -> Iterator[str]:
+    """Yield what the kernel did for the server; nothing where only its sum is known."""
+    spent = account.cpu.get("server", {})
+    kernel = {part: seconds for part, seconds in spent.items() if part not in _USER}
+    if len(kernel) < 2:
+        return
+    for part, seconds in sorted(kernel.items(), key=lambda item: -item[1]):
+        if seconds >= _LEAST * sum(spent.values()):
+            yield f"{part.value} {seconds / scale.seconds:.2f}"
+
+
+def _waits(waits: Mapping[str, float]) -> Iterator[str]:
+    """Yield the heaviest waits as shares of the sessions' time, and what the others have."""
+    ordered = sorted(waits.items(), key=lambda item: -item[1])
+    for name, share in ordered[:_WAITS]:
+        if share >= _LEAST:
+            yield sanitize(f"{name} {share:.1%}")
+    rest = sum(share for _, share in ordered[_WAITS:])
+    if rest >= _LEAST:
+        yield f"{len(ordered) - _WAITS} others {rest:.1%}"
+
+
+def _functions(profile: StackProfile) -> Iterator[RenderableType]:
+    try:
+        stacks = profile.stacks()
+    except ValueError as error:
+        yield line(f"the profile cannot be read: {sanitize(error)}", "yellow")
+        return
+    if not stacks:
+        return
+    total = sum(stacks.values())
+    yield line(
+        sanitize(
+            f"functions, by what they took themselves of {show_count(total)} samples of busy "
+            f"processors (k: in the kernel; {profile.event}, {profile.hertz} Hz)"
+            + (f"; {profile.lost} were lost" if profile.lost else "")
+        ),
+        "dim",
+    )
+    if profile.truncated:
+        yield line(f"the profile is not whole: {sanitize(profile.truncated)}", "yellow")
+    top = flame.functions(stacks)[:_FUNCTIONS]
+    yield ShareColumns(
+        [(f"{one.seconds / total:6.1%}", _whose(one.whose), sanitize(one.name)) for one in top]
+    )
+
+
+def _whose(whose: str) -> str:
+    """Return whose process it was, short enough for two columns."""
+    if whose == flame.KERNEL_THREADS:
+        return "kthreads"
+    return sanitize(whose.replace(", kernel", " k"))
+
+
+def _costs(result: StepResult) -> Iterator[str]:
+    for name, seconds in sorted(result.costs.items(), key=lambda item: -item[1]):
+        share = f" ({seconds / result.elapsed:.1%} of a processor)" if result.elapsed > 0 else ""
+        yield sanitize(f"{name} {show_duration(seconds)}{share}")
+
+
+@dataclass(frozen=True)
+class ShareColumns:
+    """Rows of a share, a class and a name; two beside each other if all of them fit whole."""
+
+    rows: Sequence[tuple[str, str, str]]
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Yield the lines, the rows running down the first column and then the second."""
+        classes = max(cell_len(whose) for _, whose, _ in self.rows)
+        cells = [_cell(row, classes) for row in self.rows]
+        deep = -(-len(cells) // 2)
+        left, right = cells[:deep], cells[deep:]
+        wide = max(map(cell_len, left))
+        room = options.max_width - INDENT
+        if wide + _GAP + max(map(cell_len, right), default=0) > room:
+            # A name that is longer than a line is folded under itself.
+            yield from (line(text) for text in cells)
+            return
+        for first, second in zip_longest(left, right, fillvalue=""):
+            text = f"{set_cell_size(first, wide)}{' ' * _GAP}{second}".rstrip()
+            yield Text(f"{' ' * INDENT}{text}", no_wrap=True)
+
+
+def _cell(row: tuple[str, str, str], classes: int) -> str:
+    share, whose, name = row
+    return f"{share}  {whose}{' ' * (classes - cell_len(whose))}  {name}"

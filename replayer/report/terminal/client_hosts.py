@@ -1,0 +1,131 @@
+"""Each client host's share of a step: what the terminal, the page and Markdown show of it."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from rich.console import RenderableType
+
+from replayer.analysis.capacity import client_hosts
+from replayer.analysis.capacity.client_hosts import BOUND, SPREAD, TABLE, Row
+from replayer.model import Run, StepResult
+from replayer.report.sanitize import sanitize
+from replayer.report.terminal.tables import NumberTable, line
+from replayer.units import show_count, show_duration
+
+FACTS = frozenset({SPREAD, BOUND})
+HEADINGS = (
+    *("host", "sessions", "rate", "share", "start (ms)", "1st done", "last done"),
+    *("busy", "cores", "agent"),
+)
+LOUD = "bold red"
+
+
+def parts(result: StepResult, run: Run) -> Iterator[RenderableType]:
+    """Yield what the terminal shows; nothing of a step whose clients were on one host."""
+    if not result.tables.get(TABLE):
+        return
+    words = client_hosts.bound_words(result, run)
+    if words:
+        yield line(sanitize(words), LOUD)
+    yield line(title(result), "dim")
+    yield NumberTable(HEADINGS, rows(result))
+    spread = start(result)
+    if spread:
+        yield line(spread, "dim")
+
+
+def title(result: StepResult) -> str:
+    """Return which window the rows are of."""
+    last, windows = client_hosts.last_window(result)
+    many = f", the last of {windows} windows" if windows > 1 else ""
+    return sanitize(f"client hosts: {last[0]['window']}{many}") if last else ""
+
+
+def rows(result: StepResult) -> list[list[str]]:
+    """Return a row for each host of the last window, below HEADINGS, and their sum.
+
+    `busy` is the share of the host's processors that was, `cores` what replayer's clients used of
+    them, `agent` the CPU time of what commands them.
+    """
+    last, _ = client_hosts.last_window(result)
+    return [*map(_row, last), *([_sum(last)] if len(last) > 1 else [])]
+
+
+def start(result: StepResult) -> str:
+    """Return how far apart the hosts started, "" if it is not known."""
+    spread, bound = result.facts.get(SPREAD), result.facts.get(BOUND)
+    if not isinstance(spread, int | float) or not isinstance(bound, int | float):
+        return ""
+    times = f"{show_duration(spread / 1e6)} of each other, ± {show_duration(bound / 1e6)}"
+    return f"the hosts started within {times}"
+
+
+def _row(row: Row) -> list[str]:
+    last = "LOST" if row.get("lost") else _duration(row.get("last_done_s"))
+    busy, cores = row.get("cpu_share"), row.get("cores")
+    of = f" of {show_count(cores)}" if cores else ""
+    return [
+        sanitize(row["host"]),
+        _count(row.get("sessions")),
+        _rate(row.get("per_second")),
+        _percent(row.get("share")),
+        _start(row.get("start_us"), row.get("bound_us")),
+        _duration(row.get("first_done_s")),
+        last,
+        "-" if busy is None else f"{busy:.0%}{of}",
+        _cores(row.get("client_cores")),
+        _duration(row.get("agent_cpu_s")),
+    ]
+
+
+def _sum(last: Sequence[Row]) -> list[str]:
+    first, end = _known(last, "first_done_s"), _known(last, "last_done_s")
+    return [
+        "sum",
+        _count(sum(_known(last, "sessions"))),
+        _rate(_total(last, "per_second")),
+        _percent(_total(last, "share")),
+        "",
+        _duration(min(first, default=None)),
+        _duration(max(end, default=None)),
+        "",
+        _cores(_total(last, "client_cores")),
+        _duration(_total(last, "agent_cpu_s")),
+    ]
+
+
+def _known(last: Sequence[Row], key: str) -> list[float]:
+    return [row[key] for row in last if row.get(key) is not None]
+
+
+def _total(last: Sequence[Row], key: str) -> float | None:
+    """Return the sum over all hosts, None if one of them is not known."""
+    known = _known(last, key)
+    return sum(known) if len(known) == len(last) else None
+
+
+def _count(value: Any) -> str:
+    return "-" if value is None else show_count(round(value))
+
+
+def _rate(value: Any) -> str:
+    return "-" if value is None else f"{show_count(round(value))}/s"
+
+
+def _percent(value: Any) -> str:
+    return "-" if value is None else f"{value:.1%}"
+
+
+def _duration(value: Any) -> str:
+    return "-" if value is None else show_duration(value)
+
+
+def _cores(value: Any) -> str:
+    return "-" if value is None else f"{value:.2f}"
+
+
+def _start(start_us: Any, bound_us: Any) -> str:
+    if start_us is None:
+        return "-"
+    late = f"{start_us / 1e3:+.2f}"
+    return late if bound_us is None else f"{late} ±{bound_us / 1e3:.2f}"

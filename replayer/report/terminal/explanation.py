@@ -1,0 +1,209 @@
+"""Why a metric differs, in words: what took longer for each operation, and by how much."""
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from replayer.analysis.attribution.explanation import MARGIN, RESIDUE, AccountPart, PartChange, Why
+from replayer.analysis.differences.comparison import Comparison, MetricRow
+from replayer.analysis.differences.environment import MISSING, Difference
+from replayer.analysis.differences.samples import Unit
+from replayer.report.sanitize import sanitize
+from replayer.report.terminal.account import Scale, scaled
+from replayer.units import three
+
+_TOLD = 0.005
+"""A part that is less than this share of the time on both sides is in the table, if at all."""
+_MOST_CAUSES = 6
+_NOT_SHOWN = "where the most of it is was not shown"
+_MOSTLY = 0.5
+"""Parts that moved by less than this share of the whole difference do not explain most of it."""
+
+
+class WhySection(NamedTuple):
+    """What is said of a step."""
+
+    sentence: str
+    remarks: tuple[str, ...]
+    """What may explain it, and what its accounts do not bear out."""
+
+
+def sections(comparison: Comparison) -> Iterator[tuple[str, WhySection]]:
+    """Yield the name of each step of which a metric was shown to differ, and what is said of it."""
+    for why in comparison.why:
+        yield why.step, section(why, comparison)
+
+
+def section(why: Why, comparison: Comparison) -> WhySection:
+    """Return what is said of a step."""
+    row = next(
+        row for row in comparison.rows if (row.step, row.metric) == (why.step, why.metrics[0])
+    )
+    causes = [_cause(one, comparison) for one in why.may_explain[:_MOST_CAUSES]]
+    left = len(why.may_explain) - len(causes)
+    causes += [f"and {left} more"] if left else []
+    remarks = (*(f"may explain: {cause}" for cause in causes), *_doubts(why, comparison))
+    return WhySection(sanitize(f"{_judged(row)}: {_account(why, comparison)}"), remarks)
+
+
+def _doubts(why: Why, comparison: Comparison) -> Iterator[str]:
+    """Yield how many accounts of each side do not close, or rest on one count alone."""
+    names = sanitize(comparison.base.name), sanitize(comparison.other.name)
+    for words, counts in (
+        ("the account does not close", why.open),
+        ("how long the sessions slept rests on the kernel's counters alone", why.unsure),
+    ):
+        if any(counts):
+            each = ", ".join(
+                f"{count} of {of} windows of {name}"
+                for count, of, name in zip(counts, why.windows, names, strict=True)
+            )
+            yield f"mind: {words} in {each}"
+
+
+def explained(comparison: Comparison) -> list[str]:
+    """Return how to read what is said, a sentence each; [] where nothing is."""
+    if not any(why.parts for why in comparison.why):
+        return []
+    base, other = sanitize(comparison.base.name), sanitize(comparison.other.name)
+    scope = "" if comparison.decides else " in these runs"
+    return [
+        (
+            f"Why: a session's time per operation in {other} less that in {base}: + takes longer "
+            f"in {other}.  A part is named if a rank test at 5 %, corrected for all parts of the "
+            f"step that can matter, shows that it moved{scope}; it is likely if alone it would "
+            f"count, and is a quarter of the difference or more; it is unchanged if its interval "
+            f"lies within {MARGIN * 100:g} % of an operation's time, and else unclear."
+        ),
+    ]
+
+
+def rows(why: Why) -> list[list[str]]:
+    """Return the whole and each part, as they stand below `headings`."""
+    parts = [part for part in (why.whole, *why.parts) if part is not None]
+    unit = _unit(why)
+    return [_row(part, unit, is_whole=part is why.whole) for part in parts]
+
+
+def headings(comparison: Comparison, why: Why) -> list[str]:
+    """Return what stands above `rows`: the unit, the groups' names, what is said of their parts."""
+    names = comparison.base.name, comparison.other.name
+    return [f"{_unit(why)[1]} a {why.operation}", *names, "difference", "95 % interval", "p", ""]
+
+
+def _row(part: AccountPart, unit: Scale, *, is_whole: bool) -> list[str]:
+    factor, _ = unit
+    return [
+        "a session's time" if is_whole else part.part,
+        f"{part.base / factor:.3f}",
+        f"{part.other / factor:.3f}",
+        f"{part.shift / factor:+.3f}",
+        ""
+        if part.low is None or part.high is None
+        else f"{part.low / factor:+.3f} to {part.high / factor:+.3f}",
+        "" if part.p is None else "<0.001" if part.p < 0.001 else f"{part.p:.3f}",
+        "" if is_whole else part.change.value,
+    ]
+
+
+def _judged(row: MetricRow) -> str:
+    """Return a metric with its ratio and verdict."""
+    verdict = row.verdict.value if row.verdict else ""
+    if row.ratio is None:
+        return f"{row.title} {verdict}"
+    interval = "" if row.low is None or row.high is None else f" ({row.low:.2f} to {row.high:.2f})"
+    return f"{row.title} {row.ratio:.2f}{interval} {verdict}"
+
+
+def _account(why: Why, comparison: Comparison) -> str:
+    if why.reason or why.whole is None:
+        return f"no why: {why.reason}"
+    factor, name = _unit(why)
+    change = _number(why.whole.shift / factor)
+    begin = f"{change} {name} a {why.operation} of {three(why.whole.base / factor)}"
+    named = _named(why, factor, comparison.unit), _rest(why), _unchanged(why)
+    return f"{begin}: {'; '.join(filter(None, named))}"
+
+
+def _named(why: Why, factor: float, unit: Unit) -> str:
+    parts = ", ".join(_moved(part, factor) for part in why.moved)
+    if why.explained:
+        return parts
+    though = f", though these moved: {parts}" if parts else ""
+    if why.likely:
+        likely = ", ".join(_likely(part, why, factor, unit) for part in why.likely)
+        return f"{likely}{though}"
+    if why.could_show or why.largest is None:
+        return f"no part explains it{though}"
+    most = _likely(why.largest, why, factor, unit)
+    return f"which part it is was not shown: the most is in {most}{though}"
+
+
+def _likely(part: AccountPart, why: Why, factor: float, unit: Unit) -> str:
+    """Return a part that was not shown: how much of the difference it is, and how likely."""
+    of = f" of {_number(why.whole.shift / factor)}" if why.whole else ""
+    p = "" if part.p is None else f"p {part.p:.2g}"
+    how = "likely" if part.change is PartChange.LIKELY else "unclear"
+    known = f"{how} ({p})" if p else how
+    shown = f"; {part.needed} {unit.value}s a side may show it" if part.needed else ""
+    return f"{_moved(part, factor)}{of}, {known}{shown}"
+
+
+def _rest(why: Why) -> str:
+    """Return that the parts that are named are the lesser part of the difference, if they are."""
+    whole = why.whole.shift if why.whole else 0.0
+    named = sum(part.shift for part in why.moved if part.part != RESIDUE)
+    if not why.explained or abs(named) >= _MOSTLY * abs(whole):
+        return ""
+    likely = [sanitize(part.part) for part in why.likely]
+    return f"most of it likely {_listed(likely)}" if likely else _NOT_SHOWN
+
+
+def _moved(part: AccountPart, factor: float) -> str:
+    if part.low is None or part.high is None:
+        return f"{part.part} {_number(part.shift / factor)}"
+    digits = _digits(part.shift / factor)
+    low, high = (f"{end / factor:.{digits}f}" for end in (part.low, part.high))
+    return f"{part.part} {part.shift / factor:+.{digits}f} ({low} to {high})"
+
+
+def _unchanged(why: Why) -> str:
+    """Return the parts of some size of which it was shown that they hardly moved, if at all."""
+    least = _TOLD * (why.whole.base if why.whole else 0.0)
+    names = [
+        part.part
+        for part in why.parts
+        if part.change is PartChange.UNCHANGED
+        and max(part.base, part.other) >= least
+        and part.part != RESIDUE
+    ]
+    return f"{_listed(names)} unchanged" if names else ""
+
+
+def _listed(names: Sequence[str]) -> str:
+    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+
+
+def _cause(difference: Difference, comparison: Comparison) -> str:
+    sides = (difference.base, comparison.base), (difference.other, comparison.other)
+    values = [f"{' | '.join(map(_value, known[:3]))} in {side.name}" for known, side in sides]
+    return sanitize(f"{difference.key}: {', '.join(values)}")
+
+
+def _value(value: str) -> str:
+    return "unknown" if value == MISSING else value
+
+
+def _unit(why: Why) -> Scale:
+    return scaled(max(why.whole.base, why.whole.other) if why.whole else 0.0)
+
+
+def _number(value: float) -> str:
+    """Return a difference with two significant digits, and more before the point."""
+    return f"{value:+.{_digits(value)}f}"
+
+
+def _digits(value: float) -> int:
+    if not value or not math.isfinite(value):
+        return 1
+    return max(0, 1 - math.floor(math.log10(abs(value))))

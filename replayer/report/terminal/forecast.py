@@ -1,0 +1,79 @@
+"""What a run will do, in words: a line for each step, and what all of it takes."""
+
+from collections.abc import Iterator
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from replayer.report.sanitize import sanitize
+from replayer.report.terminal.tables import Flow, indented, pairs
+from replayer.run.plan.forecast import Disk, Forecast, StepForecast
+from replayer.units import show_duration, show_size
+
+
+def render(forecast: Forecast) -> Iterator[RenderableType]:
+    """Yield what one run does, in the order in which it does it."""
+    yield Text(f"{sanitize(forecast.workload)}, {forecast.server}", style="bold")
+    yield pairs([("data", _disk(forecast.disk))])
+    for part in forecast.parts:
+        yield Text("")
+        yield Text(f"{sanitize(part.name)}{_times(part, forecast.repeat)}", style="bold")
+        yield indented(list(_lines(part)))
+    yield Text("")
+    yield pairs([("in all", f"{_bytes(forecast)}, {_time(forecast)}")])
+
+
+def _times(part: StepForecast, repeat: int) -> str:
+    if repeat == 1:
+        return ""
+    return f" · {part.times} times" if part.times > 1 else " · once"
+
+
+def _lines(part: StepForecast) -> Iterator[tuple[str, str | Flow]]:
+    yield "does", sanitize(part.about)
+    if part.keys:
+        yield (
+            "set to",
+            Flow([f"{sanitize(key)} = {sanitize(value)}" for key, value in part.keys.items()]),
+        )
+    if part.disk_bytes:
+        yield "disk", f"up to {show_size(part.disk_bytes)}"
+    yield "time", _known(part)
+
+
+def _known(part: StepForecast) -> str:
+    known = part.known
+    if known.seconds is None:
+        return "not known: no earlier run of it is here"
+    one = show_duration(known.seconds)
+    total = f", {show_duration(known.seconds * part.times)} in all" if part.times > 1 else ""
+    if known.source:
+        return f"about {one}{total} (as in {sanitize(known.source)})"
+    return f"{one} or more{total} (what its keys say)"
+
+
+def _disk(disk: Disk) -> str:
+    kind = f"{disk.file_system} on {disk.device}" if disk.device else disk.file_system
+    free = "" if disk.free_bytes is None else f"{show_size(disk.free_bytes)} free"
+    more = ", ".join(filter(None, (kind, free)))
+    return f"{sanitize(disk.where)} ({sanitize(more)})" if more else sanitize(disk.where)
+
+
+def _bytes(forecast: Forecast) -> str:
+    if not forecast.disk_bytes:
+        return "no data of its own on the disk"
+    size = f"up to {show_size(forecast.disk_bytes)} on the disk"
+    free = forecast.disk.free_bytes
+    if free is not None and free < forecast.disk_bytes:
+        return f"{size}, and only {show_size(free)} are free: give --data-dir on a larger disk"
+    return size
+
+
+def _time(forecast: Forecast) -> str:
+    expected = forecast.expected
+    if not expected.seconds:
+        return "for how long is not known: no earlier run of its steps is here"
+    about = "about " if expected.whole else ""
+    more = "" if expected.whole else " or more"
+    source = f" (as {sanitize(expected.source)} took)" if expected.source else ""
+    return f"{about}{show_duration(expected.seconds)}{more}{source}"

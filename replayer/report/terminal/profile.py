@@ -1,0 +1,432 @@
+"""What a profile says, on at most 100 columns, as comma-separated values, or as Markdown."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from rich.console import Group, RenderableType
+from rich.rule import Rule
+from rich.text import Text
+
+from replayer.analysis.profiles import rolling_windows, usage
+from replayer.analysis.profiles.rolling_windows import PERCENTILES, WindowPercentiles
+from replayer.analysis.profiles.usage import (
+    NAMED,
+    Completeness,
+    Grade,
+    ProfileWindow,
+    Ratios,
+    Resource,
+    Usage,
+)
+from replayer.errors import Impossible, NotFound, nearest
+from replayer.report.sanitize import sanitize
+from replayer.report.terminal.tables import NumberTable, Sparks, bullets, indented, line
+from replayer.report.text import csv, markdown
+from replayer.results.profile import ResourceProfile
+from replayer.units import show, show_count, show_duration, show_size
+
+_MOST_TABLES = 8
+_MOST_GAPS = 5
+_LEVELS = (0.25, 0.5, 0.75, 0.9)
+"""Of the most, for which it is shown how long a day it is exceeded."""
+_STYLES = {Grade.WHOLE: "bold green", Grade.PARTIAL: "yellow", Grade.POOR: "bold red"}
+_WATCHED = ("transactions", "cpu", "iops", "mbps", "sessions_active")
+_POINTS = 400
+_SPARK = 50
+"""Characters of a spark line."""
+_ROUND = (1, 2, 5, 10, 15, 20, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 86400)
+
+
+class UsageLevel(NamedTuple):
+    """How long a day a resource is used above a level."""
+
+    title: str
+    unit: str
+    level: float
+    minutes: float
+
+
+class ProfileSummary(NamedTuple):
+    """All that reports say of a profile."""
+
+    profile: ResourceProfile
+    usages: tuple[Usage, ...]
+    complete: Completeness
+    ratios: Ratios
+    moment: ProfileWindow | None
+    leading: str
+    """The title of the resource whose busiest minute the moment is."""
+    levels: tuple[UsageLevel, ...]
+    """Those that were asked for."""
+
+
+def summary(profile: ResourceProfile, above: Sequence[str] = ()) -> ProfileSummary:
+    """Return what there is to say; `above` are levels, as `read_iops=3000`.
+
+    Raises Impossible for a level that is none, or of what the profile does not know.
+    """
+    leader = usage.leading(profile)
+    return ProfileSummary(
+        profile=profile,
+        usages=usage.usages(profile),
+        complete=usage.completeness(profile),
+        ratios=usage.ratios(profile),
+        moment=usage.moment(profile, leader) if leader else None,
+        leading=leader.title if leader else "",
+        levels=tuple(_level(profile, text) for text in above),
+    )
+
+
+def _level(profile: ResourceProfile, text: str) -> UsageLevel:
+    name, _, number = text.partition("=")
+    if name not in NAMED:
+        raise NotFound(f"there is no resource {sanitize(name)!r}{nearest(name, NAMED)}")
+    try:
+        level = float(number)
+    except ValueError as error:
+        raise Impossible(f"--above is {sanitize(text)!r}: it must be as in {name}=1000") from error
+    rows = usage.level_windows(profile, NAMED[name])
+    if not rows.shares.any():
+        raise Impossible(f"the profile does not know {NAMED[name].title}")
+    resource = NAMED[name]
+    return UsageLevel(
+        resource.title, resource.unit, level, rolling_windows.minutes_above(rows, level)
+    )
+
+
+def render(one: ProfileSummary) -> Group:
+    """Return the report of a profile for the terminal."""
+    parts: list[RenderableType] = [
+        _rule(title(one.profile)),
+        indented(facts(one)),
+        *_completeness(one.complete),
+        *_windows(one),
+        *_moment(one),
+        *_levels(one),
+        *_work(one),
+        *_sparks(one),
+        *_notes(one.profile),
+    ]
+    return Group(*parts)
+
+
+def title(profile: ResourceProfile) -> str:
+    """Return what the profile is of."""
+    source = profile.source
+    what = " ".join(word for word in (source.engine, source.version) if word)
+    return " · ".join(sanitize(word) for word in ("profile", what, source.place) if word)
+
+
+def facts(one: ProfileSummary) -> list[tuple[str, str]]:
+    """Return label and words of the profile as a whole."""
+    profile, source = one.profile, one.profile.source
+    begin = profile.ends[0] - profile.spans[0]
+    known = profile.seconds / profile.whole_seconds if profile.whole_seconds else 0.0
+    machine = [
+        show(source.cores, "cores") if source.cores else "",
+        f"{show_size(source.memory_bytes)} of memory" if source.memory_bytes else "",
+        f"device {source.device}" if source.device else "",
+        f"{show_size(source.database_bytes)} of data" if source.database_bytes else "",
+    ]
+    long = f"{show_duration(profile.whole_seconds)}, {min(known, 1.0):.1%} of it known"
+    pairs = [
+        ("taken", f"{usage.clock(begin)} to {usage.clock(profile.ends[-1])}"),
+        ("of", f"{long}, by {_BY[source.kind]}"),
+        ("a value is", f"the average of {show_duration(source.averaged_seconds)}"),
+        ("machine", sanitize(", ".join(word for word in machine if word))),
+    ]  # fmt: skip
+    return [(label, words) for label, words in pairs if words]
+
+
+_BY = {"live": "replayer", "iostat": "iostat", "sadf": "sar", "csv": "a CSV"}
+
+
+def _rule(text: str) -> Rule:
+    return Rule(Text(text, style="bold"), align="left", style="dim")
+
+
+def _completeness(complete: Completeness) -> Iterator[RenderableType]:
+    yield line(f"{complete.grade.value}: {GRADES[complete.grade]}", _STYLES[complete.grade])
+    yield bullets((sanitize(reason), "") for reason in complete.reasons)
+    yield line(coverage(complete), "dim")
+
+
+GRADES = {
+    Grade.WHOLE: "all that decides is known, so that a verdict can stand on it",
+    Grade.PARTIAL: "a verdict can stand on it, and leaves out what is named here",
+    Grade.POOR: "a verdict would stand on the little that is known",
+}
+
+
+def coverage(complete: Completeness) -> str:
+    """Return for what share of the time each thing is known."""
+    shares = (f"{part.title} {part.share:.0%}" for part in complete.parts)
+    return f"known of the time: {', '.join(shares)}"
+
+
+def _windows(one: ProfileSummary) -> Iterator[RenderableType]:
+    for length in rolling_windows.WINDOWS:
+        yield ""
+        rows = spreads(one.usages, length)
+        yield line(f"windows of {show_length(length)}", "bold")
+        if rows:
+            yield NumberTable(HEADINGS, rows)
+        for words in reasons(one.usages, length):
+            yield line(words, "dim")
+
+
+HEADINGS = ("", *(f"p{p:g}" for p in PERCENTILES), "most", "at")
+
+
+def show_length(seconds: float) -> str:
+    """Return the length of a window as people say it."""
+    return f"{seconds / 60:g} min" if seconds >= 60 else f"{seconds:g} s"
+
+
+def spreads(usages: Iterable[Usage], length: float) -> list[list[str]]:
+    """Return a row of each resource of which windows of that length are known, as HEADINGS."""
+    known = ((one, one.spreads[length]) for one in usages if length in one.spreads)
+    return [
+        [titled(one.resource), *_numbers(one, spread), usage.clock(spread.most_end)]
+        for one, spread in known
+    ]
+
+
+def titled(resource: Resource) -> str:
+    """Return a resource with its unit, where its numbers do not carry one."""
+    title, unit = resource.title, resource.unit
+    return title if unit in {"bytes", "sessions", "locks"} else f"{title}, {_UNITS.get(unit, unit)}"
+
+
+_UNITS = {"1/s": "per s"}
+
+
+def _numbers(one: Usage, spread: WindowPercentiles) -> Iterator[str]:
+    form = show_size if one.resource.unit == "bytes" else show_count
+    return (form(value) for value in (*spread.percentiles, spread.most))
+
+
+def reasons(usages: Iterable[Usage], length: float) -> Iterator[str]:
+    """Yield why windows of that length are not known, and of what."""
+    usages = tuple(usages)
+    unknown: dict[str, list[str]] = {}
+    for one in usages:
+        if length in one.unknown:
+            unknown.setdefault(one.unknown[length], []).append(titled(one.resource))
+    for reason, titles in unknown.items():
+        which = f"{'; '.join(titles)}: " if len(titles) < len(usages) else ""
+        yield f"not known: {which}{reason}"
+
+
+def _moment(one: ProfileSummary) -> Iterator[RenderableType]:
+    if one.moment is None:
+        return
+    yield ""
+    yield line(busiest(one), "bold")
+    yield indented(moment_pairs(one.moment))
+
+
+def busiest(one: ProfileSummary) -> str:
+    """Return which window is the busiest."""
+    assert one.moment is not None
+    length = show_length(round(one.moment.end - one.moment.begin))
+    return (
+        f"busiest {length} by {one.leading}: {usage.clock(one.moment.begin)} to "
+        f"{usage.clock(one.moment.end)[-8:]}"
+    )
+
+
+def moment_pairs(moment: ProfileWindow) -> list[tuple[str, str]]:
+    """Return label and value of each resource in a window."""
+    values = [(resource, moment.value(resource)) for resource in usage.RESOURCES]
+    return [
+        (resource.title, show(value, resource.unit))
+        for resource, value in values
+        if value is not None
+    ]
+
+
+def _levels(one: ProfileSummary) -> Iterator[RenderableType]:
+    yield ""
+    yield line("minutes a day above a share of the most", "bold")
+    yield NumberTable(LEVEL_HEADINGS, level_rows(one))
+    for level in one.levels:
+        yield line(asked(level))
+
+
+LEVEL_HEADINGS = ("", "most", *(f"> {share:.0%}" for share in _LEVELS))
+
+
+def asked(level: UsageLevel) -> str:
+    """Return how long a day a level that was asked for is passed."""
+    return f"{level.title} above {show(level.level, level.unit)}: {level.minutes:.3g} minutes a day"
+
+
+def level_rows(one: ProfileSummary) -> list[list[str]]:
+    """Return for each resource the minutes a day above shares of its most."""
+    rows = []
+    for resource in usage.RESOURCES:
+        made = usage.level_windows(one.profile, resource)
+        if not resource.load or not made.shares.any() or not made.means.max() > 0:
+            continue
+        most = float(made.means.max())
+        minutes = (rolling_windows.minutes_above(made, share * most) for share in _LEVELS)
+        rows.append([titled(resource), show_count(most), *(show_count(value) for value in minutes)])
+    return rows
+
+
+def _work(one: ProfileSummary) -> Iterator[RenderableType]:
+    pairs = work_pairs(one)
+    if pairs:
+        yield ""
+        yield line("kind of work", "bold")
+        yield indented(pairs)
+
+
+def work_pairs(one: ProfileSummary) -> list[tuple[str, str]]:
+    """Return label and words of what kind of work it is."""
+    ratios = one.ratios
+    pairs = [
+        ("reads", _joined(_share(ratios.reads_of_requests, "of the device's requests"),
+                          _share(ratios.reads_of_bytes, "of its bytes"))),
+        ("a request has", _joined(_sized(ratios.read_bytes, "read"),
+                                  _sized(ratios.write_bytes, "written"))),
+        ("hit ratio", _share(ratios.hit_ratio, "of the blocks are in the server's buffers", 2)),
+        ("a transaction is", _transaction(ratios)),
+        ("kinds", ", ".join(f"{sanitize(k)} {share:.1%}" for k, share in
+                            usage.kinds(one.profile).items())),
+        ("working set", _working_set(one.profile)),
+        ("tables", _tables(one.profile)),
+    ]  # fmt: skip
+    return [(label, words) for label, words in pairs if words]
+
+
+def _joined(*texts: str) -> str:
+    return ", ".join(text for text in texts if text)
+
+
+def _share(value: float | None, of: str, digits: int = 0) -> str:
+    return "" if value is None else f"{value:.{digits}%} {of}"
+
+
+def _sized(value: float | None, what: str) -> str:
+    return "" if value is None else f"{show_size(value)} {what}"
+
+
+def _transaction(ratios: Ratios) -> str:
+    return _joined(
+        "" if ratios.statements is None else f"{show_count(ratios.statements)} statements",
+        "" if ratios.rows_read is None else f"{show_count(ratios.rows_read)} rows read",
+        "" if ratios.rows_written is None else f"{show_count(ratios.rows_written)} written",
+        "" if ratios.wal_bytes is None else f"{show_size(ratios.wal_bytes)} of log",
+        "" if ratios.cpu_seconds is None else f"{show_duration(ratios.cpu_seconds)} of CPU",
+        "" if not ratios.rollbacks else f"{ratios.rollbacks:.2%} are rolled back",
+    )
+
+
+def _working_set(profile: ResourceProfile) -> str:
+    known = profile.working_set
+    if known is None:
+        return "not known"
+    size = show_size(known.bytes) if known.bytes is not None else "not known"
+    return f"{size}: {sanitize(known.method)}"
+
+
+def _tables(profile: ResourceProfile) -> str:
+    used = sorted(profile.tables, key=lambda one: one.blocks_read + one.blocks_hit, reverse=True)
+    more = f" and {len(used) - _MOST_TABLES} more" if len(used) > _MOST_TABLES else ""
+    names = (f"{sanitize(one.name)} ({show_size(one.bytes)})" for one in used[:_MOST_TABLES])
+    return ", ".join(names) + more
+
+
+def _sparks(one: ProfileSummary) -> Iterator[RenderableType]:
+    known = [use.resource for use in one.usages if use.resource.name in _WATCHED]
+    rows = []
+    for resource in known:
+        means, _ = rolling_windows.grid(
+            usage.signal(one.profile, resource), edges(one.profile, _POINTS)
+        )
+        values = [None if np.isnan(mean) else float(mean) for mean in means]
+        most = max((value for value in values if value is not None), default=0.0)
+        rows.append((titled(resource), values, f"to {show_count(most)}"))
+    if rows:
+        yield ""
+        yield Sparks(rows, _SPARK)
+
+
+def edges(profile: ResourceProfile, most: int) -> rolling_windows.Numbers:
+    """Return the limits of so many equal parts of the time at most, none shorter than a value."""
+    least = max(profile.source.averaged_seconds, profile.whole_seconds / most)
+    # A minute is easier to read than 43 s.
+    length = next((one for one in _ROUND if one >= least * (1 - 1e-9)), least)
+    many = max(1, int(np.ceil(profile.whole_seconds / length - 1e-6)))
+    begin = float(profile.ends[0] - profile.spans[0])
+    return begin + length * np.arange(many + 1, dtype=np.float64)
+
+
+def _notes(profile: ResourceProfile) -> Iterator[RenderableType]:
+    notes = notes_of(profile)
+    if notes:
+        yield ""
+        yield bullets((note, "dim") for note in notes)
+
+
+def notes_of(profile: ResourceProfile) -> list[str]:
+    """Return the gaps, and what else is to be known about the profile."""
+    gaps = [
+        f"nothing is known from {usage.clock(gap.begin)} to {usage.clock(gap.end)}: {gap.reason}"
+        for gap in profile.gaps[:_MOST_GAPS]
+    ]
+    more = len(profile.gaps) - _MOST_GAPS
+    return [sanitize(note) for note in (*gaps, *([f"and {more:,} more gaps"] if more > 0 else []),
+                                     *profile.notes)]  # fmt: skip
+
+
+def as_csv(one: ProfileSummary) -> str:
+    """Return a row of each resource and window."""
+    return csv.written(_csv(one))
+
+
+def _csv(one: ProfileSummary) -> Iterator[Sequence[object]]:
+    percentiles = (f"p{p:g}" for p in PERCENTILES)
+    yield ("resource", "title", "unit", "window_seconds", *percentiles, "most", "most_end",
+           "known_share", "averaged_seconds", "unknown")  # fmt: skip
+    for use in one.usages:
+        head = (use.resource.name, use.resource.title, use.resource.unit)
+        tail = (round(use.share, 6), use.resolution)
+        for length in rolling_windows.WINDOWS:
+            spread = use.spreads.get(length)
+            if spread is None:
+                yield (*head, length, "", "", "", "", "", *tail, use.unknown[length])
+            else:
+                at = usage.clock(spread.most_end)
+                yield (*head, length, *spread.percentiles, spread.most, at, *tail, "")
+
+
+def as_markdown(one: ProfileSummary) -> str:
+    """Return the tables of the report."""
+    return "\n\n".join(_markdown(one)) + "\n"
+
+
+def _markdown(one: ProfileSummary) -> Iterator[str]:
+    yield f"**{markdown.plain(title(one.profile))}**"
+    grade = f"{one.complete.grade.value}: {GRADES[one.complete.grade]}"
+    lines = [*(f"{label}: {words}" for label, words in facts(one)), grade, *one.complete.reasons]
+    yield "\n".join(f"- {markdown.plain(words)}" for words in lines)
+    for length in rolling_windows.WINDOWS:
+        rows = spreads(one.usages, length)
+        if rows:
+            yield markdown.table([f"windows of {show_length(length)}", *HEADINGS[1:]], rows)
+        for words in reasons(one.usages, length):
+            yield markdown.plain(words)
+    if one.moment is not None:
+        pairs = moment_pairs(one.moment)
+        yield markdown.table([busiest(one), ""], pairs)
+    yield markdown.table(["minutes a day above", *LEVEL_HEADINGS[1:]], level_rows(one))
+    if one.levels:
+        yield "\n".join(f"- {markdown.plain(asked(level))}" for level in one.levels)
+    if pairs := work_pairs(one):
+        yield markdown.table(["kind of work", ""], pairs)
+    if notes := notes_of(one.profile):
+        yield "\n".join(f"- {markdown.plain(note)}" for note in notes)

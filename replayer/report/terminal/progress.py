@@ -1,0 +1,311 @@
+"""Draw the conversation on stderr: bars with time left on a terminal, else a line now and then.
+
+The one module of this package that writes.  Drawing is done by hand inside the calls that report
+progress, at most twice a second, because its CPU time counts against replayer.
+"""
+
+import contextlib
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol, Self, TextIO
+
+from rich.console import Console
+from rich.progress import BarColumn, ProgressColumn, TaskID, TextColumn
+from rich.progress import Progress as Rich
+from rich.progress import Task as RichTask
+from rich.table import Column
+from rich.text import Text
+
+from replayer.report.sanitize import sanitize
+from replayer.run.event_stream.events import Event
+from replayer.units import show_duration
+
+_REDRAW = 0.5
+_TOLD_FROM = 0.01
+"""The share that must be done before the time left is told: a first guess would be days."""
+_LINE_EVERY = 10.0
+_WORTH_TELLING = 2.0
+"""Seconds from which the end of a task is told."""
+_NARROW = 100
+
+Clock = Callable[[], float]
+
+
+class ProgressLine(Protocol):
+    """One line of progress, as context.Task."""
+
+    def advance(self, done: float) -> None:
+        """Add to what is done."""
+        ...
+
+    def update(
+        self, *, done: float | None = None, total: float | None = None, note: str | None = None
+    ) -> None:
+        """Set what is done, how much there is, or the words behind the bar."""
+        ...
+
+
+class Conversation(Protocol):
+    """A context.Progress whose end leaves nothing half-drawn."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(self, *exception: object) -> None: ...
+
+    def task(
+        self, title: str, total: float | None = None
+    ) -> contextlib.AbstractContextManager[ProgressLine]:
+        """Show a line for as long as the `with` block runs."""
+        ...
+
+    def say(self, text: str) -> None:
+        """Print one line above the bars."""
+        ...
+
+    def tell(self, event: Event) -> None:
+        """Take note of what those who watch from elsewhere are told."""
+        ...
+
+
+def conversation(stream: TextIO | None = None, *, clock: Clock = time.monotonic) -> Conversation:
+    """Return the progress display that fits the stream, stderr unless given; use it in a `with`."""
+    stream = stream or sys.stderr
+    terminal = stream.isatty() and os.environ.get("TERM", "dumb") not in ("dumb", "unknown")
+    return Bars(stream, clock) if terminal else Lines(stream, clock)
+
+
+class Silence:
+    """A conversation in which nothing is said."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None: ...
+
+    @contextlib.contextmanager
+    def task(self, title: str, total: float | None = None) -> Iterator[ProgressLine]:
+        """Do nothing for as long as the `with` block runs."""
+        del title, total
+        yield _SilentTask()
+
+    def say(self, text: str) -> None:
+        """Say nothing."""
+
+    def tell(self, event: Event) -> None:
+        """Say nothing."""
+
+
+class _SilentTask:
+    def advance(self, done: float) -> None:
+        """Do nothing."""
+
+    def update(
+        self, *, done: float | None = None, total: float | None = None, note: str | None = None
+    ) -> None:
+        """Do nothing."""
+
+
+class Lines:
+    """Plain lines, for a log: one about every ten seconds, and one at the end of a long task."""
+
+    def __init__(self, stream: TextIO, clock: Clock = time.monotonic) -> None:
+        self._stream, self._clock = stream, clock
+        self.next_line = clock() + _LINE_EVERY
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._stream.flush()
+
+    @contextlib.contextmanager
+    def task(self, title: str, total: float | None = None) -> Iterator["_LineTask"]:
+        """Report on one task for as long as the `with` block runs."""
+        task = _LineTask(self, title, total, self._clock)
+        yield task
+        if task.elapsed >= _WORTH_TELLING:
+            self.say(f"{title}: done in {show_duration(task.elapsed)}")
+
+    def say(self, text: str) -> None:
+        """Print one line."""
+        # A reader that went away must not end a measurement.
+        with contextlib.suppress(OSError):
+            self._stream.write(_encodable(sanitize(text), self._stream) + "\n")
+            self._stream.flush()
+
+    def tell(self, event: Event) -> None:
+        """Print nothing: those who watch from elsewhere are told."""
+
+    def maybe(self, line: Callable[[], str]) -> None:
+        """Print a line if ten seconds have passed since the last one."""
+        now = self._clock()
+        if now >= self.next_line:
+            self.next_line = now + _LINE_EVERY
+            self.say(line())
+
+
+class _LineTask:
+    def __init__(self, lines: Lines, title: str, total: float | None, clock: Clock) -> None:
+        self._lines, self._title, self._total = lines, title, total
+        self._done, self._note, self._clock, self._started = 0.0, "", clock, clock()
+
+    @property
+    def elapsed(self) -> float:
+        return self._clock() - self._started
+
+    def advance(self, done: float) -> None:
+        self.update(done=self._done + done)
+
+    def update(
+        self, *, done: float | None = None, total: float | None = None, note: str | None = None
+    ) -> None:
+        self._done = self._done if done is None else done
+        self._total = self._total if total is None else total
+        self._note = self._note if note is None else note
+        self._lines.maybe(self._line)
+
+    def _line(self) -> str:
+        words = [_clock_text(self.elapsed)]
+        if self._total and self._done > 0:
+            share = min(1.0, self._done / self._total)
+            left = self.elapsed / share - self.elapsed
+            left_words = [f"{_clock_text(left)} left"] if share >= _TOLD_FROM else []
+            words = [f"{share:.0%}", *words, *left_words]
+        return f"{self._title}: {', '.join([*words, *filter(None, [self._note])])}"
+
+
+class Bars:
+    """Bars on a terminal; they go when their task ends and leave one line if it was a long one."""
+
+    def __init__(self, stream: TextIO, clock: Clock = time.monotonic) -> None:
+        self._clock = clock
+        self._console = _Console(file=stream, highlight=False, markup=False, emoji=False)
+        narrow = self._console.width < _NARROW
+        self._rich = Rich(
+            TextColumn("{task.description}", markup=False, table_column=Column(no_wrap=True)),
+            BarColumn(bar_width=10 if narrow else 20),
+            _Share(table_column=Column(no_wrap=True)),
+            _Left(table_column=Column(no_wrap=True)),
+            _Note(table_column=Column(no_wrap=True, overflow="ellipsis", ratio=1)),
+            console=self._console,
+            auto_refresh=False,
+            transient=True,
+            # Results go to stdout untouched, even while bars are on stderr.
+            redirect_stdout=False,
+            redirect_stderr=False,
+            expand=True,
+            get_time=clock,
+        )
+        self._open = 0
+        self._next = 0.0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._rich.stop()
+
+    @contextlib.contextmanager
+    def task(self, title: str, total: float | None = None) -> Iterator["_BarTask"]:
+        """Show a bar for as long as the `with` block runs."""
+        title, started = sanitize(title), self._clock()
+        with contextlib.ExitStack() as stack:
+            self._open += 1
+            stack.callback(self._close)
+            with contextlib.suppress(OSError):
+                self._rich.start()
+            number = self._rich.add_task(title, total=total, note="")
+            stack.callback(self._rich.remove_task, number)
+            self.redraw()
+            yield _BarTask(self, self._rich, number)
+        took = self._clock() - started
+        if took >= _WORTH_TELLING:
+            self.say(f"{title}: done in {show_duration(took)}")
+
+    def say(self, text: str) -> None:
+        """Print one line above the bars."""
+        with contextlib.suppress(OSError):
+            self._console.print(Text(sanitize(text)), soft_wrap=True)
+
+    def tell(self, event: Event) -> None:
+        """Print nothing: those who watch from elsewhere are told."""
+
+    def redraw(self) -> None:
+        """Draw the bars if the last time was half a second ago."""
+        now = self._clock()
+        if now >= self._next:
+            self._next = now + _REDRAW
+            # A terminal that went away must not end a measurement.
+            with contextlib.suppress(OSError):
+                self._rich.refresh()
+
+    def _close(self) -> None:
+        self._open -= 1
+        if not self._open:
+            self._rich.stop()
+
+
+class _Console(Console):
+    """A console that falls silent when its reader goes away; rich's own would end the program."""
+
+    def on_broken_pipe(self) -> None:
+        """Say nothing more."""
+        self.quiet = True
+
+
+class _BarTask:
+    def __init__(self, bars: Bars, rich: Rich, number: TaskID) -> None:
+        self._bars, self._rich, self._number = bars, rich, number
+
+    def advance(self, done: float) -> None:
+        self._rich.advance(self._number, done)
+        self._bars.redraw()
+
+    def update(
+        self, *, done: float | None = None, total: float | None = None, note: str | None = None
+    ) -> None:
+        fields: dict[str, Any] = {} if note is None else {"note": sanitize(note)}
+        self._rich.update(self._number, completed=done, total=total, **fields)
+        self._bars.redraw()
+
+
+class _Share(ProgressColumn):
+    """Percent done, rounded down, where the total is known."""
+
+    def render(self, task: RichTask) -> Text:
+        return Text(f"{int(task.percentage):3d}%" if task.total else "")
+
+
+class _Left(ProgressColumn):
+    """Seconds gone, and seconds left where they can be told."""
+
+    def render(self, task: RichTask) -> Text:
+        gone, left = task.elapsed or 0.0, task.time_remaining
+        if not task.total or not task.completed:
+            return Text(_clock_text(gone))
+        if task.total and task.completed < _TOLD_FROM * task.total:
+            return Text(_clock_text(gone))
+        if left is None:
+            # Too few reports for rich to know the speed: the mean so far has to do.
+            left = gone * max(0.0, task.total - task.completed) / task.completed
+        return Text(f"{_clock_text(gone)}, {_clock_text(left)} left")
+
+
+class _Note(ProgressColumn):
+    """The task's own words."""
+
+    def render(self, task: RichTask) -> Text:
+        return Text(task.fields["note"], no_wrap=True, overflow="ellipsis")
+
+
+def _clock_text(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
+
+
+def _encodable(text: str, stream: TextIO) -> str:
+    encoding = stream.encoding or "utf-8"
+    return text.encode(encoding, "replace").decode(encoding)

@@ -1,0 +1,157 @@
+"""Two groups of replays compared: the whole, the fingerprints that moved, what diverged."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from rich.console import RenderableType
+from rich.padding import Padding
+from rich.rule import Rule
+from rich.text import Text
+
+from replayer.analysis.differences.comparison import Comparison, MetricRow, MetricVerdict
+from replayer.analysis.differences.replays import (
+    MOVED,
+    Compared,
+    FingerprintComparison,
+    ReplayComparison,
+)
+from replayer.report.sanitize import sanitize
+from replayer.report.terminal import comparison as report
+from replayer.report.terminal.tables import INDENT, NumberTable, line
+from replayer.units import show_count, show_duration
+
+_HEAVIEST = 20
+_MOST_SHOWN = 200
+_WIDTH = 32
+_HEADINGS = ("fingerprint", "verdict", "executions", "time", "ratio", "95 % interval", "p")
+
+
+class ReplaySection(NamedTuple):
+    """What is to be shown of one step: a title, sentences, and tables with their headings."""
+
+    title: str
+    sentences: tuple[str, ...]
+    tables: tuple[tuple[str, tuple[str, ...], list[list[str]]], ...]
+
+
+def sections(comparison: Comparison, *, width: int = _WIDTH) -> list[ReplaySection]:
+    """Return what there is to be shown of the replays in a comparison; [] where there are none."""
+    if not isinstance(comparison, ReplayComparison):
+        return []
+    return [_section(one, comparison, width) for one in comparison.replays]
+
+
+def render(comparison: Comparison) -> Iterator[RenderableType]:
+    """Yield the report of the replays in a comparison."""
+    for section in sections(comparison):
+        yield ""
+        yield Rule(Text(section.title, style="bold"), align="left", style="dim")
+        for number, sentence in enumerate(section.sentences):
+            yield line(sentence, style="" if number else "bold")
+        for title, headings, rows in section.tables:
+            yield ""
+            yield line(f"{title}:")
+            yield Padding(NumberTable(headings, rows, left=2), (0, 0, 0, INDENT), expand=False)
+
+
+def _section(compared: Compared, comparison: ReplayComparison, width: int) -> ReplaySection:
+    fingerprints = compared.fingerprints
+    moved = [one for one in fingerprints if one.moved]
+    tables: list[tuple[str, tuple[str, ...], list[list[str]]]] = []
+    if moved:
+        rows = [row for one in moved[:_MOST_SHOWN] for row in _moves(one, width)]
+        tables.append(("fingerprints that moved, what costs most first", _HEADINGS, rows))
+    steady = [one for one in fingerprints if not one.moved][:_HEAVIEST]
+    if steady:
+        rows = [_row(one, one.time, width) for one in steady]
+        title = "the heaviest others" if moved else "the heaviest fingerprints"
+        tables.append((title, _HEADINGS, rows))
+    diverging = [one for one in fingerprints if one.diverges]
+    if diverging:
+        names = (sanitize(comparison.base.name), sanitize(comparison.other.name))
+        rows = [row for one in diverging[:_MOST_SHOWN] for row in _divergences(one, width)]
+        tables.append(("answered otherwise", ("fingerprint", "what", *names, "first"), rows))
+    sentences = tuple(_sentences(compared, comparison, len(diverging)))
+    return ReplaySection(f"{compared.step}: every fingerprint", sentences, tuple(tables))
+
+
+def _sentences(compared: Compared, comparison: ReplayComparison, diverging: int) -> Iterator[str]:
+    yield f"the whole: {_whole(compared)}"
+    yield _counted(compared, diverging)
+    varying = sum(1 for one in compared.fingerprints if one.diverging and not one.diverges)
+    if varying:
+        yield f"{varying:,} more differ only in what varies by itself, such as now() or nextval()"
+    for side, only in zip((comparison.base, comparison.other), compared.only, strict=True):
+        if only:
+            yield f"{only:,} fingerprints were replayed by {sanitize(side.name)} only"
+    judged = sum(one.time is not None for one in compared.fingerprints)
+    if judged < len(compared.fingerprints):
+        yield f"{len(compared.fingerprints) - judged:,} fingerprints are too light to be judged"
+
+
+def _whole(compared: Compared) -> str:
+    """Return the verdict on all of the work."""
+    words = []
+    if compared.time is not None:
+        words.append(f"time {_judged(compared.time)}")
+    if compared.errors is not None:
+        words.append(f"errors {_judged(compared.errors)}")
+    return "; ".join(words) or "nothing to judge"
+
+
+def _judged(row: MetricRow) -> str:
+    ratio = "" if row.ratio is None else f", {row.ratio:.3f} times"
+    between = report.limits(row)
+    return f"{report.verdict(row)}{ratio}{f' ({between})' if between else ''}"
+
+
+def _counted(compared: Compared, diverging: int) -> str:
+    verdicts = [one.time.verdict for one in compared.fingerprints if one.time is not None]
+    counts = [(verdict.value, verdicts.count(verdict)) for verdict in MetricVerdict]
+    words = ", ".join(f"{count:,} {word}" for word, count in counts if count) or "none judged"
+    errors = sum(
+        one.errors is not None
+        and one.errors.verdict in {MetricVerdict.WORSE, MetricVerdict.DIFFERS}
+        for one in compared.fingerprints
+    )
+    more = f"; {errors:,} with other errors" if errors else ""
+    return (
+        f"{len(compared.fingerprints):,} fingerprints, by their time: {words}{more}; "
+        f"{diverging or 'none'} answered otherwise"
+    )
+
+
+def _moves(one: FingerprintComparison, width: int) -> Iterator[list[str]]:
+    if one.time is not None and one.time.verdict is not None:
+        yield _row(one, one.time, width)
+    if one.errors is not None and one.errors.verdict in MOVED:
+        yield _row(one, one.errors, width)
+
+
+def _row(one: FingerprintComparison, row: MetricRow | None, width: int) -> list[str]:
+    executions = show_count(round(max(one.executions)))
+    seconds = " / ".join(show_duration(part) for part in one.seconds)
+    if row is None:
+        return [short(one.text, width), "", executions, seconds, "", "", ""]
+    of_errors = row.metric.endswith(".errors")
+    return [
+        short(one.text, width),
+        report.verdict(row),
+        executions,
+        f"{row.base:.2f} / {row.other:.2f} % errors" if of_errors else seconds,
+        "" if row.ratio is None else f"{row.ratio:.3f}",
+        report.limits(row),
+        "" if row.p_holm is None else f"{row.p_holm:.3f}",
+    ]
+
+
+def _divergences(one: FingerprintComparison, width: int) -> Iterator[list[str]]:
+    for each in one.diverging:
+        if each.what != "varying":
+            yield [short(one.text, width), each.what, each.base, each.other, each.where or "-"]
+
+
+def short(text: str, width: int) -> str:
+    """Return the beginning of a statement's normalised text, on one line."""
+    words = sanitize(" ".join(text.split()))
+    return words if len(words) <= width else f"{words[: width - 1]}…"

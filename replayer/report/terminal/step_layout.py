@@ -1,0 +1,114 @@
+"""What a step says about how it is shown, made into what the terminal shows.
+
+A step without a display of its own is shown as everything else is: by what its findings are.
+"""
+
+import re
+from collections.abc import Iterator
+
+from rich.console import RenderableType
+
+from replayer import registry
+from replayer.model import Latency, Measurement, StepResult
+from replayer.report.sanitize import sanitize
+from replayer.report.terminal.tables import (
+    Flow,
+    NumberTable,
+    cell,
+    heading,
+    indented,
+    line,
+    records,
+    whole,
+)
+from replayer.results import stored_histogram
+from replayer.run.display import (
+    Form,
+    Labelled,
+    OneFact,
+    Part,
+    Sentence,
+    TableRows,
+    Tone,
+    Verbatim,
+    WholeTable,
+)
+from replayer.units import show_count, show_duration
+
+_LEAF = re.compile(r"(?P<group>.*?)\.?(?P<leaf>p\d+(?:\.\d+)?|[^.]+)")
+_CLOSE = re.compile(r"^(p\d\d)(\d+)$")
+_PERCENTILES = (50, 95, 99, 99.9)
+_STYLES = {Tone.PLAIN: "", Tone.QUIET: "dim", Tone.GOOD: "green", Tone.BAD: "bold red"}
+
+
+UNLIKE_A_STEPS = (LookupError, TypeError, ValueError, ArithmeticError, AttributeError)
+"""What a display meets in a file that somebody edited: the format leaves a step's tables open."""
+
+
+def of(result: StepResult) -> Form:
+    """Return the form of a result: its step's own, or an empty one."""
+    display = registry.part("steps", result.step, "display")
+    if display is None:
+        return Form()
+    try:
+        form: Form = display.form(result)
+        if hasattr(display, "charts"):
+            list(display.charts([[("", result)]]))
+    except UNLIKE_A_STEPS as error:
+        why = f"{type(error).__name__}: {error}"
+        text = f"the numbers in this result are not as the step {result.step} writes them ({why})"
+        return Form([Sentence(text, Tone.BAD)])
+    return form
+
+
+def rendered(part: Part, result: StepResult) -> Iterator[RenderableType]:
+    """Yield what the terminal shows of a part of a result's form."""
+    match part:
+        case Sentence():
+            yield line(sanitize(part.text), _STYLES[part.tone])
+        case Verbatim():
+            # Not part of a padding or a table: those would cut it at the right edge.
+            yield whole(sanitize(part.text))
+        case Labelled():
+            yield indented(
+                [(sanitize(part.label), Flow([sanitize(text) for text in part.texts], "   "))]
+            )
+        case OneFact():
+            if part.key in result.facts:
+                yield indented([(heading(part.key), cell(part.key, result.facts[part.key]))])
+        case TableRows():
+            if part.rows:
+                yield NumberTable(part.headings, part.rows)
+        case WholeTable():
+            rows = result.tables[part.name]
+            yield line(sanitize(part.name.replace("_", " ")), "dim")
+            yield records(rows, first=len(rows))
+
+
+def percentiles(latency: Latency) -> str | Flow:
+    """Return the percentiles of a histogram in nanoseconds."""
+    try:
+        read = stored_histogram.decode(latency.payload)
+    except ValueError as error:
+        return str(error)
+    values = read.get_percentile_to_value_dict(_PERCENTILES)
+    texts = [f"p{p:g} {show_duration(values.get(p, 0) / 1e9)}" for p in _PERCENTILES]
+    texts.append(f"max {show_duration(read.get_max_value() / 1e9)}")
+    return Flow([*texts, f"({show_count(latency.operations)} operations)"], "   ")
+
+
+def group(measurement: Measurement) -> str:
+    """Return what a metric shares with its neighbours: `latency` of sessions.latency.p99.9."""
+    parts = _LEAF.fullmatch(_within(measurement))
+    return parts["group"] if parts else ""
+
+
+def leaf(measurement: Measurement) -> str:
+    """Return the last word of a metric: `p99.9` of sessions.latency.p999 or .p99.9."""
+    parts = _LEAF.fullmatch(_within(measurement))
+    return _CLOSE.sub(r"\1.\2", parts["leaf"]) if parts else measurement.metric
+
+
+def _within(measurement: Measurement) -> str:
+    """Return a metric without the step that begins it."""
+    return measurement.metric.partition(".")[2] or measurement.metric

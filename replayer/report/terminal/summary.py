@@ -1,0 +1,431 @@
+"""What a stranger has to know of a run in a minute, as nouns: terminal and page show the same.
+
+Runs -> what they were, one line a step with its figures, proofs and whether to believe them, and
+what to know, said once with how often.  Nothing here knows how it is shown.
+"""
+
+import re
+import statistics
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import TypeVar
+
+from replayer.analysis.capacity.client_hosts import bound as client_bound
+from replayer.model import (
+    Account,
+    Advice,
+    Better,
+    Cold,
+    Fact,
+    Ledger,
+    Measurement,
+    ReadOrigin,
+    Run,
+    Status,
+    StepResult,
+    Temperature,
+)
+from replayer.report.sanitize import NOTE, lines, sanitize, short
+from replayer.report.terminal import account, step_layout
+from replayer.run.display import Sentence, Tone
+from replayer.units import show, show_duration, show_size
+
+Kind = TypeVar("Kind", bound=Hashable)
+
+_EMPTY: tuple[object, ...] = (None, "", ())
+_MOST_VALUES = 3
+"""Of what the runs were on, before it is only counted."""
+_VARYING = re.compile(r"\([^()]*\)|[-+]?\d[\d.,:]*")
+"""What of a sentence differs from run to run where it says the same: numbers, and examples."""
+
+
+class Trust(StrEnum):
+    """Whether a step's figures can be believed."""
+
+    YES = "yes"
+    CARE = "with care"
+    NO = "no"
+
+
+@dataclass(frozen=True)
+class Proof:
+    """Something that was looked at beside the figures."""
+
+    text: str
+    good: bool = True
+
+
+@dataclass(frozen=True)
+class StepSummary:
+    """A step: its main figures, medians where it was repeated."""
+
+    name: str
+    kind: str
+    """What step it is, where that is another word; else ""."""
+    figures: tuple[str, ...]
+    data: str
+    """Where its data was: `cold`, `physical 3 of 5`; "" where nothing tells."""
+    repeats: int
+    seconds: float
+    proofs: tuple[Proof, ...]
+    trust: Trust
+    client_bound: bool = False
+    see: tuple[int, ...] = ()
+    """Which of the points touch it, from 1."""
+
+
+@dataclass(frozen=True)
+class Remark:
+    """Something to know about the figures."""
+
+    text: str
+    loud: bool = False
+    """Whether it was not as asked."""
+    steps: tuple[str, ...] = ()
+    """Whose figures it touches; () where it touches all."""
+    runs: int = 1
+    """How many of the runs say so."""
+
+
+@dataclass(frozen=True)
+class RunsSummary:
+    """Some runs in short."""
+
+    about: tuple[tuple[str, str], ...]
+    """What was run where: labels and values."""
+    lines: tuple[StepSummary, ...]
+    points: tuple[Remark, ...]
+    runs: int
+
+
+def summarise(runs: Sequence[Run]) -> RunsSummary:
+    """Return some runs, as a rule of one label, in short."""
+    points = _points(runs)
+    groups = by_name(step for run in runs for step in run.steps)
+    return RunsSummary(
+        about=tuple(_about(runs)),
+        lines=tuple(_line(results, runs, points) for results in groups),
+        points=points,
+        runs=len(runs),
+    )
+
+
+def by_name(steps: Iterable[StepResult]) -> list[list[StepResult]]:
+    """Return the results of each step, told apart by name, in order."""
+    groups: dict[str, list[StepResult]] = {}
+    for step in steps:
+        groups.setdefault(step.name, []).append(step)
+    return list(groups.values())
+
+
+def alike(
+    results: Iterable[StepResult], key: Callable[[StepResult], Kind]
+) -> list[tuple[Kind, list[StepResult]]]:
+    """Return results in groups of the same key, in order."""
+    groups: dict[Kind, list[StepResult]] = {}
+    for result in results:
+        groups.setdefault(key(result), []).append(result)
+    return list(groups.items())
+
+
+def attention(run: Run) -> list[str]:
+    """Return what was not as asked, a sentence for each step: failures, skips, coldness, ledger."""
+    return [text for _, text in _attention(run)]
+
+
+def _attention(run: Run) -> Iterator[tuple[str, str]]:
+    """Yield the names of steps with what was not as asked of them."""
+    for results in by_name(run.steps):
+        name, several = sanitize(results[0].name), len(results) > 1
+        for (status, reason), same in alike(results, lambda r: (r.status, r.reason)):
+            if status is not Status.DONE:
+                where = f"{name}{repeats_of(same) if several else ''}"
+                yield results[0].name, f"{where}: {status.value}: {sanitize(reason)}"
+        for text, same in alike(results, other_than_asked):
+            if text:
+                yield results[0].name, f"{name}{repeats_of(same) if several else ''}: {text}"
+
+
+def repeats_of(results: Sequence[StepResult]) -> str:
+    """Return in which repeats, as words that follow a step's name."""
+    numbers = [str(result.repeat) for result in results]
+    return f" in repeat{'s' if len(numbers) > 1 else ''} {', '.join(numbers)}"
+
+
+def other_than_asked(result: StepResult) -> str:
+    """Return what was asked for and what was had instead, or "" if they are the same."""
+    cold, ledger = result.cold, result.ledger
+    words = []
+    if cold is not None and is_not_cold(result):
+        words.append(asked_and_got(cold.asked, cold.got))
+    if ledger is not None and ledger.asked is not None and is_not_served(result):
+        words.append(asked_and_got(ledger.asked, ledger.verdict))
+    return ", ".join(words)
+
+
+def asked_and_got(asked: str, got: str) -> str:
+    """Return both in words."""
+    return f"asked {asked}, got {got}"
+
+
+def is_not_cold(result: StepResult) -> bool:
+    """Tell whether its data was in another state than asked for."""
+    cold = result.cold
+    return cold is not None and cold.asked not in (cold.got, Temperature.UNKNOWN)
+
+
+def is_not_served(result: StepResult) -> bool:
+    """Tell whether its blocks came from elsewhere than asked for."""
+    ledger = result.ledger
+    return ledger is not None and ledger.asked not in (ledger.verdict, ReadOrigin.UNKNOWN, None)
+
+
+def counted(words: Sequence[str]) -> str:
+    """Return the word that all are, else how many are what: `cold 9 of 10, lukewarm 1 of 10`."""
+    different = list(dict.fromkeys(words))
+    if len(different) == 1:
+        return different[0]
+    return ", ".join(f"{word} {words.count(word)} of {len(words)}" for word in different)
+
+
+def _line(
+    results: Sequence[StepResult], runs: Sequence[Run], points: Sequence[Remark]
+) -> StepSummary:
+    done = [result for result in results if result.status is Status.DONE]
+    first = results[0]
+    proofs = tuple(_proofs(results, done))
+    see = tuple(i for i, point in enumerate(points, 1) if first.name in point.steps)
+    wrong = len(done) < len(results) or any(map(other_than_asked, done))
+    doubted = bool(see) or not all(proof.good for proof in proofs)
+    return StepSummary(
+        name=sanitize(first.name),
+        kind="" if first.name == first.step else sanitize(first.step),
+        figures=_figures(done) if done else (counted([one.status.value for one in results]),),
+        data=_data(done),
+        repeats=len(done),
+        seconds=sum(result.elapsed for result in results),
+        proofs=proofs,
+        trust=Trust.NO if wrong else Trust.CARE if doubted else Trust.YES,
+        client_bound=any(client_bound(result, run) for run in runs for result in _of(run, done)),
+        see=see,
+    )
+
+
+def _of(run: Run, results: Sequence[StepResult]) -> list[StepResult]:
+    return [result for result in results if any(result is step for step in run.steps)]
+
+
+def _data(done: Sequence[StepResult]) -> str:
+    return (
+        counted([result.ledger.verdict.value for result in done if result.ledger])
+        if any(result.ledger for result in done)
+        else counted([result.cold.got.value for result in done if result.cold] or [""])
+    )
+
+
+def _figures(done: Sequence[StepResult]) -> tuple[str, ...]:
+    """Return a step's main numbers with their names, medians of its repeats."""
+    measured = [m for m in done[0].measurements if m.better is not Better.NEITHER]
+    wanted = step_layout.of(done[0]).headline or [m.metric for m in measured[:2]]
+    words = []
+    for metric in wanted:
+        values = [value for result in done if (value := result.value(metric)) is not None]
+        headline = next((m for m in done[0].measurements if m.metric == metric), None)
+        if values and headline is not None:
+            middle = headline.model_copy(update={"value": statistics.median(values)})
+            name = " ".join(filter(None, (step_layout.group(headline), step_layout.leaf(headline))))
+            words.append(sanitize(f"{name} {value_of(middle)}"))
+    return tuple(words)
+
+
+def value_of(measurement: Measurement) -> str:
+    """Return a value with its unit, once: `files 1,542`, not `files 1,542 files`."""
+    unit_is_name = measurement.unit == step_layout.leaf(measurement) and measurement.unit != "bytes"
+    return sanitize(show(measurement.value, "" if unit_is_name else measurement.unit))
+
+
+def _proofs(results: Sequence[StepResult], done: Sequence[StepResult]) -> Iterator[Proof]:
+    """Yield what was proven of a step, and what was not."""
+    colds = [result.cold for result in done if result.cold is not None]
+    if colds:
+        yield Proof(_cold(colds), good=not any(map(is_not_cold, done)))
+    ledgers = [result.ledger for result in done if result.ledger is not None]
+    if ledgers:
+        yield Proof(_ledger(ledgers), good=not any(map(is_not_served, done)))
+    for result in done[-1:]:
+        for part in step_layout.of(result).parts:
+            if isinstance(part, Sentence) and part.tone in (Tone.GOOD, Tone.BAD):
+                yield Proof(sanitize(part.text), good=part.tone is Tone.GOOD)
+    middle = account.middle(done)
+    if middle is not None and middle.account is not None and middle.account.session:
+        yield _closes(middle.account)
+    for (status, reason), _ in alike(results, lambda r: (r.status, r.reason)):
+        if status is not Status.DONE:
+            yield Proof(f"{status.value}: {sanitize(reason)}", good=False)
+
+
+def _cold(colds: Sequence[Cold]) -> str:
+    words = counted([cold.got.value for cold in colds])
+    shares = [cold.resident_share for cold in colds if cold.resident_share is not None]
+    if not shares:
+        return f"{words}, what was in memory is not known"
+    return f"{words}, {max(shares):.1%} of it in memory before"
+
+
+def _ledger(ledgers: Sequence[Ledger]) -> str:
+    words = counted([ledger.verdict.value for ledger in ledgers])
+    ratios = [ledger.ratio for ledger in ledgers if ledger.ratio is not None]
+    if not ratios:
+        return f"ledger: {words}, the device's reads are not known"
+    return f"ledger: {words}, {statistics.median(ratios):.3f} reads of the device a block missed"
+
+
+def _closes(made: Account) -> Proof:
+    share = abs(made.residue_share)
+    if not made.closes:
+        return Proof(f"account does not close, {share:.0%} is in none of its parts", good=False)
+    if made.rests_on_one:
+        return Proof(f"account closes by the kernel's counters, borne out within {made.unsure:.0%}")
+    return Proof(f"account closes, {share:.1%} is in none of its parts")
+
+
+def _points(runs: Sequence[Run]) -> tuple[Remark, ...]:
+    """Return what to know: what was not as asked first, then advice, each once."""
+    loud: dict[str, Remark] = {}
+    quiet: dict[tuple[str, ...], Remark] = {}
+    for run in runs:
+        spoken = {step.reason for step in run.steps}
+        failure = [("", f"{run.status.value}: {sanitize(run.error)}")] if run.error else []
+        known = [one for one in failure if run.error not in spoken]
+        for name, text in [*known, *_attention(run)]:
+            _count(loud, text, Remark(text, loud=True, steps=(name,) if name else ()))
+        own: dict[tuple[str, ...], Remark] = {}
+        for advice in run.advice:
+            own.setdefault(_key(advice), Remark(sanitize(str(advice)), steps=advice.steps))
+        for key, point in own.items():
+            _count(quiet, key, point)
+    return (*loud.values(), *quiet.values())
+
+
+def _count(points: dict[Kind, Remark], key: Kind, point: Remark) -> None:
+    """Add a point, or one more run to the one that says the same."""
+    same = points.get(key)
+    if same is None:
+        points[key] = point
+        return
+    steps = tuple(dict.fromkeys((*same.steps, *point.steps)))
+    points[key] = Remark(same.text, same.loud, steps, same.runs + 1)
+
+
+def _key(advice: Advice) -> tuple[str, ...]:
+    """Return what two pieces of advice have in common that say the same of other numbers."""
+    found = advice.found.removeprefix(", ".join(advice.steps))
+    return _VARYING.sub("#", found), _VARYING.sub("#", advice.todo)
+
+
+def _about(runs: Sequence[Run]) -> Iterator[tuple[str, str]]:
+    """Yield what the runs were: one value where all had the same, else the first few."""
+    items: dict[str, dict[str, None]] = {}
+    for run in runs:
+        for label, value in _of_run(run):
+            items.setdefault(label, {})[value] = None
+    for label, values in items.items():
+        known = [value for value in values if value]
+        if known:
+            more = f" | and {len(known) - _MOST_VALUES} more" if len(known) > _MOST_VALUES else ""
+            yield label, " | ".join(known[:_MOST_VALUES]) + more
+
+
+def _of_run(run: Run) -> Iterator[tuple[str, str]]:
+    yield "workload", lines([run.workload.name, repeated(run)])
+    yield from host(run.host)
+    yield "engine", engine(run)
+    yield "when", f"{stamp(run.started)}{took(run)}"
+    yield "notes", lines((short(note, NOTE) for note in run.notes), "; ")
+    yield "tags", lines(short(f"{name}={text}") for name, text in run.tags.items())
+    yield from cluster(run)
+
+
+def engine(run: Run) -> str:
+    """Return the engine with its version and whose server it was; "" without one."""
+    if run.engine is None:
+        return ""
+    place = "private server" if run.engine.place == "private" else "running server"
+    return lines([f"{run.engine.name} {run.engine.version}", place])
+
+
+def cluster(run: Run) -> Iterator[tuple[str, str]]:
+    """Yield the hosts of the clients and of the database, where there are several."""
+    hosts, database = run.cluster.get("hosts"), run.cluster.get("database")
+    yield "clients", lines(hosts) if isinstance(hosts, tuple) else ""
+    yield "database", sanitize(database or "")
+
+
+def repeated(run: Run) -> str:
+    """Return how many repeats were asked for, where it is more than one."""
+    return f"{run.workload.repeat} repeats" if run.workload.repeat > 1 else ""
+
+
+def stamp(text: str) -> str:
+    """Return a time as people read it; one that is none as it is."""
+    try:
+        when = datetime.fromisoformat(text)
+    except ValueError:
+        return sanitize(text)
+    return f"{when:%Y-%m-%d %H:%M:%S} {when.tzname() or ''}".rstrip()
+
+
+def took(run: Run) -> str:
+    """Return how long a run took, as words that follow when it began."""
+    try:
+        began, ended = (
+            datetime.fromisoformat(run.started),
+            datetime.fromisoformat(run.finished or ""),
+        )
+        return f", took {show_duration((ended - began).total_seconds())}"
+    except (ValueError, TypeError):
+        return ", not finished" if run.finished is None else ""
+
+
+def host(facts: dict[str, Fact]) -> Iterator[tuple[str, str]]:
+    """Yield what a host is: its name, kernel, CPU, memory and device."""
+
+    def get(key: str, form: str = "{}") -> str:
+        value = facts.get(key)
+        return "" if value in _EMPTY else form.format(sanitize(value))
+
+    def size(key: str, form: str) -> str:
+        value = facts.get(key)
+        return form.format(show_size(value)) if isinstance(value, int | float) and value else ""
+
+    inside = [kind for kind in (get("virtualisation"), get("container")) if kind != "none"]
+    yield "host", lines([get("host.name"), get("os.name"), *inside])
+    yield "kernel", lines([get("kernel.release"), get("kernel.machine")], " ")
+    mhz = facts.get("cpu.mhz")
+    speed = f"{mhz:,.0f} MHz" if isinstance(mhz, int | float) else ""
+    yield "CPU", lines([get("cpu.model"), get("cpu.threads", "{} threads"), speed])
+    yield (
+        "memory",
+        lines(
+            [
+                size("memory.bytes", "{}"),
+                size("memory.swap_bytes", "swap {}")
+                or ("no swap" if facts.get("memory.swap_bytes") == 0 else ""),
+                get("memory.transparent_huge_pages", "transparent huge pages {}"),
+            ]
+        ),
+    )
+    yield (
+        "device",
+        lines(
+            [
+                lines([get("device.name"), get("device.model", "({})")], " "),
+                size("device.size_bytes", "{}"),
+                get("device.scheduler", "scheduler {}"),
+                get("device.read_ahead_kb", "read-ahead {} KiB"),
+                lines([get("fs.type"), get("fs.options", "({})")], " "),
+            ]
+        ),
+    )

@@ -1,0 +1,449 @@
+"""The parts that reports are made of: records, pairs, averages of a series, spark lines."""
+
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.measure import Measurement
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from replayer.model import Series
+from replayer.report.sanitize import sanitize
+from replayer.units import show, show_count, show_duration, show_size
+
+INDENT = 2
+_GAP = 2
+_LABEL = 16
+_NARROWEST = 12
+_WHOLE_FROM = 100
+_BREAKS = re.compile(r"[^,/]*[,/]|[^,/]+")
+"""The pieces of a word, each with what it may be broken after."""
+_WIDEST = 1000
+_BLOCKS = "▁▂▃▄▅▆▇█"
+_PLAIN_BLOCKS = "_.-:=+*#"
+_SUFFIXES = {
+    # what a key ends in -> (what its heading ends in instead, how its values are shown)
+    "_per_second": ("/s", show_count),
+    "_bytes": ("", show_size),
+    "_seconds": ("", show_duration),
+    "_s": ("", show_duration),
+    "_size": (" size", show_size),
+    "_share": (" share", lambda value: f"{value:.1%}"),
+    "_ns": ("", lambda value: show_duration(value / 1e9)),
+    "_ms": ("", lambda value: show_duration(value / 1e3)),
+    "_us": ("", lambda value: show_duration(value / 1e6)),
+    # PostgreSQL's own views call milliseconds so; a table of replayer's has none of these.
+    "_time": (" time", lambda value: show_duration(value / 1e3)),
+    "_percent": ("", lambda value: f"{value:.1f} %"),
+}
+_WHOLE = {"bytes": show_size, "seconds": show_duration, "elapsed": show_duration}
+
+
+@dataclass(frozen=True)
+class Flow:
+    """Short texts beside each other, broken between them only, as wide as there is room for."""
+
+    texts: Sequence[str]
+    gap: str = "  "
+    style: str = ""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Yield one line after the other."""
+        row = ""
+        for text in self.texts:
+            longer = f"{row}{self.gap}{text}" if row else text
+            if row and cell_len(longer) > options.max_width:
+                yield Text(row, style=self.style, overflow="fold")
+                row = text
+            else:
+                row = longer
+        if row:
+            yield Text(row, style=self.style, overflow="fold")
+
+
+@dataclass(frozen=True)
+class WrappedText:
+    """Words as wide as there is room for; one that is wider is broken after a comma or slash."""
+
+    text: str
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Yield the lines; rich folds what has neither."""
+        room = options.max_width
+        words = [self._broken(word, room) for word in self.text.split(" ")]
+        yield Text(" ".join(words), overflow="fold")
+
+    def _broken(self, word: str, room: int) -> str:
+        if cell_len(word) <= room:
+            return word
+        rows = [""]
+        for piece in _BREAKS.findall(word):
+            fits = cell_len(rows[-1]) + cell_len(piece) <= room
+            rows[-1:] = [rows[-1] + piece] if fits or not rows[-1] else [rows[-1], piece]
+        return "\n".join(rows)
+
+
+@dataclass(frozen=True)
+class NumberTable:
+    """Rows under headings; columns that do not fit follow below, the first word repeated."""
+
+    headings: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    left: int = 1
+    """How many of the first columns hold words; the others are numbers."""
+    gap: int = _GAP
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Yield one table, or several where one is too wide."""
+        widths = [
+            max(map(cell_len, (heading, *(row[i] for row in self.rows))))
+            for i, heading in enumerate(self.headings)
+        ]
+        room = options.max_width - INDENT
+        if self._is_too_wide(widths, room):
+            yield from self._blocks()
+            return
+        for chosen in _chunks(widths, room, self.gap, repeat=self.left > 0):
+            table = Table(box=None, padding=(0, self.gap, 0, 0), pad_edge=False, header_style="dim")
+            for i in chosen:
+                table.add_column(
+                    Text(self.headings[i]),
+                    justify="left" if i < self.left else "right",
+                    no_wrap=True,
+                    overflow="ellipsis",
+                )
+            for row in self.rows:
+                table.add_row(*(Text(row[i]) for i in chosen))
+            yield Padding(table, (0, 0, 0, INDENT), expand=False)
+
+    def _is_too_wide(self, widths: Sequence[int], room: int) -> bool:
+        """Tell whether a column does not fit even alone beside the first."""
+        begin = widths[0] + self.gap if self.left > 0 and len(widths) > 1 else 0
+        return begin + max(widths[1:] or widths[:1], default=0) > room
+
+    def _blocks(self) -> RenderResult:
+        """Yield each row as its first cell, and below it every other with its heading."""
+        for row in self.rows:
+            named = list(zip(self.headings, row, strict=True))
+            first = named[: 1 if self.left > 0 else 0]
+            yield from (line(text) for _, text in first)
+            others = [f"{heading} {text}" for heading, text in named[len(first) :]]
+            yield Padding(Flow(others, "   "), (0, 0, 0, 2 * INDENT), expand=False)
+
+
+def _chunks(widths: Sequence[int], room: int, gap: int, *, repeat: bool) -> Iterator[list[int]]:
+    """Yield column numbers that fit beside each other."""
+    begin = [0] if repeat else []
+    chosen: list[int] = []
+    used = 0
+    for i, width in enumerate(widths):
+        if used + width > room and len(chosen) > len(begin):
+            yield chosen
+            chosen, used = list(begin), sum(widths[j] + gap for j in begin)
+        chosen.append(i)
+        used += width + gap
+    if chosen:
+        yield chosen
+
+
+@dataclass(frozen=True)
+class WordTable:
+    """Rows of words: the first column is always whole, the widest of the others give way."""
+
+    headings: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Yield the table without the columns that no row has anything in."""
+        used = [i for i in range(len(self.headings)) if any(row[i] for row in self.rows)]
+        widths = {i: max(cell_len(text) for text in self._column(i)) for i in used}
+        others = used[1:]
+        while others and sum(widths.values()) + _GAP * len(others) > options.max_width:
+            widest = max(others, key=lambda i: widths[i])
+            if widths[widest] <= _NARROWEST:
+                others = others[:-1]
+                del widths[max(widths)]
+            else:
+                widths[widest] -= 1
+        table = Table(box=None, padding=(0, _GAP, 0, 0), pad_edge=False, header_style="dim")
+        for i, width in widths.items():
+            table.add_column(self.headings[i], no_wrap=True, overflow="ellipsis", width=width)
+        for row in self.rows:
+            table.add_row(*(Text(row[i]) for i in widths))
+        yield table
+
+    def _column(self, number: int) -> list[str]:
+        return [self.headings[number], *(row[number] for row in self.rows)]
+
+
+def pairs(items: Iterable[tuple[str, str | Text | Flow]], width: int = 0) -> Table:
+    """Return labels with their values behind them, each on its own line, long values folded."""
+    items = list(items)
+    longest = max((cell_len(label) for label, _ in items), default=0)
+    table = Table(box=None, padding=(0, _GAP, 0, 0), pad_edge=False, show_header=False)
+    table.add_column(style="dim", no_wrap=True, width=max(longest, width))
+    table.add_column(overflow="fold")
+    for label, value in items:
+        table.add_row(Text(label), WrappedText(value) if isinstance(value, str) else value)
+    return table
+
+
+def line(text: str | Flow, style: str = "") -> Padding:
+    """Return a line of a step's part of the report, folded where it is too long."""
+    words = Text(text, style=style) if isinstance(text, str) else text
+    return Padding(words, (0, 0, 0, INDENT), expand=False)
+
+
+def bullets(items: Iterable[tuple[str, str]]) -> Padding:
+    """Return texts, each with its style, as a list whose folded lines stand under its words."""
+    table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, show_header=False)
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for text, style in items:
+        table.add_row(Text("-", style=style), Text(text, style=style))
+    return Padding(table, (0, 0, 0, INDENT), expand=False)
+
+
+@dataclass(frozen=True)
+class Fitting:
+    """A table, and what stands in its place where it is wider than there is room for."""
+
+    table: RenderableType
+    otherwise: RenderableType
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Yield one of them; with 100 columns it is the table."""
+        room = options.max_width
+        wide = Measurement.get(console, options.update(max_width=_WIDEST), self.table).maximum
+        yield self.table if room >= _WHOLE_FROM or wide <= room else self.otherwise
+
+
+@dataclass(frozen=True)
+class Whole:
+    """A line for eyes and programs that look for it: whole where 100 columns are asked for.
+
+    On a narrower terminal it is broken between words, which the terminal would do inside of them.
+    """
+
+    text: str
+    style: str = ""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Yield the line, or several."""
+        if options.max_width >= _WHOLE_FROM:
+            yield Text(self.text, style=self.style, no_wrap=True, overflow="ignore")
+        else:
+            yield Text(self.text, style=self.style, overflow="fold")
+
+
+def whole(text: str, style: str = "") -> Whole:
+    """Return a line that is never cut, and not wrapped where there are 100 columns."""
+    return Whole(text, style)
+
+
+def indented(items: Iterable[tuple[str, str | Text | Flow]]) -> Padding:
+    """Return `pairs` below a step's title, their values below each other throughout the step."""
+    return Padding(pairs(items, _LABEL), (0, 0, 0, INDENT), expand=False)
+
+
+def records(rows: Sequence[Mapping[str, Any]], *, first: int = 3, last: int = 7) -> NumberTable:
+    """Return rows that share their keys as a sheet, the middle left out where there are many.
+
+    A key says its unit in its last word (`table_bytes`, `elapsed_ns`), as in a result file.
+    """
+    keys = list(dict.fromkeys(key for row in rows for key in row))
+    words = [key for key in keys if any(isinstance(row.get(key), str) for row in rows)]
+    keys = words + [key for key in keys if key not in words]
+    shown = [[cell(key, row.get(key)) for key in keys] for row in rows]
+    if len(shown) > first + last + 1:
+        shown[first:-last] = [["…"] * len(keys)]
+    return NumberTable([heading(key) for key in keys], shown, left=len(words))
+
+
+def condensed(rows: Sequence[Mapping[str, Any]], most: int = 3) -> list[Flow]:
+    """Return rows that share their keys as a line of words and what is not 0, the largest first.
+
+    Of more than `most` rows the others are only counted: they stand in the result.
+    """
+    ordered = sorted(rows, key=_largest, reverse=True)
+    lines_ = []
+    for row in ordered[:most]:
+        words = " ".join(sanitize(value) for value in row.values() if isinstance(value, str))
+        numbers = [
+            f"{heading(key)} {cell(key, value)}"
+            for key, value in row.items()
+            if not isinstance(value, str) and value
+        ]
+        lines_.append(Flow([*([words] if words else []), *numbers], "   "))
+    if len(ordered) > most:
+        lines_.append(Flow([f"and {len(ordered) - most} more in the result file"]))
+    return lines_
+
+
+def _largest(row: Mapping[str, Any]) -> float:
+    return max((value for value in row.values() if isinstance(value, int | float)), default=0.0)
+
+
+def heading(key: str) -> str:
+    """Return a column's heading: `rows_per_second` is rows/s, `table_bytes` is table."""
+    for suffix, (words, _) in _SUFFIXES.items():
+        if key.endswith(suffix) and key != suffix:
+            return sanitize(key.removesuffix(suffix).replace("_", " ") + words)
+    return sanitize(key.replace("_", " "))
+
+
+def cell(key: str, value: Any) -> str:
+    """Return a value as its key's last word says, with its unit."""
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if not isinstance(value, int | float) or not math.isfinite(value):
+        return sanitize(value)
+    if key in _WHOLE:
+        return _WHOLE[key](value)
+    for suffix, (_, form) in _SUFFIXES.items():
+        if key.endswith(suffix):
+            return form(value)
+    return show_count(value)
+
+
+def averages(series: Series, collector: str, wanted: Sequence[str] = ()) -> NumberTable | None:
+    """Return one line of a collector's columns, averaged over the measured window, or None.
+
+    What is an average of each request already (r_await, areq-sz) is weighted by the requests of
+    each interval, so that it is the window's own.
+    """
+    begin = f"{collector}."
+    columns = {
+        name.removeprefix(begin): values
+        for name, values in series.columns.items()
+        if name.startswith(begin)
+    }
+    chosen = [name for name in wanted or columns if name in columns]
+    inside, lengths = _window(series)
+    cells = []
+    for name in chosen:
+        weights = _requests(columns, name) or [1.0] * len(series.seconds)
+        value = _mean(columns[name], [w * s for w, s in zip(weights, lengths, strict=True)], inside)
+        cells.append("-" if value is None else rate(value))
+    if not cells:
+        return None
+    return NumberTable([sanitize(name) for name in chosen], [cells], left=0, gap=1)
+
+
+def mean(series: Series, column: str) -> float | None:
+    """Return a column's average over the measured window, or None if it was never read."""
+    inside, lengths = _window(series)
+    return _mean(series.columns[column], lengths, inside)
+
+
+def rate(value: float) -> str:
+    """Return a value as sysstat shows one: two decimals where they say something."""
+    digits = 0 if abs(value) >= 100 or value == 0 else 1 if abs(value) >= 10 else 2
+    return f"{value:.{digits}f}"
+
+
+def _requests(columns: Mapping[str, Sequence[float | None]], name: str) -> list[float] | None:
+    """Return how many requests each interval had, for a column that is an average of each."""
+    for ending in ("_await", "areq-sz"):
+        if name.endswith(ending) and len(name) == len(ending) + 1:
+            return [value or 0.0 for value in columns.get(f"{name[0]}/s", ())] or None
+    if name in ("await", "areq-sz"):
+        kinds = [columns[kind] for kind in ("r/s", "w/s", "d/s") if kind in columns]
+        return [
+            sum(value or 0.0 for value in values) for values in zip(*kinds, strict=True)
+        ] or None
+    return None
+
+
+def _window(series: Series) -> tuple[list[bool], list[float]]:
+    """Return which intervals lie in the measured window, by their middle, and how long each is."""
+    ends = series.seconds
+    starts = (0.0, *ends[:-1])
+    low, high = series.window or (-math.inf, math.inf)
+    inside = [low <= (a + b) / 2 <= high for a, b in zip(starts, ends, strict=True)]
+    return inside, [b - a for a, b in zip(starts, ends, strict=True)]
+
+
+def _mean(
+    values: Sequence[float | None], weights: Sequence[float], inside: Sequence[bool]
+) -> float | None:
+    read = [
+        (value, weight)
+        for value, weight, counts in zip(values, weights, inside, strict=True)
+        if counts and value is not None
+    ]
+    total = sum(weight for _, weight in read)
+    if not read:
+        return None
+    return sum(value * weight for value, weight in read) / total if total else 0.0
+
+
+@dataclass(frozen=True)
+class Spark:
+    """A column of a series as one line of blocks from 0 to its largest value, and its range."""
+
+    label: str
+    values: Sequence[float | None]
+    unit: str = ""
+    """Counts per second if it is not given."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Yield the line, as wide as there is room for."""
+        read = [value for value in self.values if value is not None]
+        if not read:
+            return
+        label = f"{self.label:{_LABEL}}{' ' * _GAP}"
+        unit = self.unit or ("bytes/s" if self.label == "bytes" else "")
+        shown = [
+            show(value, unit) if unit else f"{show_count(round(value))}/s"
+            for value in (min(read), max(read))
+        ]
+        span = f"  {shown[0]} to {shown[1]}"
+        room = max(10, options.max_width - cell_len(label) - len(span) - INDENT)
+        blocks = _PLAIN_BLOCKS if options.ascii_only else _BLOCKS
+        line = spark(self.values, room, blocks)
+        yield Text.assemble(" " * INDENT, (label, "dim"), line, span, no_wrap=True, end="\n")
+
+
+@dataclass(frozen=True)
+class Sparks:
+    """Labels, each with a column of a series as a line of blocks and words about it."""
+
+    rows: Sequence[tuple[str, Sequence[float | None], str]]
+    room: int
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Yield the lines below each other."""
+        blocks = _PLAIN_BLOCKS if options.ascii_only else _BLOCKS
+        yield indented(
+            (label, f"{spark(values, self.room, blocks)}  {words}")
+            for label, values, words in self.rows
+        )
+
+
+def spark(values: Sequence[float | None], room: int, blocks: str = _BLOCKS) -> str:
+    """Return values as blocks, averaged where there are more than `room`; a gap is a space."""
+    width = min(room, len(values))
+    groups = [
+        [
+            v
+            for v in values[len(values) * i // width : len(values) * (i + 1) // width]
+            if v is not None
+        ]
+        for i in range(width)
+    ]
+    means = [sum(group) / len(group) if group else None for group in groups]
+    top = max((value for value in means if value is not None), default=0.0)
+    steps = len(blocks) - 1
+    return "".join(
+        " " if value is None else blocks[round(steps * max(0.0, value) / top) if top > 0 else 0]
+        for value in means
+    )

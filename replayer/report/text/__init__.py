@@ -1,0 +1,1 @@
+"""Reports as plain text: CSV, Markdown, the manual page."""

@@ -1,0 +1,105 @@
+"""Runs or a comparison as comma-separated values, one measurement or metric a line."""
+
+import csv
+import io
+from collections.abc import Iterable, Iterator, Sequence
+
+from replayer.analysis.attribution.explanation import AccountPart, Why
+from replayer.analysis.capacity.client_hosts import last_window
+from replayer.analysis.differences.comparison import Comparison
+from replayer.analysis.differences.samples import Side
+from replayer.model import Better, StepResult
+from replayer.report.sanitize import sanitize
+
+_RUN = (
+    *("group", "label", "run", "started", "kernel", "workload", "step", "repeat", "status"),
+    *("metric", "value", "unit", "better"),
+)
+_ROW = ("step", "metric", "unit", "better", "base", "other", "ratio", "low", "high", "p")
+_FORMULA = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+"""What a spreadsheet takes for the begin of a formula, in full width as well."""
+_OF_A_HOST = {
+    "per_second": "1/s",
+    "share": "of all",
+    "start_us": "us",
+    "bound_us": "us",
+    "first_done_s": "s",
+    "last_done_s": "s",
+    "cpu_share": "of its processors",
+    "client_cores": "cores",
+    "agent_cpu_s": "s",
+}
+"""What is told of a client host -> its unit."""
+_COMPARED = (*_ROW, "p_holm", "verdict", "more")
+_SHIFTED = ("shift", "shift_low", "shift_high")
+"""Columns that are there if parts of an account are: a part's shift, in its unit."""
+
+
+def table(sides: Sequence[Side], comparison: Comparison | None) -> str:
+    """Return the comparison's rows if there is one, else every measurement of every repeat."""
+    return written(_compared(comparison) if comparison else _measured(sides))
+
+
+def written(rows: Iterable[Sequence[object]]) -> str:
+    """Return rows as comma-separated values in which no spreadsheet finds a formula."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    for row in rows:
+        writer.writerow([_cell(value) for value in row])
+    return text.getvalue()
+
+
+def _cell(value: object) -> object:
+    """Return a value; text that a spreadsheet would take for a formula gets a ' before it."""
+    if not isinstance(value, str):
+        return value
+    words = sanitize(value)
+    # Blanks before it are no help: some programs drop them.
+    return f"'{words}" if words.lstrip().startswith(_FORMULA) else words
+
+
+def _measured(sides: Sequence[Side]) -> Iterator[Sequence[object]]:
+    yield _RUN
+    for side in sides:
+        for run in side.runs:
+            kernel = run.host.get("kernel.release") or ""
+            head = (side.name, run.label, run.id, run.started, kernel, run.workload.name)
+            for step in run.steps:
+                what = (step.name, step.repeat, step.status.value)
+                for m in step.measurements:
+                    yield (*head, *what, m.metric, m.value, m.unit, m.better.value)
+                for metric, value, unit in _client_hosts(step):
+                    yield (*head, *what, metric, value, unit, Better.NEITHER.value)
+
+
+def _client_hosts(step: StepResult) -> Iterator[tuple[str, float, str]]:
+    """Yield each client host's share in the last window, as `hosts.<host>.<quantity>`."""
+    for row in last_window(step)[0]:
+        for key, unit in _OF_A_HOST.items():
+            if row.get(key) is not None:
+                yield f"hosts.{row['host']}.{key}", row[key], unit
+
+
+def _compared(comparison: Comparison) -> Iterator[Sequence[object]]:
+    names = comparison.base.name, comparison.other.name
+    shifted = _SHIFTED if comparison.why else ()
+    yield (*_COMPARED, "base_group", "other_group", *shifted)
+    for row in comparison.rows:
+        keys = row.model_dump(mode="json")
+        yield (*(keys[name] for name in _COMPARED), *names, *(None for _ in shifted))
+    for why in comparison.why:
+        yield from (_part(why, part, names) for part in (why.whole, *why.parts) if part)
+
+
+def _part(why: Why, part: AccountPart, names: tuple[str, str]) -> Sequence[object]:
+    """Return a part of a step's account, as `<step>.time.<part>`: it has a shift and no ratio."""
+    keys = part.model_dump(mode="json") | {
+        "step": why.step,
+        "metric": f"{why.step}.time.{part.part}",
+        "unit": f"s/{why.operation}",
+        "better": Better.LESS.value,
+        "p_holm": part.p,
+        "verdict": part.change.value,
+    }
+    row = {key: value for key, value in keys.items() if key not in ("low", "high", "p")}
+    return (*(row.get(name) for name in _COMPARED), *names, part.shift, part.low, part.high)

@@ -1,0 +1,124 @@
+"""Runs or a comparison as Markdown tables, for tickets and READMEs."""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from statistics import median
+
+from replayer.analysis.capacity.client_hosts import bound_words
+from replayer.analysis.differences.comparison import Comparison
+from replayer.analysis.differences.environment import Sort
+from replayer.analysis.differences.samples import Side
+from replayer.model import Run, Status
+from replayer.report.sanitize import sanitize
+from replayer.report.terminal import client_hosts, replays
+from replayer.report.terminal import explanation as words_why
+from replayer.report.terminal.comparison import SORTS, explained, judged, limits, sentence, values
+from replayer.units import show
+
+_SPECIAL = re.compile(r"([\\`*_{}\[\]<>()#+!|~-])")
+
+
+def page(sides: Sequence[Side], comparison: Comparison | None, refused: str = "") -> str:
+    """Return the comparison if there is one, else a table for each step."""
+    if comparison:
+        parts = _comparison(comparison)
+    else:
+        parts = iter([*([f"Not compared: {plain(refused)}"] if refused else []), *_runs(sides)])
+    return "\n\n".join(parts) + "\n"
+
+
+def _comparison(comparison: Comparison) -> Iterator[str]:
+    yield f"**{plain(sentence(comparison))}**"
+    yield plain(comparison.worth)
+    names = [comparison.base.name, comparison.other.name]
+    facts = [
+        [SORTS[one.sort], one.key, values(one.base), values(one.other)]
+        for one in comparison.differences
+        if one.sort is not Sort.NOISE
+    ]
+    if facts:
+        yield table(["what else differs", "fact", *names], facts)
+    if comparison.warnings:
+        yield "\n".join(f"- {plain(words)}" for words in comparison.warnings)
+    rows = [
+        [
+            row.title,
+            show(row.base, row.unit),
+            show(row.other, row.unit),
+            "" if row.ratio is None else f"{row.ratio:.3f}",
+            limits(row),
+            "" if row.p_holm is None else f"{row.p_holm:.3f}",
+            judged(row, comparison),
+        ]
+        for row in comparison.rows
+    ]
+    yield table(["metric", *names, "ratio", "95 % interval", "p", "verdict"], rows)
+    yield from _why(comparison)
+    for section in replays.sections(comparison):
+        yield f"**{plain(section.title)}**"
+        yield "\n".join(f"- {plain(words)}" for words in section.sentences)
+        yield from (table([title, *names[1:]], rows) for title, names, rows in section.tables)
+    yield " ".join(plain(one) for one in (*explained(comparison), *words_why.explained(comparison)))
+
+
+def _why(comparison: Comparison) -> Iterator[str]:
+    """Yield for each step that differs which parts of its account moved."""
+    for why in comparison.why:
+        section = words_why.section(why, comparison)
+        yield f"**Why: {plain(section.sentence)}**"
+        if section.remarks:
+            yield "\n".join(f"- {plain(remark)}" for remark in section.remarks)
+        if why.parts:
+            yield table(words_why.headings(comparison, why), words_why.rows(why))
+
+
+def _runs(sides: Sequence[Side]) -> Iterator[str]:
+    for side in sides:
+        yield f"**{plain(side.name)}**: {', '.join(plain(run.id) for run in side.runs)}"
+        values_of: dict[tuple[str, str, str], list[float]] = {}
+        for run in side.runs:
+            for step in run.steps:
+                for m in step.measurements if step.status is Status.DONE else ():
+                    values_of.setdefault((step.name, m.metric, m.unit), []).append(m.value)
+        rows = [
+            [
+                step,
+                metric,
+                *(show(v, unit) for v in (median(all_), min(all_), max(all_))),
+                str(len(all_)),
+            ]
+            for (step, metric, unit), all_ in values_of.items()
+        ]
+        yield table(["step", "metric", "median", "least", "most", "n"], rows)
+        for run in side.runs[-1:]:
+            yield from _client_hosts(run)
+
+
+def _client_hosts(run: Run) -> Iterator[str]:
+    """Yield each client host's share in the steps of a run."""
+    for step in run.steps:
+        rows = client_hosts.rows(step)
+        if rows:
+            words = [client_hosts.title(step), client_hosts.start(step), bound_words(step, run)]
+            yield plain(f"{step.name}, {run.id}: {'; '.join(filter(None, words))}")
+            yield table(client_hosts.HEADINGS, rows)
+
+
+def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return rows under headings."""
+    lines = [headings, ["---"] * len(headings)]
+    lines[0] = [plain(text) for text in headings]
+    lines += [[plain(text) for text in row] for row in rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def plain(words: object) -> str:
+    """Return text in which nothing is markup, with what is harmless inside words left readable."""
+    return _SPECIAL.sub(_escaped, sanitize(words))
+
+
+def _escaped(match: re.Match[str]) -> str:
+    sign = match[1]
+    if sign in "()-+!#":
+        return sign
+    return {"<": "&lt;", ">": "&gt;"}.get(sign, f"\\{sign}")

@@ -1,0 +1,68 @@
+"""Summaries of runs by what is known of them: filtered, sorted."""
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from fnmatch import translate
+
+from replayer.errors import Impossible, NotFound, nearest
+from replayer.results.store import StoredRun
+
+KEYS: dict[str, Callable[[StoredRun], str]] = {
+    "id": lambda run: run.id,
+    "date": lambda run: run.started,
+    "workload": lambda run: run.workload,
+    "engine": lambda run: run.engine,
+    "kernel": lambda run: run.kernel,
+    "label": lambda run: run.label,
+    "status": lambda run: run.status,
+    "note": lambda run: "\n".join(run.notes),
+}
+"""What runs are filtered and sorted by, beside tag.NAME."""
+_TAG = "tag."
+
+
+def value(run: StoredRun, key: str) -> str:
+    """Return what a run has of a key, "" for a tag that it has not."""
+    return run.tags.get(key.removeprefix(_TAG), "") if key.startswith(_TAG) else KEYS[key](run)
+
+
+def only(runs: Iterable[StoredRun], conditions: Sequence[str]) -> list[StoredRun]:
+    """Return the runs that meet each condition: KEY=VALUE, in which * and ? stand for others.
+
+    Raises Impossible for what is no condition, NotFound for a key that runs do not have.
+    """
+    kept = list(runs)
+    for condition in conditions:
+        key, sign, pattern = condition.partition("=")
+        if not sign:
+            raise Impossible(f"{condition!r} is no condition: it must be such as label=stock")
+        _known(key)
+        matches = re.compile(translate(pattern), re.DOTALL).match
+        kept = [run for run in kept if matches(value(run, key))]
+    return kept
+
+
+def by(runs: Sequence[StoredRun], key: str, *, reverse: bool = False) -> list[StoredRun]:
+    """Return runs sorted by a key, or by a metric of their headlines.
+
+    Runs without the key come last.  Raises NotFound for what no run has.
+    """
+    metrics = {metric for run in runs for metric, _, _ in run.headline}
+    numbers = key in metrics and key not in KEYS
+    if not numbers:
+        _known(key, metrics)
+    keyed = [(_number(run, key) if numbers else value(run, key), run) for run in runs]
+    with_key = [pair for pair in keyed if pair[0] not in (None, "")]
+    ordered = sorted(with_key, key=lambda pair: pair[0], reverse=reverse)  # type: ignore[arg-type, return-value]
+    return [run for _, run in ordered] + [run for own, run in keyed if own in (None, "")]
+
+
+def _number(run: StoredRun, metric: str) -> float | None:
+    return next((number for name, number, _ in run.headline if name == metric), None)
+
+
+def _known(key: str, others: Iterable[str] = ()) -> None:
+    if key in KEYS or (key.startswith(_TAG) and key != _TAG):
+        return
+    names = [*KEYS, f"{_TAG}NAME", *others]
+    raise NotFound(f"runs are not listed by {key!r}{nearest(key, names)}")

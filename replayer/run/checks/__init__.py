@@ -1,0 +1,1 @@
+"""What a machine allows, tried before a run."""

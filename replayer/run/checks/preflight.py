@@ -1,0 +1,528 @@
+"""What this machine allows, line by line: each thing is tried, harmlessly, and not guessed.
+
+A line is a public function here with the parameter `case`, and being here is all it takes; lines
+are shown in the order of this file.  `needed` marks what the default workload cannot do without.
+"""
+
+import inspect
+import mmap
+import os
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+from pathlib import Path
+from typing import NamedTuple
+
+from replayer import assets, journal, shell, trusted_path
+from replayer.analysis.advice import warnings
+from replayer.conditions import memory_bound
+from replayer.conditions.residency import Residency, residency
+from replayer.engines import engine
+from replayer.errors import ReplayerError
+from replayer.machine import page_cache, perf
+from replayer.machine.free_space import free_bytes
+from replayer.machine.host import Host
+from replayer.model import Advice, Fact
+from replayer.run.plan import footprint
+from replayer.run.plan import workload as workload_file
+from replayer.servers import data_folder as data_folders
+from replayer.servers import programs
+from replayer.servers.programs import Programs
+from replayer.units import show_size
+from replayer.watch.sampler import Sampler
+
+_MIB = 1 << 20
+_LONG_PATH = 50
+_BUSY_STATES = ("usr", "nice", "sys", "irq", "soft", "steal", "guest", "gnice")
+_BUSY_CPU = 10.0
+_BUSY_DEVICE = 5.0
+_TOOLS = {"fio": "fio", "iostat": "sysstat", "hyperfine": "hyperfine"}
+"""Program -> Debian's package, for `make bench`."""
+
+
+class Answer(StrEnum):
+    """How much of a thing is possible."""
+
+    OK = "ok"
+    LIMITED = "limited"
+    NO = "no"
+
+
+class PreflightLine(NamedTuple):
+    """One thing: how much of it is possible, what was found, and what to do about it."""
+
+    name: str
+    answer: Answer
+    found: str
+    todo: str = ""
+    needed: bool = False
+    """The default workload is impossible without it."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """What is asked about: a machine, and the folder on the disk under test."""
+
+    host: Host
+    data_dir: Path | None = None
+    workload: str = "demo"
+    seconds: float = 1.0
+    """How long the machine is watched for other load."""
+
+    @cached_property
+    def engine(self) -> engine.Engine:
+        """Return the engine of a run that names none."""
+        return engine.load(engine.default())
+
+    @cached_property
+    def server(self) -> Programs | ReplayerError:
+        """Return the server's programs, or why there are none."""
+        try:
+            return programs.find(self.engine.title, self.engine.spec.server)
+        except ReplayerError as error:
+            return error
+
+    @cached_property
+    def data(self) -> Path:
+        """Return the folder that the data would go to."""
+        return Path(os.path.realpath(self.data_dir or journal.home() / "data"))
+
+    @cached_property
+    def here(self) -> Path:
+        """Return the nearest folder above the data that exists."""
+        folder = self.data
+        while not folder.is_dir():
+            folder = folder.parent
+        return folder
+
+    @cached_property
+    def facts(self) -> dict[str, Fact]:
+        """Return what is known about the machine."""
+        return self.host.facts(self.data)
+
+    @cached_property
+    def tables(self) -> tuple[int, int]:
+        """Return the bytes that the workload needs on disk, about, and the most it wants cached."""
+        steps = workload_file.load(self.workload).steps
+        taken = [footprint.of(spec, self.engine.block_size) for spec in steps]
+        prints = [one for one in taken if one is not None]
+        return footprint.disk_bytes(prints), max((one.cached_bytes for one in prints), default=0)
+
+
+def lines(case: Case) -> Iterator[PreflightLine]:
+    """Yield every line, in the order of this file."""
+    for ask in _questions():
+        yield ask(case)
+
+
+# What the default workload cannot do without
+
+
+def server(case: Case) -> PreflightLine:
+    """Look for a server that replayer can start."""
+    if isinstance(case.server, ReplayerError):
+        return _refused("server", case.server)
+    chosen = case.server
+    who = f", run by the user {chosen.user.name}" if chosen.user else ""
+    where = chosen.folder
+    if len(str(where)) > _LONG_PATH:
+        where = Path("…", *where.parts[-3:])
+    return PreflightLine(
+        "server", Answer.OK, f"{case.engine.title} {chosen.version} in {where}{who}"
+    )
+
+
+def engines(case: Case) -> PreflightLine:
+    """Read every engine's folder: what a user added is checked before a run meets it."""
+    del case
+    names = list(assets.engines())
+    try:
+        for name in names:
+            engine.checked(name)
+    except ReplayerError as error:
+        todo = "mend it, or take it out of REPLAYER_SCHEMAS"
+        return PreflightLine("engines", Answer.NO, str(error), todo)
+    return PreflightLine("engines", Answer.OK, f"{len(names)} are known: {', '.join(names)}")
+
+
+def data_folder(case: Case) -> PreflightLine:
+    """Ask whether the data may go where it would go, and write there."""
+    try:
+        if case.data_dir is not None:
+            _usable(data_folders.DataFolder(trusted_path.real(case.data_dir)), case)
+        with tempfile.NamedTemporaryFile(dir=case.here, prefix=".replayer-check-"):
+            pass
+    except ReplayerError as error:
+        return _refused("data folder", error)
+    except OSError as error:
+        return PreflightLine(
+            "data folder",
+            Answer.NO,
+            f"{case.here} cannot be written: {error.strerror}",
+            "give a --data-dir that you may write",
+            needed=True,
+        )
+    kind = case.facts.get("fs.type", "an unknown file system")
+    device = case.facts.get("device.name")
+    where = f"{kind} on {device}" if device else str(kind)
+    return PreflightLine("data folder", Answer.OK, f"{case.data} ({where})")
+
+
+def free_space(case: Case) -> PreflightLine:
+    """Compare free space with what the default workload writes."""
+    free = free_bytes(case.here)
+    needed = case.tables[0]
+    finding = f"{show_size(free)} free, `run {case.workload}` needs about {show_size(needed)}"
+    if free >= needed:
+        return PreflightLine("free space", Answer.OK, finding)
+    todo = "give --data-dir on a larger disk, or lower rows and scale with --set"
+    return PreflightLine("free space", Answer.NO, finding, todo, needed=True)
+
+
+def direct_reads(case: Case) -> PreflightLine:
+    """Try O_DIRECT in the data folder, which direct sessions and direct walks need."""
+    direct = case.engine.spec.sessions.memory.get("direct")
+    since = direct.since if direct else 0
+    refused = _direct(case.here)
+    if refused:
+        todo = "give --data-dir on ext4 or xfs, or use memory = cgroup"
+        return PreflightLine("direct I/O", Answer.NO, f"O_DIRECT: {refused}", todo, needed=True)
+    if isinstance(case.server, Programs) and case.server.major < since:
+        finding = f"O_DIRECT works, but {case.engine.title} {case.server.version} has no use for it"
+        todo = f"use version {since} or later, or memory = cgroup"
+        return PreflightLine("direct I/O", Answer.LIMITED, finding, todo, needed=True)
+    return PreflightLine("direct I/O", Answer.OK, "O_DIRECT reads work in the data folder")
+
+
+# Cold and cached
+
+
+def memory_size(case: Case) -> PreflightLine:
+    """Compare memory with what cached sessions keep in it."""
+    usable, wanted = case.host.usable_memory_bytes(), case.tables[1]
+    finding = f"{show_size(usable)} usable, cached sessions of `run {case.workload}` want "
+    finding += show_size(wanted)
+    limit = warnings.limited(case.facts)
+    if wanted > 0.85 * usable:
+        todo = "lower scale with --set cached.scale=…"
+        return PreflightLine("memory", Answer.NO, finding, todo, needed=True)
+    return PreflightLine(
+        "memory", Answer.LIMITED if limit else Answer.OK, finding, str(limit or "")
+    )
+
+
+def drop_caches(case: Case) -> PreflightLine:
+    """Open drop_caches for writing; else try to have the kernel forget a file of our own."""
+    refused = case.host.cannot_write("proc/sys/vm/drop_caches")
+    if not refused:
+        return PreflightLine("drop caches", Answer.OK, "may be written: true cold reads")
+    finding = f"/proc/sys/vm/drop_caches: {refused}"
+    left = _forgetting(case.here)
+    if left is None or left:
+        todo = "run as root, in a container with --privileged"
+        return PreflightLine(
+            "drop caches", Answer.NO, f"{finding}; a file cannot be forgotten either", todo
+        )
+    finding += "; files are forgotten one by one (fadvise) instead, with proof"
+    return PreflightLine("drop caches", Answer.LIMITED, finding, "run as root to drop everything")
+
+
+def residency_proof(case: Case) -> PreflightLine:
+    """Try how much of a file in the data folder is in memory, after reading and dropping it."""
+    seen = _seen(case.here)
+    if isinstance(seen, str):
+        todo = "give a --data-dir on a local disk: nothing can be proven to be cold here"
+        return PreflightLine("page cache", Answer.NO, seen, todo)
+    if seen.method == "cachestat":
+        return PreflightLine(
+            "page cache", Answer.OK, "cachestat tells what is in memory, and what is dirty"
+        )
+    why = "is blind here" if page_cache.has_cachestat() else "is not there (Linux 6.5)"
+    finding = f"cachestat {why}: mincore tells what is in memory, not what is dirty"
+    return PreflightLine("page cache", Answer.LIMITED, finding)
+
+
+def cgroup(case: Case) -> PreflightLine:
+    """Ask whether the server can be put into a memory cgroup."""
+    version = case.facts.get("cgroup.version", "?")
+    return _bounding(case, "cgroup", f"version {version}: the server's page cache can be limited")
+
+
+def huge_pages(case: Case) -> PreflightLine:
+    """Ask whether memory can be set aside as huge pages."""
+    reserved = warnings.huge_pages_reserved(case.facts)
+    line = _bounding(case, "hugepages", "free memory can be set aside as huge pages")
+    return line._replace(answer=Answer.LIMITED, todo=str(reserved)) if reserved else line
+
+
+def locked_memory(case: Case) -> PreflightLine:
+    """Ask whether memory can be locked."""
+    return _bounding(case, "ballast", "free memory can be locked away")
+
+
+# What is counted
+
+
+def device(case: Case) -> PreflightLine:
+    """Look for the disk below the data in /proc/diskstats."""
+    name = case.facts.get("device.name")
+    if not name:
+        advice = warnings.no_device(case.facts)
+        todo = advice.todo if advice else ""
+        return PreflightLine("device", Answer.NO, "no disk is known below the data", todo)
+    stack = case.facts.get("device.stack")
+    model = case.facts.get("device.model")
+    parts = (model, f"scheduler {case.facts.get('device.scheduler')}", stack)
+    return PreflightLine(
+        "device", Answer.OK, f"{name}: " + ", ".join(str(part) for part in parts if part)
+    )
+
+
+def read_ahead(case: Case) -> PreflightLine:
+    """Look at the read-ahead of the data's device."""
+    kb = case.facts.get("device.read_ahead_kb")
+    if not isinstance(kb, int):
+        return PreflightLine("read-ahead", Answer.LIMITED, "not known")
+    if kb >= warnings.LARGE_READ_AHEAD_KB:
+        todo = "it decides cold sequential reads: give both machines the same"
+        return PreflightLine("read-ahead", Answer.LIMITED, f"{kb} KiB", todo)
+    return PreflightLine("read-ahead", Answer.OK, f"{kb} KiB")
+
+
+def pressure(case: Case) -> PreflightLine:
+    """Read pressure stall information."""
+    if case.host.read("proc/pressure/io"):
+        return PreflightLine(
+            "pressure", Answer.OK, "stall times of CPU, memory and I/O are recorded"
+        )
+    todo = "boot with psi=1, if the kernel has it"
+    return PreflightLine(
+        "pressure", Answer.LIMITED, "no pressure stall information (/proc/pressure)", todo
+    )
+
+
+def sleep(case: Case) -> PreflightLine:
+    """Ask whether it can be traced how long sessions sleep, on which their account rests."""
+    try:
+        with tempfile.TemporaryDirectory(prefix="replayer-check-") as folder:
+            perf.of_scheduler(case.host, Path(folder)).end()
+    except (ReplayerError, OSError) as error:
+        finding = f"sessions sleep as long as they are met asleep: {error}"
+        todo = "the account of their time may not close, above all in a virtual machine"
+        return PreflightLine("sleep", Answer.LIMITED, finding, todo)
+    return PreflightLine(
+        "sleep", Answer.OK, "how long sessions sleep is traced, beside looks at them"
+    )
+
+
+# What disturbs
+
+
+def governor(case: Case) -> PreflightLine:
+    """Look at the CPU frequency governor."""
+    name = case.facts.get("cpu.governor")
+    text = str(name) if name else "none here: the processor's clock is not set by this kernel"
+    return _warned("CPU governor", text, warnings.governor(case.facts))
+
+
+def swap(case: Case) -> PreflightLine:
+    """Look at swap space and what is in it."""
+    total, free = case.host.memory("SwapTotal"), case.host.memory("SwapFree")
+    if not total:
+        return PreflightLine("swap", Answer.OK, "none")
+    finding = f"{show_size(total - free)} of {show_size(total)} in use"
+    return PreflightLine(
+        "swap", Answer.LIMITED, finding, "`swapoff -a` keeps it out of the measurement"
+    )
+
+
+def other_load(case: Case) -> PreflightLine:
+    """Watch the machine for a second."""
+    with Sampler(case.host, case.host.device_of(case.data)) as sampler:
+        begin = sampler.mark()
+        threading.Event().wait(case.seconds)
+        watched = sampler.series(begin, sampler.mark()).columns
+    last = {name: values[-1] or 0.0 for name, values in watched.items() if values}
+    busy = sum(last.get(f"cpu.%{state}", 0.0) for state in _BUSY_STATES)
+    used = last.get("diskstats.%util", 0.0)
+    load = case.host.load()
+    finding = f"CPU {busy:.0f} % busy, device {used:.0f} % busy"
+    finding += f", load average {load[0]:.2f}" if load else ""
+    calm = busy < _BUSY_CPU and used < _BUSY_DEVICE and not warnings.other_load(case.facts)
+    todo = "" if calm else "stop what else runs (`pidstat -ud 1` shows it), or wait"
+    return PreflightLine("other load", Answer.OK if calm else Answer.LIMITED, finding, todo)
+
+
+def transparent_huge_pages(case: Case) -> PreflightLine:
+    """Look at the setting of transparent huge pages."""
+    setting = str(case.facts.get("memory.transparent_huge_pages", "not in this kernel"))
+    return _warned("THP", setting, warnings.transparent_huge_pages(case.facts))
+
+
+def clock_source(case: Case) -> PreflightLine:
+    """Look at the clock that everything is timed with."""
+    source = str(case.facts.get("kernel.clocksource", "not known"))
+    return _warned("clock source", source, warnings.slow_clock(case.facts))
+
+
+def virtualisation(case: Case) -> PreflightLine:
+    """Look for a hypervisor."""
+    hypervisor = str(case.facts.get("virtualisation", "not known"))
+    return _warned("virtual", hypervisor, warnings.virtualised(case.facts))
+
+
+def container(case: Case) -> PreflightLine:
+    """Look for a container around this process."""
+    kind = case.facts.get("container")
+    if kind in (None, "none"):
+        return PreflightLine("container", Answer.OK, "none")
+    todo = "caches and devices are the host's: drop caches and watch for other load there too"
+    return PreflightLine("container", Answer.LIMITED, str(kind), todo)
+
+
+# What else is here
+
+
+def other_servers(case: Case) -> PreflightLine:
+    """List the other versions of the server that --pg-bindir could take."""
+    mine = case.server.folder if isinstance(case.server, Programs) else None
+    versions = [_version(case, folder) for folder in _folders(case) if folder != mine]
+    text = "; ".join(filter(None, versions))
+    return PreflightLine("other servers", Answer.OK, text or "none for --pg-bindir")
+
+
+def bench_tools(case: Case) -> PreflightLine:
+    """Look for the programs that `make bench` compares with."""
+    del case
+    missing = [package for program, package in _TOOLS.items() if shell.find(program) is None]
+    if not missing:
+        return PreflightLine("bench tools", Answer.OK, ", ".join(_TOOLS.values()))
+    finding = f"missing: {', '.join(missing)} (only `make bench` uses them)"
+    return PreflightLine(
+        "bench tools", Answer.LIMITED, finding, f"apt-get install {' '.join(missing)}"
+    )
+
+
+def leftovers(case: Case) -> PreflightLine:
+    """Look for what replayers hold now, or left behind."""
+    del case
+    notes = list(journal.notes())
+    left = [note.kind for note in notes if note.abandoned]
+    held = [note.kind for note in notes if not note.abandoned]
+    if left:
+        finding = f"an earlier replayer was killed and left: {', '.join(sorted(left))}"
+        todo = "`replayer clean` gives it back, and so does the next run"
+        return PreflightLine("leftovers", Answer.LIMITED, finding, todo)
+    if held:
+        finding = f"another replayer runs now and holds: {', '.join(sorted(held))}"
+        return PreflightLine(
+            "leftovers", Answer.LIMITED, finding, "wait for it: two runs disturb each other"
+        )
+    return PreflightLine("leftovers", Answer.OK, "none")
+
+
+# How it is tried
+
+
+def _questions() -> Iterator[Callable[[Case], PreflightLine]]:
+    for name, question in list(globals().items()):
+        own = inspect.isfunction(question) and question.__module__ == __name__ and name[0] != "_"
+        if own and name != "lines" and list(inspect.signature(question).parameters) == ["case"]:
+            yield question
+
+
+def _warned(name: str, finding: str, advice: Advice | None) -> PreflightLine:
+    return (
+        PreflightLine(name, Answer.LIMITED, finding, advice.todo)
+        if advice
+        else PreflightLine(name, Answer.OK, finding)
+    )
+
+
+def _refused(name: str, error: ReplayerError) -> PreflightLine:
+    return PreflightLine(name, Answer.NO, error.found, error.todo, needed=True)
+
+
+def _usable(folder: data_folders.DataFolder, case: Case) -> None:
+    """Raise Impossible for a folder that a run would refuse; change nothing."""
+    server = case.server if isinstance(case.server, Programs) else None
+    folder.check(server.user if server else None)
+    if folder.path.exists():
+        folder.make()
+    marker = folder.marker()
+    if server and marker and (marker.engine, marker.major) != (case.engine.name, server.major):
+        folder.claim(case.engine.name, server.major, marker.init, made=False)
+
+
+def _bounding(case: Case, kind: str, finding: str) -> PreflightLine:
+    name = {"cgroup": "cgroup", "hugepages": "huge pages", "ballast": "locked memory"}[kind]
+    refusal = memory_bound.refusal(kind, case.host)
+    if refusal is None:
+        return PreflightLine(name, Answer.OK, f"{finding} (memory = {kind})")
+    other = "memory = direct needs no rights at all"
+    todo = f"{refusal.todo}; or {other}" if refusal.todo else other
+    return PreflightLine(name, Answer.NO, refusal.found, todo)
+
+
+def _direct(folder: Path) -> str:
+    """Return "" if a file in the folder can be read with O_DIRECT, else the system's reason."""
+    try:
+        with tempfile.NamedTemporaryFile(dir=folder, prefix=".replayer-check-") as file:
+            file.write(bytes(_MIB))
+            file.flush()
+            os.fsync(file.fileno())
+            descriptor = os.open(file.name, os.O_RDONLY | os.O_DIRECT)
+            try:
+                with mmap.mmap(-1, 8192) as buffer:
+                    if os.preadv(descriptor, [buffer], 8192) != 8192:
+                        return "a read was cut short"
+            finally:
+                os.close(descriptor)
+    except OSError as error:
+        return error.strerror or str(error)
+    return ""
+
+
+def _forgetting(folder: Path) -> int | None:
+    """Return the bytes of a file that stay in memory after the kernel was told to forget it."""
+    try:
+        with tempfile.NamedTemporaryFile(dir=folder, prefix=".replayer-check-") as file:
+            file.write(bytes(_MIB))
+            file.flush()
+            page_cache.forget(file.name)
+            return residency([file.name]).resident_bytes
+    except OSError:
+        return None
+
+
+def _seen(folder: Path) -> Residency | str:
+    """Return what an instrument that was seen to work says of a file there, else why none does."""
+    try:
+        with tempfile.NamedTemporaryFile(dir=folder, prefix=".replayer-check-") as file:
+            file.write(bytes(range(256)) * (_MIB // 256))
+            file.flush()
+            os.fsync(file.fileno())
+            measured = residency([file.name])
+    except OSError as error:
+        return f"no file can be made in {folder}: {error.strerror}"
+    if measured.resident_bytes is None or not measured.sees:
+        return measured.why
+    if not measured.misses:
+        return "what was read there cannot be dropped from memory"
+    return measured
+
+
+def _folders(case: Case) -> Iterator[Path]:
+    for pattern in case.engine.spec.server.folders:
+        yield from sorted(Path("/").glob(pattern.lstrip("/")))
+
+
+def _version(case: Case, folder: Path) -> str:
+    try:
+        version = shell.run([folder / case.engine.spec.server.program, "--version"], timeout=20)
+    except ReplayerError:
+        return ""
+    return f"{version.strip()} in {folder}"

@@ -1,0 +1,1 @@
+"""What a run reports while it lasts: events, the file that holds them, live figures."""

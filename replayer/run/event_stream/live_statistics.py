@@ -1,0 +1,104 @@
+"""Once a second, what processors and device did, and what the server logged, for who watches.
+
+The sampler only copies; what it copied last is read here, in a thread of the process that waits
+for those who work.
+"""
+
+import contextlib
+import math
+import threading
+from collections.abc import Callable, Iterator, Mapping
+
+from replayer import registry
+from replayer.collectors import Columns, Sample
+from replayer.errors import ReplayerError
+from replayer.run.context import Progress
+from replayer.run.event_stream import events
+from replayer.servers.log_events import Tail
+from replayer.servers.open import Server
+from replayer.watch.sampler import Sampler
+
+_SECONDS = 1.0
+_SHORTEST_NS = 250_000_000
+_SHARES = {"%usr": "cpu_user", "%sys": "cpu_system", "%iowait": "cpu_iowait"}
+_RATES = {"r/s": "device_reads", "w/s": "device_writes"}
+_KILOBYTES = {"rkB/s": "device_read_bytes", "wkB/s": "device_write_bytes"}
+
+
+@contextlib.contextmanager
+def pulse(sampler: Sampler, server: Server | None, progress: Progress) -> Iterator[None]:
+    """Tell of the machine and of the server for as long as the `with` block runs."""
+    ended = threading.Event()
+    machine, tail = ActivityMeter(sampler), None if server is None else _tail(server)
+
+    def beat() -> None:
+        while not ended.wait(_SECONDS):
+            # Who watches is never a reason for a step to fail.
+            with contextlib.suppress(ReplayerError, OSError, ValueError, LookupError):
+                tell(machine, tail, progress.tell)
+
+    thread = threading.Thread(target=beat, name="pulse", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+
+
+def tell(machine: "ActivityMeter", tail: Tail | None, out: Callable[[events.Event], None]) -> None:
+    """Tell what is new."""
+    values = machine.values()
+    if values:
+        out(events.MachineActivity(values=values))
+    for event in () if tail is None else tail.fresh():
+        when = event.when.isoformat(timespec="milliseconds")
+        out(events.ServerMark(when=when, kind=event.kind, text=event.text))
+
+
+def _tail(server: Server) -> Tail | None:
+    try:
+        return Tail(server)
+    except ReplayerError:
+        return None
+
+
+class ActivityMeter:
+    """What processors and device did since the last time, by the sampler's own copies."""
+
+    def __init__(self, sampler: Sampler) -> None:
+        self._sampler = sampler
+        self._before: dict[str, Sample] = {}
+
+    def values(self) -> dict[str, float | None]:
+        """Return figures by the names of events.FIGURES; {} where no new copy was taken."""
+        shares, device = self._columns("cpu"), self._columns("diskstats")
+        return {
+            **_named(shares, _SHARES, 0.01),
+            **_named(device, _RATES, 1.0),
+            **_named(device, _KILOBYTES, 1024.0),
+        }
+
+    def _columns(self, name: str) -> Columns:
+        collector = registry.load("collectors", name)
+        newest, before = self._sampler.newest(collector.FILES), self._before.get(name)
+        if newest is None:
+            return {}
+        if before is not None and newest.clock_ns - before.clock_ns < _SHORTEST_NS:
+            return {}
+        self._before[name] = newest
+        if before is None:
+            return {}
+        columns: Columns = collector.parse([before, newest], self._sampler.device)
+        return columns
+
+
+def _named(columns: Columns, names: Mapping[str, str], scale: float) -> dict[str, float | None]:
+    """Return those that are known, by the names of events.FIGURES."""
+    return events.tidy(
+        {
+            names[column]: values[0] * scale
+            for column, values in columns.items()
+            if column in names and math.isfinite(values[0])
+        }
+    )

@@ -1,0 +1,242 @@
+"""The conversation of a run, told as events to whoever reads them elsewhere.
+
+What is told waits for a thread of its own that writes it, so that neither a slow disk nor a reader
+that stands still ever holds up what is measured; what finds no room is dropped, and counted.
+"""
+
+import contextlib
+import itertools
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from replayer import units
+from replayer.analysis.advice.headline import leader
+from replayer.model import Cold, Ledger, Run, StepResult
+from replayer.run.context import Progress, Task
+from replayer.run.event_stream import events
+from replayer.run.event_stream.events import Event
+
+_EVERY = 0.5
+"""Seconds between two events of one task, or two of figures."""
+_WAITING = 2000
+"""Events that may wait to be written."""
+_KEPT = 500
+_MOST_NUMBERS = 4
+_PATIENCE = 2.0
+"""Seconds that the end of a run waits for what is not written yet."""
+_HOST = (
+    "host.name",
+    "os.name",
+    "kernel.release",
+    "cpu.model",
+    "cpu.threads",
+    "device.name",
+    "device.model",
+)
+
+Clock = Callable[[], float]
+
+
+class EventWriter(threading.Thread):
+    """Writes lines somewhere, in a thread of its own; `write` may raise OSError, and may block."""
+
+    def __init__(self, write: Callable[[bytes], object]) -> None:
+        super().__init__(name="replayer-events", daemon=True)
+        self.dropped = 0
+        self._write = write
+        self._waiting: deque[Event] = deque()
+        self._changed = threading.Condition()
+        self._ended = False
+
+    def tell(self, event: Event) -> None:
+        """Have an event written, and return at once; where too many wait, it is dropped."""
+        with self._changed:
+            often = isinstance(event, events.FREQUENT)
+            if len(self._waiting) >= (_WAITING // 2 if often else _WAITING):
+                self.dropped += 1
+                return
+            self._waiting.append(event)
+            self._changed.notify()
+
+    def end(self) -> None:
+        """Write what waits, as far as somebody takes it, and end."""
+        with self._changed:
+            self._ended = True
+            self._changed.notify()
+        self.join(_PATIENCE)
+
+    def run(self) -> None:
+        """Write what is told until the end."""
+        while (batch := self._next()) is not None:
+            # A reader that went away, or a full disk, must not end a measurement.
+            with contextlib.suppress(OSError, ValueError):
+                self._write(b"".join(map(events.line, batch)))
+
+    def _next(self) -> list[Event] | None:
+        with self._changed:
+            self._changed.wait_for(lambda: self._waiting or self._ended)
+            batch = list(self._waiting)
+            self._waiting.clear()
+        return batch or None
+
+
+class EventPublisher:
+    """A conversation of which the events are told as well; `end` it when all is said."""
+
+    def __init__(self, conversation: Progress, clock: Clock = time.monotonic) -> None:
+        self._conversation, self._clock = conversation, clock
+        self._numbers = itertools.count(1)
+        self._outlets: list[EventWriter] = []
+        self._before: deque[Event] = deque(maxlen=_KEPT)
+        """What a later outlet is told first."""
+        self._next_figures = 0.0
+
+    def end(self) -> None:
+        """Have written what waits, as far as somebody takes it."""
+        for outlet in self._outlets:
+            outlet.end()
+
+    def add(self, write: Callable[[bytes], object]) -> EventWriter:
+        """Have all events written, those before too; return what writes them."""
+        outlet = EventWriter(write)
+        for event in self._before:
+            outlet.tell(event)
+        outlet.start()
+        self._outlets.append(outlet)
+        return outlet
+
+    @property
+    def dropped(self) -> int:
+        """How many events were not written, as nobody took them in time."""
+        return sum(outlet.dropped for outlet in self._outlets)
+
+    def tell(self, event: Event) -> None:
+        """Tell an event; figures at most twice a second."""
+        if isinstance(event, events.Figures):
+            now = self._clock()
+            if now < self._next_figures:
+                return
+            self._next_figures = now + _EVERY
+        if not isinstance(event, events.FREQUENT):
+            self._before.append(event)
+        for outlet in self._outlets:
+            outlet.tell(event)
+
+    @contextlib.contextmanager
+    def task(self, title: str, total: float | None = None) -> Iterator["_ToldTask"]:
+        """Show and tell of a task for as long as the `with` block runs."""
+        number, began = next(self._numbers), self._clock()
+        whole = None if total is None else float(total)
+        self.tell(events.TaskBegin(number=number, title=title, total=whole))
+        try:
+            with self._conversation.task(title, total) as shown:
+                yield _ToldTask(self, shown, number, whole, self._clock)
+        finally:
+            seconds = round(self._clock() - began, 3)
+            self.tell(events.TaskEnd(number=number, seconds=seconds))
+
+    def say(self, text: str) -> None:
+        """Print one line, and tell it."""
+        self._conversation.say(text)
+        self.tell(events.MessageEvent(text=text))
+
+
+class _ToldTask:
+    def __init__(
+        self, telling: EventPublisher, shown: Task, number: int, total: float | None, clock: Clock
+    ) -> None:
+        self._telling, self._shown, self._number, self._clock = telling, shown, number, clock
+        self._done, self._total, self._note = 0.0, total, ""
+        self._next = 0.0
+
+    def advance(self, done: float) -> None:
+        self._shown.advance(done)
+        self._done += float(done)
+        self._tell()
+
+    def update(
+        self, *, done: float | None = None, total: float | None = None, note: str | None = None
+    ) -> None:
+        self._shown.update(done=done, total=total, note=note)
+        self._done = self._done if done is None else float(done)
+        self._total = self._total if total is None else float(total)
+        self._note = self._note if note is None else note
+        self._tell()
+
+    def _tell(self) -> None:
+        now = self._clock()
+        if now >= self._next:
+            self._next = now + _EVERY
+            self._telling.tell(
+                events.TaskProgress(
+                    number=self._number, done=self._done, total=self._total, note=self._note
+                )
+            )
+
+
+def run_state(run: Run, path: Path | None) -> events.RunState:
+    """Return what is told of a run as a whole."""
+    return events.RunState(
+        id=run.id,
+        path=str(path or ""),
+        status=run.status.value,
+        error=run.error,
+        label=run.label,
+        workload=run.workload.name,
+        started=run.started,
+        notes=run.notes,
+        advice=tuple(map(str, run.advice)),
+    )
+
+
+def about(run: Run) -> events.RunLocation:
+    """Return what is told of where a run runs."""
+    engine = run.engine
+    # Of one run always the same: what is not new is not told again.
+    return events.RunLocation(
+        at=run.started,
+        engine="" if engine is None else f"{engine.name} {engine.version}",
+        host={name: str(run.host[name]) for name in _HOST if run.host.get(name) is not None},
+    )
+
+
+def step_end(step: StepResult, *, earlier: bool = False) -> events.StepEnded:
+    """Return what is told of a step that has ended."""
+    shown = {one.metric: one for one in (*leader(step), *step.measurements)}
+    return events.StepEnded(
+        name=step.name,
+        repeat=step.repeat,
+        status=step.status.value,
+        reason=step.reason,
+        seconds=round(step.elapsed, 3),
+        measured={m.metric: m.value for m in step.measurements},
+        figures=tuple(
+            events.Number(
+                metric=one.metric,
+                value=one.value,
+                unit=one.unit,
+                text=units.show(one.value, one.unit),
+            )
+            for one in list(shown.values())[:_MOST_NUMBERS]
+        ),
+        proof="; ".join(filter(None, (_cold(step.cold), _ledger(step.ledger)))),
+        earlier=earlier,
+    )
+
+
+def _cold(cold: Cold | None) -> str:
+    if cold is None:
+        return ""
+    if cold.resident_share is None:
+        return cold.got.value
+    return f"{cold.got.value}: {cold.resident_share:.1%} was in memory ({cold.proof})"
+
+
+def _ledger(ledger: Ledger | None) -> str:
+    if ledger is None:
+        return ""
+    ratio = "" if ledger.ratio is None else f": {ledger.ratio:.3f} device reads a block"
+    return f"{ledger.verdict.value}{ratio}"

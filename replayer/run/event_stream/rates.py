@@ -1,0 +1,32 @@
+"""Live figures out of totals: told where a step polls anyway, twice a second at most."""
+
+import time
+from collections.abc import Callable
+
+from replayer.run.context import Progress
+from replayer.run.event_stream.events import Figures, tidy
+
+_EVERY = 0.5
+
+
+class Rates:
+    """Tells how fast totals grow, by the names of events.FIGURES; begin it with the window."""
+
+    def __init__(self, progress: Progress, clock: Callable[[], float] = time.monotonic) -> None:
+        self._progress, self._clock = progress, clock
+        self._since = clock()
+        self._before: dict[str, float] = {}
+
+    def count(self, totals: dict[str, float], **figures: float) -> None:
+        """Take totals since the window's begin, and figures that are told as they are."""
+        now = self._clock()
+        passed = now - self._since
+        if passed < _EVERY:
+            return
+        rates = {
+            name: max(0.0, float(total) - self._before.get(name, 0.0)) / passed
+            for name, total in totals.items()
+        }
+        self._since = now
+        self._before |= {name: float(total) for name, total in totals.items()}
+        self._progress.tell(Figures(values=tidy({**rates, **figures})))

@@ -1,0 +1,183 @@
+"""What a run will do, before it does anything: step by step, on which disk, how much, how long.
+
+Nothing is started and nothing is written, not even replayer's own folder.  A server at a URL is
+asked where its files are.
+"""
+
+import platform
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from replayer import journal, registry
+from replayer.analysis.advice import estimates
+from replayer.analysis.advice.estimates import Expectation, Known
+from replayer.errors import ReplayerError
+from replayer.machine.free_space import NO_LIMIT, free_bytes
+from replayer.machine.host import Host
+from replayer.model import Run, StepSpec
+from replayer.run.event_stream.events import Planned, PlannedSteps
+from replayer.run.plan import footprint, workload
+from replayer.run.plan.workload import turns
+from replayer.run.runner import RunRequest
+from replayer.servers import remote
+
+_SAID = frozenset({"step", "name", "once", "probe"})
+"""Keys of a step that stand elsewhere in its line."""
+
+
+@dataclass(frozen=True)
+class StepForecast:
+    """One step: what it does, how often, what its data takes on disk, how long it takes."""
+
+    name: str
+    step: str
+    about: str
+    keys: dict[str, Any]
+    """Those that the workload sets."""
+    times: int
+    disk_bytes: int
+    known: Known
+    """The seconds of one time, and from where."""
+
+
+@dataclass(frozen=True)
+class Disk:
+    """Where the data goes."""
+
+    where: str
+    device: str = ""
+    file_system: str = ""
+    free_bytes: int | None = None
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What one run does: in a plan of boots, one boot."""
+
+    workload: str
+    server: str
+    repeat: int
+    disk: Disk
+    parts: tuple[StepForecast, ...]
+    disk_bytes: int
+    expected: Expectation
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as JSON has it."""
+        return asdict(self)
+
+
+def forecast(order: RunRequest, folders: Sequence[Path]) -> Forecast:
+    """Return what a run by this order does, told by the earlier runs in some folders.
+
+    Raises ReplayerError for a server at a URL that cannot be asked.
+    """
+    asked = order.workload
+    runs = _here(estimates.earlier(folders, asked.name))
+    prints = [footprint.of(spec, order.engine.block_size) for spec in asked.steps]
+    parts = tuple(
+        _part(spec, 0 if taken is None else taken.disk_bytes, asked.repeat, runs)
+        for spec, taken in zip(asked.steps, prints, strict=True)
+    )
+    set_to = [spec.lasts() for spec in asked.steps]
+    return Forecast(
+        workload=asked.name,
+        server=_server(order),
+        repeat=asked.repeat,
+        disk=_disk(order),
+        parts=parts,
+        disk_bytes=footprint.disk_bytes(filter(None, prints)),
+        expected=estimates.expect(workload.facts(asked), runs, set_to),
+    )
+
+
+def plan(order: RunRequest, folders: Sequence[Path]) -> PlannedSteps:
+    """Return the steps of a run for those who watch it, with what they took here before."""
+    workload = order.workload
+    runs = _here(estimates.earlier(folders, workload.name))
+    keys = [spec.model_dump(mode="json") for spec in workload.steps]
+    known = {
+        spec.name: estimates.took(own, runs, spec.lasts())
+        for spec, own in zip(workload.steps, keys, strict=True)
+    }
+    planned = enumerate(turns(workload), 1)
+    return PlannedSteps(
+        steps=tuple(
+            Planned(
+                number=number,
+                name=spec.name,
+                repeat=repeat,
+                step=spec.step,
+                about=_about(spec),
+                seconds=known[spec.name].seconds,
+                source=known[spec.name].source,
+            )
+            for number, (repeat, spec) in planned
+        )
+    )
+
+
+def _about(spec: StepSpec) -> str:
+    kind, name = ("probes", str(spec.probe)) if hasattr(spec, "probe") else ("steps", spec.step)
+    return registry.about(kind, name.replace("-", "_")).partition("\n")[0].rstrip(".")
+
+
+def _here(runs: Iterable[Run]) -> list[Run]:
+    """Return the runs of this machine."""
+    return [run for run in runs if run.host.get("host.name") == platform.node()]
+
+
+def _part(spec: StepSpec, disk_bytes: int, repeat: int, runs: Sequence[Run]) -> StepForecast:
+    keys = spec.model_dump(mode="json", exclude_defaults=True)
+    return StepForecast(
+        name=spec.name,
+        step=spec.step,
+        about=_about(spec),
+        keys={key: value for key, value in keys.items() if key not in _SAID},
+        times=1 if spec.once else repeat,
+        disk_bytes=disk_bytes,
+        known=estimates.took(spec.model_dump(mode="json"), runs, spec.lasts()),
+    )
+
+
+def _server(order: RunRequest) -> str:
+    if not order.needs_database:
+        return "no database"
+    if order.url is None:
+        return f"{order.engine.title}, a server of replayer's own"
+    return f"{order.engine.title}, the server at the URL"
+
+
+def _disk(order: RunRequest) -> Disk:
+    if order.needs_database and order.url is not None:
+        engine, url = remote.identified(order.engine, order.url, ask=order.ask)
+        server = remote.Remote(engine, url, engine.version or 0)
+        folder = server.data_directory()
+        return (
+            Disk(f"the server's disk ({server.no_files().why})") if folder is None else _on(folder)
+        )
+    named = (getattr(spec, "device", None) for spec in order.workload.steps)
+    devices = {str(device) for device in named if device}
+    if devices and not order.needs_database:
+        return Disk(", ".join(sorted(devices)))
+    return _on(order.data_dir or journal.place() / "data")
+
+
+def _on(folder: Path) -> Disk:
+    """Return the disk of a folder that need not be there yet."""
+    host, there = Host(), folder.absolute()
+    while not there.is_dir():
+        there = there.parent
+    mount = host.mount_of(there)
+    try:
+        free: int | None = free_bytes(there)
+    except ReplayerError:
+        free = None
+    return Disk(
+        where=str(folder),
+        device=host.device_of(there) or "",
+        file_system=mount.type if mount else "",
+        free_bytes=None if free == NO_LIMIT else free,
+    )

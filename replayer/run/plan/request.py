@@ -1,0 +1,90 @@
+"""What somebody typed of an engine and its places -> the order of a run."""
+
+import getpass
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any
+
+from replayer import registry
+from replayer.engines import engine, environment
+from replayer.engines.connection import url_of
+from replayer.errors import Impossible
+from replayer.model import StepSpec, Workload
+from replayer.run.runner import RunRequest
+from replayer.watch import active_collectors
+
+
+def build_request(
+    workload: Workload,
+    named: str,
+    *,
+    label: str = "",
+    bindir: Path | None = None,
+    data_dir: Path | None = None,
+    sizing: Mapping[str, Any] | None = None,
+    collectors: Sequence[str] | None = None,
+) -> RunRequest:
+    """Return the order of a run on an engine: its name, the URL of a server, or "" for the default.
+
+    `collectors` are the active ones that watch, those by default if they are not given.
+    Raises NotFound or Impossible for an engine that is not there.
+    """
+    url = named if "://" in named else environment.url(named)
+    chosen = engine.of_url(named) if "://" in named else engine.load(named or engine.default())
+    return RunRequest(
+        workload=workload,
+        engine=chosen,
+        label=label,
+        url=url,
+        bindir=bindir,
+        data_dir=data_dir,
+        ask=asker(),
+        sizing=sizing,
+        collectors=active_collectors.chosen() if collectors is None else tuple(collectors),
+    )
+
+
+def asker() -> Callable[[str], str] | None:
+    """Return what asks for a password where somebody sits at a terminal, else None."""
+    return getpass.getpass if sys.stdin.isatty() and sys.stderr.isatty() else None
+
+
+def refuse_idle(workload: Workload, options: str) -> None:
+    """Raise Impossible where no step of a workload has any work for client hosts."""
+    if any(map(_on_client_hosts, workload.steps)):
+        return
+    raise Impossible(
+        f"{options}: no step of {workload.name} has sessions that other hosts "
+        f"can have (steps are {', '.join(dict.fromkeys(spec.step for spec in workload.steps))}): "
+        f"leave the hosts out"
+    )
+
+
+def refuse_loopback(order: RunRequest, elsewhere: Sequence[str]) -> None:
+    """Raise Impossible for a URL that means another server on each of the hosts elsewhere."""
+    if order.url is None or not elsewhere:
+        return
+    host = url_of(order.url, order.engine).host or ""
+    if not _is_loopback(host):
+        return
+    said = f"{host} is" if host else "it names no host, so it is"
+    raise Impossible(
+        f"the clients on {', '.join(elsewhere)} do not reach the server at this URL: {said} "
+        f"another machine for each of them: write the server's name or address in the network"
+    )
+
+
+def _on_client_hosts(spec: StepSpec) -> bool:
+    asked = getattr(registry.load("steps", spec.step), "on_client_hosts", None)
+    return asked is not None and bool(asked(spec))
+
+
+def _is_loopback(host: str) -> bool:
+    if not host or host.startswith("/") or host == "localhost":
+        return True
+    try:
+        return ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False

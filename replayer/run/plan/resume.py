@@ -1,0 +1,102 @@
+"""A run that was cut is taken up again: what is missing of it is done, into the same file.
+
+Only on the same boot of the same machine, with the same database: figures of two circumstances in
+one run would be told as its spread.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from replayer import __version__
+from replayer.analysis.differences.environment import Sort, differences
+from replayer.errors import Impossible
+from replayer.model import Status
+from replayer.run.plan import workload as workload_file
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from replayer.model import EngineFacts, Fact, Run, StepSpec, Workload
+
+_WHOLE = frozenset({Status.DONE, Status.SKIPPED})
+_SAME_HOST = ("host.name", "boot.id")
+_MOST_NAMED = 3
+
+
+def workload_of(run: Run) -> Workload:
+    """Return the workload of a run to be taken up; raise Impossible where that cannot be."""
+    if run.sizing is not None:
+        raise Impossible(
+            f"{run.id} sized a machine, where each step follows from the last: size it again"
+        )
+    if run.cluster:
+        raise Impossible(
+            f"{run.id} had several hosts, and only a run on one is taken up: run it again"
+        )
+    if run.id.startswith("import-"):
+        raise Impossible(
+            f"{run.id} was imported: replayer did not run it, and cannot go on with it"
+        )
+    if run.version != __version__:
+        raise Impossible(
+            f"{run.id} is of replayer {run.version}, and this is {__version__}, which may measure "
+            f"otherwise: run it again"
+        )
+    return workload_file.of_facts(run.workload)
+
+
+def begun(run: Run) -> Run:
+    """Return a run as it is taken up: without its end, and without the steps that were cut."""
+    return run.model_copy(
+        update={
+            "status": Status.RUNNING,
+            "error": "",
+            "finished": None,
+            "advice": (),
+            "steps": tuple(step for step in run.steps if step.status in _WHOLE),
+            "resumed": (*run.resumed, datetime.now(UTC).isoformat(timespec="seconds")),
+        }
+    )
+
+
+def missing(run: Run, planned: Iterator[tuple[int, StepSpec]]) -> Iterator[tuple[int, StepSpec]]:
+    """Yield those of a workload's turns that a run has not done, by the repeat and the name."""
+    done = {(step.repeat, step.name) for step in run.steps if step.status in _WHOLE}
+    return ((repeat, spec) for repeat, spec in planned if (repeat, spec.name) not in done)
+
+
+def refuse_other_host(run: Run, host: Mapping[str, Fact]) -> None:
+    """Raise Impossible on another machine than a run's, and after its boot."""
+    for key, what in zip(_SAME_HOST, ("the machine", "the boot"), strict=True):
+        before, now = run.host.get(key), host.get(key)
+        if before != now or now is None:
+            raise Impossible(
+                f"{run.id} cannot be taken up: {what} is another one ({key} was {before} and is "
+                f"{now}): run it again"
+            )
+
+
+def refuse_other_engine(run: Run, engine: EngineFacts | None) -> None:
+    """Raise Impossible for another database than a run's: version, place, settings, data."""
+    if run.engine is None:
+        # It was cut before its server had started: nothing of it was measured there.
+        return
+    if engine is None or run.engine.place != engine.place:
+        places = {"private": "a server of replayer's own", "url": "the server at a URL"}
+        raise Impossible(
+            f"{run.id} cannot be taken up: its database was {places[run.engine.place]}, so give "
+            f"--engine as before"
+        )
+    now = run.model_copy(update={"engine": engine})
+    other = [one for one in differences([run], [now]) if one.sort is Sort.REFUSED]
+    named = [f"{one.key} was {one.base[0]} and is {one.other[0]}" for one in other[:_MOST_NAMED]]
+    before, after = run.engine.facts, engine.facts
+    named += [
+        f"{key} was {before.get(key)} and is {after.get(key)}"
+        for key in ("data.directory", "server.host")
+        if before.get(key) != after.get(key)
+    ]
+    if named:
+        raise Impossible(f"{run.id} cannot be taken up: {'; '.join(named)}")

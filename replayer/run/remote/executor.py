@@ -1,0 +1,99 @@
+"""The end beside the data: an order comes, the runner works, Runs and progress go back."""
+
+import contextlib
+import functools
+import traceback
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+from replayer import errors, signals
+from replayer.cluster import hosts
+from replayer.engines import engine
+from replayer.errors import Interrupted, ReplayerError
+from replayer.results import store
+from replayer.run.recovery import give_back
+from replayer.run.remote import framing, order_message
+from replayer.run.remote.progress_proxy import Post, ProgressSender
+from replayer.run.runner import execute
+from replayer.servers import remote
+from replayer.servers.remote import Whereabouts
+from replayer.watch.client_pools import LOCAL_CLIENTS, Clients
+from replayer.watch.workers import distributable
+
+
+class Asking(Protocol):
+    """The host that asks."""
+
+    def say_bytes(self, data: bytes) -> None:
+        """Send it some bytes, after those that it was sent before."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """What is sent to the database's host; it is not printed, as a password is in it."""
+
+    letter: bytes = field(repr=False)
+    passport: Any = field(repr=False)
+    """What leads to the clients; None without any."""
+
+
+@distributable
+def perform(sent: Sent, asking: Asking) -> None:
+    """Run what a letter orders; send every Run and all progress, and at last how it ended.
+
+    For the main thread of a process of its own, in which `signals` are installed.  Raises nothing:
+    an error is the last message.
+    """
+    post = functools.partial(framing.send, out=asking.say_bytes)
+    try:
+        _run(sent, post)
+    except (Exception, Interrupted) as error:  # noqa: BLE001 - the one who asked must hear of it
+        post(_last_words(signals.interruption() or errors.expected(error) or error))
+    else:
+        post({"kind": "ended", "error": None})
+
+
+def _run(sent: Sent, post: Post) -> None:
+    asked = order_message.read(sent.letter)
+    told = ProgressSender(post)
+    with _clients(sent.passport) as clients:
+        give_back(told.say)
+        known = 0
+        for run in execute(replace(asked, clients=clients), told):
+            new = run.model_copy(update={"steps": run.steps[known:]})
+            post({"kind": "run", "before": known, "run": store.text(new)})
+            known = len(run.steps)
+
+
+@contextlib.contextmanager
+def _clients(passport: Any) -> Iterator[Clients]:
+    """Give the clients of an order; this host itself where none is named."""
+    if passport is None:
+        yield LOCAL_CLIENTS
+        return
+    with hosts.rejoined(passport) as clients:
+        yield clients
+
+
+@distributable
+def owns(asked: tuple[str, str], _: Asking) -> Whereabouts:
+    """Tell whether the data of a server is on this host; `asked` is an engine's name and a URL."""
+    name, url = asked
+    return remote.whereabouts(engine.load(name), url)
+
+
+def _last_words(error: BaseException) -> dict[str, Any]:
+    """Return what tells of an error; one of replayer's own making comes with its trace."""
+    known = isinstance(error, ReplayerError | Interrupted)
+    trace = "" if known else "".join(traceback.format_exception(error))
+    what = {
+        "kind": type(error).__name__ if known else ReplayerError.__name__,
+        "found": str(error) if known else f"the run failed: {type(error).__name__}: {error}",
+        "todo": "",
+        "trace": trace,
+    }
+    if isinstance(error, ReplayerError):
+        what |= {"found": error.found, "todo": error.todo}
+    return {"kind": "ended", "error": what}

@@ -1,0 +1,67 @@
+"""Messages between the two ends of a run elsewhere: small ones, and Runs of any size in pieces.
+
+A message is a JSON object, compressed, in frames of at most 1 MiB and a byte: whoever carries them
+can do something else between two frames, such as telling that it lives.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import zstandard
+
+from replayer.errors import ReplayerError
+
+FRAME_BYTES = 1 << 20
+_MOST_BYTES = 1 << 30
+"""Of one message: a run has a few megabytes."""
+_MORE, _LAST = b"+", b"."
+
+Send = Callable[[bytes], None]
+"""Sends a frame; may raise OSError when nobody takes it any more."""
+
+
+def send(message: Mapping[str, Any], out: Send) -> None:
+    """Send a message in as many frames as it takes."""
+    data = zstandard.compress(json.dumps(message).encode(), 1)
+    for begin in range(0, len(data), FRAME_BYTES):
+        last = begin + FRAME_BYTES >= len(data)
+        out((_LAST if last else _MORE) + data[begin : begin + FRAME_BYTES])
+
+
+class FrameDecoder:
+    """The frames that came so far of one message."""
+
+    def __init__(self) -> None:
+        self._pieces: list[bytes] = []
+        self._bytes = 0
+
+    def feed(self, frame: bytes) -> dict[str, Any] | None:
+        """Take in a frame; return a message with its last one, else None.
+
+        Raises ReplayerError for what is none of replayer's.
+        """
+        self._pieces.append(frame[1:])
+        self._bytes += len(frame)
+        if self._bytes > _MOST_BYTES:
+            raise ReplayerError("the host of the database sent more than any run has")
+        if frame[:1] == _MORE:
+            return None
+        data, self._pieces, self._bytes = b"".join(self._pieces), [], 0
+        return _unpacked(data)
+
+
+def _unpacked(data: bytes) -> dict[str, Any]:
+    try:
+        # The limit of `decompress` does not count where the size is told.
+        small = zstandard.frame_content_size(data) <= _MOST_BYTES
+        message = json.loads(zstandard.decompress(data, _MOST_BYTES)) if small else None
+    except (zstandard.ZstdError, ValueError) as error:
+        raise _strange() from error
+    if not isinstance(message, dict) or not isinstance(message.get("kind"), str):
+        raise _strange()
+    return message
+
+
+def _strange() -> ReplayerError:
+    return ReplayerError("what the host of the database sent is no message of replayer's")

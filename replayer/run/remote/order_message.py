@@ -1,0 +1,152 @@
+"""The order of a run elsewhere, as it travels, with what proves that both ends mean the same."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from replayer import __version__, registry
+from replayer.engines import engine as engines
+from replayer.engines.engine import Engine
+from replayer.errors import Impossible, ReplayerError
+from replayer.model import Noun, StepSpec, WorkloadFacts
+from replayer.run.plan import workload as workload_file
+from replayer.run.runner import RunRequest
+
+
+class OrderMessage(Noun):
+    """What is asked of the agent on the database's host."""
+
+    version: str
+    engine: str
+    schemas: str
+    """A digest of all files of the engines that the server may turn out to be."""
+    url: str
+    """With its password: it travels inside of TLS, and nowhere else."""
+    workload: WorkloadFacts
+    label: str
+    notes: tuple[str, ...]
+    tags: dict[str, str]
+    watched: str
+    sizing: dict[str, Any] | None
+    collectors: tuple[str, ...]
+
+    def __repr_args__(self) -> list[tuple[str | None, Any]]:
+        """Return what may be printed."""
+        return [("workload", self.workload.name), ("watched", self.watched)]
+
+
+def written(order: RunRequest) -> bytes:
+    """Return an order as it travels; raises Impossible for what can only be done on this host."""
+    assert order.url is not None, "only a server at a URL has another host"
+    refuse_staying(order)
+    letter = OrderMessage(
+        version=__version__,
+        engine=order.engine.name,
+        schemas=schemas(order.engine, order.url),
+        url=order.url,
+        workload=workload_file.facts(order.workload),
+        label=order.label,
+        notes=order.notes,
+        tags=dict(order.tags),
+        watched=order.watched,
+        sizing=None if order.sizing is None else dict(order.sizing),
+        collectors=order.collectors,
+    )
+    return letter.model_dump_json().encode()
+
+
+def read(data: bytes) -> RunRequest:
+    """Return the order in a letter; its clients are for whoever delivered it.
+
+    Raises Impossible when this host would do something else than the one that asks: another
+    version, other schemas, a workload that is read differently, a step that looks at files which
+    are not the server's.
+    """
+    try:
+        keys = json.loads(data)
+        _same_version(keys)
+        letter = OrderMessage.model_validate(keys)
+    except (ValueError, TypeError, KeyError, ValidationError) as error:
+        raise Impossible("what was asked of this host is no order of a run") from error
+    engine = engines.load(letter.engine)
+    where = letter.watched
+    _same("the schemas of " + engine.title, where, letter.schemas, schemas(engine, letter.url))
+    workload = workload_file.of_facts(letter.workload)
+    digest = workload_file.facts(workload).digest
+    _same(f"the workload {workload.name}", where, letter.workload.digest, digest)
+    order = RunRequest(
+        workload=workload,
+        engine=engine,
+        label=letter.label,
+        notes=letter.notes,
+        tags=letter.tags,
+        url=letter.url,
+        sizing=letter.sizing,
+        collectors=letter.collectors,
+        watched=where,
+    )
+    refuse_staying(order)
+    return order
+
+
+def refuse_staying(order: RunRequest) -> None:
+    """Raise Impossible for what can only be done on the host that replayer is called on."""
+    for spec in order.workload.steps:
+        reason = stays(spec)
+        if reason:
+            raise Impossible(f"{spec.name} cannot be run on {order.watched}: {reason}")
+    if order.data_dir is not None:
+        raise Impossible(
+            f"--data-dir {order.data_dir} is a folder of this host, and the run works on "
+            f"{order.watched}: leave out one of the two"
+        )
+
+
+def schemas(engine: Engine, url: str) -> str:
+    """Return a digest of all files of an engine, and of those that its server may turn out to be.
+
+    16 hexadecimal digits of SHA-256 over the names and contents, sorted.
+    """
+    known = {one.name: one for one in (engine, *engines.alike(url, engine))}
+    digest = hashlib.sha256()
+    for name, one in sorted(known.items()):
+        for level, folder in enumerate(one.folders):
+            for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+                where = f"{name}/{level}/{path.relative_to(folder)}"
+                digest.update(json.dumps([where, _content(path)]).encode())
+    return digest.hexdigest()[:16]
+
+
+def stays(spec: StepSpec) -> str:
+    """Return why a step can only be run where replayer was started, "" if it can be elsewhere."""
+    reason = getattr(registry.load("steps", spec.step), "stays", None)
+    return "" if reason is None else str(reason(spec))
+
+
+def _same_version(keys: Mapping[str, Any]) -> None:
+    """Raise Impossible for another version, whose letters may have other keys."""
+    version, where = str(keys["version"]), str(keys["watched"])
+    if version != __version__:
+        raise Impossible(
+            f"{where} has replayer {__version__}, and the host that asks {version}: install the "
+            f"same version on both"
+        )
+
+
+def _same(what: str, where: str, asked: str, here: str) -> None:
+    if asked != here:
+        raise Impossible(
+            f"{what} on {where} (digest {here}) is not that of the host that asks ({asked}): "
+            f"install the same replayer on both"
+        )
+
+
+def _content(path: Path) -> str:
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    except OSError as error:
+        raise ReplayerError(f"{path} cannot be read: {error.strerror}") from error

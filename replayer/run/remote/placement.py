@@ -1,0 +1,105 @@
+"""Which hosts have a part in a run, and where it works: here, or on the host of the database."""
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from replayer.cluster import hosts, remote_calls
+from replayer.errors import Impossible
+from replayer.model import Run
+from replayer.run.context import Progress
+from replayer.run.plan.request import refuse_idle, refuse_loopback
+from replayer.run.remote.caller import execute_there, found_database, refuse_other
+from replayer.run.remote.order_message import refuse_staying
+from replayer.run.runner import RunRequest, execute
+from replayer.servers import remote
+from replayer.watch.client_pools import LOCAL_CLIENTS
+
+
+@dataclass(frozen=True)
+class Placement:
+    """The hosts that a run was asked for."""
+
+    clients: tuple[str, ...] = ()
+    """Whose processes are the sessions, by what ssh calls them."""
+    watch: str = ""
+    """The host of the database."""
+    cluster: str = ""
+    """The address of somebody's scheduler, whose workers are the clients."""
+
+
+@contextlib.contextmanager
+def placed_run(order: RunRequest, wanted: Placement, progress: Progress) -> Iterator[Iterator[Run]]:
+    """Give the Runs of an order, as `runner.execute` yields them; the hosts are let go at the end.
+
+    Raises Impossible for hosts that cannot have that part.
+    """
+    if wanted == Placement():
+        yield execute(order, progress)
+        return
+    if wanted.clients or wanted.cluster:
+        refuse_idle(order.workload, _options(wanted))
+    if order.url is None and order.needs_database:
+        raise Impossible(
+            "a server that replayer starts is reached on this host alone: for "
+            f"{_options(wanted)} give --engine the URL of a running server"
+        )
+    if wanted.watch:
+        refuse_staying(replace(order, watched=wanted.watch))
+    if order.url is not None:
+        # The other hosts do not have what this user keeps in files and variables.
+        url = remote.with_password(order.engine, order.url, ask=order.ask)
+        order = replace(order, url=url)
+    with _agents(order, wanted, progress) as (asked, agents):
+        runs = execute_there(asked, agents, progress) if asked.watched else execute(asked, progress)
+        # It holds what the agents do: let go of before they are.
+        with contextlib.closing(runs):
+            yield runs
+
+
+@contextlib.contextmanager
+def _agents(
+    order: RunRequest, wanted: Placement, progress: Progress
+) -> Iterator[tuple[RunRequest, Any]]:
+    """Give the order with the hosts that have a part in it, and their agents."""
+    with contextlib.ExitStack() as stack:
+        agents = stack.enter_context(_connected(wanted, progress))
+        watched = wanted.watch
+        if watched:
+            refuse_other(replace(order, watched=watched), agents)
+        elif watched := found_database(order, agents):
+            if wanted.cluster:
+                agents.watch(watched)
+            else:
+                # An agent of its own, beside the one that is a client.
+                stack.close()
+                agents = stack.enter_context(_connected(replace(wanted, watch=watched), progress))
+        refuse_loopback(order, [name for name in agents.names if _elsewhere(agents, name)])
+        clients = agents if agents.names else LOCAL_CLIENTS
+        yield replace(order, clients=clients, watched=watched), agents
+
+
+@contextlib.contextmanager
+def _connected(wanted: Placement, progress: Progress) -> Iterator[Any]:
+    names = ", ".join(filter(None, dict.fromkeys((*wanted.clients, wanted.watch, wanted.cluster))))
+    with contextlib.ExitStack() as stack:
+        with progress.task(f"start agents on {names}"):
+            somebodys = {"cluster": wanted.cluster} if wanted.cluster else {}
+            agents = hosts.connected(wanted.clients, watch=wanted.watch, **somebodys)
+            connected = stack.enter_context(agents)
+        yield connected
+
+
+def _elsewhere(agents: Any, name: str) -> bool:
+    """Tell whether a client does not share this host's loopback."""
+    return bool(agents.about(name).machine != remote_calls.network())
+
+
+def _options(wanted: Placement) -> str:
+    options = {
+        "--clients": wanted.clients,
+        "--watch": wanted.watch,
+        "--cluster": wanted.cluster,
+    }
+    return " and ".join(option for option, value in options.items() if value)

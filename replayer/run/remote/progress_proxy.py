@@ -1,0 +1,133 @@
+"""The conversation on stderr of a run elsewhere: told there, shown here."""
+
+import contextlib
+import itertools
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Self
+
+from replayer.run.context import Progress, Task
+from replayer.run.event_stream import events
+from replayer.run.event_stream.events import Event
+
+_SECONDS = 0.2
+"""Between two messages about tasks that go on; their beginnings and ends are told at once."""
+
+Post = Callable[[Mapping[str, Any]], None]
+
+
+class ProgressSender:
+    """A context.Progress that tells another host what is to be shown."""
+
+    def __init__(self, post: Post, clock: Callable[[], float] = time.monotonic) -> None:
+        self._post, self._clock = post, clock
+        self._numbers = itertools.count()
+        self._waiting: dict[int, dict[str, Any]] = {}
+        self._next = 0.0
+
+    @contextlib.contextmanager
+    def task(self, title: str, total: float | None = None) -> Iterator["_ToldTask"]:
+        """Have a line shown for as long as the `with` block runs."""
+        number = next(self._numbers)
+        whole = _number(total)
+        self._post({"kind": "task", "number": number, "title": title, "total": whole})
+        try:
+            yield _ToldTask(self, number)
+        finally:
+            state = self._waiting.pop(number, {})
+            self._post({"kind": "end", "number": number, "state": state})
+
+    def say(self, text: str) -> None:
+        """Have a line printed."""
+        self._post({"kind": "say", "text": text})
+
+    def tell(self, event: Event) -> None:
+        """Have an event told to who watches the run where it was asked for."""
+        self._post({"kind": "event", "event": event.model_dump(mode="json")})
+
+    def changed(self, number: int, state: Mapping[str, Any]) -> None:
+        """Keep what is new of a task, and tell it unless something was told just now."""
+        self._waiting.setdefault(number, {}).update(state)
+        now = self._clock()
+        if now >= self._next:
+            self._next = now + _SECONDS
+            states, self._waiting = self._waiting, {}
+            tasks = [[number, state] for number, state in states.items()]
+            self._post({"kind": "tasks", "tasks": tasks})
+
+
+class _ToldTask:
+    def __init__(self, told: ProgressSender, number: int) -> None:
+        self._told, self._number = told, number
+        self._done = 0.0
+
+    def advance(self, done: float) -> None:
+        self.update(done=self._done + done)
+
+    def update(
+        self, *, done: float | None = None, total: float | None = None, note: str | None = None
+    ) -> None:
+        self._done = self._done if done is None else done
+        # Counts may be numpy's, which JSON does not know.
+        state = {"done": _number(done), "total": _number(total), "note": note}
+        self._told.changed(self._number, {k: v for k, v in state.items() if v is not None})
+
+
+class ProgressReceiver:
+    """What another host tells, shown; leaving the `with` block closes all that is open."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+        self._open: dict[int, tuple[contextlib.ExitStack, Task, str]] = {}
+        self.last = ""
+        """The title of the task that was told of last, and its words."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        for number in list(self._open):
+            self._close(number)
+
+    def show(self, message: Mapping[str, Any]) -> None:
+        """Show one message of `Told`; KeyError, TypeError or ValueError for what is none."""
+        if message["kind"] == "say":
+            self._progress.say(str(message["text"]))
+        elif message["kind"] == "event":
+            self._progress.tell(events.of_keys(message["event"]))
+        elif message["kind"] == "task":
+            self._begin(int(message["number"]), str(message["title"]), message["total"])
+        elif message["kind"] == "tasks":
+            for number, state in message["tasks"]:
+                self._update(int(number), state)
+        else:
+            self._update(int(message["number"]), message["state"])
+            self._close(int(message["number"]))
+
+    def _begin(self, number: int, title: str, total: float | None) -> None:
+        stack = contextlib.ExitStack()
+        task = stack.enter_context(self._progress.task(title, _number(total)))
+        self._open[number] = (stack, task, title)
+        self.last = title
+
+    def _update(self, number: int, state: Mapping[str, Any]) -> None:
+        _, task, title = self._open[number]
+        if state:
+            note = state.get("note")
+            words = None if note is None else str(note)
+            done, total = _number(state.get("done")), _number(state.get("total"))
+            task.update(done=done, total=total, note=words)
+            self.last = f"{title}: {words}" if words else title
+
+    def _close(self, number: int) -> None:
+        self._open.pop(number)[0].close()
+
+
+def _number(value: Any) -> float | None:
+    if value is None:
+        return None
+    number = float(value)
+    if not math.isfinite(number):
+        raise ValueError(f"{number} of something that is done")
+    return number

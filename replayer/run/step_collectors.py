@@ -1,0 +1,159 @@
+"""Where the runner and the active collectors meet: a step's scene, and what they saw of its window.
+
+No step knows a collector: a step says what its window was (`findings.window`), and no more.
+"""
+
+import contextlib
+import os
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from replayer.analysis.attribution import kernel_stacks
+from replayer.analysis.attribution.account import account
+from replayer.collectors import CollectorContext, WindowRecording
+from replayer.engines import connection
+from replayer.engines.connection import Database
+from replayer.engines.verbs import VerbName
+from replayer.errors import ReplayerError, Skip
+from replayer.machine import processes
+from replayer.machine.host import Host
+from replayer.run.step_recorder import MeasuredWindow, StepRecorder
+from replayer.servers.open import Server
+from replayer.watch.active_collectors import Recordings
+from replayer.watch.sampler import columns_of
+
+_AT_ONCE = 1.0
+"""Seconds in which a connection fails that was lost before; later it is the server that is slow."""
+
+
+def recordings(
+    names: Sequence[str], host: Host, device: str | None, server: Server | None
+) -> Recordings:
+    """Return the recordings of a step, by the collectors of these names."""
+    watchers: set[int] = set()
+
+    def scene(opened: contextlib.ExitStack, folder: Path) -> CollectorContext:
+        ask = (
+            None
+            if server is None
+            else opened.enter_context(contextlib.closing(_Asking(server, watchers)))
+        )
+        return CollectorContext(
+            host=host,
+            device=device,
+            folder=folder,
+            server=lambda: server.pids() if server is not None else [],
+            own=lambda: processes.family(os.getpid()),
+            ask=ask,
+            control=connection.sessions,
+            watching=watchers.copy,
+            opening=connection.opening,
+        )
+
+    return Recordings(names, scene)
+
+
+def keep(findings: StepRecorder, watched: Recordings) -> None:
+    """Add what was seen of a step's window to its findings, if it had one."""
+    findings.costs |= {name: round(cost, 6) for name, cost in sorted(watched.costs.items())}
+    if findings.window is None:
+        return
+    seen = watched.seen(findings.window.begin_ns, findings.window.end_ns)
+    for name, one in seen.items():
+        with watched.spared(name):
+            _add(findings, findings.window, name, one)
+    waits = next((one.waits for one in seen.values() if one.waits is not None), None)
+    used = {whose: cpu for one in seen.values() for whose, cpu in one.used.items()}
+    with watched.spared("account"):
+        kernel = kernel_stacks.kernel_samples(findings.profile) if findings.profile else {}
+        findings.account = account(findings.window, waits, used, kernel)
+
+
+def _add(findings: StepRecorder, window: MeasuredWindow, name: str, seen: WindowRecording) -> None:
+    findings.profile = seen.profile or findings.profile
+    for sentence in seen.notes:
+        findings.note(sentence)
+    for table, rows in seen.tables.items():
+        for row in rows:
+            findings.row(table, **row)
+    if findings.series is not None and seen.columns:
+        points = {f"{name}.{column}": points for column, points in seen.columns.items()}
+        more = columns_of(points, window.begin_ns, findings.series.seconds)
+        columns = {**findings.series.columns, **more}
+        findings.series = findings.series.model_copy(update={"columns": columns})
+
+
+class _Asking:
+    """A connection to the server for one collector, made when it first asks, and again if lost."""
+
+    def __init__(self, server: Server, watchers: set[int]) -> None:
+        """Take the server, and where the ids of the collectors' connections are kept."""
+        self._server = server
+        self._watchers = watchers
+        self._database: Database | None = None
+        self._statements: dict[str, Sequence[str]] = {}
+        """By verb: to look for its files takes longer than most of them."""
+        self._closed = False
+
+    def __call__(self, name: str) -> Sequence[Mapping[str, Any]]:
+        """Return the rows of a verb; it begins as `replayer profile` does, which is in no way."""
+        before, began = self._database, time.monotonic()
+        try:
+            return self._tried(name)
+        except Skip:
+            raise
+        except ReplayerError:
+            # A step may have restarted the server since the last time, which ended the connection.
+            if before is None or time.monotonic() - began > _AT_ONCE:
+                raise
+            return self._tried(name)
+
+    def _tried(self, name: str) -> Sequence[Mapping[str, Any]]:
+        try:
+            return self._rows(name)
+        except Skip:
+            raise
+        except ReplayerError:
+            self._leave()
+            raise
+
+    def _rows(self, name: str) -> Sequence[Mapping[str, Any]]:
+        database = self._connected()
+        if name not in self._statements:
+            self._statements[name] = database.engine.needs(VerbName(name)).statements()
+        rows: Sequence[Mapping[str, Any]] = []
+        for statement in self._statements[name]:
+            rows = database.fetch(statement, verb=name)
+            if not rows:
+                # Each but the last one says whether there is what the next one reads.
+                break
+        return rows
+
+    def close(self) -> None:
+        """Make whoever still waits for an answer wait no longer, and let go of the server."""
+        self._closed = True
+        if self._database is not None:
+            with contextlib.suppress(ReplayerError):
+                self._database.cut()
+        self._leave()
+
+    def _connected(self) -> Database:
+        if self._closed:
+            raise ReplayerError("the step is over")
+        if self._database is None:
+            url = self._server.url()
+            if url is None:
+                raise ReplayerError("the server does not run")
+            engine = self._server.engine
+            first = engine.spec.profile.statements
+            self._database = Database(engine, url, first=first)
+            self._watchers.add(self._database.session)
+        return self._database
+
+    def _leave(self) -> None:
+        database, self._database = self._database, None
+        if database is not None:
+            database.close()
+            self._watchers.discard(database.session)

@@ -1,0 +1,130 @@
+"""The one recorder of what is measured: every step and every probe writes into it as it goes.
+
+What was written stays when the step is cut short: an error carries nothing along.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from replayer.model import (
+    Account,
+    Better,
+    Cold,
+    Fact,
+    Foreign,
+    Latency,
+    Ledger,
+    Measurement,
+    Outcome,
+    Reads,
+    Replayed,
+    Series,
+    StackProfile,
+    Steadiness,
+)
+from replayer.results.stored_histogram import HIGHEST_NS, encode
+
+if TYPE_CHECKING:
+    from replayer.watch.histogram import Latencies
+
+_PERCENTILES = {"p50": 50, "p95": 95, "p99": 99, "p999": 99.9}
+
+
+@dataclass(frozen=True)
+class MeasuredWindow:
+    """What a step measured, and what was done in it: its account is of this."""
+
+    begin_ns: int
+    """Marks of the sampler, by its clock."""
+    end_ns: int
+    operations: float
+    operation: str
+    """One of them, singular: block, statement, MiB, row."""
+    sessions: int
+    """How many worked at once."""
+    whose: Literal["server", "replayer"]
+    """Whose threads did the work: the sessions of a server, or replayer's own."""
+
+
+@dataclass
+class StepRecorder:
+    """What a step has found so far; `outcome` is what a result keeps of it."""
+
+    measurements: list[Measurement] = field(default_factory=list)
+    tables: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    latency: dict[str, Latency] = field(default_factory=dict)
+    printed: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    facts: dict[str, Fact] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    cold: Cold | None = None
+    ledger: Ledger | None = None
+    foreign: Foreign | None = None
+    series: Series | None = None
+    steady: Steadiness | None = None
+    reads: Reads | None = None
+    writes: bool = False
+    replayed: tuple[Replayed, ...] = ()
+    window: MeasuredWindow | None = None
+    """None where a step has many windows, or none."""
+    account: Account | None = None
+    profile: StackProfile | None = None
+    costs: dict[str, float] = field(default_factory=dict)
+
+    def measure(
+        self, metric: str, value: float, unit: str, better: Better = Better.MORE, says: str = ""
+    ) -> None:
+        """Add one number, `<step>.<quantity>`; `says` is a metric that says the same."""
+        self.measurements.append(
+            Measurement(metric=metric, value=value, unit=unit, better=better, says=says)
+        )
+
+    def row(self, table: str, /, **columns: Any) -> None:
+        """Add a row to a table; all rows of a table have the same columns."""
+        self.tables.setdefault(table, []).append(columns)
+
+    def lines(self, name: str, lines: Sequence[str]) -> None:
+        """Add lines that the report prints as they are, as another tool prints them."""
+        self.printed[name] = tuple(lines)
+
+    def note(self, sentence: str) -> None:
+        """Add a sentence for the report, once."""
+        if sentence not in self.notes:
+            self.notes.append(sentence)
+
+    def histogram(self, kind: str, latencies: "Latencies") -> None:
+        """Add the latencies of one kind of operation; none if there are none."""
+        counts: Counter[int] = Counter()
+        for nanoseconds, count in latencies.counts().items():
+            counts[min(nanoseconds, HIGHEST_NS)] += count
+        if counts:
+            self.latency[kind] = encode(counts)
+
+    def percentiles(self, metric: str, latencies: "Latencies") -> None:
+        """Add the percentiles of a latency and the longest as measurements."""
+        for name, share in _PERCENTILES.items():
+            self.measure(f"{metric}.{name}", latencies.percentile_ns(share) / 1e9, "s", Better.LESS)
+        self.measure(f"{metric}.max", latencies.most_ns / 1e9, "s", Better.LESS)
+
+    def outcome(self) -> Outcome:
+        """Return everything as a result keeps it."""
+        return Outcome(
+            measurements=tuple(self.measurements),
+            cold=self.cold,
+            ledger=self.ledger,
+            foreign=self.foreign,
+            series=self.series,
+            latency=dict(self.latency),
+            tables={name: tuple(rows) for name, rows in self.tables.items()},
+            printed=dict(self.printed),
+            facts=dict(self.facts),
+            notes=tuple(self.notes),
+            steady=self.steady,
+            reads=self.reads,
+            writes=self.writes,
+            replayed=self.replayed,
+            account=self.account,
+            profile=self.profile,
+            costs=dict(self.costs),
+        )

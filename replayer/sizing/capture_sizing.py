@@ -1,0 +1,549 @@
+"""A capture -> the highest speed at which this machine keeps up with it.
+
+The busiest window of the capture is replayed at one speed after the other, in multiples of the
+speed that is required: 1 times growth and headroom.  A speed is sustained where the lag of starts
+does not grow, no more statements fail than in the log or at a lower speed, and the response times
+keep to an objective, where there is one.  At last more of the capture is replayed at the required
+speed, for what gives out late only.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import fmean, median
+from typing import Any, Literal, NamedTuple, Self
+
+import numpy as np
+from pydantic import Field, ValidationError
+
+from replayer.analysis.capacity import capacity_search
+from replayer.analysis.capacity.capacity_search import Capacity, SearchLimits, SearchTrial
+from replayer.analysis.differences import divergence
+from replayer.capture.archive import ArchiveReader
+from replayer.capture.block import ActionColumns, Integers
+from replayer.errors import Impossible
+from replayer.load.objective import goals
+from replayer.model import Noun, Run, Status, StepResult, StepSpec, Workload
+from replayer.results import stored_histogram
+from replayer.sizing import replayed, what_if
+from replayer.sizing.findings import Loaded, Remedy, ResourceRow
+from replayer.sizing.replayed import Used
+from replayer.sizing.sizing_plan import NAME, spec_of
+from replayer.sizing.target import Fit
+from replayer.sizing.verdict import FitVerdict
+from replayer.units import show_count, show_duration, three, write_duration
+
+_WARM_UP, _TRIAL, _HOLD = "warm-up", "trial", "hold"
+_SECOND = 10**9
+_SHORTEST = 2.0
+_LONGEST = 400 * 86_400
+"""Seconds of a capture, each of which is counted for itself."""
+"""Seconds that the replay of the window takes at least, which limits the speeds that are tried."""
+_MOST = 16.0
+_LATE = 0.25
+"""Seconds of lag at the end, beyond which it may have grown."""
+_PART = 5
+"""Lag is held against each other in the first and the last of so many parts of a replay."""
+_MORE_ERRORS = 0.001
+"""Of the statements: so many more may fail by chance."""
+_DISTURBED = 0.2
+_SLOWER = 2.0
+"""So many times the source's own p99 is the objective, where none is given."""
+_LEAST_P99 = 0.02
+"""Seconds; as of a profile, where none is given."""
+_ALMOST = 0.999
+"""Of a multiple, for what arithmetic takes of it."""
+
+
+class CaptureRequirement(Noun):
+    """What a run was for that sized a machine by a capture: it travels in the run's result."""
+
+    capture: str
+    """Its file."""
+    source: str
+    """What it was captured on."""
+    growth: float
+    headroom: float
+    begin: float
+    """Seconds of the capture where the window begins."""
+    window: float
+    """Seconds of the capture that each trial replays."""
+    statements: int
+    """In the window."""
+    objective: str = ""
+    """Response times to keep to, "" where lag and errors alone decide."""
+    by_capture: float | None = None
+    """The p99 in seconds of the window's own response times, where the objective is of them."""
+    hold: tuple[float, float] | None = None
+    """Seconds of the capture that are replayed at the required speed in the end, from and until."""
+    keys: dict[str, Any] = Field(default_factory=dict)
+    """Of the step replay, as somebody asked for them."""
+    kind: Literal["capture"] = "capture"
+
+    @property
+    def required(self) -> float:
+        """Return the speed that is required, in times of the captured one."""
+        return self.growth * (1 + self.headroom)
+
+    @property
+    def rate(self) -> float:
+        """Return the statements a second of the window at the required speed."""
+        return self.required * self.statements / self.window
+
+    @classmethod
+    def of(cls, run: Run) -> Self | None:
+        """Return what a run was for; None for one that sized nothing by a capture."""
+        if run.sizing is None or run.sizing.get("kind") != "capture":
+            return None
+        try:
+            return cls.model_validate(run.sizing)
+        except ValidationError as error:
+            raise Impossible(
+                f"what the run {run.id} was for cannot be read: run `replayer size` again"
+            ) from error
+
+
+@dataclass(frozen=True, slots=True)
+class SpeedOptions:
+    """What somebody asked for."""
+
+    growth: float = 1.0
+    headroom: float = 0.0
+    window: float = 60.0
+    objective: str | None = None
+    """Response times to keep to, "" for none; None for those of the capture itself."""
+    hold: float = 600.0
+    keys: dict[str, str] = field(default_factory=dict)
+    settings: dict[str, str] = field(default_factory=dict)
+
+
+def planned(file: str, options: SpeedOptions) -> tuple[CaptureRequirement, Workload]:
+    """Return what is required of a machine by a capture, and the workload that begins the search.
+
+    Raises Impossible for a file that is no capture, or has too little in it.
+    """
+    if options.growth <= 0 or options.headroom < 0 or options.window < 1:
+        raise Impossible("--growth is above 0, --headroom 0% or more, --window 1s or longer")
+    with ArchiveReader(Path(file)) as reader:
+        summary = reader.summary
+        if summary.span_ns > _LONGEST * _SECOND:
+            raise Impossible(
+                f"{file} goes over {show_duration(summary.span_ns / _SECOND)}: the clock of its "
+                f"log was wrong for a part of it, and the rest is to be converted alone"
+            )
+        database = options.keys.get("database", "")
+        begin, statements = _busiest(_starts(reader, database), options.window)
+        span = summary.span_ns / _SECOND
+        window = min(options.window, span)
+        took = _p99(reader, database, begin, window) if options.objective is None else None
+    if window < _SHORTEST or not statements:
+        raise Impossible(
+            f"{file} has {statements:,} statements in {show_duration(span)}: a capture to size by "
+            f"has at least {show_duration(_SHORTEST)} of a load"
+        )
+    source = " ".join(w for w in (summary.source.engine, summary.source.server_version) if w)
+    speed = CaptureRequirement(
+        capture=file,
+        source=source,
+        growth=options.growth,
+        headroom=options.headroom,
+        begin=begin,
+        window=window,
+        statements=statements,
+        objective=options.objective or ("" if took is None else _objective(took)),
+        by_capture=took,
+        keys=dict(options.keys),
+    )
+    speed = speed.model_copy(update={"hold": _held_part(speed, span, options.hold)})
+    steps = (_step(speed, _WARM_UP, speed.required, speed.begin, speed.begin + window),)
+    workload = Workload(
+        name=NAME, source=file, description="", comment="", settings=options.settings, steps=steps
+    )
+    return speed, workload
+
+
+def _statements(reader: ArchiveReader, database: str) -> Iterator[ActionColumns]:
+    """Yield the statements of a capture, all of them or those of one database's sessions."""
+    if not database:
+        for columns in reader.columns():
+            yield columns[np.flatnonzero(columns.statement >= 0)]
+        return
+    known: set[int] = set()
+    for block in reader.blocks():
+        known.update(one.number for one in block.sessions if one.database == database)
+        columns = block.columns
+        wanted = np.isin(columns.session, np.fromiter(known, np.int64))
+        yield columns[np.flatnonzero(wanted & (columns.statement >= 0))]
+
+
+def _starts(reader: ArchiveReader, database: str) -> Integers:
+    """Return how many statements start in each second of a capture."""
+    length = reader.summary.span_ns // _SECOND + 1
+    counts = np.zeros(length, np.int64)
+    for columns in _statements(reader, database):
+        seconds = np.clip(columns.start_ns // _SECOND, 0, length - 1)
+        counts += np.bincount(seconds, minlength=length)
+    return counts
+
+
+def _p99(reader: ArchiveReader, database: str, begin: float, window: float) -> float | None:
+    """Return the p99 in seconds of what a window's statements took; None where it is not logged."""
+    least, most = begin * _SECOND, (begin + window) * _SECOND
+    took = [np.zeros(0, np.int64)]
+    for columns in _statements(reader, database):
+        inside = (columns.start_ns >= least) & (columns.start_ns < most)
+        took.append(columns.duration_ns[inside & (columns.duration_ns >= 0)])
+    known = np.concatenate(took)
+    return float(np.percentile(known, 99)) / _SECOND if len(known) else None
+
+
+def _objective(took: float) -> str:
+    """Return the response times to keep to where the source's own p99 was so many seconds."""
+    milliseconds = max(_LEAST_P99, _SLOWER * took) * 1e3
+    return f"p99={math.ceil(milliseconds)}ms"
+
+
+def _busiest(counts: Integers, window: float) -> tuple[float, int]:
+    """Return the second at which the window with the most statements begins, and their number."""
+    length = min(len(counts), max(1, math.ceil(window)))
+    sums = np.convolve(counts, np.ones(length, np.int64), "valid")
+    first = int(np.argmax(sums))
+    return float(first), int(sums[first])
+
+
+def _held_part(speed: CaptureRequirement, span: float, hold: float) -> tuple[float, float] | None:
+    """Return the part of a capture around its busiest window that takes `hold` seconds."""
+    length = min(span, hold * speed.required)
+    if length <= 1.5 * speed.window:
+        return None
+    begin = min(max(0.0, speed.begin + speed.window / 2 - length / 2), span - length)
+    return math.floor(begin), math.floor(begin) + length
+
+
+def _step(
+    speed: CaptureRequirement, name: str, times: float, begin: float, until: float
+) -> StepSpec:
+    table = {"verify": "none", **speed.keys}
+    own = {"step": "replay", "name": name, "file": speed.capture, "speed": times}
+    part = {"from": write_duration(begin), "until": write_duration(until)}
+    return spec_of({**table, **own, **part})
+
+
+# The search
+
+
+class SpeedTrial(NamedTuple):
+    """One replay of the window at a multiple of the required speed."""
+
+    multiple: float
+    ended: SearchTrial
+    reason: str
+    step: StepResult
+
+
+def following(speed: CaptureRequirement) -> Callable[[Run], StepSpec | None]:
+    """Return what tells the step that follows upon a run as far as it has come."""
+
+    def of(run: Run) -> StepSpec | None:
+        if any(step.status is not Status.DONE for step in run.steps):
+            return None
+        done = trials(speed, run)
+        asked = _searched(speed, done)
+        begin, until = speed.begin, speed.begin + speed.window
+        if isinstance(asked, float):
+            name = f"{_TRIAL}-{len(done) + 1}"
+            return _step(speed, name, asked * speed.required, begin, until)
+        held = (asked.accepted or 0.0) > 1 - 1e-6
+        if not held or speed.hold is None or _named(run, _HOLD) is not None:
+            return None
+        return _step(speed, _HOLD, speed.required, *speed.hold)
+
+    return of
+
+
+class _Asked(Exception):
+    """The search wants a trial that was not run yet."""
+
+    def __init__(self, multiple: float) -> None:
+        super().__init__()
+        self.multiple = multiple
+
+
+def _searched(speed: CaptureRequirement, done: Sequence[SpeedTrial]) -> float | Capacity:
+    """Return the multiple that is to be tried next, or what the search came to."""
+    ended = iter(done)
+
+    def recorded(multiple: float) -> SearchTrial:
+        trial = next(ended, None)
+        if trial is None:
+            raise _Asked(multiple)
+        return trial.ended
+
+    most = min(_MOST, max(1.0, speed.window / speed.required / _SHORTEST))
+    try:
+        return capacity_search.search(recorded, SearchLimits(least=1 / 16, most=most, trials=30))
+    except _Asked as asked:
+        return asked.multiple
+
+
+def trials(speed: CaptureRequirement, run: Run) -> list[SpeedTrial]:
+    """Return the trials of a run, in the order in which they were run."""
+    steps = [step for step in run.steps if step.name.startswith(f"{_TRIAL}-")]
+    failing = min((_failing(step) for step in run.steps if step.name == _WARM_UP), default=0.0)
+    made: list[SpeedTrial] = []
+    for step in steps:
+        if step.status is not Status.DONE:
+            continue
+        multiple = float(step.spec["speed"]) / speed.required
+        slower = [_failing(one.step) for one in made if one.multiple < multiple]
+        ended, reason = _ended(speed, step, min([failing, *slower]))
+        made.append(SpeedTrial(multiple, ended, reason, step))
+    return made
+
+
+def _ended(speed: CaptureRequirement, step: StepResult, failing: float) -> tuple[SearchTrial, str]:
+    """Return how a replay ended, and why where it did not hold."""
+    share = divergence.ran(step.replayed)
+    if share < divergence.LEAST_RAN:
+        return SearchTrial.FAILED, f"only {share:.1%} of the work ran"
+    allowed = max(failing, _logged(step)) + _MORE_ERRORS
+    if _failing(step) > allowed:
+        return SearchTrial.FAILED, f"{_failing(step):.2%} of the statements failed"
+    late = {side: _grown(step, f"replay.lag_{side}") for side in ("server", "client")}
+    if max(late.values()) > 0:
+        words = f"starts were {show_duration(max(late.values()))} late in the end, and ever later"
+        mine = late["client"] > late["server"]
+        return (SearchTrial.NOT_OFFERED, words) if mine else (SearchTrial.FAILED, words)
+    over = _missed(speed, step)
+    return (SearchTrial.FAILED, over) if over else (SearchTrial.HELD, "")
+
+
+def _failing(step: StepResult) -> float:
+    """Return the share of the executions that had an error of their own."""
+    done = sum(one.executions for one in step.replayed)
+    return sum(sum(one.errors.values()) for one in step.replayed) / max(1, done)
+
+
+def _logged(step: StepResult) -> float:
+    """Return the share of the executions that had an error in the log."""
+    done = sum(one.executions for one in step.replayed)
+    return sum(sum(one.logged_errors.values()) for one in step.replayed) / max(1, done)
+
+
+def _grown(step: StepResult, column: str) -> float:
+    """Return the seconds of lag in the last part of a replay if they grew, else 0."""
+    values = step.series.columns.get(column, ()) if step.series is not None else ()
+    lags = [lag for lag in values if lag is not None]
+    if not lags:
+        return 0.0
+    size = max(1, len(lags) // _PART)
+    early, late = median(lags[:size]), median(lags[-size:])
+    return late if late > _LATE and late > 2 * early else 0.0
+
+
+def _missed(speed: CaptureRequirement, step: StepResult) -> str:
+    """Return which goals the response times of a replay miss, "" if none."""
+    stored = step.latency.get("response")
+    times = None if stored is None else stored_histogram.merged([stored.payload])
+    if not speed.objective or times is None:
+        return ""
+    over = []
+    for goal in goals(speed.objective):
+        seconds = times.get_value_at_percentile(goal.percent) / _SECOND
+        if seconds > goal.seconds:
+            p = f"p{goal.percent:g}"
+            over.append(f"{p} {show_duration(seconds)} > {show_duration(goal.seconds)}")
+    return ", ".join(over)
+
+
+def _named(run: Run, name: str) -> StepResult | None:
+    return next((step for step in run.steps if step.name == name), None)
+
+
+# The verdict
+
+
+def judge(speed: CaptureRequirement, run: Run) -> FitVerdict:
+    """Return whether a machine keeps up with a capture, as far as a run has come."""
+    done = trials(speed, run)
+    capacity = _searched(speed, done)
+    if isinstance(capacity, float):
+        capacity = _so_far(done)
+    hold = _named(run, _HOLD)
+    fit, words, held = _fit(speed, run, done, capacity, hold)
+    used = _used(done, capacity)
+    judged = used.judged
+    load = Loaded(
+        fit=fit,
+        words=words,
+        multiple=capacity.accepted,
+        low=capacity.low if capacity.accepted is not None else None,
+        high=None if math.isinf(capacity.high) else capacity.high,
+        first=(judged.resource or "") if judged is not None else "",
+        proof=judged.proof if judged is not None else "",
+        held=held,
+        not_offered=_not_offered(done),
+    )
+    rows = tuple(replayed.rows(used, speed.rate, load))
+    return FitVerdict(
+        fit=fit,
+        reasons=(words, *((held,) if held else ())),
+        multiple=load.multiple,
+        low=load.low,
+        high=load.high,
+        first=load.first,
+        proof=load.proof,
+        held=held,
+        rows=rows,
+        changes=tuple(_changes(speed, load, rows)),
+        not_offered=load.not_offered,
+        not_tested=(),
+        unproven=tuple(_unproven(speed, capacity)),
+    )
+
+
+def _changes(
+    speed: CaptureRequirement, load: Loaded, rows: Sequence[ResourceRow]
+) -> Iterator[Remedy]:
+    yield from what_if.margins(speed.growth, speed.headroom, load)
+    yield from what_if.more_of_the_first(load, rows)
+
+
+def _used(done: Sequence[SpeedTrial], capacity: Capacity) -> Used:
+    """Return what the trials used of the machine."""
+    failed = [one for one in done if one.ended is SearchTrial.FAILED]
+    refused = capacity.refused or min((one.multiple for one in failed), default=math.inf)
+    held = [one for one in done if one.ended is SearchTrial.HELD]
+    highest = capacity.accepted or max((one.multiple for one in held), default=0.0)
+    return Used(
+        points=replayed.points([one.step for one in done]),
+        refused=replayed.points([t.step for t in failed if t.multiple > _ALMOST * refused]),
+        highest=replayed.points(
+            [one.step for one in held if math.isclose(one.multiple, highest, rel_tol=1e-3)]
+        ),
+    )
+
+
+def _so_far(done: Sequence[SpeedTrial]) -> Capacity:
+    """Return what is known of a search that did not come to its end."""
+    return Capacity(
+        accepted=None,
+        refused=None,
+        low=0.0,
+        high=math.inf,
+        clear=False,
+        disputed=(),
+        not_offered=None,
+        trials=tuple((one.multiple, one.ended) for one in done),
+    )
+
+
+def _fit(
+    speed: CaptureRequirement,
+    run: Run,
+    done: Sequence[SpeedTrial],
+    capacity: Capacity,
+    hold: StepResult | None,
+) -> tuple[Fit, str, str]:
+    """Return the verdict, why, and how the hold ended."""
+    cut = next((step for step in run.steps if step.status is not Status.DONE), None)
+    if cut is not None and cut is not hold:
+        return Fit.UNCLEAR, f"the search was cut short: {cut.reason or cut.status.value}", ""
+    if not done or capacity.accepted is None:
+        return *_nothing_held(run, done, capacity), ""
+    high = "no known end" if math.isinf(capacity.high) else three(capacity.high)
+    words = (
+        f"{three(capacity.accepted)} times what is required, 95 % interval "
+        f"{three(capacity.low)} to {high}"
+    )
+    if capacity.low < 1:
+        below = capacity.high < 1
+        return (
+            (Fit.DOES_NOT_FIT, words, "") if below else (Fit.UNCLEAR, f"{words}, which holds 1", "")
+        )
+    held, failed = _held(speed, hold)
+    if failed:
+        return Fit.DOES_NOT_FIT, f"{words} for short, but it could not be held", held
+    return Fit.FITS, words, held
+
+
+def _nothing_held(run: Run, done: Sequence[SpeedTrial], capacity: Capacity) -> tuple[Fit, str]:
+    if not done:
+        return Fit.UNCLEAR, f"nothing was replayed{f': {run.error}' if run.error else ''}"
+    failed = [one for one in done if one.ended is SearchTrial.FAILED]
+    if not failed:
+        return Fit.UNCLEAR, "the speed could not be offered: see what was not offered"
+    least = min(failed, key=lambda one: one.multiple)
+    words = f"not even {three(least.multiple)} times what is required was kept up: {least.reason}"
+    if capacity.disputed or any(one.ended is SearchTrial.HELD for one in done):
+        return Fit.UNCLEAR, f"no speed was sustained for sure: {words}"
+    others = fmean(
+        one.step.foreign.cpu_share or 0.0 if one.step.foreign is not None else 0.0 for one in failed
+    )
+    if others > _DISTURBED:
+        return Fit.UNCLEAR, f"{words}, but others used {others:.0%} of the processors meanwhile"
+    return Fit.DOES_NOT_FIT, words
+
+
+def _held(speed: CaptureRequirement, hold: StepResult | None) -> tuple[str, bool]:
+    """Return how the hold ended in words, and whether it failed."""
+    if hold is None:
+        words = "" if speed.hold is not None else "not held: the capture is hardly longer than that"
+        return words, False
+    lasted = show_duration(hold.value("replay.elapsed") or 0.0)
+    if hold.status is not Status.DONE:
+        return f"not held to its end: {hold.reason or hold.status.value}", False
+    ended, reason = _ended(speed, hold, _logged(hold))
+    if ended is SearchTrial.HELD:
+        return f"held for {lasted}", False
+    return f"not held for {lasted}: {reason}", ended is SearchTrial.FAILED
+
+
+def _not_offered(done: Sequence[SpeedTrial]) -> str:
+    rates = [one.multiple for one in done if one.ended is SearchTrial.NOT_OFFERED]
+    if not rates:
+        return ""
+    return (
+        f"{three(min(rates))} times what is required could not be sent in time: replayer itself "
+        f"was late, so that the server may be able to do more"
+    )
+
+
+def _unproven(speed: CaptureRequirement, capacity: Capacity) -> Iterator[str]:
+    if not speed.objective:
+        yield "there is no objective for response times: only lag and errors decide"
+    if not speed.keys.get("restore"):
+        yield (
+            "trials follow each other in one database: what changes data finds it as the trial "
+            "before left it (--restore begins each from the same)"
+        )
+    if speed.required != 1:
+        yield "a higher speed is the same clients in less time, which more clients may not be"
+    if capacity.refused is None and capacity.accepted is not None:
+        yield f"nothing failed up to {three(capacity.accepted)} times, the most that was tried"
+
+
+def facts(speed: CaptureRequirement) -> list[tuple[str, str]]:
+    """Return label and words of what is required."""
+    begin, end = speed.begin, speed.begin + speed.window
+    terms = [f"{show_count(round(speed.statements / speed.window, 1))}/s"]
+    terms += [f"{speed.growth:g} growth"] if speed.growth != 1 else []
+    terms += [f"{1 + speed.headroom:g} headroom"] if speed.headroom else []
+    product = " x ".join(terms)
+    rate = product if len(terms) == 1 else f"{product} = {show_count(round(speed.rate, 1))}/s"
+    return [
+        ("window", f"the busiest {show_duration(speed.window)}: second {begin:g} to {end:g}"),
+        ("statements", rate),
+        ("speed", f"{three(speed.required)} times the captured one"),
+        ("objective", f"lag does not grow, errors do not rise{_times(speed)}"),
+    ]
+
+
+def _times(speed: CaptureRequirement) -> str:
+    if not speed.objective:
+        return ""
+    words = f", {speed.objective} from each statement's intended start"
+    if speed.by_capture is None:
+        return words
+    return f"{words} (there it was {show_duration(speed.by_capture)} from the actual one)"

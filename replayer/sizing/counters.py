@@ -1,0 +1,148 @@
+"""Totals of a server, read again and again -> rates: never a negative one, never a spike.
+
+Where two readings cannot be subtracted (a restart, a reset, a clock that was set) there is a gap.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from replayer.results.profile import KNOWN, Gap, ProfileSource, ResourceProfile
+
+_CLOCK_STEP = 0.5
+"""Seconds by which the time of day may differ from the time that passed."""
+_SET_BACK = 0.99
+"""Of its former value: a total below it was set back.  Between it and 1 lie totals that are made of
+several counters, which the server does not read at one instant."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceReading:
+    """Totals and gauges at one instant, by the name of their column."""
+
+    clock: float
+    """Seconds of the monotonic clock."""
+    time: float
+    """Seconds since 1970."""
+    values: Mapping[str, float]
+    """A rate's total in its column's unit, e.g. megabytes for MB/s; NaN where it is not known."""
+    started: str = ""
+    """Tells one start of the server from another."""
+    resets: tuple[str, ...] = ()
+    """Tells whether its statistics were set back."""
+
+
+def gap(before: SourceReading, after: SourceReading) -> str:
+    """Return why nothing is known of the time between two readings, "" where something is."""
+    step = (after.time - before.time) - (after.clock - before.clock)
+    if before.started != after.started:
+        return "the server was started anew"
+    if before.resets != after.resets:
+        return "the server's statistics were reset"
+    if abs(step) > _CLOCK_STEP:
+        return f"this machine's clock was set {'forward' if step > 0 else 'back'} {abs(step):.1f} s"
+    for name, total in after.values.items():
+        if not is_gauge(name) and total < _SET_BACK * before.values.get(name, math.nan):
+            return f"the server's statistics were reset ({name} went back)"
+    return ""
+
+
+def moved(before: SourceReading, after: SourceReading) -> dict[str, float]:
+    """Return rates per second between two readings without a gap, and the later one's gauges."""
+    seconds = after.clock - before.clock
+    deltas = {
+        name: total - before.values.get(name, math.nan)
+        for name, total in after.values.items()
+        if not is_gauge(name)
+    }
+    rates = {
+        name: delta if math.isnan(delta) else max(0.0, delta) / seconds
+        for name, delta in deltas.items()
+    }
+    return {**after.values, **rates}
+
+
+def is_gauge(name: str) -> bool:
+    """Tell whether a column's value is of an instant, and no rate."""
+    return KNOWN[name].kind == "gauge"
+
+
+class Own:
+    """What the profiler itself adds to some totals, so that it can be taken out again.
+
+    A server adds a session's work to its totals some time after it was done: what is not yet in one
+    row is taken out of a later one.
+    """
+
+    def __init__(self, *names: str) -> None:
+        self._pending = dict.fromkeys(names, 0.0)
+
+    def did(self, much: float) -> None:
+        """Note that the profiler did one more of each, or several."""
+        for name in self._pending:
+            self._pending[name] += much
+
+    def taken_out(self, rates: dict[str, float], seconds: float) -> dict[str, float]:
+        """Return rates without what is the profiler's own in them."""
+        without = dict(rates)
+        for name, pending in self._pending.items():
+            total = rates.get(name, math.nan) * seconds
+            if not math.isnan(total):
+                mine = min(pending, total)
+                self._pending[name] = pending - mine
+                without[name] = (total - mine) / seconds
+        return without
+
+    def forget(self) -> None:
+        """Start anew after a gap, in which it is not known what went into the totals."""
+        self._pending = dict.fromkeys(self._pending, 0.0)
+
+
+@dataclass(slots=True)
+class UnsavedRows:
+    """The rows of a profile that were not yet saved."""
+
+    notes: list[str] = field(default_factory=list)
+    gaps: list[Gap] = field(default_factory=list)
+    _rows: list["_Row"] = field(default_factory=list)
+
+    def add(self, end: float, clock: float, span: float, values: dict[str, float]) -> None:
+        """Add a row that ends at a time, and at a second of the monotonic clock."""
+        self._rows.append(_Row(end, clock, span, values))
+
+    def fill(self, begin: float, rates: Mapping[str, float]) -> None:
+        """Put rates that are read less often into the rows that end after a second of the clock."""
+        for row in reversed(self._rows):
+            if row.clock <= begin:
+                break
+            row.values.update(rates)
+
+    def profile(self, source: ProfileSource) -> ResourceProfile:
+        """Return all of it as a part of a profile."""
+        rows = self._rows
+        names = [name for name in KNOWN if any(name in row.values for row in rows)]
+        return ResourceProfile(
+            source,
+            ends=np.array([row.end for row in rows], dtype=np.float64),
+            spans=np.array([row.span for row in rows], dtype=np.float64),
+            columns={
+                name: np.array([row.values.get(name, math.nan) for row in rows]) for name in names
+            },
+            gaps=tuple(self.gaps),
+            notes=tuple(self.notes),
+        )
+
+    def without(self, saved: ResourceProfile) -> None:
+        """Forget what was saved: the first rows, gaps and notes."""
+        del self._rows[: saved.ends.size]
+        del self.gaps[: len(saved.gaps)], self.notes[: len(saved.notes)]
+
+
+class _Row(NamedTuple):
+    end: float
+    clock: float
+    span: float
+    values: dict[str, float]

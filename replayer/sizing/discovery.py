@@ -1,0 +1,206 @@
+"""What there is to be seen of a source, and what its user may not see: looked at once, at first."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from replayer.engines import credentials
+from replayer.engines.verbs import VerbName
+from replayer.errors import Impossible, ReplayerError
+from replayer.machine import processors
+from replayer.results.profile import ProfileSource
+from replayer.servers import protocol
+from replayer.sizing import machine
+
+if TYPE_CHECKING:
+    from sqlalchemy.engine import URL
+
+    from replayer.engines.connection import Row
+    from replayer.engines.engine import Engine
+    from replayer.machine.host import Host
+    from replayer.model import Fact
+    from replayer.sizing.session import SourceSession
+
+_TOTALS = VerbName("profile/database")
+_BEATS = {
+    _TOTALS: "what the databases did",
+    VerbName("profile/transactions"): "the number of transactions",
+    VerbName("profile/sessions"): "what sessions do",
+    VerbName("profile/wal"): "the log",
+    VerbName("profile/io"): "I/O by who does it",
+    VerbName("profile/writers"): "who writes blocks",
+}
+"""What is read in every row, and what it is in words."""
+_ABOUT = VerbName("profile/about")
+_RIGHTS = VerbName("profile/rights")
+_LOCATION = VerbName("profile/location")
+_EXTENSION = VerbName("profile/extension")
+CALLS = VerbName("profile/calls")
+_NOT_FACTS = ("block_bytes", "cache_bytes")
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """What can be read of a source."""
+
+    source: ProfileSource
+    beats: tuple[VerbName, ...]
+    cache_bytes: float
+    """The server's own buffers."""
+    schema: str
+    """Where the functions of pg_stat_statements lie, "" where they are not there."""
+    here: machine.Location | None
+    """Where the server is on this machine, None if it is not proven to be."""
+    notes: tuple[str, ...]
+
+
+def surveyed(session: SourceSession, url: URL, host: Host, every: float) -> Survey:
+    """Look what there is to be seen; raise Impossible where that is nothing."""
+    try:
+        return _Look(session, host).survey(url, every)
+    except Impossible:
+        raise
+    except ReplayerError as error:
+        raise Impossible(f"the source cannot be profiled: {error}") from error
+
+
+def location(session: SourceSession) -> machine.Location | None:
+    """Return where the server is on this machine, None where that is not proven or not told."""
+    try:
+        row = session.rows(_LOCATION)[0]
+    except ReplayerError:
+        return None
+    return machine.located(session.engine.name, row, session.listener())
+
+
+class _Look:
+    """One look at a source; what it could not see is in its notes."""
+
+    def __init__(self, session: SourceSession, host: Host) -> None:
+        self._session = session
+        self._host = host
+        self._notes: list[str] = []
+
+    def survey(self, url: URL, every: float) -> Survey:
+        """Return all that can be seen."""
+        (about,) = self._session.rows(_ABOUT)
+        self._lacking()
+        beats = tuple(verb for verb in _BEATS if self._can_be_read(verb))
+        here = self._here()
+        device = None
+        if here is not None:
+            with contextlib.suppress(OSError):
+                device = self._host.block_device(here.directory)
+            if device is None:
+                self._notes.append(
+                    f"the disk of {here.directory} is not known or may not be seen, so its reads "
+                    f"and writes are not in the profile: root or the server's user may see it"
+                )
+        cache = about["cache_bytes"]
+        engine = self._session.engine
+        source = ProfileSource(
+            kind="live",
+            engine=engine.name,
+            version=str(self._session.rows(protocol.VERSION)[0]["version"]),
+            place=credentials.show(url.difference_update_query(_added(engine))),
+            averaged_seconds=every,
+            block_bytes=int(about["block_bytes"]),
+            cores=_cores(self._host) if here else None,
+            memory_bytes=self._host.memory_bytes() if here else None,
+            device=device,
+            facts=_facts(about),
+        )
+        return Survey(
+            source=source,
+            beats=beats,
+            cache_bytes=math.inf if cache is None else float(cache),
+            schema=self._schema(),
+            here=here,
+            notes=tuple(self._notes),
+        )
+
+    def _lacking(self) -> None:
+        """Note each right that this user lacks."""
+        for right in self._rows(_RIGHTS, "what this user may see"):
+            if not right["allowed"]:
+                self._notes.append(f"{right['what']} cannot be seen: {right['grants']} would help")
+
+    def _can_be_read(self, verb: VerbName) -> bool:
+        if self._session.engine.verb(verb) is None:
+            return False
+        try:
+            self._session.reading([verb])
+        except Impossible:
+            raise
+        except ReplayerError as error:
+            if verb == _TOTALS:
+                raise
+            self._refused(_BEATS[verb], error)
+            return False
+        return True
+
+    def _here(self) -> machine.Location | None:
+        here = location(self._session)
+        if here is None:
+            self._notes.append(
+                "the server is not proven to be on this machine, so its processors, memory, device "
+                "and network are not in the profile: run this on the server's machine, as root or "
+                "as the server's user"
+            )
+        return here
+
+    def _schema(self) -> str:
+        if self._session.engine.verb(CALLS) is None:
+            return ""
+        rows = self._rows(_EXTENSION, "pg_stat_statements")
+        if not rows:
+            self._notes.append(
+                "pg_stat_statements is not in this database, so statements are not counted: the "
+                "rows that were read and written tell their mix"
+            )
+            return ""
+        schema = str(rows[0]["schema"])
+        try:
+            self._session.rows(CALLS, schema=schema)
+        except ReplayerError as error:
+            self._refused("pg_stat_statements", error)
+            return ""
+        return schema
+
+    def _rows(self, verb: VerbName, words: str) -> list[Row]:
+        """Return a verb's rows; [] with a note where the user may not see them."""
+        if self._session.engine.verb(verb) is None:
+            return []
+        try:
+            return self._session.rows(verb)
+        except ReplayerError as error:
+            self._refused(words, error)
+            return []
+
+    def _refused(self, words: str, error: ReplayerError) -> None:
+        """Note what is refused; raise the error where the connection itself is gone."""
+        if not self._session.answers():
+            raise error
+        self._notes.append(f"{words} is not read: {error}")
+
+
+def _added(engine: Engine) -> list[str]:
+    """Return the parameters of a URL that replayer adds itself."""
+    return [*engine.spec.connect.query, *engine.spec.profile.query]
+
+
+def _cores(host: Host) -> float:
+    return float(len(processors.ticks(host.path(processors.FILE).read_bytes())) - 1)
+
+
+def _facts(about: Row) -> dict[str, Fact]:
+    facts: dict[str, Fact] = {
+        f"setting.{name}": value if isinstance(value, bool) else str(value)
+        for name, value in about.items()
+        if name not in _NOT_FACTS
+    }
+    cache = about["cache_bytes"]
+    return facts if cache is None else {"cache_bytes": int(cache), **facts}

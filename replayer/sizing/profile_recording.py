@@ -1,0 +1,100 @@
+"""Save the profile of a source while it is watched: every minute, and at the end what there is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from replayer import signals
+from replayer.errors import Interrupted, ReplayerError
+from replayer.results import profile
+from replayer.sizing import source
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from replayer.sizing.cost import CpuCost
+
+
+def record(order: source.ProfileRequest, path: Path, say: Callable[[str], None]) -> tuple[str, str]:
+    """Watch a source and save its profile as a new file; return what was saved and what it cost.
+
+    Ctrl-C is one way to end it, and no failure.  `say` is told what happens meanwhile.  Raises
+    Impossible for a source that cannot be profiled or a file that cannot be made, ReplayerError
+    where the last of it could not be saved.
+    """
+    watch = source.Watch(order)
+    try:
+        with profile.ProfileWriter(path, watch.source) as writer:
+            say(f"profiling {watch.source.place}, saved every minute in {path}")
+            return _Recording(watch, writer, say).run()
+    finally:
+        watch.close()
+
+
+class _Recording:
+    """What is saved of a source that is watched."""
+
+    def __init__(
+        self, watch: source.Watch, writer: profile.ProfileWriter, say: Callable[[str], None]
+    ) -> None:
+        self._watch = watch
+        self._writer = writer
+        self._say = say
+        self._seconds = 0.0
+        self._rows = 0
+        self._gaps = 0
+        self._refused: ReplayerError | None = None
+
+    def run(self) -> tuple[str, str]:
+        """Watch until the time is over or somebody stops it."""
+        try:
+            for _ in self._watch.run():
+                self._save()
+            ended = "the time is over"
+        except Interrupted:
+            ended = "stopped"
+        with signals.shield():
+            self._watch.finish()
+            self._save()
+            if self._refused is not None:
+                raise self._refused
+            self._writer.describe(self._watch.source)
+            gaps = f", {self._gaps} gap{'' if self._gaps == 1 else 's'}" if self._gaps else ""
+            saved = (
+                f"{self._rows:,} rows of {self._seconds:,.0f} s{gaps} are in {self._writer.path}"
+            )
+            return f"{ended}: {saved}", _sentence(self._watch.cost())
+
+    def _save(self) -> None:
+        """Save what is new; where that is refused it is tried again with the next minute's."""
+        with signals.shield():
+            part = self._watch.unsaved()
+            try:
+                self._writer.append(part)
+            except ReplayerError as error:
+                if self._refused is None:
+                    self._say(f"{error}: it is tried again each minute")
+                self._refused = error
+                return
+            self._refused = None
+            self._watch.saved(part)
+            self._seconds += part.seconds
+            self._rows += part.ends.size
+            self._gaps += len(part.gaps)
+            for note in part.notes:
+                self._say(f"note: {note}")
+            for gap in part.gaps:
+                self._say(f"a gap of {gap.end - gap.begin:.1f} s: {gap.reason}")
+
+
+def _sentence(cost: CpuCost) -> str:
+    """Return what profiling took, in one sentence."""
+    seconds = max(cost.seconds, 1e-9)
+    own = f"{100 * cost.own / seconds:.2f} % its own"
+    if cost.session is None:
+        return f"the profiler used of a core: {own}; its session's part cannot be seen from here"
+    return (
+        f"the profiler used {100 * cost.cores:.2f} % of a core: {own}, "
+        f"{100 * cost.session / seconds:.2f} % its session's at the server"
+    )

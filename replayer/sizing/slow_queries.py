@@ -1,0 +1,197 @@
+"""What is read of a source less often than its counters, as reading it costs more."""
+
+from __future__ import annotations
+
+import math
+import time
+from abc import ABC, abstractmethod
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from replayer.engines.verbs import VerbName
+from replayer.machine import processes
+from replayer.results.profile import SELDOM_SECONDS, StatementUse, WorkingSet
+from replayer.sizing import working_set
+from replayer.sizing.counters import SourceReading
+from replayer.sizing.discovery import CALLS
+from replayer.sizing.working_set import Relation, Relations
+
+if TYPE_CHECKING:
+    from replayer.engines.connection import Row
+    from replayer.sizing.discovery import Survey
+    from replayer.sizing.session import SourceSession
+
+_SIZES = VerbName("profile/sizes")
+_RELATIONS = VerbName("profile/relations")
+_STATEMENTS = VerbName("profile/statements")
+_WORKING_SET = VerbName("profile/working_set")
+
+OFTEN = SELDOM_SECONDS
+"""Seconds between readings that become rates of the rows in between."""
+_EACH_MINUTE = 60.0
+_SELDOM = 300.0
+
+
+class SlowQuery(ABC):
+    """One thing that is read every now and then."""
+
+    name: str
+    """What it is in words, for the note of a refusal."""
+    every: float
+
+    @abstractmethod
+    def read(self, session: SourceSession) -> SourceReading | None:
+        """Read it; return what becomes columns, if anything does."""
+
+
+class ServerCpu(SlowQuery):
+    """What the server's processes use, those that ended included."""
+
+    name = "what the server's processes use"
+    every = OFTEN
+
+    def __init__(self, process: int) -> None:
+        self.process = process
+
+    def read(self, session: SourceSession) -> SourceReading:
+        """Return the CPU seconds of all since the server's start."""
+        del session
+        used = processes.cpu_seconds(processes.family(self.process, ended=True))
+        now = datetime.now(UTC).timestamp()
+        return SourceReading(time.monotonic(), now, {"server_cpu_cores": sum(used) or math.nan})
+
+
+class Calls(SlowQuery):
+    """How many statements were executed."""
+
+    name = "calls of statements"
+    every = OFTEN
+
+    def __init__(self, schema: str) -> None:
+        self._schema = schema
+
+    def read(self, session: SourceSession) -> SourceReading:
+        """Return the calls of all statements that are known."""
+        return session.reading([CALLS], schema=self._schema)
+
+
+class Sizes(SlowQuery):
+    """How large the databases are."""
+
+    name = "the size of the databases"
+    every = _SELDOM
+
+    def read(self, session: SourceSession) -> SourceReading:
+        """Return the size of all databases."""
+        return session.reading([_SIZES])
+
+
+class Tables(SlowQuery):
+    """What was read of which table."""
+
+    name = "what is read of each table"
+    every = _EACH_MINUTE
+
+    def __init__(self) -> None:
+        self.relations = Relations()
+        self._began = self._ended = 0.0
+
+    def read(self, session: SourceSession) -> None:
+        """Add what was done since the reading before."""
+        rows = session.rows(_RELATIONS)
+        self._began = self._began or time.monotonic()
+        self._ended = time.monotonic()
+        self.relations.read({str(row["relation"]): _relation(row) for row in rows})
+
+    def working_set(self, survey: Survey) -> WorkingSet | None:
+        """Return how much of the data was in use since the first reading, None if nothing was."""
+        done = self.relations.done()
+        if not done:
+            return None
+        seconds = self._ended - self._began
+        block = survey.source.block_bytes or 1
+        return working_set.estimated(done, block, survey.cache_bytes, seconds)
+
+
+class PoolUsage(SlowQuery):
+    """How much is in use, where the server itself knows best."""
+
+    name = "how much of the data is in use"
+    every = _EACH_MINUTE
+
+    def __init__(self) -> None:
+        self.working_set: WorkingSet | None = None
+
+    def read(self, session: SourceSession) -> None:
+        """Ask for it."""
+        (row,) = session.rows(_WORKING_SET)
+        known = None if row["bytes"] is None else row.number("bytes")
+        self.working_set = WorkingSet(bytes=known, method=str(row["method"]))
+
+
+class StatementCounts(SlowQuery):
+    """Statements by kind."""
+
+    name = "the mix of statements"
+    every = _SELDOM
+
+    def __init__(self, schema: str) -> None:
+        self._schema = schema
+        self._before: dict[str, Row] = {}
+        self._done: dict[str, dict[str, float]] = {}
+
+    def read(self, session: SourceSession) -> None:
+        """Add what was executed since the reading before, unless the totals were set back."""
+        rows = session.rows(_STATEMENTS, schema=self._schema)
+        now = {str(row["kind"]): row for row in rows}
+        for kind, row in now.items() if self._before else ():
+            more = _difference(row, self._before.get(kind))
+            done = self._done.setdefault(kind, dict.fromkeys(more, 0.0))
+            if min(more.values()) >= 0:
+                self._done[kind] = {name: done[name] + value for name, value in more.items()}
+        self._before = now
+
+    def uses(self) -> tuple[StatementUse, ...]:
+        """Return what was executed while it was watched, the most frequent kind first."""
+        calls = sum(done["calls"] for done in self._done.values())
+        return tuple(
+            StatementUse(kind=kind, share=done["calls"] / calls, **done)
+            for kind, done in sorted(self._done.items(), key=lambda item: -item[1]["calls"])
+            if done["calls"]
+        )
+
+
+def tasks(survey: Survey, session: SourceSession) -> list[SlowQuery]:
+    """Return what there is to be read seldom of a source."""
+    engine = session.engine
+    every: list[SlowQuery] = []
+    if survey.here is not None:
+        every.append(ServerCpu(survey.here.process))
+    if survey.schema:
+        every.append(Calls(survey.schema))
+    if engine.verb(_STATEMENTS) is not None and (survey.schema or engine.verb(CALLS) is None):
+        every.append(StatementCounts(survey.schema))
+    if engine.verb(_SIZES) is not None:
+        every.append(Sizes())
+    if engine.verb(_RELATIONS) is not None:
+        every.append(Tables())
+    if engine.verb(_WORKING_SET) is not None:
+        every.append(PoolUsage())
+    return every
+
+
+def _difference(row: Row, before: Row | None) -> dict[str, float]:
+    return {
+        name: value - (before.real(name) if before and before.get(name) else 0.0)
+        for name, value in row.reals(but=("kind",)).items()
+    }
+
+
+def _relation(row: Row) -> Relation:
+    numbers = ("bytes", "tuples", "blocks_hit", "blocks_read", "tuples_scanned", "tuples_read")
+    return Relation(
+        table=str(row["name"]),
+        heap=bool(row["heap"]),
+        tuples_written=row.real("tuples_written"),
+        **{name: row.real(name) for name in numbers},
+    )

@@ -1,0 +1,178 @@
+"""What would change a verdict: another objective, less to ask for, more of what gives first.
+
+What is measured or is arithmetic is told as such, the rest is marked as a prediction.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+
+from replayer.load import resources
+from replayer.load.objective import goals
+from replayer.model import Run, Status, StepResult
+from replayer.sizing.findings import Loaded, Remedy, ResourceRow, last
+from replayer.sizing.record import Sizing
+from replayer.sizing.target import Fit
+from replayer.units import show_duration, show_size, three
+
+_ALL_FOUND = 0.001
+"""Blocks that are missed, as a share, from which on more memory changes nothing."""
+_MORE_MEMORY = 2.0
+_CLEARLY = 1.05
+
+
+def changes(
+    sizing: Sizing,
+    run: Run,
+    step: StepResult | None,
+    load: Loaded,
+    rows: Sequence[ResourceRow],
+) -> Iterator[Remedy]:
+    """Yield what would change the answer, what is known for sure first."""
+    yield from _floor(sizing, run)
+    if step is not None:
+        yield from _objective(step, load)
+    yield from margins(sizing.requirement.growth, sizing.requirement.headroom, load)
+    yield from more_of_the_first(load, rows)
+    yield from _memory(sizing, run, load, rows)
+
+
+def _floor(sizing: Sizing, run: Run) -> Iterator[Remedy]:
+    """Yield that an objective lies below what the device takes for one request."""
+    work = sizing.requirement.work
+    own = (sizing.rate - sizing.compute) / sizing.requirement.factor
+    writing = (work.update + work.insert) / max(1e-9, own)
+    floor = _flush_seconds(run)
+    for goal in goals(sizing.objective) if floor else ():
+        if goal.seconds < floor and writing > 1 - goal.percent / 100:
+            yield Remedy(
+                words=(
+                    f"the objective {goal.words} is below what the device takes for one flush of "
+                    f"the log, {show_duration(floor)}, and {writing:.0%} of the statements wait "
+                    f"for one: no rate keeps to it here, ask for more than that"
+                ),
+                predicted=False,
+            )
+
+
+def _flush_seconds(run: Run) -> float:
+    """Return the mean time of a flush of the log by the probe, 0 where it was not probed."""
+    for step in run.steps:
+        for row in step.tables.get("pg_fsync", ()) if step.status is Status.DONE else ():
+            return float(row["usecs_per_op"]) / 1e6
+    return 0.0
+
+
+def _objective(step: StepResult, load: Loaded) -> Iterator[Remedy]:
+    """Yield which objective the required rate did keep to, where it was sustained."""
+    if load.fit is Fit.FITS:
+        return
+    near = [
+        row
+        for row in step.tables.get("trials", ())
+        if row["multiple"] >= 0.999 and row["p99_s"] is not None and row["ended"] == "failed"
+    ]
+    times = [row["p99_s"] for row in near if row["multiple"] < 1.001]
+    if times:
+        yield Remedy(
+            words=(
+                f"the required rate was sustained with p99 {show_duration(max(times))}: an "
+                f"objective above that would be kept to"
+            ),
+            predicted=False,
+        )
+
+
+def margins(growth: float, headroom: float, load: Loaded) -> Iterator[Remedy]:
+    """Yield that it would fit without headroom (0.3 is 30 %), or without growth."""
+    if load.fit is Fit.FITS or load.low is None:
+        return
+    for name, factor in (
+        (f"the headroom of {headroom:.0%}", 1 + headroom),
+        (f"the growth of {growth:g}", growth),
+    ):
+        if factor > 1 and load.low * factor >= 1:
+            times = three((load.multiple or load.low) * factor)
+            yield Remedy(
+                words=f"without {name} it fits: {times} times what is then required",
+                predicted=False,
+            )
+
+
+def more_of_the_first(load: Loaded, rows: Sequence[ResourceRow]) -> Iterator[Remedy]:
+    """Yield what more of that which gives first would bring."""
+    if not load.first or load.multiple is None:
+        return
+    others = [
+        row for row in rows if row.here is not None and row.decides is False and row.low is not None
+    ]
+    others = [row for row in others if row.resource != load.first and row.multiple is not None]
+    if not others:
+        return
+    limit = min(others, key=lambda row: row.multiple or 0.0)
+    if limit.multiple is not None and limit.multiple > 1.05 * load.multiple:
+        yield Remedy(
+            words=(
+                f"more of {load.first}: at most {three(limit.multiple or 0.0)} times what is "
+                f"required, where {limit.resource} gives"
+            ),
+            predicted=True,
+        )
+
+
+def _others(load: Loaded, rows: Sequence[ResourceRow]) -> list[ResourceRow]:
+    """Return what else the load needed, of which it is known how much there is."""
+    return [
+        row
+        for row in rows
+        if row.kind == "load" and row.multiple is not None and row.resource != load.first
+    ]
+
+
+def _memory(
+    sizing: Sizing, run: Run, load: Loaded, rows: Sequence[ResourceRow]
+) -> Iterator[Remedy]:
+    """Yield what more memory would do, by the hits that were measured in smaller buffers."""
+    step = last(run, "buffers")
+    curve = sorted(
+        (row["buffers_bytes"], 1 - row["hit_share"])
+        for row in (step.tables.get("buffers", ()) if step is not None else ())
+    )
+    if len(curve) < 2:
+        return
+    size, missed = curve[-1]
+    less = missed_at(curve, _MORE_MEMORY * size, sizing.requirement.working_set_bytes)
+    measured = ", ".join(f"{1 - m:.1%} with {show_size(s)}" for s, m in curve)
+    words = (
+        f"{_MORE_MEMORY:g} times the memory: {1 - less:.1%} of the blocks would be found in place "
+        f"of {1 - missed:.1%}, by what was found with smaller buffers ({measured})"
+    )
+    yield Remedy(words=f"{words}{_gain(load, rows, missed, less)}", predicted=True)
+
+
+def _gain(load: Loaded, rows: Sequence[ResourceRow], missed: float, less: float) -> str:
+    if load.multiple is None or missed <= _ALL_FOUND:
+        return ""
+    if load.first not in {resources.READS, resources.READ_BYTES}:
+        return f"; {load.first} gives first, so that this would not help" if load.first else ""
+    bounds = [row.multiple for row in _others(load, rows) if row.multiple is not None]
+    reads = load.multiple * missed / less if less > 0 else math.inf
+    most = min([reads, *bounds])
+    if not math.isfinite(most):
+        return "; nothing else that is known limits it then"
+    return f"; {three(load.multiple)} times what is required would become {three(most)} at most"
+
+
+def missed_at(
+    curve: Sequence[tuple[float, float]], size: float, working_set: float | None
+) -> float:
+    """Return the share of blocks that buffers of `size` bytes would miss; a prediction.
+
+    `curve` has (bytes, share missed) of two sizes or more, rising.  Misses fall with a power of the
+    size (a straight line in logarithms through the ends of the curve), and to none where all that
+    is in use fits.
+    """
+    (small, more), (large, fewer) = curve[0], curve[-1]
+    if fewer <= 0 or (working_set is not None and size >= working_set):
+        return 0.0
+    power = max(0.0, math.log(more / fewer) / math.log(large / small)) if more > 0 else 0.0
+    return float(fewer * (large / size) ** power)

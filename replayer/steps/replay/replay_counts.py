@@ -1,0 +1,394 @@
+"""What became of the statements, counted by fingerprint and by the second."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from replayer.errors import UNKNOWN_STATE
+from replayer.watch.histogram import Latencies, bin_of
+
+if TYPE_CHECKING:
+    from array import array
+
+_SECOND = 10**9
+_BIN_BITS = 17
+"""A bin of the histogram has no larger number."""
+_BINS = 1 << _BIN_BITS
+_DENSE = 1 << 16
+"""Keys in so small a range are counted without sorting them."""
+_STATE = re.compile(r"[0-9A-Z]{5}")
+_CODES = 36**5
+"""SQLSTATEs are numbers in base 36."""
+_UNKNOWN = _CODES - 1
+"""ZZZZZ, which is none."""
+FIELDS = 10
+"""Fingerprint, intended start, when the session was free for it, begun, done, SQLSTATE, rows,
+what the log says it ended with, how its rows are held against the log's, where it stands; a
+SQLSTATE below 0 only follows from an earlier error."""
+_FINGERPRINT, _INTENDED, _FREE, _BEGUN, _DONE, _CODE, _ROWS, _LOGGED, _HELD, _WHERE = range(FIELDS)
+_PART_BITS = 6
+_SESSION_BITS = 8
+_LAST_SESSION = (1 << _SESSION_BITS) - 1
+"""Sessions from this number on are counted together."""
+SAME, OTHERWISE, FOLLOWS = range(3)
+"""How rows are held against the log's: the same, others, others as follows from something before
+in the same transaction."""
+_HELD_BITS = 2
+_SPREAD = 0x9E3779B97F4A7C15
+"""Odd, so that sums of its multiples modulo 2^64 tell numbers of rows apart."""
+
+Whole = npt.NDArray[np.int64]
+_NONE = np.zeros(0, np.int64)
+
+
+def held(logged: int, how: int) -> int:
+    """Return the log's rows and how an answer's are held against them as one number."""
+    return logged << _HELD_BITS | how
+
+
+def where(session: int, part: int) -> int:
+    """Return a session and a part of the capture as one number."""
+    return min(session, _LAST_SESSION) << _PART_BITS | part
+
+
+def number_of(sqlstate: str) -> int:
+    """Return a SQLSTATE as a number, 0 for none; what is none, whoever says it, is XX000."""
+    if not sqlstate:
+        return 0
+    if sqlstate == UNKNOWN_STATE:
+        return _UNKNOWN
+    return int(sqlstate if _STATE.fullmatch(sqlstate) else "XX000", 36)
+
+
+def sqlstate_of(number: int) -> str:
+    """Return the SQLSTATE that a number stands for."""
+    if number == _UNKNOWN:
+        return UNKNOWN_STATE
+    digits = ""
+    for _ in range(5):
+        number, digit = divmod(number, 36)
+        digits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"[digit] + digits
+    return digits
+
+
+_FOLLOWING = number_of("25P02")
+"""What only follows from an earlier error."""
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """Numbers that are counted under keys: sorted keys, and how many of each."""
+
+    keys: Whole = field(default_factory=lambda: _NONE)
+    amounts: Whole = field(default_factory=lambda: _NONE)
+
+    @classmethod
+    def of(cls, keys: Whole, amounts: Whole | None = None) -> "Counts":
+        """Return how often each key comes, or the sum of its amounts."""
+        if not len(keys):
+            return cls()
+        if amounts is None:
+            return cls._counted(keys)
+        order = np.argsort(keys, kind="stable")
+        sorted_keys = keys[order]
+        first = np.flatnonzero(np.r_[True, sorted_keys[1:] != sorted_keys[:-1]])
+        return cls(sorted_keys[first], np.add.reduceat(amounts[order], first))
+
+    @classmethod
+    def _counted(cls, keys: Whole) -> "Counts":
+        least = int(keys.min())
+        if int(keys.max()) - least > _DENSE:
+            unique, counts = np.unique(keys, return_counts=True)
+            return cls(unique, counts.astype(np.int64))
+        counts = np.bincount(keys - least)
+        filled = np.flatnonzero(counts)
+        return cls(filled + least, counts[filled].astype(np.int64))
+
+    @classmethod
+    def sum(cls, parts: Sequence["Counts"]) -> "Counts":
+        """Return all of them added up."""
+        return cls.of(
+            np.concatenate([_NONE, *(part.keys for part in parts)]),
+            np.concatenate([_NONE, *(part.amounts for part in parts)]),
+        )
+
+    def chosen(self, fingerprints: frozenset[int]) -> "Counts":
+        """Return those of histograms that are of some fingerprints."""
+        wanted = np.isin(self.keys >> _BIN_BITS, np.fromiter(fingerprints, np.int64))
+        return Counts(self.keys[wanted], self.amounts[wanted])
+
+    def items(self) -> Iterable[tuple[int, int]]:
+        """Return keys and amounts."""
+        return zip(self.keys.tolist(), self.amounts.tolist(), strict=True)
+
+
+@dataclass(frozen=True, slots=True)
+class First:
+    """Where something happened first."""
+
+    seconds: float
+    """Since the replay began."""
+    session: int
+
+
+_COUNTS = (
+    *("service", "response", "lag", "lag_client", "lag_server", "errors", "consequences"),
+    *("logged", "here", "there", "others_here", "others_there"),
+    *("rows", "hashes", "service_ns", "executions"),
+    *("held_rows", "logged_rows", "otherwise", "follows", "by_part", "by_session"),
+    *("begun_in", "answered_in", "busy_in", "lag_client_in", "lag_server_in"),
+)
+_LONGEST = ("longest_client_in", "longest_server_in")
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayCounts:
+    """What became of the statements of one process in a while, or of several.
+
+    Histograms have the fingerprint above the bin in their keys, errors above the SQLSTATE; what
+    ends in `_in` has seconds of the replay as keys.  Times are nanoseconds.
+    """
+
+    service: Counts = Counts()
+    response: Counts = Counts()
+    lag: Counts = Counts()
+    """Bins of how late statements were begun."""
+    lag_client: Counts = Counts()
+    """The same, as far as that was replayer's doing."""
+    lag_server: Counts = Counts()
+    """The same, as far as the session was not free: unanswered, or waiting for its turn."""
+    errors: Counts = Counts()
+    consequences: Counts = Counts()
+    logged: Counts = Counts()
+    here: Counts = Counts()
+    """Errors of statements that went well in the log."""
+    there: Counts = Counts()
+    """The log's errors of statements that went well."""
+    others_here: Counts = Counts()
+    """Errors of statements that have another one in the log."""
+    others_there: Counts = Counts()
+    """The log's errors of the same."""
+    rows: Counts = Counts()
+    hashes: Counts = Counts()
+    service_ns: Counts = Counts()
+    executions: Counts = Counts()
+    held_rows: Counts = Counts()
+    """Rows of the answers whose rows the log has, too."""
+    logged_rows: Counts = Counts()
+    """The log's rows of the same."""
+    otherwise: Counts = Counts()
+    """Of those the answers with other rows."""
+    follows: Counts = Counts()
+    """And those with other rows after something in the same transaction ended otherwise."""
+    by_part: Counts = Counts()
+    """Fingerprint above the part of the capture -> a sum over rows and hashes, modulo 2^64."""
+    by_session: Counts = Counts()
+    """The same by fingerprint above the session."""
+    begun_in: Counts = Counts()
+    answered_in: Counts = Counts()
+    busy_in: Counts = Counts()
+    lag_client_in: Counts = Counts()
+    lag_server_in: Counts = Counts()
+    longest_client_in: Mapping[int, int] = field(default_factory=dict)
+    longest_server_in: Mapping[int, int] = field(default_factory=dict)
+    first: Mapping[tuple[int, int], First] = field(default_factory=dict)
+    """Fingerprint and SQLSTATE -> where it came first: of an error that the log does not have; the
+    SQLSTATE is below 0 of an error that only the log has, 0 of rows that are not the log's."""
+    happened: Mapping[str, int] = field(default_factory=dict)
+    """What else happened -> how often: see worker.py."""
+
+    @classmethod
+    def of(cls, parts: Sequence["ReplayCounts"]) -> "ReplayCounts":
+        """Return the sum of several."""
+        counts: dict[str, Any] = {
+            name: Counts.sum([getattr(part, name) for part in parts]) for name in _COUNTS
+        }
+        longest: dict[str, Any] = {
+            name: _longest([getattr(part, name) for part in parts]) for name in _LONGEST
+        }
+        happened: dict[str, int] = {}
+        first: dict[tuple[int, int], First] = {}
+        for part in parts:
+            for what, times in part.happened.items():
+                happened[what] = happened.get(what, 0) + times
+            for key, one in part.first.items():
+                if key not in first or one.seconds < first[key].seconds:
+                    first[key] = one
+        return cls(**counts, **longest, first=first, happened=happened)
+
+
+def _longest(parts: Sequence[Mapping[int, int]]) -> dict[int, int]:
+    longest: dict[int, int] = {}
+    for part in parts:
+        for second, value in part.items():
+            longest[second] = max(value, longest.get(second, 0))
+    return longest
+
+
+def tally(
+    records: "array[int]", hashes: "array[int]", begin_ns: int, *, timed: bool
+) -> ReplayCounts:
+    """Count records of FIELDS numbers each; `hashes` has one for each, or none at all."""
+    rows = np.frombuffer(records, np.int64).reshape(-1, FIELDS)
+    if not len(rows):
+        return ReplayCounts()
+    fingerprint, intended, free = rows[:, _FINGERPRINT], rows[:, _INTENDED], rows[:, _FREE]
+    begun, done, code = rows[:, _BEGUN], rows[:, _DONE], rows[:, _CODE]
+    service = np.maximum(0, done - begun)
+    known = rows[:, _ROWS] >= 0
+    fine = code == 0
+    own = code > 0
+    logged = rows[:, _LOGGED] > 0
+    answered = fine & known
+    compared = rows[:, _HELD] >= 0
+    how = rows[:, _HELD] & ((1 << _HELD_BITS) - 1)
+    other = own & logged & (rows[:, _LOGGED] != code) & (rows[:, _LOGGED] != _UNKNOWN)
+    return ReplayCounts(
+        service=Counts.of((fingerprint << _BIN_BITS) + bin_of(service)),
+        errors=Counts.of(fingerprint[own] * _CODES + code[own]),
+        consequences=Counts.of(fingerprint[code < 0]),
+        logged=Counts.of(fingerprint[logged] * _CODES + rows[logged, _LOGGED]),
+        here=_errors(rows, own & ~logged, _CODE),
+        there=_errors(rows, fine & logged & (rows[:, _LOGGED] != _FOLLOWING), _LOGGED),
+        others_here=_errors(rows, other, _CODE),
+        others_there=_errors(rows, other, _LOGGED),
+        rows=Counts.of(fingerprint[answered], rows[answered, _ROWS]),
+        held_rows=Counts.of(fingerprint[compared], rows[compared, _ROWS]),
+        logged_rows=Counts.of(fingerprint[compared], rows[compared, _HELD] >> _HELD_BITS),
+        otherwise=Counts.of(fingerprint[compared & (how == OTHERWISE)]),
+        follows=Counts.of(fingerprint[compared & (how == FOLLOWS)]),
+        **_places(rows, answered, hashes),
+        hashes=_hashes(fingerprint, fine, hashes),
+        service_ns=Counts.of(fingerprint, service),
+        executions=Counts.of(fingerprint),
+        **_times(rows, begin_ns),
+        **(_lags(intended, free, begun, done, fingerprint, begin_ns) if timed else {}),
+    )
+
+
+def _errors(rows: Whole, chosen: npt.NDArray[np.bool_], column: int) -> Counts:
+    """Return how often each SQLSTATE of a column is in the chosen rows, by fingerprint."""
+    return Counts.of(rows[chosen, _FINGERPRINT] * _CODES + rows[chosen, column])
+
+
+def _hashes(fingerprint: Whole, fine: npt.NDArray[np.bool_], hashes: "array[int]") -> Counts:
+    if not len(hashes):
+        return Counts()
+    # Sums wrap around at 2^64, as they are meant to.
+    return Counts.of(fingerprint[fine], np.frombuffer(hashes, np.int64)[fine])
+
+
+def _places(rows: Whole, answered: npt.NDArray[np.bool_], hashes: "array[int]") -> dict[str, Any]:
+    """Return sums over what was answered, by the part of the capture and by the session."""
+    values = (rows[:, _ROWS] + 1) * np.int64(_SPREAD - (1 << 64))
+    if len(hashes):
+        values += np.frombuffer(hashes, np.int64)
+    values = values[answered]
+    fingerprint, places = rows[answered, _FINGERPRINT], rows[answered, _WHERE]
+    part = places & ((1 << _PART_BITS) - 1)
+    return {
+        "by_part": Counts.of((fingerprint << _PART_BITS) + part, values),
+        "by_session": Counts.of((fingerprint << _SESSION_BITS) + (places >> _PART_BITS), values),
+    }
+
+
+def by_place(counts: Counts, *, session: bool) -> dict[int, dict[int, int]]:
+    """Return by fingerprint what was answered in each part of the capture, or in each session.
+
+    The sums are 32 bits of the ones that were counted.
+    """
+    bits = _SESSION_BITS if session else _PART_BITS
+    sums: dict[int, dict[int, int]] = {}
+    for key, amount in counts.items():
+        fingerprint, place = key >> bits, key & ((1 << bits) - 1)
+        sums.setdefault(fingerprint, {})[place] = amount >> 32 & 0xFFFFFFFF
+    return sums
+
+
+def _times(rows: Whole, begin_ns: int) -> dict[str, Any]:
+    begun, done = rows[:, _BEGUN] - begin_ns, rows[:, _DONE] - begin_ns
+    return {
+        "begun_in": Counts.of(begun // _SECOND),
+        "answered_in": Counts.of(done // _SECOND),
+        "busy_in": _busy(begun, done),
+    }
+
+
+def _busy(begun: Whole, done: Whole) -> Counts:
+    """Return the nanoseconds with a statement under way in each second, all sessions together."""
+    last = done // _SECOND
+    same = begun // _SECOND == last
+    parts = [Counts.of(last[same], (done - begun)[same])]
+    long_keys: list[int] = []
+    long_times: list[int] = []
+    for start, end in zip(begun[~same].tolist(), done[~same].tolist(), strict=True):
+        for second in range(start // _SECOND, end // _SECOND + 1):
+            long_keys.append(second)
+            inside = min(end, (second + 1) * _SECOND) - max(start, second * _SECOND)
+            long_times.append(inside)
+    parts.append(Counts.of(np.array(long_keys, np.int64), np.array(long_times, np.int64)))
+    return Counts.sum(parts)
+
+
+def _lags(  # noqa: PLR0917 - columns of one table
+    intended: Whole, free: Whole, begun: Whole, done: Whole, fingerprint: Whole, begin_ns: int
+) -> dict[str, Any]:
+    ready = np.clip(free, intended, begun)
+    server, client = ready - intended, begun - ready
+    second = (begun - begin_ns) // _SECOND
+    response = np.maximum(0, done - intended)
+    return {
+        "response": Counts.of((fingerprint << _BIN_BITS) + bin_of(response)),
+        "lag": Counts.of(bin_of(begun - intended)),
+        "lag_client": Counts.of(bin_of(client)),
+        "lag_server": Counts.of(bin_of(server)),
+        "lag_client_in": Counts.of(second, client),
+        "lag_server_in": Counts.of(second, server),
+        "longest_client_in": _most(second, client),
+        "longest_server_in": _most(second, server),
+    }
+
+
+def _most(second: Whole, lag: Whole) -> dict[int, int]:
+    first = int(second.min())
+    longest = np.zeros(int(second.max()) - first + 1, np.int64)
+    np.maximum.at(longest, second - first, lag)
+    seen = np.flatnonzero(np.bincount(second - first)) + first
+    return dict(zip(seen.tolist(), longest[seen - first].tolist(), strict=True))
+
+
+def by_fingerprint(histograms: Counts) -> dict[int, Latencies]:
+    """Return the latencies of each fingerprint."""
+    owners: Whole = histograms.keys >> _BIN_BITS
+    found: Whole = np.unique(owners)
+    borders: Whole = np.append(found, np.iinfo(np.int64).max)
+    edges = np.searchsorted(owners, borders)
+    return {
+        int(owner): latencies(
+            Counts(histograms.keys[first:last] & (_BINS - 1), histograms.amounts[first:last])
+        )
+        for owner, first, last in zip(found, edges[:-1], edges[1:], strict=True)
+    }
+
+
+def all_together(histograms: Counts) -> Latencies:
+    """Return the latencies of all fingerprints."""
+    return latencies(Counts.of(histograms.keys & (_BINS - 1), histograms.amounts))
+
+
+def latencies(bins: Counts) -> Latencies:
+    """Return counted bins as latencies; each bin stands for its highest value."""
+    return Latencies.binned(dict(bins.items()))
+
+
+def by_code(counts: Counts) -> dict[int, dict[str, int]]:
+    """Return by fingerprint how often each SQLSTATE came."""
+    codes: dict[int, dict[str, int]] = {}
+    for key, amount in counts.items():
+        fingerprint, code = divmod(key, _CODES)
+        codes.setdefault(fingerprint, {})[sqlstate_of(code)] = amount
+    return codes

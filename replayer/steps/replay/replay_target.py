@@ -1,0 +1,370 @@
+"""Where a replay goes: a database that replayer made for it, or one that may be changed."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import stat
+import tarfile
+from collections import Counter
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+from psycopg.conninfo import make_conninfo
+
+from replayer import shell
+from replayer.engines import login
+from replayer.engines.connection import Database, connector_of
+from replayer.engines.verbs import VerbName
+from replayer.errors import Impossible, ReplayerError, Skip
+from replayer.servers import programs
+from replayer.tables import cleanup
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from sqlalchemy.engine import URL
+
+    from replayer.capture.action import LoggedSession
+    from replayer.run.context import Context
+    from replayer.shell import User
+    from replayer.steps.replay.spec import Spec
+
+_OBJECTS = VerbName("replay/tables")
+_KNOWN = VerbName("replay/known")
+_CREATE = VerbName("replay/create")
+_DROP = VerbName("replay/drop")
+_ROLES = VerbName("replay/roles")
+_OWN = cleanup.REPLAYS
+_EMPTY = "template0"
+_NOT_OF_LIBPQ = frozenset({"autocommit", "context", "row_factory", "cursor_factory"})
+_SETTING = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")
+_PARTING = re.compile(r"[\\\s]", re.ASCII)
+"""At white space a server parts its options."""
+_LONGEST_NAME = 63
+"""Characters of an application's name: of a longer one a server keeps no more."""
+_MOST_OF_A_DUMP = 16
+_MOST_NAMED = 5
+_PSQL = ("-X", "-q", "-v", "ON_ERROR_STOP=1", "-f", "-")
+_PG_RESTORE = ("--no-owner", "--no-privileges", "--exit-on-error")
+_MYSQL = {
+    "host": "host",
+    "port": "port",
+    "user": "user",
+    "unix_socket": "socket",
+    "database": "database",
+}
+"""Names of a driver's arguments -> those of the client's options."""
+
+
+def check(spec: Spec, context: Context) -> None:
+    """Raise Impossible for a database that may not be changed, Skip where no replay is possible."""
+    context.engine.needs(_OBJECTS)
+    server = context.server
+    if server.can_stop or spec.restore:
+        return
+    url = server.start()
+    if is_mysql(context):
+        _check_named(spec)
+        return
+    if spec.i_will_change and spec.i_will_change != url.database:
+        raise Impossible(
+            f"--i-will-change {spec.i_will_change}: the URL's database is {url.database}"
+        )
+    if spec.read_only or spec.i_will_change:
+        return
+    with contextlib.closing(Database(context.engine, url, first=())) as database:
+        objects = database.number(_OBJECTS)
+    if objects:
+        raise Impossible(
+            f"the database {url.database} has {objects:,} tables, views and sequences that "
+            f"replayer did not make, and a replay changes what is in it: allow that with "
+            f"--i-will-change {url.database}, or begin from a copy with the key restore"
+        )
+
+
+def is_mysql(context: Context) -> bool:
+    """Tell whether the server speaks MySQL's language."""
+    return context.engine.wire.startswith("mysql")
+
+
+def _check_named(spec: Spec) -> None:
+    """Raise Impossible where a server on which a session may use any database is not to be changed.
+
+    What the URL names is not more than the first of them.
+    """
+    if not spec.read_only and not spec.i_will_change:
+        raise Impossible(
+            "a replay changes what is in the server's databases: allow that with --i-will-change "
+            "and the name of the one to begin in, or begin from a copy with the key restore"
+        )
+
+
+@contextlib.contextmanager
+def opened(spec: Spec, context: Context) -> Iterator[Database]:
+    """Make the database what a replay is to begin from, and connect to it."""
+    url = context.server.start()
+    if spec.restore or context.server.can_stop:
+        with contextlib.closing(Database(context.engine, url)) as control:
+            _make_own(spec, context, control)
+        url = url.set(database=_OWN)
+        if spec.restore and not _is_template(spec.restore):
+            with context.progress.task(f"restore {Path(spec.restore).name}"):
+                _load(Path(spec.restore), url, context)
+    elif spec.i_will_change:
+        url = url.set(database=spec.i_will_change)
+    with contextlib.closing(Database(context.engine, url, first=())) as database:
+        yield database
+
+
+def reopened(context: Context, url: URL) -> Database:
+    """Connect to the database again, after its server was stopped."""
+    context.server.start()
+    return Database(context.engine, url, first=())
+
+
+def _is_template(restore: str) -> bool:
+    """Tell whether it is the name of a database and no path."""
+    return "/" not in restore and not Path(restore).exists()
+
+
+def _make_own(spec: Spec, context: Context, control: Database) -> None:
+    """Make a database of replayer's own anew; without `restore` the one that is there stays."""
+    known = control.execute(_KNOWN, name=_OWN)
+    if known and not known[0]["ours"]:
+        raise Impossible(f"the server has a database {_OWN} that replayer did not make: rename it")
+    if known and not spec.restore:
+        return
+    template = spec.restore if spec.restore and _is_template(spec.restore) else _EMPTY
+    if template != _EMPTY and is_mysql(context):
+        raise Impossible(
+            f"restore = {spec.restore!r}: there is no such file, and {context.engine.title} makes "
+            f"no copy of a database by itself: give a dump"
+        )
+    holes = {"database": _OWN, "template": template}
+    with context.progress.task(f"make the database {_OWN} from {template}"):
+        control.execute(_DROP, holes)
+        control.execute(_CREATE, holes, name=_OWN)
+
+
+def _load(dump: Path, url: URL, context: Context) -> None:
+    """Load a dump into a database; raise ReplayerError with the program's words.
+
+    A dump is a program: its loader runs its commands of a shell, so that it is never root where
+    the server is replayer's own.  The dump itself need not be open to that user.
+    """
+    arguments = dict(connector_of(url).arguments)
+    password = arguments.pop("password", None)
+    user = _user(context)
+    variables: dict[str, str] = {}
+    with contextlib.ExitStack() as opened:
+        file = None if dump.is_dir() else opened.enter_context(_opened(dump))
+        if is_mysql(context):
+            secret, words = "MYSQL_PWD", _words_of_mysql(dump, file, arguments, context)
+        else:
+            plain = _of_libpq(arguments)
+            # Older programs know no such parameter, and pass over such a variable.
+            if login.REQUIRE in plain:
+                variables["PGREQUIREAUTH"] = plain.pop(login.REQUIRE)
+            where = make_conninfo(**plain)
+            secret, words = "PGPASSWORD", _words_of_libpq(dump, file, where, context)
+        shell.run(
+            words,
+            user=user,
+            # Nobody but root may be able to enter the one where replayer was started.
+            folder=None if user is None else Path("/"),
+            stdin=file,
+            environment=variables | ({secret: str(password)} if password else {}),
+        )
+
+
+def _user(context: Context) -> User | None:
+    """Return who loads a dump: whoever runs replayer's own server, else who runs replayer."""
+    own = getattr(context.server, "programs", None)
+    return None if own is None else own.user
+
+
+def _opened(dump: Path) -> IO[bytes]:
+    """Open a dump that is a file; without a buffer, so that its program reads all of it."""
+    try:
+        fd = os.open(dump, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except FileNotFoundError as error:
+        raise Impossible(
+            f"restore = {str(dump)!r}: there is no such file, folder or database"
+        ) from error
+    except OSError as error:
+        raise Impossible(f"restore = {str(dump)!r}: {error.strerror}") from error
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise Impossible(f"restore = {str(dump)!r}: it is no file and no folder")
+    return os.fdopen(fd, "rb", buffering=0)
+
+
+def _words_of_libpq(
+    dump: Path, file: IO[bytes] | None, where: str, context: Context
+) -> list[str | Path]:
+    """Return the program that loads a dump of PostgreSQL's, and its arguments."""
+    if file is not None and _is_plain(file):
+        return [_program("psql", context), *_PSQL, "-d", where]
+    words: list[str | Path] = [_program("pg_restore", context), *_PG_RESTORE, "-d", where]
+    if file is not None:
+        return words
+    user = _user(context)
+    closed = programs.blocked(dump, user)
+    if user is not None and closed is not None:
+        raise Impossible(
+            f"restore = {str(dump)!r}: {user.name}, who runs the server and loads the dump, cannot "
+            f"enter {closed}: open it to that user, or give a dump that is one file (pg_dump "
+            f"--format=custom)"
+        )
+    return [*words, dump.absolute()]
+
+
+def _words_of_mysql(
+    dump: Path, file: IO[bytes] | None, arguments: Mapping[str, object], context: Context
+) -> list[str | Path]:
+    """Return the program that loads a dump of MySQL's, and its arguments."""
+    if file is None:
+        raise Impossible(f"restore = {str(dump)!r} is a folder, and a dump is one file")
+    program = _found("mariadb", context) or _found("mysql", context)
+    if program is None:
+        raise Skip("neither mariadb nor mysql is installed, which load the dump")
+    words = [f"--{ours}={arguments[name]}" for name, ours in _MYSQL.items() if name in arguments]
+    return [program, "--no-defaults", "--batch", *words]
+
+
+def _is_plain(file: IO[bytes]) -> bool:
+    """Tell whether a dump is SQL; it is read from its beginning afterwards."""
+    plain = not file.read(_MOST_OF_A_DUMP).startswith(b"PGDMP")
+    file.seek(0)
+    plain = plain and not tarfile.is_tarfile(file)
+    file.seek(0)
+    return plain
+
+
+def _program(name: str, context: Context) -> Path:
+    program = _found(name, context)
+    if program is None:
+        raise Skip(f"{name} is not installed, which loads the dump: install PostgreSQL's clients")
+    return program
+
+
+def _found(name: str, context: Context) -> Path | None:
+    own = getattr(context.server, "programs", None)
+    return shell.find(name, *([own.folder] if own is not None else []))
+
+
+def _of_libpq(arguments: Mapping[str, object]) -> dict[str, str]:
+    return {name: str(value) for name, value in arguments.items() if name not in _NOT_OF_LIBPQ}
+
+
+class Conninfo:
+    """What makes of a captured session how its own connection is opened.
+
+    Its application's name and its settings are its own; its user where the URL's user may become
+    that one.
+    """
+
+    def __init__(self, spec: Spec, database: Database) -> None:
+        self._ours = str(database.url.username or "")
+        mysql = database.engine.wire.startswith("mysql")
+        self._of = _for_mysql(spec, database) if mysql else _for_libpq(spec, database)
+        self._roles = frozenset() if mysql else _roles(database)
+        self._as_ours: Counter[str] = Counter()
+
+    def __call__(self, session: LoggedSession) -> str:
+        """Return a session's conninfo."""
+        role = ""
+        if session.user in self._roles and session.user != self._ours:
+            role = session.user
+        elif session.user not in {"", self._ours}:
+            self._as_ours[session.user] += 1
+        return self._of(session, role)
+
+    def note(self) -> str:
+        """Return which users' sessions were opened as somebody else's, "" if none were."""
+        if not self._as_ours:
+            return ""
+        named = [f"{_sent(user)} {many:,}" for user, many in self._as_ours.most_common(_MOST_NAMED)]
+        more = len(self._as_ours) - _MOST_NAMED
+        named += [f"{more:,} more users"] if more > 0 else []
+        return (
+            f"{self._as_ours.total():,} sessions of other users ({', '.join(named)}) were replayed "
+            f"as {self._ours or 'another one'}, who may not take on their roles here"
+        )
+
+
+def _for_mysql(spec: Spec, database: Database) -> Callable[[LoggedSession, str], str]:
+    arguments = {
+        name: value
+        for name, value in connector_of(database.url).arguments.items()
+        if isinstance(value, str | int | float | bool | dict)
+    }
+    first = [f"SET SESSION {name} = {value}" for name, value in _limits(spec, database)]
+    if spec.read_only:
+        first.append("SET SESSION TRANSACTION READ ONLY")
+
+    def of(session: LoggedSession, role: str) -> str:
+        del session, role
+        return json.dumps({**arguments, "first": first})
+
+    return of
+
+
+def _limits(spec: Spec, database: Database) -> Iterator[tuple[str, str]]:
+    if not spec.statement_timeout:
+        return
+    if database.engine.name.startswith("mysql"):
+        yield "max_execution_time", str(round(spec.statement_timeout * 1e3))
+    else:
+        yield "max_statement_time", f"{spec.statement_timeout:g}"
+
+
+def _for_libpq(spec: Spec, database: Database) -> Callable[[LoggedSession, str], str]:
+    arguments = _of_libpq(connector_of(database.url).arguments)
+    given = str(arguments.pop("options", ""))
+    ours = []
+    if spec.statement_timeout:
+        ours.append(("statement_timeout", f"{round(spec.statement_timeout * 1e3)}ms"))
+    if spec.read_only:
+        ours.append(("default_transaction_read_only", "on"))
+        # What is one text is read as one.
+        ours.append(("standard_conforming_strings", "on"))
+
+    def of(session: LoggedSession, role: str) -> str:
+        settings = [*_settable(session.settings, spec), *ours]
+        settings += [("role", role)] if role else []
+        options = " ".join([given, *_options(settings)]).strip()
+        application = _sent(session.application)[:_LONGEST_NAME] or "replayer"
+        more = {"application_name": application, **({"options": options} if options else {})}
+        return make_conninfo(**{**arguments, **more})
+
+    return of
+
+
+def _settable(settings: Iterable[tuple[str, str]], spec: Spec) -> Iterator[tuple[str, str]]:
+    """Yield the settings of a capture whose names are some, and that may be set by it."""
+    for name, value in settings:
+        who = name.lower() in {"role", "session_authorization"}
+        if _SETTING.fullmatch(name) and not (who and spec.read_only):
+            yield name, value
+
+
+def _options(settings: Iterable[tuple[str, str]]) -> Iterator[str]:
+    for name, value in settings:
+        escaped = _PARTING.sub(r"\\\g<0>", _sent(value))
+        yield f"-c {name}={escaped}"
+
+
+def _sent(text: str) -> str:
+    """Return a text as a connection can be begun with: without what is no character, or a zero."""
+    return text.encode("utf-8", "replace").decode().replace("\0", "")
+
+
+def _roles(database: Database) -> frozenset[str]:
+    try:
+        return frozenset(str(row["name"]) for row in database.execute(_ROLES))
+    except ReplayerError:
+        return frozenset()

@@ -1,0 +1,225 @@
+"""What active collectors record beside a step: begun with it, ended with it, cut to its window.
+
+One that fails, or that the machine does not allow, never harms the step: it is left out, and
+`failures` has the reason.
+"""
+
+import contextlib
+import os
+import re
+import shutil
+import signal
+import tempfile
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from replayer import journal, registry, signals
+from replayer.collectors import CollectorContext, Recording, WindowRecording
+from replayer.errors import Impossible, NotFound, ReplayerError, nearest
+from replayer.journal import Note, Untrusted
+from replayer.machine import processes
+
+WITHOUT = "REPLAYER_WITHOUT"
+"""The variable with the names of the collectors to leave out, as in --without."""
+ALL = "all"
+NOTES = ("watching",)
+_MEMORY = Path("/dev/shm")  # noqa: S108 - for a folder of a random name that nobody else may enter
+_NAME = re.compile(r"replayer-watching-[0-9a-f]{32}")
+_OWNER_ONLY = 0o700
+
+
+def active() -> list[str]:
+    """Return the sorted names of all collectors that do something beside a step."""
+    return [name for name in registry.names("collectors") if _begins(name)]
+
+
+def chosen(without: Iterable[str] = (), also: Iterable[str] = ()) -> tuple[str, ...]:
+    """Return the active collectors that watch a run.
+
+    Without those of $REPLAYER_WITHOUT and those that are named, `all` being all of them; with those
+    that are named although they are left out by default.
+    Raises NotFound for a name that there is not, Impossible for one that is always there.
+    """
+    asked = set(_checked(also, "--with"))
+    left = set(_checked(without, "--without")) | set(_checked(_variable(), f"${WITHOUT}"))
+    names = [name for name in active() if name in asked or is_default(name)]
+    return tuple(name for name in names if name not in left)
+
+
+def is_default(name: str) -> bool:
+    """Tell whether an active collector watches unless it is left out."""
+    return bool(getattr(registry.load("collectors", name), "BY_DEFAULT", True))
+
+
+def _variable() -> list[str]:
+    return [name.strip() for name in os.environ.get(WITHOUT, "").split(",") if name.strip()]
+
+
+def _checked(names: Iterable[str], option: str) -> Iterator[str]:
+    known = active()
+    for name in names:
+        if name == ALL:
+            yield from known
+        elif name in known:
+            yield name
+        elif name in registry.names("collectors"):
+            raise Impossible(
+                f"{option} {name}: it only copies files of the kernel, as it always does; "
+                f"it can be one of {', '.join(known)}"
+            )
+        else:
+            raise NotFound(f"{option} {name}: there is no such collector{nearest(name, known)}")
+
+
+def _begins(name: str) -> bool:
+    return hasattr(registry.load("collectors", name), "begin")
+
+
+class Recordings:
+    """The recordings of one step, from the `with` on; its files are removed at the end of that."""
+
+    def __init__(
+        self, names: Sequence[str], scene: Callable[[contextlib.ExitStack, Path], CollectorContext]
+    ) -> None:
+        """Take the names of collectors, and what makes the scene of one in a folder.
+
+        What the scene opens it leaves on the stack, which is closed once all have ended.
+        """
+        self.costs: dict[str, float] = {}
+        """Collector -> CPU seconds that it used."""
+        self.failures: dict[str, str] = {}
+        """Collector -> why it did not watch."""
+        self._names = names
+        self._scene = scene
+        self._under_way: dict[str, Recording] = {}
+        self._ended: dict[str, Recording] = {}
+        self._prepared = False
+        self._scenes = contextlib.ExitStack()
+        self._files = contextlib.ExitStack()
+
+    def __enter__(self) -> Self:
+        if not self._names:
+            return self
+        # Bounded, and a signal in between would lose what was begun.
+        with signals.shield():
+            try:
+                folder = self._files.enter_context(_folder())
+            except (ReplayerError, OSError) as error:
+                self.failures = dict.fromkeys(self._names, str(error))
+                return self
+            for name in self._names:
+                with self.spared(name):
+                    self._begin(name, folder / name)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        with signals.shield():
+            self.end()
+            self._files.close()
+
+    def prepare(self) -> None:
+        """Have those that need a moment for it make ready for the first edge of a window."""
+        if self._prepared:
+            return
+        self._prepared = True
+        for name, recording in list(self._under_way.items()):
+            with self.spared(name):
+                getattr(recording, "prepare", lambda: None)()
+
+    def mark(self, clock_ns: int) -> None:
+        """Tell all of an edge of a window."""
+        for name, recording in list(self._under_way.items()):
+            with self.spared(name):
+                recording.mark(clock_ns)
+
+    def end(self) -> None:
+        """Stop all, once; what they recorded is there until the end of the `with`."""
+        with signals.shield():
+            while self._under_way:
+                name, recording = self._under_way.popitem()
+                with self.spared(name):
+                    self.costs[name] = recording.end()
+                    self._ended[name] = recording
+            with contextlib.suppress(ReplayerError):
+                self._scenes.close()
+
+    def seen(self, begin_ns: int, end_ns: int) -> dict[str, WindowRecording]:
+        """Return collector -> what it saw between two marks, once all have ended."""
+        views: dict[str, WindowRecording] = {}
+        for name in sorted(self._ended.keys() - self.failures.keys()):
+            with self.spared(name):
+                views[name] = self._ended[name].cut(begin_ns, end_ns)
+                for part, why in views[name].missing.items():
+                    self.failures.setdefault(f"{name}.{part}", why)
+        return views
+
+    @contextlib.contextmanager
+    def spared(self, name: str) -> Iterator[None]:
+        """Keep to one collector, or to the account, what goes wrong with it: into `failures`."""
+        try:
+            yield
+        except ReplayerError as error:
+            self.failures.setdefault(name, str(error))
+        except Exception as error:  # noqa: BLE001 - a watcher's failure is told, and no more
+            self.failures.setdefault(name, f"it failed: {type(error).__name__}: {error}")
+
+    def _begin(self, name: str, folder: Path) -> None:
+        folder.mkdir(_OWNER_ONLY)
+        scene = self._scene(self._scenes, folder)
+        self._under_way[name] = registry.load("collectors", name).begin(scene)
+
+
+@contextlib.contextmanager
+def _folder() -> Iterator[Path]:
+    """Make a folder for the collectors' files, which is removed at the end of the `with`."""
+    parent = _MEMORY if os.access(_MEMORY, os.W_OK | os.X_OK) else Path(tempfile.gettempdir())
+    path = Path(os.path.realpath(parent)) / f"replayer-watching-{uuid.uuid4().hex}"
+    with journal.held(NOTES[0], lambda: shutil.rmtree(path, ignore_errors=True), path=str(path)):
+        path.mkdir(_OWNER_ONLY)
+        yield path
+
+
+def recover(note: Note) -> str:
+    """End the programs and remove the files that a killed replayer's collectors left.
+
+    Returns what was done in a few words.  Raises Untrusted for what they never leave.
+    """
+    path = note.path_of("path", _NAME)
+    ended = _end_programs(path)
+    try:
+        if path.lstat().st_uid != os.geteuid():
+            raise Untrusted(note, f"{path} is somebody else's")
+        shutil.rmtree(path)
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        raise ReplayerError(f"{path} cannot be removed: {error.strerror}") from error
+    note.drop()
+    programs = f", and {ended} that watched ended" if ended else ""
+    return f"the collectors' folder {path} was removed{programs}"
+
+
+def _end_programs(path: Path) -> int:
+    """Kill this user's programs that have files in a folder among their arguments."""
+    ended = 0
+    for pid in processes.every():
+        if f"{path}/" in processes.arguments(pid) and _is_own(pid):
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+                ended += 1
+    return ended
+
+
+def _is_own(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}").stat().st_uid == os.geteuid()
+    except OSError:
+        return False

@@ -1,0 +1,211 @@
+"""What others do to a measurement: processor time and disk traffic of neither server nor replayer.
+
+    before = foreign.point(host, server)
+    ...                                             # the window
+    after = foreign.point(host, server)
+    others = foreign.between(before, after, delta)  # delta: what the device did meanwhile
+
+`server` are the processes of the database's server, [] where none runs, and None where it is not
+known which they are, so that nobody can tell its work from that of others.
+"""
+
+import os
+import re
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from replayer.machine import processes, processors
+from replayer.machine.host import Host
+from replayer.machine.processes import Process
+from replayer.model import Foreign
+
+_KERNEL_THREADS = (2, "kthreadd")
+"""Process id and name of the parent of all other threads of the kernel."""
+_STATES = ("usr", "nice", "sys", "guest", "gnice")
+"""Time that some process used.  Interrupts are nobody's, and stolen time is another machine's."""
+_TICK = os.sysconf("SC_CLK_TCK")
+_NAMED = 0.1
+"""A program is named that used so much of what others used."""
+_MOST_NAMES = 3
+_TRIES = 20
+_PAUSE_SECONDS = 0.03
+
+
+class DeviceMovement(Protocol):
+    """What the device did in the window: sampler.DeviceDelta."""
+
+    @property
+    def read_bytes(self) -> int:
+        """Return bytes read."""
+        ...
+
+    @property
+    def write_bytes(self) -> int:
+        """Return bytes written."""
+        ...
+
+
+class ServerProcesses(Protocol):
+    """The database's server, as far as others are told from it."""
+
+    can_stop: bool
+
+    def pids(self) -> list[int]:
+        """Return its main process and all its children; [] if none is known here."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """Bytes that some processes had from and gave to devices since each of them began."""
+
+    read_bytes: int
+    write_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class AccountMark:
+    """The accounts at one end of a window; None is what is not known."""
+
+    clock: float
+    busy: float | None
+    """Seconds that all processors together were busy since the machine's start."""
+    known: float
+    """Seconds that the server, replayer and the kernel's threads used."""
+    processors: int
+    others: Mapping[tuple[int, str], float] = field(default_factory=dict)
+    """Process id and program of everybody else -> seconds."""
+    traffic: Traffic | None = None
+    """The server's."""
+
+
+def pids_of(server: ServerProcesses | None) -> Sequence[int] | None:
+    """Return a server's processes: [] if it is none or stopped, None if they are not known here."""
+    if server is None:
+        return []
+    pids = server.pids()
+    return pids if pids or server.can_stop else None
+
+
+def point(host: Host, server: Sequence[int] | None) -> AccountMark:
+    """Read all accounts now, which takes some milliseconds."""
+    traffic = server_traffic(host, server[0]) if server else None
+    times = processors.ticks(host.read(processors.FILE).encode())
+    table = {process.pid: process for process in processes.table()}
+    kernel = [pid for pid, process in table.items() if (pid, process.name) == _KERNEL_THREADS]
+    own = _families(table, (*(server or ())[:1], os.getpid(), *kernel))
+    known = sum(table[pid].cpu + table[pid].reaped for pid in own)
+    busy = sum(times["cpu"][state] for state in _STATES) / _TICK if "cpu" in times else None
+    return AccountMark(
+        clock=time.monotonic(),
+        busy=None if server is None else busy,
+        known=known,
+        processors=len(times) - 1,
+        others={
+            (process.pid, process.name): process.cpu
+            for process in table.values()
+            if process.pid not in own
+        },
+        traffic=traffic,
+    )
+
+
+def between(
+    before: AccountMark,
+    after: AccountMark,
+    delta: DeviceMovement | None,
+    own: Traffic | None = None,
+) -> Foreign:
+    """Return what others did from one point to another.
+
+    `delta` is what the data's device did meanwhile, None if it was not counted; `own` what those
+    whose reads are measured did of that, if it is not the server.
+    """
+    own = own or server_moved(before, after)
+    known = delta is not None and own is not None
+    share = _cpu_share(before, after)
+    return Foreign(
+        cpu_share=share,
+        programs=_programs(before, after) if share else (),
+        read_bytes=max(0, delta.read_bytes - own.read_bytes) if known and delta and own else None,
+        write_bytes=max(0, delta.write_bytes - own.write_bytes)
+        if known and delta and own
+        else None,
+    )
+
+
+def server_moved(before: AccountMark, after: AccountMark) -> Traffic | None:
+    """Return what the server's processes read and wrote, None if they could not be asked."""
+    if before.traffic is None or after.traffic is None:
+        return None
+    return Traffic(
+        after.traffic.read_bytes - before.traffic.read_bytes,
+        after.traffic.write_bytes - before.traffic.write_bytes,
+    )
+
+
+def server_traffic(host: Host, main: int) -> Traffic | None:
+    """Return what a server's processes had from and gave to devices so far, None if unknown.
+
+    /proc/PID/io, where a process has the account of its children that ended; so the main process
+    and those that live, all at once: again while any come or go.
+    """
+    for _ in range(_TRIES):
+        pids = processes.family(main, ended=True)
+        texts = [host.read(f"proc/{pid}/io") for pid in pids]
+        counts = [_bytes(text) for text in texts]
+        if pids and all(counts) and processes.family(main, ended=True) == pids:
+            known = [one for one in counts if one is not None]
+            return Traffic(
+                sum(one.read_bytes for one in known), sum(one.write_bytes for one in known)
+            )
+        time.sleep(_PAUSE_SECONDS)
+    return None
+
+
+def counts_reads(host: Host) -> bool:
+    """Tell whether this kernel counts what each process reads from devices."""
+    return _bytes(host.read("proc/self/io")) is not None
+
+
+def _bytes(text: str) -> Traffic | None:
+    read = re.search(r"^read_bytes: (\d+)$", text, re.MULTILINE)
+    written = re.search(r"^write_bytes: (\d+)$", text, re.MULTILINE)
+    return Traffic(int(read[1]), int(written[1])) if read and written else None
+
+
+def _families(table: Mapping[int, Process], roots: Sequence[int]) -> set[int]:
+    """Return those of the roots that are there, with all their descendants."""
+    children: dict[int, list[int]] = {}
+    for process in table.values():
+        children.setdefault(process.parent, []).append(process.pid)
+    members = [pid for pid in dict.fromkeys(roots) if pid in table]
+    known = set(members)
+    for member in members:
+        fresh = [pid for pid in children.get(member, ()) if pid not in known]
+        members.extend(fresh)
+        known.update(fresh)
+    return known
+
+
+def _cpu_share(before: AccountMark, after: AccountMark) -> float | None:
+    seconds = (after.clock - before.clock) * after.processors
+    if before.busy is None or after.busy is None or seconds <= 0:
+        return None
+    used = (after.busy - before.busy) - (after.known - before.known)
+    return min(1.0, max(0.0, used / seconds))
+
+
+def _programs(before: AccountMark, after: AccountMark) -> tuple[str, ...]:
+    """Return the programs that used most, each with its share of the time of all processors."""
+    seconds = (after.clock - before.clock) * after.processors
+    used: dict[str, float] = {}
+    for (pid, name), now in after.others.items():
+        used[name] = used.get(name, 0.0) + now - before.others.get((pid, name), 0.0)
+    least = _NAMED * sum(used.values())
+    largest = sorted(used.items(), key=lambda item: -item[1])[:_MOST_NAMES]
+    return tuple(
+        f"{name} {amount / seconds:.0%}" for name, amount in largest if amount > max(least, 0.0)
+    )

@@ -1,0 +1,98 @@
+"""A name has one meaning: classes, files, and the sizes that keep them readable."""
+
+import ast
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+from replayer import registry
+from tests import architecture
+
+REPLAYER = Path(__file__).resolve().parents[2] / "replayer"
+MODULES = {path: ast.parse(path.read_text()) for path in sorted(REPLAYER.rglob("*.py"))}
+MOST_LINES_OF_A_FILE = 600
+MOST_LINES_OF_A_CLASS = 250
+MOST_LINES_OF_A_FUNCTION = 60
+MOST_ATTRIBUTES = 20
+PLUGINS = tuple(REPLAYER / kind.replace(".", "/") for kind in registry.KINDS)
+OF_PLUGINS = {"Spec"}
+"""Class names that every plug-in of a kind has."""
+OF_PACKAGES = {"__init__", "__main__"}
+LARGE: dict[str, str] = {}
+"""What is larger than the limits -> why; this list only shrinks."""
+
+
+def classes() -> Iterator[tuple[str, ast.ClassDef]]:
+    """Yield each class at the top of a module, with its path below replayer/."""
+    for path, tree in MODULES.items():
+        for node in tree.body:
+            if isinstance(node, ast.ClassDef):
+                yield f"{path.relative_to(REPLAYER)}:{node.name}", node
+
+
+def functions() -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:
+    """Yield each function and method, with its path below replayer/."""
+    for path, tree in MODULES.items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                yield f"{path.relative_to(REPLAYER)}:{node.name}", node
+
+
+def lines(node: ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """Return the length of a class or a function."""
+    return (node.end_lineno or 0) - node.lineno + 1
+
+
+def attributes(node: ast.ClassDef) -> int:
+    """Return the number of attributes that a class sets on itself."""
+    return len(
+        {
+            target.attr
+            for target in ast.walk(node)
+            if isinstance(target, ast.Attribute)
+            and isinstance(target.ctx, ast.Store)
+            and isinstance(target.value, ast.Name)
+            and target.value.id == "self"
+        }
+    )
+
+
+def test_a_public_class_name_is_used_once() -> None:
+    """A reader who knows the name knows the class."""
+    places = defaultdict(list)
+    for place, node in classes():
+        if not node.name.startswith("_") and node.name not in OF_PLUGINS:
+            places[node.name].append(place)
+
+    assert {name: where for name, where in places.items() if len(where) > 1} == {}
+
+
+def test_a_file_name_is_used_once_in_a_band() -> None:
+    """The same noun may stand at each layer; within one it would be two things."""
+    bands = architecture.band_of()
+    places = defaultdict(list)
+    for path in MODULES:
+        within = path.relative_to(REPLAYER)
+        if any(path.is_relative_to(kind) for kind in PLUGINS) or path.stem in OF_PACKAGES:
+            continue
+        places[bands[within.with_suffix("").parts[0]], path.stem].append(str(within))
+
+    assert {name: where for name, where in places.items() if len(where) > 1} == {}
+
+
+def too_large() -> Iterator[str]:
+    """Yield what is larger than the limits allow."""
+    for path in MODULES:
+        if len(path.read_text().splitlines()) > MOST_LINES_OF_A_FILE:
+            yield str(path.relative_to(REPLAYER))
+    for place, node in classes():
+        if lines(node) > MOST_LINES_OF_A_CLASS or attributes(node) > MOST_ATTRIBUTES:
+            yield place
+    for place, function in functions():
+        if lines(function) > MOST_LINES_OF_A_FUNCTION:
+            yield place
+
+
+def test_files_classes_and_functions_are_small() -> None:
+    """What has grown is divided; an exception has its reason, and goes when it is no longer one."""
+    assert sorted(too_large()) == sorted(LARGE)
