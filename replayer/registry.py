@@ -6,18 +6,27 @@ file's name: `import_.py`.
 """
 
 import ast
+import difflib
 import functools
 import inspect
 import keyword
 import pkgutil
+import sys
 import tokenize
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from replayer import lazy_import
-from replayer.errors import NotFound, nearest
+from replayer.errors import Impossible, NotFound, nearest
 
 _HERE = Path(__file__).parent
+_ALIKE = {False: 0.8, True: 0.9}
+"""Whether a name is a constant -> how much, from 0 to 1, it is like one that it may be meant for.
+
+Constants may come from another module: FILE is not meant for FILES.
+"""
 KINDS = (
     "boots.loaders",
     "capture.logs",
@@ -72,6 +81,83 @@ def load(kind: str, name: str) -> ModuleType:
         raise NotFound(f"there is no {_one(kind)} {name!r}{nearest(name, known)}")
     module = part(kind, name, _one(kind))
     return module or lazy_import.load(f"replayer.{kind}.{_module(name)}")
+
+
+@functools.cache
+def plugin(kind: str, name: str) -> Any:
+    """Return a plug-in behind the face of its kind: its own members, and defaults for the others.
+
+    The face is the Protocol `FACE` of the kind's package.  A member that is abstract there must be
+    in the plug-in; each other has its default there.
+
+    Raises NotFound as `load` does, and Impossible where a member is missing or misspelt, or takes
+    other parameters than the face says.
+    """
+    module = load(kind, name)
+    face: type = sys.modules[f"replayer.{kind}"].FACE
+    known = members(face)
+    own = {member: value for member, value in vars(module).items() if member in known}
+    one = _one(kind).rstrip("_")
+    where = f"replayer/{kind.replace('.', '/')}: {one} {name}"
+    missing = sorted(required(face) - set(own))
+    if missing:
+        raise Impossible(f"{where} has no {' and no '.join(missing)}")
+    for member, value in vars(module).items():
+        if member not in known and _is_public(member, value, module):
+            meant = difflib.get_close_matches(member, known, n=1, cutoff=_ALIKE[member.isupper()])
+            if meant:
+                raise Impossible(
+                    f"{where} has {member}, which no {one} has - did you mean {meant[0]}?"
+                )
+    for member, value in own.items():
+        expected = getattr(face, member, None)
+        if inspect.isfunction(expected):
+            _check_parameters(f"{where}: {member}", value, expected)
+    namespace = {
+        member: staticmethod(value) if inspect.isfunction(value) else value
+        for member, value in own.items()
+    }
+    return type(name, (face,), namespace)()
+
+
+def members(face: type) -> set[str]:
+    """Return the names of all members of a face: what its plug-ins must have and may have."""
+    return {
+        name
+        for one in face.__mro__[:-1]
+        if one.__name__ not in ("Protocol", "Generic")
+        for name in (*vars(one), *vars(one).get("__annotations__", {}))
+        if not name.startswith("_")
+    }
+
+
+def required(face: type) -> set[str]:
+    """Return the names of the members that each plug-in must have."""
+    return {
+        name
+        for name in members(face)
+        if getattr(getattr(face, name, None), "__isabstractmethod__", False)
+        or not hasattr(face, name)
+    }
+
+
+def _is_public(member: str, value: object, module: ModuleType) -> bool:
+    """Return whether a member may be meant as a hook: a function of the module, or a constant."""
+    if member.startswith("_"):
+        return False
+    return member.isupper() or (inspect.isfunction(value) and value.__module__ == module.__name__)
+
+
+def _check_parameters(where: str, value: object, expected: Callable[..., Any]) -> None:
+    if not callable(value):
+        raise Impossible(f"{where} is no function")
+    # A parameter that a plug-in does not use begins with an underscore there.
+    own = [one.lstrip("_") for one in inspect.signature(value).parameters]
+    wanted = list(inspect.signature(expected).parameters)[1:]
+    if own != wanted:
+        raise Impossible(
+            f"{where} takes ({', '.join(own)}) where it must take ({', '.join(wanted)})"
+        )
 
 
 def part(kind: str, name: str, module: str) -> ModuleType | None:

@@ -69,7 +69,7 @@ def resolved(
     return {kernel: choice[0] for kernel, choice in fitting.items()}
 
 
-def stands_still(system: System, entry: KernelEntry) -> bool:
+def halts_on_panic(system: System, entry: KernelEntry) -> bool:
     """Tell whether a kernel waits for somebody after a panic, as far as its files say."""
     set_to = [word.partition("=")[2] for word in entry.arguments.split() if word[:6] == "panic="]
     if set_to:

@@ -60,7 +60,7 @@ def _begin(system: System, request: Mapping[str, Any]) -> dict[str, Any]:
         "default": way.default(system),
         "kernels": {kernel: entry.release for kernel, entry in entries.items()},
         "arguments": {entry.release: entry.arguments for entry in entries.values()},
-        "still": [one.release for one in entries.values() if way.stands_still(system, one)],
+        "still": [one.release for one in entries.values() if way.halts_on_panic(system, one)],
         "boot": system.boot,
         "release": system.release,
     }
@@ -72,7 +72,7 @@ def _look(system: System, request: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "boot": system.boot,
         "release": system.release,
-        "came": service.came(system, way, request["release"]),
+        "came": service.booted_as_chosen(system, way, request["release"]),
         "untaken": bool(way.pending(system)),
     }
 

@@ -94,7 +94,7 @@ def _seen(system: System, current: BootsState) -> BootObservation:
     return BootObservation(
         boot=system.boot,
         release=system.release,
-        came=came(system, way, current.last.release if current.last else ""),
+        came=booted_as_chosen(system, way, current.last.release if current.last else ""),
         untaken=bool(way.pending(system)),
         finished=finished,
         default=current.began_as,
@@ -103,11 +103,11 @@ def _seen(system: System, current: BootsState) -> BootObservation:
     )
 
 
-def came(system: System, way: BootLoader, release: str) -> bool | None:
+def booted_as_chosen(system: System, way: BootLoader, release: str) -> bool | None:
     """Tell whether this boot is the one in which a release was to come; None if nothing tells."""
     with contextlib.suppress(ReplayerError):
         entries = [entry for entry in way.entries(system) if entry.release == release]
-        return way.came(system, (entries or [KernelEntry(release, "")])[0])
+        return way.booted_as_chosen(system, (entries or [KernelEntry(release, "")])[0])
     return None
 
 

@@ -65,7 +65,7 @@ class Intent:
     def _remarks(self) -> Iterator[str]:
         way = loaders.load(self.way)
         for entry in self.entries.values():
-            if way.stands_still(self.system, entry):
+            if way.halts_on_panic(self.system, entry):
                 yield (
                     f"{entry.release} would stand still after a panic until somebody restarts it: "
                     f"give it panic=30 on its command line"

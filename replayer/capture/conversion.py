@@ -171,7 +171,7 @@ def _candidate(source: Input, order: ReadRequest) -> _Candidate:
             f"{source.name} is of none of {', '.join(names)}: where lines have a log_line_prefix "
             f"of their own, --prefix gives it"
         )
-    began = _log(layout).began(head, order)
+    began = _log(layout).find_start(head, order)
     return _Candidate(source, layout, began, head)
 
 
@@ -191,7 +191,7 @@ def _once(chosen: Sequence[_Candidate], notes: list[str]) -> Iterator[Input]:
 
 
 def _log(name: str) -> LogLayout:
-    return cast("LogLayout", registry.load(LOGS, name))
+    return cast("LogLayout", registry.plugin(LOGS, name))
 
 
 def _changed(made: Iterable[list[Action]], anonymise: Anonymiser) -> Iterator[list[Action]]:

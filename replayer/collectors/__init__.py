@@ -55,13 +55,32 @@ class Panel(NamedTuple):
 
 
 class Collector(Protocol):
-    """What the sampler needs of a collector module that copies files."""
+    """A collector module with a default for each member that it leaves out.
 
-    FILES: tuple[str, ...]
+    It has `FILES` and `parse`, or it has `begin`.
+    """
+
+    FILES: tuple[str, ...] = ()
+    """Paths below the host's root that the sampler copies, such as `proc/stat`."""
+    SHEET: CollectorColumns | None = None
+    """The line of a report; None for all columns."""
+    PANEL: Panel | None = None
+    """The panel on the page; None for the first column."""
+    VERBS: tuple[str, ...] = ()
+    """The verbs of the engine that it asks for (`CollectorContext.ask`)."""
+    BY_DEFAULT: bool = True
+    """False if it watches only where it is asked for by name."""
 
     def parse(self, samples: Sequence[Sample], device: str | None) -> Columns:
         """Turn n samples into n - 1 values per column; `device` is the data's block device."""
-        ...
+        raise NotImplementedError
+
+    def begin(self, scene: "CollectorContext") -> "Recording":
+        """Begin to watch a step; raise Skip with the reason where the machine refuses."""
+        raise NotImplementedError
+
+
+FACE = Collector
 
 
 Ask = Callable[[str], Sequence[Mapping[str, Any]]]

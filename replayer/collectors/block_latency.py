@@ -122,7 +122,7 @@ class BlockLatency:
         Raises ReplayerError with bpftrace's own words where it did not work.
         """
         text = self._output.read_text(encoding="utf-8") if self._output.exists() else ""
-        seconds = list(parsed(text))
+        seconds = list(read_seconds(text))
         if not seconds:
             why = self._early_end or "timed nothing"
             raise ReplayerError(f"bpftrace {why} ({self._why()}); {_INSTEAD}")
@@ -144,7 +144,7 @@ class BlockLatency:
         return words[0] if words else "it said nothing"
 
 
-def parsed(text: str) -> Iterator[Second]:
+def read_seconds(text: str) -> Iterator[Second]:
     """Yield the seconds that bpftrace printed, as its `-f json` has them; a cut end is left out."""
     latest: Second | None = None
     for line in text.splitlines():

@@ -6,16 +6,20 @@ status.  It is imported when it is asked for: `replayer --help` only reads its d
 """
 
 import argparse
+from abc import abstractmethod
 from typing import Protocol
 
 
 class Command(Protocol):
     """What __main__ needs of a command module."""
 
+    @abstractmethod
     def configure(self, parser: argparse.ArgumentParser) -> None:
         """Add the command's arguments to its parser."""
-        ...
 
+    @abstractmethod
     def run(self, args: argparse.Namespace) -> int:
         """Do it and return the exit status; a ReplayerError is printed by __main__."""
-        ...
+
+
+FACE = Command

@@ -23,6 +23,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EPILOG
 
 
-def run(_: argparse.Namespace) -> int:
+def run(_args: argparse.Namespace) -> int:
     """Be an agent until the host that started it is gone."""
     return agent.main()

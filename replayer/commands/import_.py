@@ -68,12 +68,12 @@ def run(args: argparse.Namespace) -> int:
 def _read(tool: str, source: ImportSource, label: str) -> ImportResult:
     """Return what is in a file; the sentence of an error names the tool that it seems to be of."""
     try:
-        sheaf: ImportResult = registry.load("imports", tool).read(source, label)
+        sheaf: ImportResult = registry.plugin("imports", tool).read(source, label)
     except Impossible as error:
         fits = [
             name
             for name in registry.names("imports")
-            if name != tool and registry.load("imports", name).SIGN.search(source.head)
+            if name != tool and registry.plugin("imports", name).SIGN.search(source.head)
         ]
         if not fits:
             raise

@@ -149,7 +149,7 @@ def _read(file: imported.ImportSource, devices: list[str]) -> ResourceProfile:
         raise Impossible(f"{file.name} is a profile already: `replayer profile show` shows it")
     tools = registry.names("profiles")
     for tool in tools:
-        reader = registry.load("profiles", tool)
+        reader = registry.plugin("profiles", tool)
         if reader.SIGN.search(file.head):
             made: ResourceProfile = reader.read(file, devices)
             return made

@@ -6,6 +6,7 @@ guessed; what should say something and cannot be read is counted and named in `s
 """
 
 import re
+from abc import abstractmethod
 from typing import NamedTuple, Protocol
 
 from replayer.model import Run
@@ -24,9 +25,12 @@ class Import(Protocol):
 
     SIGN: re.Pattern[str]
 
+    @abstractmethod
     def read(self, source: ImportSource, label: str) -> ImportResult:
         """Return the runs of a file.
 
         Raises Impossible, in one sentence, when there is nothing of the tool in it.
         """
-        ...
+
+
+FACE = Import

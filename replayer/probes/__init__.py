@@ -1,27 +1,43 @@
 """Measurements of the machine without a database: one file each, all over one I/O engine.
 
 A probe module has a docstring (its first line says which tool's job it does), a `Spec` (a subclass
-of `ProbeSpec`: the keys of the TOML table) and `run(spec, context) -> None`, which adds what it
-finds to `context.findings` as it goes.  It may have `needs(spec, host) -> int`, the bytes of files
-it will make, `ON_DEVICE = False` if it makes files but cannot work on a raw device instead, and
-`ON_HOSTS = True` if all that it does with them is `run_io`, which hosts can do as its clients.
+of `ProbeSpec`: the keys of the TOML table) and `run(spec, context) -> None`, which adds each figure
+to `context.findings` as soon as it is known.  What else it may have is in `Probe`.
 """
 
-from typing import Any, Protocol
+from abc import abstractmethod
+from typing import Any, Protocol, cast
 
+from replayer import registry
 from replayer.machine.host import Host
 from replayer.run.probe_context import ProbeContext, ProbeSpec
 
 
 class Probe(Protocol):
-    """What the probe step needs of a probe module."""
+    """A probe module with a default for each member that it leaves out."""
 
     Spec: type[ProbeSpec]
+    """The keys of the probe's table in TOML."""
+    ON_DEVICE: bool = True
+    """False if the probe makes files, and cannot work on a raw device instead."""
+    ON_HOSTS: bool = False
+    """True if all that it does with its files is `run_io`, which hosts can do as its clients."""
 
-    def needs(self, spec: Any, host: Host) -> int:
-        """Return the bytes of files that one client's part takes."""
-        ...
-
+    @abstractmethod
     def run(self, spec: Any, context: ProbeContext) -> None:
         """Measure, and add every figure to the context's findings as soon as it is known."""
-        ...
+
+    def needs(self, spec: Any, host: Host) -> int:  # noqa: ARG002
+        """Return the bytes of files that one client's part takes; 0 if it makes none."""
+        return 0
+
+
+FACE = Probe
+
+
+def load(name: str) -> Probe:
+    """Return the probe of that name, as it is written in TOML.
+
+    Raises NotFound where there is none, and Impossible where its module is no probe.
+    """
+    return cast("Probe", registry.plugin("probes", name.replace("-", "_")))

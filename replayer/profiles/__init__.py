@@ -6,6 +6,7 @@ guessed; what should say something and cannot be read is counted and named in `f
 """
 
 import re
+from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -18,9 +19,12 @@ class ProfilePlugin(Protocol):
 
     SIGN: re.Pattern[str]
 
+    @abstractmethod
     def read(self, file: ImportSource, devices: Sequence[str]) -> ResourceProfile:
         """Return the profile of a file; without devices, of all disks in it together.
 
         Raises Impossible, in one sentence, when there is nothing of the tool in it.
         """
-        ...
+
+
+FACE = ProfilePlugin

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from replayer import __version__, registry
+from replayer import __version__
 from replayer.analysis.advice import warnings
 from replayer.analysis.advice.headline import headline
 from replayer.engines.engine import Engine
@@ -17,7 +17,7 @@ from replayer.journal import home
 from replayer.machine.host import Host
 from replayer.model import EngineFacts, Fact, Outcome, Run, Status, StepResult, StepSpec, Workload
 from replayer.results.store import FORMAT, identify
-from replayer.run import step_collectors
+from replayer.run import step_collectors, step_plugin
 from replayer.run.context import Context, Progress
 from replayer.run.event_stream.events import Begin
 from replayer.run.event_stream.live_statistics import pulse
@@ -73,13 +73,11 @@ class RunRequest:
 
 
 def _measures_machine(spec: StepSpec) -> bool:
-    asked = getattr(registry.load("steps", spec.step), "measures_machine", None)
-    return True if asked is None else bool(asked(spec))
+    return step_plugin.load(spec.step).measures_machine(spec)
 
 
 def _needs_database(spec: StepSpec) -> bool:
-    asked = getattr(registry.load("steps", spec.step), "needs_database", None)
-    return True if asked is None else bool(asked(spec))
+    return step_plugin.load(spec.step).needs_database(spec)
 
 
 @dataclass(frozen=True)
@@ -269,23 +267,21 @@ def _started(server: Server) -> EngineFacts:
 
 def _check(spec: StepSpec, context: Context) -> None:
     """Ask a step whether it is possible here, before anything is done; a Skip waits its turn."""
-    check = getattr(registry.load("steps", spec.step), "check", None)
-    if check is not None:
-        with contextlib.suppress(Skip):
-            check(spec, context)
+    with contextlib.suppress(Skip):
+        step_plugin.load(spec.step).check(spec, context)
 
 
 def _perform(
     spec: StepSpec, stage: _Stage, run: Run, repeat: int
 ) -> tuple[StepResult, ReplayerError | Interrupted | None]:
     """Run one step; return its result and the error that ended it, if one did."""
-    module = registry.load("steps", spec.step)
+    step = step_plugin.load(spec.step)
     host = stage.order.host
     started, clock = datetime.now(UTC), time.monotonic_ns()
     status, reason = Status.DONE, ""
     failure: ReplayerError | Interrupted | None = None
     device = host.device_of(stage.storage)
-    names = stage.order.collectors if getattr(module, "HAS_WINDOW", True) else ()
+    names = stage.order.collectors if step.HAS_WINDOW else ()
     watched = step_collectors.recordings(names, host, device, stage.server)
     sampler = Sampler(host, device, watcher=watched)
     context = stage.context(run, sampler, repeat)
@@ -294,7 +290,7 @@ def _perform(
         with watched:
             try:
                 with sampler, pulse(sampler, stage.server, stage.progress):
-                    module.run(spec, context)
+                    step.run(spec, context)
             finally:
                 watched.end()
                 with stage.progress.task(f"{spec.name}: account"):

@@ -15,13 +15,13 @@ from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
-from replayer import registry
 from replayer.analysis.capacity.capacity_search import USUAL_TRIALS
 from replayer.errors import Impossible
 from replayer.load.cpu_burn import CPU_METRIC, MEMORY_METRIC
 from replayer.load.mix import WeightedMix
 from replayer.load.objective import goals
 from replayer.model import StepSpec, Workload
+from replayer.run import step_plugin
 from replayer.sizing.needs import AS_THERE
 from replayer.sizing.requirement import Requirement
 from replayer.tables.pgio import MOST_ROWS
@@ -519,9 +519,7 @@ def _curve(  # noqa: PLR0917 - what a load is made of
 
 def spec_of(table: dict[str, Any]) -> StepSpec:
     """Return the step that a table's keys are of; raise Impossible for a key that is wrong."""
-    module = registry.load("steps", table["step"])
-    choose = getattr(module, "spec_of", None)
-    kind: type[StepSpec] = choose(table) if choose else module.Spec
+    kind = step_plugin.load(table["step"]).spec_of(table)
     try:
         return kind.model_validate(table)
     except ValidationError as error:

@@ -4,12 +4,14 @@ import inspect
 import re
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 from replayer import assets, registry
 from replayer.cli.command_parser import parser
 from replayer.engines import engine
+from replayer.errors import Impossible
 from replayer.model import StepSpec
 from replayer.run.plan import workload as workload_file
 from tests.command import Replayer
@@ -24,6 +26,59 @@ def test_plugin_says_what_it_is_for(kind: str, name: str) -> None:
 
     assert about.strip()
     assert registry.about(kind, name) == inspect.cleandoc(about)
+
+
+@pytest.mark.parametrize(("kind", "name"), EVERY)
+def test_plugin_keeps_to_the_face_of_its_kind(kind: str, name: str) -> None:
+    """It has what each of its kind must have, nothing misspelt, and takes the face's parameters."""
+    assert registry.plugin(kind, name)
+
+
+TOY = """
+'A toy.'
+from replayer.model import StepSpec
+class Spec(StepSpec): pass
+def run(spec, context): pass
+{more}
+"""
+
+
+@pytest.mark.parametrize(
+    ("more", "sentence"),
+    [
+        ("def neds_database(spec): return False", "did you mean needs_database?"),
+        ("HAS_WINDOWS = False", "did you mean HAS_WINDOW?"),
+        ("def check(spec): pass", "takes (spec) where it must take (spec, context)"),
+        ("check = 3", "check is no function"),
+        ("del run", "has no run"),
+        ("del Spec", "has no Spec"),
+        ("del Spec, run", "has no Spec and no run"),
+    ],
+)
+def test_a_wrong_member_is_one_sentence(
+    monkeypatch: pytest.MonkeyPatch, more: str, sentence: str
+) -> None:
+    """It names the step, the member, and the nearest one that there is."""
+    toy = ModuleType("replayer.steps.toy")
+    exec(TOY.format(more=more), vars(toy))
+    monkeypatch.setattr(registry, "load", lambda *_: toy)
+
+    with pytest.raises(Impossible, match=f"step toy.*{re.escape(sentence)}"):
+        registry.plugin.__wrapped__("steps", "toy")
+
+
+def test_a_step_has_a_default_for_what_it_leaves_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Parameters that a module does not use may begin with an underscore."""
+    toy = ModuleType("replayer.steps.toy")
+    exec(TOY.format(more="def needs_database(_spec): return False"), vars(toy))
+    monkeypatch.setattr(registry, "load", lambda *_: toy)
+    step = registry.plugin.__wrapped__("steps", "toy")
+
+    assert step.needs_database(None) is False
+    assert step.uses_client_hosts(None) is False
+    assert step.run_here_reason(None) == ""
+    assert step.footprint(None, 8192) is None
+    assert step.spec_of({}) is step.Spec
 
 
 @pytest.mark.parametrize("name", registry.names("steps"))

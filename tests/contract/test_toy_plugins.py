@@ -97,8 +97,12 @@ def parse(samples, device):
 IMPORTER = '''
 """Marbles counted by hand, as a toy."""
 
+import re
+
 from replayer.errors import Impossible
 from replayer.imports import ImportResult
+
+SIGN = re.compile("^marbles:")
 
 
 def read(source, label):

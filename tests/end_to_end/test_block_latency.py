@@ -43,7 +43,7 @@ def void(_amount: int) -> None:
 def printed(one: BlockLatency) -> list[int]:
     """Return the clock of each second of which bpftrace said something."""
     text = one._output.read_text() if one._output.exists() else ""
-    return [second.clock_ns for second in block_latency.parsed(text)]
+    return [second.clock_ns for second in block_latency.read_seconds(text)]
 
 
 def test_requests_are_timed_by_second(tmp_path: Path, read: Callable[[], None]) -> None:

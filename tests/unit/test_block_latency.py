@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from replayer.collectors import CollectorContext
-from replayer.collectors.block_latency import begin, parsed
+from replayer.collectors.block_latency import begin, read_seconds
 from replayer.errors import Skip
 from replayer.machine.host import Host
 
@@ -14,7 +14,7 @@ PRINTED = (Path(__file__).parent.parent / "fixtures/bpftrace/0.17.json").read_te
 
 def test_each_second_has_its_histograms() -> None:
     """The first second had one read of 128 to 255 us, and 913 writes."""
-    first, second, *_ = parsed(PRINTED)
+    first, second, *_ = read_seconds(PRINTED)
 
     assert first.clock_ns == 49594511506861
     assert first.histograms["read"] == {128: 1}
@@ -27,8 +27,8 @@ def test_each_second_has_its_histograms() -> None:
 
 def test_output_that_is_cut_is_read_up_to_there() -> None:
     """A bpftrace that was killed leaves half a line: what is whole before it stays."""
-    whole = list(parsed(PRINTED))
-    cut = list(parsed(PRINTED[: PRINTED.rindex('"count"')]))
+    whole = list(read_seconds(PRINTED))
+    cut = list(read_seconds(PRINTED[: PRINTED.rindex('"count"')]))
 
     assert cut[: len(whole) - 1] == whole[:-1]
 

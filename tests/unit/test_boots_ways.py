@@ -95,15 +95,15 @@ def test_grub_chooses_by_the_path_of_identifiers(debian: Machine) -> None:
     assert grub.refusal(system) == ""
     assert set(entries) == set(KERNELS)
     assert "panic=30" in chosen.arguments
-    assert not grub.stands_still(system, chosen)
+    assert not grub.halts_on_panic(system, chosen)
     before = grub.default(system)
     grub.choose(system, chosen, "")
     wanted = f"gnulinux-advanced-1>gnulinux-{KERNELS[0]}-advanced-1"
     assert debian.variables() == {"next_entry": wanted}
-    assert (grub.pending(system), grub.came(system, chosen)) == (wanted, False)
+    assert (grub.pending(system), grub.booted_as_chosen(system, chosen)) == (wanted, False)
     debian.restart()
     assert system.release == KERNELS[0]
-    assert (grub.pending(system), grub.came(system, chosen)) == ("", None)
+    assert (grub.pending(system), grub.booted_as_chosen(system, chosen)) == ("", None)
     assert grub.default(system) == before == "Debian GNU/Linux"
     debian.restart()
     assert system.release == DEFAULT
@@ -136,10 +136,10 @@ def test_a_kernel_that_would_stand_still_after_a_panic_is_known(root: Path) -> N
     write(root, "boot/config-6.2", "CONFIG_PANIC_TIMEOUT=10\n")
     system = System(root)
 
-    assert kernels.stands_still(system, KernelEntry("6.1", "a"))
-    assert not kernels.stands_still(system, KernelEntry("6.1", "a", "ro panic=5"))
-    assert kernels.stands_still(system, KernelEntry("6.2", "a", "panic=0"))
-    assert not kernels.stands_still(system, KernelEntry("6.2", "a"))
+    assert kernels.halts_on_panic(system, KernelEntry("6.1", "a"))
+    assert not kernels.halts_on_panic(system, KernelEntry("6.1", "a", "ro panic=5"))
+    assert kernels.halts_on_panic(system, KernelEntry("6.2", "a", "panic=0"))
+    assert not kernels.halts_on_panic(system, KernelEntry("6.2", "a"))
 
 
 def test_bls_entries_are_chosen_by_their_files_names(oracle: System) -> None:
@@ -199,7 +199,7 @@ def test_systemd_boot_is_known_by_its_variables(root: Path) -> None:
     way.clear(system)
     assert (root / "asked").read_text() == "set-oneshot \n"
     variable(root, "LoaderEntrySelected", "uki.efi")
-    assert way.came(system, entry) is False
+    assert way.booted_as_chosen(system, entry) is False
     write(root, "list.json", "deb-6.1.conf\n")
     assert "not JSON" in way.refusal(system)
 
@@ -235,9 +235,9 @@ def test_kexec_gives_each_kernel_its_words_for_that_boot(kexec: System) -> None:
     words = (kexec.root / "calls").read_text().splitlines()[-1]
     assert words.endswith("--command-line=root=/dev/vda1 ro quiet panic=30 replayer.boots=kexec")
     assert f"--initrd {kexec.root}/boot/initrd.img-{KERNELS[0]}" in words
-    assert way.came(kexec, entry) is False
+    assert way.booted_as_chosen(kexec, entry) is False
     write(kexec.root, "proc/cmdline", "root=/dev/vda1 ro panic=30 replayer.boots=kexec\n")
-    assert way.came(kexec, entry) is True
+    assert way.booted_as_chosen(kexec, entry) is True
     assert way.entries(kexec)[0].arguments == "root=/dev/vda1 ro"
 
 

@@ -85,7 +85,7 @@ def test_every_workload_that_ships_is_read_there_as_it_was_written_here(
 ) -> None:
     """The digest of the workload at the other end is this one's, unless it is refused here."""
     order = dataclasses.replace(order, workload=workload_file.load(name))
-    stays = any(map(order_message.stays, order.workload.steps))
+    stays = any(map(order_message.run_here_reason, order.workload.steps))
     try:
         arrived = order_message.read(order_message.written(order))
     except Impossible:

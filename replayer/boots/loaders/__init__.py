@@ -7,6 +7,7 @@ changes what the machine starts by default.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import TYPE_CHECKING, Protocol, cast
 
 from replayer import registry
@@ -28,49 +29,52 @@ class BootLoader(Protocol):
     PREFERENCE: int
     RESTART: tuple[str, ...]
 
+    @abstractmethod
     def refusal(self, system: System) -> str:
         """Return why the machine cannot be started in this way, "" if it can."""
-        ...
 
+    @abstractmethod
     def entries(self, system: System) -> Sequence[KernelEntry]:
         """Return the kernels that it can start."""
-        ...
 
+    @abstractmethod
     def default(self, system: System) -> str:
         """Return what the machine starts by default, in the loader's words."""
-        ...
 
+    @abstractmethod
     def check(self, system: System, entry: KernelEntry) -> None:
         """Raise ReplayerError if this kernel is refused, and leave all as it was."""
-        ...
 
+    @abstractmethod
     def choose(self, system: System, entry: KernelEntry, arguments: str) -> None:
         """Choose a kernel for the next boot only.
 
         `arguments` are the command line that it had when the plan was started.
         """
-        ...
 
+    @abstractmethod
     def pending(self, system: System) -> str:
         """Return what is chosen for the next boot, "" if nothing is."""
-        ...
 
+    @abstractmethod
     def clear(self, system: System) -> None:
         """Take such a choice back; fine if there is none."""
-        ...
 
-    def came(self, system: System, entry: KernelEntry) -> bool | None:
+    @abstractmethod
+    def booted_as_chosen(self, system: System, entry: KernelEntry) -> bool | None:
         """Tell whether this boot is the one that was chosen; None where nothing tells."""
-        ...
 
-    def stands_still(self, system: System, entry: KernelEntry) -> bool:
+    @abstractmethod
+    def halts_on_panic(self, system: System, entry: KernelEntry) -> bool:
         """Tell whether this kernel would wait for somebody after a panic."""
-        ...
+
+
+FACE = BootLoader
 
 
 def load(name: str) -> BootLoader:
     """Return the way of that name."""
-    return cast("BootLoader", registry.load(KIND, name))
+    return cast("BootLoader", registry.plugin(KIND, name))
 
 
 def chosen(system: System, asked: str = "") -> str:

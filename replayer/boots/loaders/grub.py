@@ -88,14 +88,14 @@ def clear(system: System) -> None:
     grub_files.forget(system, editor, f"{folder}/grubenv")
 
 
-def came(system: System, entry: KernelEntry) -> bool | None:  # noqa: ARG001 - the block tells of all
+def booted_as_chosen(system: System, entry: KernelEntry) -> bool | None:  # noqa: ARG001 - the block tells of all
     """Tell that it is not if GRUB did not take the choice."""
     return False if pending(system) else None
 
 
-def stands_still(system: System, entry: KernelEntry) -> bool:
+def halts_on_panic(system: System, entry: KernelEntry) -> bool:
     """Tell what the entry's command line and the kernel's configuration say."""
-    return kernels.stands_still(system, entry)
+    return kernels.halts_on_panic(system, entry)
 
 
 def _flavour(system: System) -> tuple[str, str, str]:

@@ -98,12 +98,12 @@ def clear(system: System) -> None:
         system.call("kexec", "--unload")
 
 
-def came(system: System, entry: KernelEntry) -> bool | None:  # noqa: ARG001 - the release is compared
+def booted_as_chosen(system: System, entry: KernelEntry) -> bool | None:  # noqa: ARG001 - the release is compared
     """Tell by the mark on the command line."""
     return MARK in system.arguments
 
 
-def stands_still(system: System, entry: KernelEntry) -> bool:  # noqa: ARG001 - every one gets the word
+def halts_on_panic(system: System, entry: KernelEntry) -> bool:  # noqa: ARG001 - every one gets the word
     """Tell that none does: each gets panic= for its boot."""
     return False
 

@@ -68,15 +68,15 @@ def clear(system: System) -> None:
         system.call("bootctl", "set-oneshot", "")
 
 
-def came(system: System, entry: KernelEntry) -> bool | None:
+def booted_as_chosen(system: System, entry: KernelEntry) -> bool | None:
     """Tell by the entry that the loader says it started."""
     selected = variable(system, "LoaderEntrySelected")
     return selected == entry.name if selected else None
 
 
-def stands_still(system: System, entry: KernelEntry) -> bool:
+def halts_on_panic(system: System, entry: KernelEntry) -> bool:
     """Tell what the entry's options and the kernel's configuration say."""
-    return kernels.stands_still(system, entry)
+    return kernels.halts_on_panic(system, entry)
 
 
 def variable(system: System, name: str) -> str:

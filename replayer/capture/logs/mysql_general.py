@@ -60,7 +60,7 @@ def fits(head: str) -> bool:
     return _ENTRIES.search(head) is not None
 
 
-def began(head: str, order: ReadRequest) -> int | None:  # noqa: ARG001 - layouts share one face
+def find_start(head: str, order: ReadRequest) -> int | None:  # noqa: ARG001 - layouts share one face
     """Return the time of the first entry that has one."""
     clock = StampReader()
     for match in _ENTRIES.finditer(head):

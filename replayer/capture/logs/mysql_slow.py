@@ -64,7 +64,7 @@ def fits(head: str) -> bool:
     return _HEAD.search(head) is not None and _COST.search(head) is not None
 
 
-def began(head: str, order: ReadRequest) -> int | None:  # noqa: ARG001 - layouts share one face
+def find_start(head: str, order: ReadRequest) -> int | None:  # noqa: ARG001 - layouts share one face
     """Return the time of the first entry that has one."""
     for line in head.split("\n"):
         try:

@@ -35,7 +35,7 @@ def fits(head: str) -> bool:
     return _begin(head) is not None
 
 
-def began(head: str, order: ReadRequest) -> int | None:  # noqa: ARG001 - layouts share one face
+def find_start(head: str, order: ReadRequest) -> int | None:  # noqa: ARG001 - layouts share one face
     """Return the time of the first record."""
     row = _begin(head)
     return None if row is None else StampReader().ns(row[0])

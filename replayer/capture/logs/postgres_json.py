@@ -37,7 +37,7 @@ def fits(head: str) -> bool:
     return any(_fields(one) or _text(one) for one in _objects(head))
 
 
-def began(head: str, order: ReadRequest) -> int | None:
+def find_start(head: str, order: ReadRequest) -> int | None:
     """Return the time of the first entry."""
     reader = _Reader(order)
     return min(reader.times(head), default=None)

@@ -24,7 +24,7 @@ def fits(head: str) -> bool:
         return True
 
 
-def began(head: str, order: ReadRequest) -> int | None:
+def find_start(head: str, order: ReadRequest) -> int | None:
     """Return the time of the first entry."""
     one = _prefix(head, order)
     if one is None:

@@ -35,7 +35,7 @@ def fits(head: str) -> bool:
     return len(texts) > 0 and prefix.guessed(texts, timed=False, known=True) is not None
 
 
-def began(head: str, order: ReadRequest) -> int | None:  # noqa: ARG001 - layouts share one face
+def find_start(head: str, order: ReadRequest) -> int | None:  # noqa: ARG001 - layouts share one face
     """Return the time of the first line."""
     clock, yearless = StampReader(), Yearless(None)
     for line in head.split("\n"):

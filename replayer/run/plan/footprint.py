@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from replayer import registry
 from replayer.model import StepSpec
+from replayer.run import step_plugin
 
 
 class Footprint(NamedTuple):
@@ -20,9 +20,7 @@ class Footprint(NamedTuple):
 
 def of(spec: StepSpec, block_size: int) -> Footprint | None:
     """Return what a step says that its data takes; None where it makes none."""
-    footprint = getattr(registry.load("steps", spec.step), "footprint", None)
-    taken: Footprint | None = None if footprint is None else footprint(spec, block_size)
-    return taken
+    return step_plugin.load(spec.step).footprint(spec, block_size)
 
 
 def disk_bytes(footprints: Iterable[Footprint]) -> int:

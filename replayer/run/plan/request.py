@@ -7,11 +7,11 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
-from replayer import registry
 from replayer.engines import engine, environment
 from replayer.engines.connection import url_of
 from replayer.errors import Impossible
 from replayer.model import StepSpec, Workload
+from replayer.run import step_plugin
 from replayer.run.runner import RunRequest
 from replayer.watch import active_collectors
 
@@ -53,7 +53,7 @@ def asker() -> Callable[[str], str] | None:
 
 def refuse_idle(workload: Workload, options: str) -> None:
     """Raise Impossible where no step of a workload has any work for client hosts."""
-    if any(map(_on_client_hosts, workload.steps)):
+    if any(map(_uses_client_hosts, workload.steps)):
         return
     raise Impossible(
         f"{options}: no step of {workload.name} has sessions that other hosts "
@@ -76,9 +76,8 @@ def refuse_loopback(order: RunRequest, elsewhere: Sequence[str]) -> None:
     )
 
 
-def _on_client_hosts(spec: StepSpec) -> bool:
-    asked = getattr(registry.load("steps", spec.step), "on_client_hosts", None)
-    return asked is not None and bool(asked(spec))
+def _uses_client_hosts(spec: StepSpec) -> bool:
+    return step_plugin.load(spec.step).uses_client_hosts(spec)
 
 
 def _is_loopback(host: str) -> bool:

@@ -24,6 +24,7 @@ from pydantic import ValidationError
 from replayer import assets, registry
 from replayer.errors import Impossible, NotFound, nearest
 from replayer.model import StepSpec, Workload, WorkloadFacts
+from replayer.run import step_plugin
 
 CAPTURE = ".replay"
 """How the name of a capture ends, which is a workload of one step: its replay."""
@@ -190,7 +191,7 @@ def _set_options(path: Path, tables: list[dict[str, Any]], options: Mapping[str,
 def _options_of(step: str) -> frozenset[str]:
     # A step that is not there is told with its place in the file, later.
     known = step in registry.names("steps")
-    return frozenset(getattr(registry.load("steps", step), "OPTIONS", ()) if known else ())
+    return frozenset(step_plugin.load(step).OPTIONS if known else ())
 
 
 def _literal(text: str) -> Any:
@@ -206,12 +207,11 @@ def _literal(text: str) -> Any:
 def _spec(path: Path, number: int, table: dict[str, Any], applied: Mapping[str, str]) -> StepSpec:
     where = f"{path.name}: step {number} ({table['name']})"
     try:
-        module = registry.load("steps", table["step"])
+        step = step_plugin.load(table["step"])
     except NotFound as error:
         raise NotFound(f"{path.name}: step {number}: {error}") from error
-    choose = getattr(module, "spec_of", None)
     try:
-        kind: type[StepSpec] = choose(table) if choose else module.Spec
+        kind = step.spec_of(table)
         return kind.model_validate(table)
     except NotFound as error:
         raise NotFound(f"{where}: {error}") from error

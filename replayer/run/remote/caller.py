@@ -86,7 +86,7 @@ def found_database(order: RunRequest, agents: Agents) -> str:
 
     Raises Impossible when several hosts have the data.
     """
-    stays = any(map(order_message.stays, order.workload.steps))
+    stays = any(map(order_message.run_here_reason, order.workload.steps))
     if order.url is None or stays or remote.whereabouts(order.engine, order.url).here:
         return ""
     asked = functools.partial(_owns, order, agents)

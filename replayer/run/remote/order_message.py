@@ -8,11 +8,12 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from replayer import __version__, registry
+from replayer import __version__
 from replayer.engines import engine as engines
 from replayer.engines.engine import Engine
 from replayer.errors import Impossible, ReplayerError
 from replayer.model import Noun, StepSpec, WorkloadFacts
+from replayer.run import step_plugin
 from replayer.run.plan import workload as workload_file
 from replayer.run.runner import RunRequest
 
@@ -96,7 +97,7 @@ def read(data: bytes) -> RunRequest:
 def refuse_staying(order: RunRequest) -> None:
     """Raise Impossible for what can only be done on the host that replayer is called on."""
     for spec in order.workload.steps:
-        reason = stays(spec)
+        reason = run_here_reason(spec)
         if reason:
             raise Impossible(f"{spec.name} cannot be run on {order.watched}: {reason}")
     if order.data_dir is not None:
@@ -121,10 +122,9 @@ def schemas(engine: Engine, url: str) -> str:
     return digest.hexdigest()[:16]
 
 
-def stays(spec: StepSpec) -> str:
+def run_here_reason(spec: StepSpec) -> str:
     """Return why a step can only be run where replayer was started, "" if it can be elsewhere."""
-    reason = getattr(registry.load("steps", spec.step), "stays", None)
-    return "" if reason is None else str(reason(spec))
+    return step_plugin.load(spec.step).run_here_reason(spec)
 
 
 def _same_version(keys: Mapping[str, Any]) -> None:

@@ -55,7 +55,7 @@ _ALMOST = 0.999
 """A multiple of 1 that arithmetic made a little less."""
 
 
-def on_client_hosts(_spec: Spec) -> bool:
+def uses_client_hosts(_spec: Spec) -> bool:
     """Return that its sessions may be processes of other hosts."""
     return True
 

@@ -7,7 +7,7 @@
 from contextlib import AbstractContextManager
 from typing import Any
 
-from replayer import registry
+from replayer import probes
 from replayer.errors import Impossible, NotFound
 from replayer.machine.host import Host
 from replayer.model import StepSpec
@@ -28,14 +28,14 @@ def needs_database(_spec: StepSpec) -> bool:
     return False
 
 
-def stays(_spec: StepSpec) -> str:
+def run_here_reason(_spec: StepSpec) -> str:
     """Return why a probe is not run on the database's host."""
     return "a probe measures a host that has no part in it: run it there"
 
 
-def on_client_hosts(spec: ProbeSpec) -> bool:
+def uses_client_hosts(spec: ProbeSpec) -> bool:
     """Return whether hosts can be the clients of a probe, each with files of its own."""
-    return bool(getattr(_module(spec), "ON_HOSTS", False)) and not spec.device
+    return probes.load(spec.probe).ON_HOSTS and not spec.device
 
 
 def spec_of(table: dict[str, Any]) -> type[StepSpec]:
@@ -46,27 +46,24 @@ def spec_of(table: dict[str, Any]) -> type[StepSpec]:
     name = table.get("probe")
     if not isinstance(name, str):
         raise NotFound('a probe step needs a line such as probe = "orion"')
-    spec: type[StepSpec] = registry.load("probes", name.replace("-", "_")).Spec
-    return spec
+    return probes.load(name).Spec
 
 
 def footprint(spec: ProbeSpec, _block_size: int) -> Footprint:
     """Return what the probe's files take; those of another probe are gone by then."""
-    needs = getattr(_module(spec), "needs", None)
-    if needs is None or spec.device:
-        return Footprint("files of probes", 0)
-    return Footprint("files of probes", spec.clients * needs(spec, Host()))
+    needs = 0 if spec.device else probes.load(spec.probe).needs(spec, Host())
+    return Footprint("files of probes", spec.clients * needs)
 
 
 def check(spec: ProbeSpec, context: Context) -> None:
     """Refuse what cannot be done before anything is written: too little space, a wrong device."""
-    module = _module(spec)
+    probe = probes.load(spec.probe)
     spec = _dealt(spec, context)
-    needs = getattr(module, "needs", None)
-    if needs is not None and not spec.device:
-        enough(context.storage, spec.clients * needs(spec, context.host))
+    needs = probe.needs(spec, context.host)
+    if needs and not spec.device:
+        enough(context.storage, spec.clients * needs)
     if spec.device:
-        if not getattr(module, "ON_DEVICE", True) or needs is None:
+        if not probe.ON_DEVICE or not needs:
             raise Impossible(f"{spec.name}: the probe {spec.probe} does not work on a device")
         device.target(spec.device)
 
@@ -83,9 +80,9 @@ def run(spec: ProbeSpec, context: Context) -> None:
             storage=context.storage,
             findings=context.findings,
             workspace=workspace,
-            clients=context.clients if on_client_hosts(spec) else LOCAL_CLIENTS,
+            clients=context.clients if uses_client_hosts(spec) else LOCAL_CLIENTS,
         )
-        _module(spec).run(spec, probe_context)
+        probes.load(spec.probe).run(spec, probe_context)
 
 
 def _dealt(spec: ProbeSpec, context: Context) -> ProbeSpec:
@@ -94,7 +91,7 @@ def _dealt(spec: ProbeSpec, context: Context) -> ProbeSpec:
     Raises Impossible for what is then done on this host alone.
     """
     hosts = context.clients.names
-    if not hosts or not on_client_hosts(spec):
+    if not hosts or not uses_client_hosts(spec):
         return spec
     if spec.clients not in {1, len(hosts)}:
         raise Impossible(
@@ -114,7 +111,3 @@ def _watching(spec: ProbeSpec, context: Context) -> AbstractContextManager[Sampl
     if spec.device:
         return context.watching(device.name_of(spec.device))
     return context.watching(context.host.device_of(context.storage), context.storage)
-
-
-def _module(spec: ProbeSpec) -> Any:
-    return registry.load("probes", spec.probe.replace("-", "_"))

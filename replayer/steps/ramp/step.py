@@ -27,7 +27,7 @@ HAS_WINDOW = False
 _SAMPLE_SECONDS = 0.05
 
 
-def on_client_hosts(_spec: Spec) -> bool:
+def uses_client_hosts(_spec: Spec) -> bool:
     """Return that its sessions may be processes of other hosts."""
     return True
 

@@ -54,7 +54,7 @@ _NO_COPIES = (
 )
 
 
-def stays(_spec: Spec) -> str:
+def run_here_reason(_spec: Spec) -> str:
     """Return why a replay is not run on the database's host."""
     return "a replay is run where its capture lies"
 

@@ -40,7 +40,7 @@ from replayer.steps.sessions.window import SLICE, measure_window
 from replayer.tables.pgio import TableSet
 
 
-def on_client_hosts(_spec: Spec) -> bool:
+def uses_client_hosts(_spec: Spec) -> bool:
     """Return that its sessions may be processes of other hosts."""
     return True
 

@@ -31,7 +31,7 @@ def needs_database(spec: Spec) -> bool:
     return spec.path is None
 
 
-def stays(spec: Spec) -> str:
+def run_here_reason(spec: Spec) -> str:
     """Return why a folder is walked on this host: on another one only the server's files are."""
     return (
         f"path = {str(spec.path)!r} is a folder of the host that replayer is called on, and of "
