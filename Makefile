@@ -33,11 +33,12 @@ test-slow: compiled  ## what takes long, with servers of other versions: some 25
 test-quiet: $(VENV)/.ready-dev  ## verdicts under limits, on a machine that does nothing else
 	$(BIN)/pytest -m quiet
 
-lint: $(VENV)/.ready-dev  ## ruff, mypy, and the order of imports
+lint: $(VENV)/.ready-dev  ## ruff, mypy, and the order of imports, plain English
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python -m tests.idioms
 
 # The picture of the six bands in docs/architecture.svg, drawn from the imports.
 picture: $(VENV)/.ready-dev  ## docs/architecture.svg, drawn from the imports
