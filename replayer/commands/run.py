@@ -429,6 +429,7 @@ def _left(run: Run, engine: str) -> str:
         return ""
     more = "" if len(names) <= _MOST_NAMED else ", …"
     return (
-        f"left on the server: {show_size(size)} ({sanitize(', '.join(names[:_MOST_NAMED]))}{more}); "
+        f"left on the server: {show_size(size)} "
+        f"({sanitize(', '.join(names[:_MOST_NAMED]))}{more}); "
         f"`replayer clean --engine {sanitize(shlex.quote(engine or run.engine.name))}` removes it"
     )

@@ -72,7 +72,8 @@ def _configure_list(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="KEY=VALUE",
-        help=f"only runs with that: {', '.join(run_listing.KEYS)} or tag.NAME; * stands for anything",
+        help=f"only runs with that: {', '.join(run_listing.KEYS)} or tag.NAME; "
+        "* stands for anything",
     )
     add(
         "--sort",

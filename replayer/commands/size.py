@@ -160,8 +160,8 @@ def run(args: argparse.Namespace) -> int:
         return _sized(args, args.what)
     if args.what.endswith(ENDING) == args.which.endswith(ENDING):
         raise Impossible(
-            f"{sanitize(args.which)!r} is one argument too many: a machine is sized by one profile, "
-            f"one capture ({ENDING}), or one of each"
+            f"{sanitize(args.which)!r} is one argument too many: a machine is sized by one "
+            f"profile, one capture ({ENDING}), or one of each"
         )
     return _sized_by_both(args)
 

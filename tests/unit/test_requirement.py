@@ -122,7 +122,8 @@ def test_a_window_of_two_wide_gaps_is_refused() -> None:
     """Where no minute is known there is no busiest one."""
     ends = START + 100.0 * np.arange(1, 20, dtype=np.float64)
     one = ResourceProfile(
-        ProfileSource(kind="live", averaged_seconds=1.0), ends, np.ones(19), {"commits": np.ones(19)},
+        ProfileSource(kind="live", averaged_seconds=1.0), ends, np.ones(19),
+        {"commits": np.ones(19)},
         gaps=(Gap(begin=START, end=START + 99, reason="test"),),
     )  # fmt: skip
     with pytest.raises(Impossible, match="is known in this profile as a whole"):

@@ -59,8 +59,10 @@ def test_both_forms_of_an_event_tell_the_same(text: str) -> None:
     steps = list(parsed(text.splitlines(), {READER}))
 
     assert steps == [
-        ThreadSwitch(at[0], READER, "D", woken=False), ThreadSwitch(at[1], READER, RUNS, woken=True),
-        ThreadSwitch(at[2], READER, RUNS, woken=False), ThreadSwitch(at[3], READER, RUNS, woken=False),
+        ThreadSwitch(at[0], READER, "D", woken=False),
+        ThreadSwitch(at[1], READER, RUNS, woken=True),
+        ThreadSwitch(at[2], READER, RUNS, woken=False),
+        ThreadSwitch(at[3], READER, RUNS, woken=False),
     ]  # fmt: skip
     assert list(parsed(text.splitlines(), {1})) == []
     assert list(parsed(["", "perf: nonsense", "1.2: sched:sched_switch: x"], {READER})) == []

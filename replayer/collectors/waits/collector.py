@@ -6,10 +6,10 @@ for, then the kernel again whether a thread that slept has slept on meanwhile: o
 server's word is what it sleeps for, of any other it is only what it did soon after. Where the
 server has no session at work, replayer's own threads are looked at.
 
-Little's law then closes with parts that know nothing of each other (analysis/attribution/account.py): what each
-thread ran, and waited for a processor, is counted by the kernel in nanoseconds (schedstat) over the
-span in which it was observed; what it slept is known from short traces of the scheduler
-(`switches`), and without the right to those it is as long as it was seen asleep.
+Little's law then closes with parts that know nothing of each other
+(analysis/attribution/account.py): what each thread ran, and waited for a processor, is counted by
+the kernel in nanoseconds (schedstat) over the span in which it was observed; what it slept is known
+from short traces of the scheduler (`switches`), and without the right to those it is as long as it was seen asleep.
 """
 
 import contextlib

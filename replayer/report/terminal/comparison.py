@@ -175,8 +175,8 @@ def explained(comparison: Comparison) -> list[str]:
     )
     likely = (
         f"Likely: alone it would count, with the correction not; of those that are called likely "
-        f"one in {1 / multiple_testing.FALSE_LIKELY:g} is chance, at most, on average (Benjamini-Hochberg).  "
-        f"Intervals are each metric's own, without the correction."
+        f"one in {1 / multiple_testing.FALSE_LIKELY:g} is chance, at most, on average "
+        f"(Benjamini-Hochberg).  Intervals are each metric's own, without the correction."
     )
     other = "" if comparison.unit is Unit.BOOT else ", and boots of one kernel may differ as much"
     scope = "" if comparison.decides else f" in these runs{other}"

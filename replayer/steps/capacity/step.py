@@ -1,8 +1,8 @@
 """The highest multiple of a required rate that is sustained within an objective, and its hold.
 
 Statements arrive at a rate, whether the database is ready or not.  The multiple is doubled, then
-bisected (analysis/capacity/capacity_search.py), the accepted one is run again, and at last the required rate
-is held for long.  What the result has of it:
+bisected (analysis/capacity/capacity_search.py), the accepted one is run again, and at last the
+required rate is held for long.  What the result has of it:
 
 facts         capacity.clear (false: trials disagreed near the end), capacity.disputed,
               capacity.first, capacity.proof (what gave first at the refused rate),
