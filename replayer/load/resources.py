@@ -2,8 +2,8 @@
 
 Levels become the points of analysis/capacity/saturation.py here.  What a device can do is not what
 its %util says: that is the share of time with any request under way, and a device that works on
-many at a time is not busy then.  So its capacity is a limit of the server's cgroup, what the workload
-says, or what a probe of the same run had of it; without any of these it is not known.
+many at a time is not busy then.  So its capacity is a limit of the server's cgroup, what the
+workload says, or what a probe of the same run had of it; without any of these it is not known.
 """
 
 import re

@@ -9,7 +9,8 @@ server has no session at work, replayer's own threads are looked at.
 Little's law then closes with parts that know nothing of each other
 (analysis/attribution/account.py): what each thread ran, and waited for a processor, is counted by
 the kernel in nanoseconds (schedstat) over the span in which it was observed; what it slept is known
-from short traces of the scheduler (`switches`), and without the right to those it is as long as it was seen asleep.
+from short traces of the scheduler (`switches`), and without the right to those it is as long as it
+was seen asleep.
 """
 
 import contextlib
