@@ -402,8 +402,6 @@ def test_stamps_of_whole_seconds_keep_the_order_of_each_session(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("message", "detail"),
     [
-        ("COPY t (a, b) FROM STDIN", None),
-        ("copy t from stdin with (freeze on)", None),
         ('fastpath function call: "lo_open" (OID 952)', None),
         ("execute S: SELECT $1", ""),
         ("execute S: SELECT $1", "Parameters: $1 = 'aaaaaaaaaa...'"),
@@ -413,8 +411,7 @@ def test_stamps_of_whole_seconds_keep_the_order_of_each_session(tmp_path: Path) 
 def test_what_cannot_be_replayed_is_counted_and_named(
     tmp_path: Path, message: str, detail: str | None
 ) -> None:
-    """Data of COPY, fast-path calls, cut and missing parameters, further fetches."""
-    message = message if detail is not None or "fastpath" in message else f"statement: {message}"
+    """Fast-path calls, cut and missing parameters, further fetches."""
     text = row(9, "duration: 1.000 ms  statement: SELECT 1") + row(
         10, f"duration: 1.000 ms  {message}", detail=detail or ""
     )

@@ -5,12 +5,12 @@ import functools
 import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from replayer import errors, signals
-from replayer.cluster import hosts
 from replayer.engines import engine
 from replayer.errors import Interrupted, ReplayerError
+from replayer.lazy_import import Later
 from replayer.results import store
 from replayer.run.recovery import give_back
 from replayer.run.remote import framing, order_message
@@ -20,6 +20,12 @@ from replayer.servers import remote
 from replayer.servers.remote import Whereabouts
 from replayer.watch.client_pools import LOCAL_CLIENTS, Clients
 from replayer.watch.workers import distributable
+
+if TYPE_CHECKING:
+    from replayer.cluster import hosts
+else:
+    # A run on one host does without msgpack.
+    hosts = Later("replayer.cluster.hosts")
 
 
 class Asking(Protocol):

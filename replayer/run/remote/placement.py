@@ -3,10 +3,11 @@
 import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from replayer.cluster import hosts, remote_calls
+from replayer.cluster import remote_calls
 from replayer.errors import Impossible
+from replayer.lazy_import import Later
 from replayer.model import Run
 from replayer.run.context import Progress
 from replayer.run.plan.request import refuse_idle, refuse_loopback
@@ -15,6 +16,12 @@ from replayer.run.remote.order_message import refuse_staying
 from replayer.run.runner import RunRequest, execute
 from replayer.servers import remote
 from replayer.watch.client_pools import LOCAL_CLIENTS
+
+if TYPE_CHECKING:
+    from replayer.cluster import hosts
+else:
+    # A run on one host does without msgpack.
+    hosts = Later("replayer.cluster.hosts")
 
 
 @dataclass(frozen=True)

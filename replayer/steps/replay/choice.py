@@ -11,12 +11,19 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
 
 from replayer.capture.action import Action, CommitPlace, Fingerprint, LoggedSession, LoggedStatement
 from replayer.capture.block import Block
-from replayer.capture.fingerprint import tables_of
 from replayer.errors import Impossible, one_line
+from replayer.lazy_import import Later
 from replayer.steps.replay.spec import Spec
+
+if TYPE_CHECKING:
+    from replayer.capture import fingerprint
+else:
+    # Its parser of SQL takes long to load, and a replay of all statements needs none.
+    fingerprint = Later("replayer.capture.fingerprint")
 
 _MOST_NAMED = 5
 _MOST_SHOWN = 60
@@ -267,7 +274,7 @@ class _Walk:
 def _tables(statement: LoggedStatement, wire: str) -> tuple[str, ...]:
     """Return the tables of a statement, with their schemas where it has them."""
     form: Fingerprint = statement.fingerprint
-    names = tables_of(statement.text, wire)
+    names = fingerprint.tables_of(statement.text, wire)
     last = {name.rpartition(".")[2] for name in names}
     return (*names, *(name for name in form.writes or () if name not in last))
 
