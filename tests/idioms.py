@@ -47,20 +47,26 @@ def texts(source: str) -> Iterator[tuple[int, str]]:
             yield token.start[0], token.string
 
 
-def found(idiom: str) -> Iterator[str]:
-    """Yield `file:line: text` for each text that has an idiom."""
-    pattern = re.compile(IDIOMS[idiom], re.IGNORECASE if "\\A" not in IDIOMS[idiom] else 0)
+def found() -> dict[str, list[str]]:
+    """Return, for each idiom, `file:line: text` of each text that has it."""
+    lines: dict[str, list[str]] = {idiom: [] for idiom in IDIOMS}
+    patterns = {
+        idiom: re.compile(pattern, 0 if "\\A" in pattern else re.IGNORECASE)
+        for idiom, pattern in IDIOMS.items()
+    }
     for path in sorted(REPLAYER.rglob("*.py")):
         for line, text in texts(path.read_text()):
-            if pattern.search(text):
-                yield f"{path.relative_to(REPLAYER.parent)}:{line}: {' '.join(text.split())[:120]}"
+            where = f"{path.relative_to(REPLAYER.parent)}:{line}: {' '.join(text.split())[:120]}"
+            for idiom, pattern in patterns.items():
+                if pattern.search(text):
+                    lines[idiom].append(where)
+    return lines
 
 
 def main(words: list[str]) -> int:
     """Print the counts, or the lines of the idioms that are named; return the exit status."""
     status = 0
-    for idiom in IDIOMS:
-        lines = list(found(idiom))
+    for idiom, lines in found().items():
         if words:
             print(*(line for line in lines if any(word in idiom for word in words)), sep="\n")
             continue
