@@ -23,7 +23,7 @@ from replayer.load.mix import WeightedMix
 from replayer.load.resources import READS, WRITES
 from replayer.model import StepSpec, Temperature
 from replayer.run.context import Context
-from replayer.run.plan.footprint import Footprint
+from replayer.run.step_plugin import Footprint
 from replayer.tables import pgio, relations
 from replayer.tables.pgio import TableSet
 from replayer.units import show_size

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
 from replayer import registry
 
@@ -12,7 +12,17 @@ if TYPE_CHECKING:
 
     from replayer.model import StepSpec
     from replayer.run.context import Context
-    from replayer.run.plan.footprint import Footprint
+
+
+class Footprint(NamedTuple):
+    """The data of one step; two steps on the same data take its room once."""
+
+    data: object
+    """What tells this data from other data; equal for the same."""
+    disk_bytes: int
+    """At most, with what is written beside it meanwhile."""
+    cached_bytes: int = 0
+    """What of it is to stay in the page cache."""
 
 
 class Step(Protocol):

@@ -18,7 +18,7 @@ STEP = '''
 """Count to a number, as a toy."""
 
 from replayer.model import Better, Reads, StepSpec
-from replayer.run.plan.footprint import Footprint
+from replayer.run.step_plugin import Footprint
 
 
 class Spec(StepSpec):

@@ -2,19 +2,18 @@
 
 import io
 from collections.abc import Callable, Collection, Mapping
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from replayer import registry
 from replayer.engines import engine as engines
 from replayer.errors import Impossible, Interrupted, ReplayerError, Skip
 from replayer.model import Better, Run, Status, StepSpec, Workload
 from replayer.report.terminal.progress import Lines
-from replayer.run import runner
+from replayer.run import runner, step_plugin
 from replayer.run.context import Context
 from replayer.watch import calibration
+from tests.toy_step import toy_step
 
 Step = Callable[[StepSpec, Context], None]
 
@@ -38,17 +37,11 @@ def run_steps(
         repeat: int = 1,
         **asked: Any,
     ) -> tuple[list[Run], BaseException | None]:
-        real = registry.load
+        def load(name: str) -> step_plugin.Step:
+            checked = {"check": checks[name]} if checks and name in checks else {}
+            return toy_step(steps[name], **checked)
 
-        def load(kind: str, name: str) -> object:
-            if kind != "steps":
-                return real(kind, name)
-            module = SimpleNamespace(run=steps[name], needs_database=lambda _spec: False)
-            if checks and name in checks:
-                module.check = checks[name]
-            return module
-
-        monkeypatch.setattr(registry, "load", load)
+        monkeypatch.setattr(step_plugin, "load", load)
         specs = tuple(StepSpec(step=name, name=name, once=name in once) for name in steps)
         workload = Workload(
             name="toy", source="toy.toml", description="", comment="", repeat=repeat, steps=specs

@@ -23,10 +23,11 @@ from replayer.errors import Impossible, NotFound, ReplayerError, Skip
 from replayer.machine.processes import CpuSeconds
 from replayer.model import Run, Spent, StackProfile, Status, StepSpec, Workload
 from replayer.report.terminal.progress import Lines
-from replayer.run import recovery, runner, step_collectors
+from replayer.run import recovery, runner, step_collectors, step_plugin
 from replayer.run.step_recorder import MeasuredWindow
 from replayer.watch import active_collectors, calibration
 from tests.known import known
+from tests.toy_step import toy_step
 
 
 class Recorder:
@@ -102,15 +103,8 @@ def perform(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Run]:
     monkeypatch.setattr(calibration, "measure", lambda when, before: {f"cpu.{when}": (1.0,)})
 
     def do(step: Callable[..., None], *, repeat: int = 1, has_window: bool = True) -> Run:
-        real = registry.load
-
-        def load(kind: str, name: str) -> Any:
-            if kind != "steps":
-                return real(kind, name)
-            module = SimpleNamespace(run=step, needs_database=lambda _spec: False)
-            return SimpleNamespace(**vars(module), HAS_WINDOW=has_window)
-
-        monkeypatch.setattr(registry, "load", load)
+        toy = toy_step(step, HAS_WINDOW=has_window)
+        monkeypatch.setattr(step_plugin, "load", lambda _name: toy)
         workload = Workload(
             name="toy", source="toy.toml", description="", comment="", repeat=repeat,
             steps=(StepSpec(step="toy", name="toy"),),

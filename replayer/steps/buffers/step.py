@@ -14,7 +14,7 @@ from replayer.load.level import LevelRequest, LevelResult, measure_level
 from replayer.load.spec import check_load, ready
 from replayer.model import Better
 from replayer.run.context import Context
-from replayer.run.plan.footprint import Footprint
+from replayer.run.step_plugin import Footprint
 from replayer.steps.buffers.spec import Spec
 from replayer.units import show_size
 

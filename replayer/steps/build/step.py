@@ -6,7 +6,7 @@ The last doubling by itself is a benchmark of the CPU: half of all rows are made
 from replayer.engines.connection import Database
 from replayer.model import Better
 from replayer.run.context import Context
-from replayer.run.plan.footprint import Footprint
+from replayer.run.step_plugin import Footprint
 from replayer.run.step_recorder import StepRecorder
 from replayer.steps.build import doubling
 from replayer.steps.build.building import Build

@@ -25,7 +25,7 @@ from replayer.load.objective import Goal, goals, missed
 from replayer.load.resources import measure_point
 from replayer.load.spec import check_load, ready
 from replayer.run.context import Context
-from replayer.run.plan.footprint import Footprint
+from replayer.run.step_plugin import Footprint
 from replayer.steps.capacity.outcome import (
     CapacityTrial,
     disturbance,

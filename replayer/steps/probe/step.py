@@ -12,8 +12,8 @@ from replayer.errors import Impossible, NotFound
 from replayer.machine.host import Host
 from replayer.model import StepSpec
 from replayer.run.context import Context
-from replayer.run.plan.footprint import Footprint
 from replayer.run.probe_context import ProbeContext, ProbeSpec
+from replayer.run.step_plugin import Footprint
 from replayer.storage import device
 from replayer.storage.files import Workspace, enough
 from replayer.watch.client_pools import LOCAL_CLIENTS

@@ -18,7 +18,7 @@ from replayer.load.level import LevelRequest, LevelResult, measure_level
 from replayer.load.resources import measure_point
 from replayer.load.spec import check_load, ready
 from replayer.run.context import Context
-from replayer.run.plan.footprint import Footprint
+from replayer.run.step_plugin import Footprint
 from replayer.steps.ramp.outcome import RampTrial, record, record_trial
 from replayer.steps.ramp.spec import Spec
 

@@ -14,13 +14,13 @@ _OTHERS = VerbName("mix/others")
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class OthersActivity:
     """What each other session had done so far: (process, begin) -> blocks found and missed."""
 
     sessions: Mapping[tuple[int, float], tuple[int, int]]
 
 
-def look(database: Database) -> Look | None:
+def look(database: Database) -> OthersActivity | None:
     """Ask what other sessions have done, None where the server does not count it for each."""
     verb = database.engine.verb(_OTHERS)
     if verb is None:
@@ -32,7 +32,7 @@ def look(database: Database) -> Look | None:
     except ReplayerError:
         return None
     own = connection.sessions()
-    return Look(
+    return OthersActivity(
         {
             (row["pid"], row["began"]): (row.number("hits"), row.number("reads"))
             for row in rows
@@ -41,7 +41,9 @@ def look(database: Database) -> Look | None:
     )
 
 
-def notes(before: Look | None, after: Look | None, blocks: int, seconds: float) -> list[str]:
+def notes(
+    before: OthersActivity | None, after: OthersActivity | None, blocks: int, seconds: float
+) -> list[str]:
     """Say what those did that were still there at the end, beside so many blocks of all."""
     if before is None or after is None:
         return []

@@ -16,7 +16,7 @@ from replayer.load import dataset, level
 from replayer.load.dataset import serving
 from replayer.model import Cold
 from replayer.run.context import Context
-from replayer.run.plan.footprint import Footprint
+from replayer.run.step_plugin import Footprint
 from replayer.servers import protocol
 from replayer.steps.sessions.feasibility import (
     check_numbers,
