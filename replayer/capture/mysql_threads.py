@@ -121,9 +121,7 @@ class ThreadAssembly:
         return ended
 
     def restarted(self, time_ns: int) -> None:
-        """End all sessions: the server was started again and numbers its threads from the
-        beginning.
-        """
+        """End all sessions: a restarted server numbers its threads from the beginning."""
         for thread in list(self._known):
             self.disconnect(thread, max(time_ns, self._known[thread].last_ns))
 
@@ -275,7 +273,9 @@ def actions(
 
 
 def dated(stamp: str) -> str:
-    """Return a stamp such as 241122  3:05:07 (also of MySQL before 5.7) in a form for StampReader.
+    """Return a stamp such as 241122  3:05:07 in a form that StampReader reads.
+
+    MySQL before 5.7 writes such stamps, too.
     """
     day, clock = stamp.split()
     clock, _, fraction = clock.partition(".")

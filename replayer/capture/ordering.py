@@ -15,8 +15,7 @@ from replayer.capture.action import UNKNOWN, Action, CommitPlace, Fingerprint
 
 _NO_PLACE = CommitPlace()
 _RESOLUTION_NS = 10**6
-"""Nanoseconds by which stamps of logs are inexact: the order of two ends so close is not certain.
-"""
+"""Resolution of the stamps of logs: the order of two ends that are closer is not certain."""
 _LOCKS = re.compile(
     r"\b(?:pg_(?:try_)?advisory_(?:xact_)?lock(?:_shared)?|get_lock)\s*\(", re.IGNORECASE
 )
@@ -30,8 +29,9 @@ _MOST_TABLES = 10_000
 
 
 class CommitOrder:
-    """The commit order of a capture: gives places to actions, which come in the order of their
-    ends.
+    """The commit order of a capture: it gives a place to each action.
+
+    Actions are passed in the order of their ends.
     """
 
     def __init__(self) -> None:
@@ -114,8 +114,7 @@ class CommitOrder:
 
 
 class _Ends:
-    """The times at which transactions ended, by rank: each of the last ones, and every 64th of all.
-    """
+    """The ends of transactions, by rank: each of the last ones, and every 64th of all."""
 
     def __init__(self) -> None:
         self.count = 0

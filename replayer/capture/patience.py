@@ -43,8 +43,7 @@ def given(text: str) -> Timeout | None:
 
 
 def changed(message: str) -> Timeout | None:
-    """Return the timeout that a server read from its configuration files; None for other messages.
-    """
+    """Return the timeout that a server read from its files; None for other messages."""
     return _timeout(_CHANGED.match(message))
 
 

@@ -88,8 +88,7 @@ class Prefix:
     """The prefix in the form of log_line_prefix."""
     pattern: re.Pattern[str]
     places: tuple[int, ...]
-    """For each of FIELDS, its place among the groups; -1 for a field that the prefix does not have.
-    """
+    """For each of FIELDS, its place among the groups; -1 if the prefix does not have it."""
     coarse: bool
     """True if its stamps have whole seconds only."""
 
@@ -101,8 +100,9 @@ class Prefix:
 def compiled(template: str, *, timed: bool = True, known: bool = False) -> Prefix:
     """Return the prefix of a log_line_prefix.
 
-    Text around the lines may already have the times (not `timed`) and the processes (`known`).
-    Raises Impossible for a prefix that lacks the time, or lacks both process and session.
+    Pass `timed=False` if text around the lines has their times, and `known=True` if it has their
+    processes.  Raises Impossible for a prefix that lacks the time, or lacks both process and
+    session.
     """
     parts, optional, at = [], 0, 0
     seen: set[str] = set()

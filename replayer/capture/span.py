@@ -106,8 +106,9 @@ def copied(pieces: list[Piece], folder: Path) -> int:
 
 
 def _opened(piece: Piece) -> IO[bytes]:
-    """Open the same file that was seen before: the server owns the folder and could replace the
-    file.
+    """Open the file of a piece; raise ReplayerError if it is another file now.
+
+    The folder belongs to the server, whose user could put another file there.
     """
     flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
     try:

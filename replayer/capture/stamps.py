@@ -56,10 +56,10 @@ class StampReader:
         self._rests: dict[str, int] = {}
 
     def ns(self, stamp: str) -> int:
-        """Return the time of a stamp such as 2026-05-16 05:11:50.269 CEST, in nanoseconds since
-        1970.
+        """Return the time of a stamp such as 2026-05-16 05:11:50.269 CEST.
 
-        Raises ValueError for a text that is no stamp.
+        The time is in nanoseconds since 1970, in UTC.  Raises ValueError for a text that is no
+        stamp.
         """
         second = self._seconds.get(stamp[:19])
         if second is None:
@@ -114,8 +114,8 @@ class StampReader:
 class Yearless:
     """A reader of syslog's stamps without a year, such as Feb 11 13:15:39.
 
-    The year is the one in which the first line is at most a day later than the last write to the
-    file.
+    The first line gets the latest year in which it is at most a day after the last write to the
+    file. The year goes up by one from December to January.
     """
 
     def __init__(self, written: datetime | None) -> None:

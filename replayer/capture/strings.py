@@ -1,5 +1,4 @@
-"""Many strings as two arrays of bytes, and back; a reader checks their sizes before it makes any.
-"""
+"""Many strings as two arrays of bytes, and back; sizes are checked before any string is made."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -33,8 +33,7 @@ class _Sum:
 
     @property
     def weight(self) -> tuple[int, int]:
-        """Return the key by which the heaviest are chosen: total time, then number of statements.
-        """
+        """Return the key of the heaviest: total time, then number of statements."""
         return self.nanoseconds, self.statements
 
 

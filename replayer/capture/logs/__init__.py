@@ -40,17 +40,15 @@ class LogLayout(Protocol):
 
     @abstractmethod
     def find_start(self, head: str, order: ReadRequest) -> int | None:
-        """Return the begin of a log with this beginning, in nanoseconds since 1970; None if
-        unknown.
+        """Return when a log with this beginning began; None if unknown.
 
-        Raises Impossible, in one sentence, for a log that can never be replayed: one without times,
-        or without a way to distinguish sessions.
+        The time is in nanoseconds since 1970.  Raises Impossible, in one sentence, for a log that
+        can never be replayed: one without times, or without a way to distinguish sessions.
         """
 
     @abstractmethod
     def read(self, inputs: Iterable[Input], order: ReadRequest) -> Iterator[list[Action]]:
-        """Yield clients' actions in the order of their ends; the files come in the order of time.
-        """
+        """Yield clients' actions in the order of their ends; files come in the order of time."""
 
 
 FACE = LogLayout

@@ -40,8 +40,7 @@ _HEAD = re.compile(
 )
 _COST = re.compile(r"^# Query_time: +\d", re.MULTILINE)
 _NAMELESS = re.compile(r"# (?:Thread_id|Query_time): +\d.*")
-"""The beginning of an entry without a line about its user, which a server can be set to leave out.
-"""
+"""The beginning of an entry without a line about its user, which a server may leave out."""
 _PAIR = re.compile(r"(\w+): ?(\S*)")
 _STAMP = re.compile(r"SET (?:\w+=\d+,)*timestamp=(\d{1,11}(?:\.\d{1,9})?);")
 _USE = re.compile(r"use (.*);", re.IGNORECASE)
@@ -97,9 +96,7 @@ class _Log:
         self._resumed = False
         """True if a hole took the exact time of the entries that follow it."""
         self._database = ""
-        """Database of the last `use`: the log shows it only where it changes, whichever session it
-        is.
-        """
+        """Database of the last `use`: the log has one only where it changes, in any session."""
         self._facts: dict[str, str] = {}
         self._stamp_ns = 0
         self._text: list[str] | None = None
@@ -173,9 +170,9 @@ class _Log:
         self.spread.add(moment, done)
 
     def _moment(self, facts: dict[str, str], duration: int, stamp_ns: int) -> tuple[bool, int]:
-        """Return whether the end of a statement is known exactly, and that end in nanoseconds.
+        """Return whether the time of a statement is exact, and that time in nanoseconds.
 
-        MariaDB's head has the begin instead, to which the duration is added.
+        It is the end of the statement, but its begin in MariaDB's logs.
         """
         if "Start" in facts:
             return True, self._clock.ns(facts["Start"]) + duration

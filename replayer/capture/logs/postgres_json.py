@@ -74,8 +74,7 @@ class _Reader:
                 continue
 
     def entries(self, source: Input) -> Iterator[list[LogEntry]]:
-        """Yield the entries of a file; a file that begins with its newest entry is read backwards.
-        """
+        """Yield the entries of a file; read it backwards if its newest entry is first."""
         head = source.head()
         times = list(self.times(head))
         # Exports of a cluster's logs have the newest line first.
