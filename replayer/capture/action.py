@@ -29,7 +29,7 @@ automatic  the open transaction ended; from now on each statement is its own tra
 """
 
 UNKNOWN = -1
-"""The value of a duration, a number of rows or a rank that an action does not have."""
+"""The value instead of a duration, a number of rows or a rank that an action does not have."""
 
 
 class Action(NamedTuple):
@@ -97,7 +97,10 @@ class CommitPlace(NamedTuple):
     """
 
     needs: int = UNKNOWN
-    """Number of transactions that had ended when its own began; it needs those with lower ranks."""
+    """Number of transactions that had ended when its own transaction began.
+
+    The action waits for those transactions, whose ranks are below this number.
+    """
     ends: int = UNKNOWN
     """Rank of the transaction that ends with this action."""
     chain: int = UNKNOWN

@@ -301,7 +301,7 @@ class Anonymiser:
         """Return the position of a number in a permutation of `count` numbers.
 
         It is computed by a Feistel network, repeated until the result is in the range.  With the
-        rounds in reverse order it is its own inverse; the two halves are exchanged then.
+        rounds in reverse order it computes the inverse; the two halves are exchanged for that.
         """
         half = max(1, ((count - 1).bit_length() + 1) // 2)
         mask = (1 << half) - 1

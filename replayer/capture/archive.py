@@ -207,7 +207,7 @@ class ArchiveWriter:
         return action, end
 
     def _look(self) -> None:
-        """Write the actions before which no later action can begin, and more if memory is full."""
+        """Write the actions that no later action can precede, and more if the window is full."""
         self._sort()
         sure = bisect_left(self._window, self._latest - WINDOW_NS, key=itemgetter(0))
         full = len(self._window) > _MOST_ROWS or self._characters > _MOST_CHARACTERS
@@ -244,7 +244,7 @@ class ArchiveWriter:
     def _write_late(self) -> None:
         if self._late:
             self._late.sort(key=itemgetter(0))
-            # A reader that goes by starts may meet these sessions here first.
+            # A reader in the order of starts may meet these sessions here first.
             self._write(self._late, set(self._sessions))
         self._late, self._late_characters = [], 0
 
@@ -333,7 +333,7 @@ class _Messages:
 class ArchiveReader:
     """A replay file, checked as a whole before any of its contents is used.
 
-    `digest` is the same for two files exactly if their contents are the same.
+    `digest` is equal for two files if, and only if, their contents are equal.
     """
 
     def __init__(self, path: Path) -> None:
@@ -391,7 +391,7 @@ class ArchiveReader:
     def check_order(self) -> None:
         """Raise Impossible if a place in the commit order is not possible for these actions.
 
-        A replay in order allocates memory up to the largest number, in each chain.
+        A replay in commit order allocates memory up to the largest place of each chain.
         """
         count, last = 0, UNKNOWN
         turns: dict[int, int] = {}
@@ -538,7 +538,7 @@ class ArchiveReader:
 
 @dataclass(frozen=True, slots=True)
 class _Held:
-    """Actions that later blocks may have to be merged with, and the block number of each."""
+    """Actions that may have to be merged with later blocks, and the block number of each."""
 
     block: Block
     numbers: NDArray[np.int64]
@@ -555,7 +555,10 @@ class _Held:
         return _Held(both.chosen(order), numbers[order])
 
     def split(self, begin: int, number: int) -> "tuple[Block | None, _Held | None]":
-        """Return the actions before the start of that block, and the rest; None if empty."""
+        """Return the actions before the next block, and the rest; None for no actions.
+
+        `begin` and `number` are the start and the number of the next block.
+        """
         starts = self.block.columns.start_ns
         low, high = (int(np.searchsorted(starts, begin, side)) for side in ("left", "right"))
         count = low + int(np.searchsorted(self.numbers[low:high], number))
@@ -566,7 +569,7 @@ class _Held:
 
 
 def _unpacked(data: bytes, size: int) -> dict[str, bytes]:
-    """Return the map of bytes in a frame; raise ValueError if there is none."""
+    """Return the map of bytes in a zstd frame; raise ValueError for an invalid frame."""
     try:
         if zstandard.frame_content_size(data) != size:
             raise ValueError("its size is another one")

@@ -1,7 +1,7 @@
 """Assembly of clients' actions from the entries of a PostgreSQL log.
 
 A statement may be one entry (`duration: 1.2 ms  statement: …`, at its end).  It may also be two:
-`statement: …` at its begin, and `duration: 1.2 ms` at its end, or the error that it ended with.  A
+`statement: …` at its start, and `duration: 1.2 ms` at its end, or the error that it ended with.  A
 failed statement may be an error only.  Parse and bind have separate entries if they took long
 enough; they are parts of the execute that follows.
 """
@@ -66,7 +66,7 @@ _MISSING_STATES = {
     "operator": "42883",
 }
 _MOST_SESSIONS = 50_000
-"""Sessions known at once; if their ends are not logged, sessions would accumulate without limit."""
+"""Sessions known at once, at most: without logged ends they would accumulate without limit."""
 _LONGEST_NS = 10**17
 """Three years, in nanoseconds: a longer duration is damage."""
 _MOST_REMEMBERED = 8192
@@ -336,7 +336,10 @@ class SessionAssembly:
             self._close(key, end)
 
     def _of(self, entry: LogEntry, start_ns: int) -> _Known | None:
-        """Return an entry's session, which it may begin; None if it is not replayed."""
+        """Return the session of an entry; begin it if this is its first entry.
+
+        Returns None for a session that is not replayed.
+        """
         state = self._known.get(entry.session)
         if state is not None and state.connected:
             if state.origin == (entry.user, entry.database, entry.remote):
@@ -437,7 +440,7 @@ class SessionAssembly:
         )
 
     def _begin(self, entry: LogEntry, does: Does, text: str, name: str = "") -> None:
-        """Process a statement whose begin is logged."""
+        """Process a statement whose start is logged."""
         state = self._of(entry, entry.time_ns)
         if state is None:
             return
@@ -452,7 +455,10 @@ class SessionAssembly:
         state.begun = _Sent(does, text, name, parameters, entry.time_ns, entry.query_id)
 
     def _alone(self, entry: LogEntry, duration: int) -> None:
-        """Process a duration alone: that of the begun statement, or of a parse or a bind."""
+        """Process a duration without a text, which belongs to the statement that had begun.
+
+        If none had begun, it belongs to a parse or a bind, and is ignored.
+        """
         state = self._known.get(entry.session)
         if state is not None and state.begun is not None:
             sent, state.begun = state.begun, None
@@ -526,8 +532,8 @@ class SessionAssembly:
     def _start_of_failed(self, state: _Known, entry: LogEntry, code: str) -> int:
         """Return when a statement began of which only the error is logged, as far as the log shows.
 
-        The start is the time at which its values were bound, or at which its wait for a lock began.
-        Else it is the time of the error minus the timeout that ended the statement.
+        It is the earliest known time: the bind of its values, or the start of its wait for a lock.
+        If no wait is logged, the wait is as long as the timeout that ended the statement.
         """
         end = entry.time_ns
         known = [end]

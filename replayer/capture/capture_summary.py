@@ -57,7 +57,7 @@ class CaptureSummary(Noun):
     """The version that wrote the file."""
     source: ActionSource = ActionSource()
     begin_ns: Whole = 0
-    """Begin of the first action: nanoseconds since 1970 in UTC, by the clock of the source."""
+    """Start of the first action: nanoseconds since 1970 in UTC, by the clock of the source."""
     span_ns: Count = 0
     """Nanoseconds from there to the end of the last action."""
     actions: Count = 0
@@ -69,7 +69,7 @@ class CaptureSummary(Noun):
     kinds: dict[Kind, Count] = Field(default_factory=dict)
     """Statements by kind."""
     copies: dict[str, Count] = Field(default_factory=dict)
-    """Number of COPY FROM STDIN for each table, by the name that a file with its data has.
+    """Number of COPY FROM STDIN for each table, by the name of the file with its data.
 
     The name is "" for texts whose table cannot be known.  Captures of older replayers have no such
     numbers.

@@ -22,7 +22,10 @@ _COARSE_NS = 10**9
 _FINE_NS = 10**6
 _MOST_FILES = 100_000
 _SHORTEST_HOLE = 16
-"""Fewer zeros in a log of MySQL may be text of a client; PostgreSQL's texts never have zeros."""
+"""The shortest hole in a log of MySQL, in bytes: fewer zeros may be text of a client.
+
+PostgreSQL's texts never contain zeros.
+"""
 
 
 @dataclass(frozen=True, slots=True)

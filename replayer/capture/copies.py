@@ -1,6 +1,6 @@
-"""COPY FROM STDIN: the table that it fills, as the name of a file with its data.
+"""Tables that COPY FROM STDIN fills, as the names of files with their data.
 
-Logs do not have the data.  A replay takes it from a folder of the user.
+Logs do not have the data.  A replay takes it from files in a folder that the user gives.
 """
 
 import re

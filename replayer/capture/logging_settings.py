@@ -111,7 +111,7 @@ def check_effect(engine: Engine, url: URL) -> list[str]:
     ]
 
 
-# What it costs
+# The cost of logging
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +186,7 @@ def _totals(database: Database, schema: str) -> dict[str, float]:
     return totals
 
 
-# Where it is
+# The place of the log
 
 
 @dataclass(frozen=True, slots=True)

@@ -137,7 +137,7 @@ class ThreadAssembly:
             self._ended.append(Action(known.number, "disconnect", time_ns))
 
     def break_off(self) -> None:
-        """Forget expectations of a next command, which may have been lost in a hole."""
+        """Expect no certain next command any more: it may have been lost in a hole."""
         for known in self._known.values():
             known.preparing, known.twice = None, False
 

@@ -1,7 +1,7 @@
 """The commit order: for each action of a log, the earlier actions that a replay must wait for.
 
 A replay that keeps this order ends in the state of its source.  A transaction is a single
-statement, or the statements between its begin and its end; it also ends with its session.
+statement, or the statements between its start and its end; it also ends with its session.
 Transactions have ranks in the order of their ends.  Actions that change rows of a table have turns
 in the order of their ends: an UPDATE that waited for the lock of another one ended after it.
 Actions that ask for advisory locks have turns, too.
@@ -15,7 +15,7 @@ from replayer.capture.action import UNKNOWN, Action, CommitPlace, Fingerprint
 
 _NO_PLACE = CommitPlace()
 _RESOLUTION_NS = 10**6
-"""Resolution of the stamps of logs: the order of two ends that are closer is not certain."""
+"""Resolution of logs' stamps, in nanoseconds: the order of closer events is not certain."""
 _LOCKS = re.compile(
     r"\b(?:pg_(?:try_)?advisory_(?:xact_)?lock(?:_shared)?|get_lock)\s*\(", re.IGNORECASE
 )
@@ -135,7 +135,7 @@ class _Ends:
         return rank
 
     def before(self, start_ns: int) -> int:
-        """Return how many had certainly ended before; for times long ago, up to 63 too few."""
+        """Return how many transactions had certainly ended before; long ago, up to 63 too few."""
         start_ns -= _RESOLUTION_NS
         if self._last and self._last[0] < start_ns:
             return self.count - len(self._last) + bisect_left(self._last, start_ns)

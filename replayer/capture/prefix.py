@@ -190,7 +190,7 @@ def guessed(lines: Iterable[str], *, timed: bool = True, known: bool = False) ->
 
 
 def _of_server_too(one: Prefix, beginnings: list[str], *, timed: bool, known: bool) -> Prefix:
-    """Return the prefix with %q where lines of the server's own processes end theirs."""
+    """Return the prefix with %q, after which the server's own processes write no fields."""
     others = {
         template
         for begin in beginnings

@@ -20,7 +20,7 @@ class Strings:
 
     @classmethod
     def of(cls, values: Sequence[str | None]) -> "Strings":
-        """Return an instance for these values."""
+        """Return the Strings of these values."""
         lengths = np.fromiter(
             (_NONE if value is None else len(value) for value in values), np.int32, len(values)
         )

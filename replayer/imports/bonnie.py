@@ -52,7 +52,7 @@ class _Table:
 
 
 def read(source: ImportSource, label: str) -> ImportResult:
-    """Return a run for each machine and size; tests with the same number of files are repeats."""
+    """Return a run for each machine, size and number of files; equal tests are repeats."""
     lines, tables = _scan(source)
     # bonnie++ writes the same results as a table and as CSV; the table cuts names after 14
     # characters.

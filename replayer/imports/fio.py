@@ -1,8 +1,8 @@
 """fio: JSON of 2.x and 3.x, also json+; every job or group of jobs is a step.
 
-Reads, writes and trims stay separate, unless fio was set to unify them.  If a file has several
-reports, they are one report with its interim reports (--status-interval), or repeats.  Reports that
-ran at the same time, or on clients of different names, are of different machines.
+Reads, writes and trims stay separate, unless fio was set to unify them.  Several reports in a file
+are interim reports of the last one (--status-interval), or repeats.  Reports that ran at the same
+time, or on clients of different names, are of different machines.
 """
 
 import re
@@ -132,7 +132,7 @@ def _final(reports: Sequence[_Report]) -> Iterator[_Report]:
 
 
 def _goes_on(report: _Report, following: _Report) -> bool:
-    """Return whether a report is an earlier one of the same work, with the same begin."""
+    """Return whether a report is an earlier one of the same work, with the same start."""
     if report.kind != following.kind or len(report.operations) != len(following.operations):
         return False
     more = all(a <= b for a, b in zip(report.operations, following.operations, strict=True))

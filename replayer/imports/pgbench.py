@@ -83,7 +83,7 @@ class _Log:
     longest: float = 0.0
     begin: float = math.inf
     end: float = 0.0
-    """`begin` and `end` are the begin of the first transaction and the end of the last.
+    """`begin` and `end` are the start of the first transaction and the end of the last.
 
     Both are in seconds since 1970.
     """

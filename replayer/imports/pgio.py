@@ -132,9 +132,9 @@ def _scan(source: ImportSource) -> list[_Line]:
 
 
 def _adopt(source: ImportSource, rows: Sequence[_Line], hosts: Sequence[dict[str, Fact]]) -> None:
-    """Give the host to all DBNAME lines if some have none before them.
+    """Give the same host to all DBNAME lines, as some have no host before them.
 
-    If the file names several kernels, the host of each line is unknown, and no line gets one.
+    If the file names several kernels, the host of a line is not known, and no line gets one.
     """
     several = len({host["kernel.release"] for host in hosts if "kernel.release" in host}) > 1
     if several:

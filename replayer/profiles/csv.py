@@ -1,9 +1,9 @@
-"""csv: a header of replayer's own column names, for what databases and clouds record by themselves.
+"""csv: a header with replayer's column names, for data that databases and clouds record.
 
 Columns of a CSV, in any order:
 
     time                 the end of the interval: ISO 8601, or seconds or milliseconds since 1970
-    begin                its begin, instead of the end or in addition to it
+    begin                its start, instead of the end or in addition to it
     seconds              its length, if that is not the time since the previous row
     cores                processors of the machine
     cpu_percent          use of all processors together, if cpu_cores is not known

@@ -1,6 +1,6 @@
-"""Removal of replayer's tables and databases from another user's server.
+"""Removal of tables and databases that replayer made on another user's server.
 
-Only things on replayer's list, with one of replayer's own names, are removed.
+Only things that are on replayer's list, and have a name that replayer uses, are removed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ REPLAYS = "replayer_replay"
 def remove(database: Database, thing: Thing) -> None:
     """Remove one thing and strike it from the list.
 
-    Raises Impossible if the thing is on the list but does not have one of replayer's names.  Raises
+    Raises Impossible if replayer does not use the thing's name, although it is on the list.  Raises
     ReplayerError with the server's message if the thing cannot be removed or the user has no right
     to remove it; the thing then stays on the list.
     """

@@ -308,7 +308,7 @@ class SessionJob:
     own_rows: tuple[str, ...]
     """Statements that return the rows read so far by this session.
 
-    It is used where the server does not count blocks for each session.
+    They are used where the server does not count blocks for each session.
     """
     plan: tuple[str, ...]
     """Statements that show the plan; only one session has them, and reports the plan."""
@@ -351,7 +351,7 @@ class SessionResult:
     rows_read: int | None = None
     """Rows read by this session in the window, where the server counts them for each session."""
     history: "array[float]" = field(default_factory=lambda: array("d"))
-    """Four numbers for each slice, one after another: begin, end, blocks missed, blocks found."""
+    """Four numbers for each slice, one after another: start, end, blocks missed, blocks found."""
     began: float = 0.0
     ended: float = 0.0
     select_max: float = 0.0
@@ -362,7 +362,7 @@ class SessionResult:
 
     @property
     def slices(self) -> Iterator[Slice]:
-        """Yield the slices, each with its begin and end and its blocks missed and found."""
+        """Yield the slices, each with its start and end and its blocks missed and found."""
         values = iter(self.history)
         return map(Slice._make, zip(values, values, values, values, strict=True))
 
@@ -495,7 +495,7 @@ class _Session:
                 self._report(Done(job.number, result.operations))
             state = {name: row[name] for name in state}
             if job.run_time is not None:
-                # The deadline is by the server's clock: the begin of the first slice plus the run
+                # The deadline is by the server's clock: the start of the first slice plus the run
                 # time.
                 until = result.began + job.run_time
             if left is not None:

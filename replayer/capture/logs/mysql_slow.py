@@ -32,7 +32,7 @@ _TIME = re.compile(
     r"|(\d{6} +\d{1,2}:\d\d:\d\d(?:\.\d{1,10})?))\s*"
 )
 _TIME_AND_USER = re.compile(r"(# Time: [\dTZ:.+ -]{14,40}?) *(# User@Host: .*)")
-"""Both on one line, as some patched servers of 5.0 write them."""
+"""The time and the user on one line, as some patched servers of 5.0 write them."""
 _USER = re.compile(r"# User@Host: (.*?)\[.*?\] @ (.*?)(?:\s+Id: +(\d+))?\s*")
 _HEAD = re.compile(
     r"^# (?:Time: \d{4}|Time: \d{6} |User@Host: .*\[.*\] @ |Query_time: .* Lock_time: )",
@@ -40,7 +40,7 @@ _HEAD = re.compile(
 )
 _COST = re.compile(r"^# Query_time: +\d", re.MULTILINE)
 _NAMELESS = re.compile(r"# (?:Thread_id|Query_time): +\d.*")
-"""The beginning of an entry without a line about its user, which a server may leave out."""
+"""The beginning of an entry without a line about its user; servers can be set to omit it."""
 _PAIR = re.compile(r"(\w+): ?(\S*)")
 _STAMP = re.compile(r"SET (?:\w+=\d+,)*timestamp=(\d{1,11}(?:\.\d{1,9})?);")
 _USE = re.compile(r"use (.*);", re.IGNORECASE)
@@ -96,7 +96,7 @@ class _Log:
         self._resumed = False
         """True if a hole took the exact time of the entries that follow it."""
         self._database = ""
-        """Database of the last `use`: the log has one only where it changes, in any session."""
+        """Database of the last `use` of any session: the log has `use` only where it changes."""
         self._facts: dict[str, str] = {}
         self._stamp_ns = 0
         self._text: list[str] | None = None
@@ -172,7 +172,7 @@ class _Log:
     def _moment(self, facts: dict[str, str], duration: int, stamp_ns: int) -> tuple[bool, int]:
         """Return whether the time of a statement is exact, and that time in nanoseconds.
 
-        It is the end of the statement, but its begin in MariaDB's logs.
+        It is the end of the statement, but its start in MariaDB's logs.
         """
         if "Start" in facts:
             return True, self._clock.ns(facts["Start"]) + duration

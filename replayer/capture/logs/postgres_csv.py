@@ -113,7 +113,7 @@ def _cut_off(text: str) -> tuple[str, list[str]]:
         return text, []
     text = text.removesuffix(HOLE)
     starts = [match.start() for match in _STARTS.finditer(text)][-_MOST_COUNTS:]
-    # A statement may contain text that looks like the begin of a record.
+    # A statement may contain text that looks like the start of a record.
     outside = [start for start in starts if not text.count('"', 0, start) % 2]
     if not starts:
         return text, []
@@ -133,7 +133,7 @@ def _boundary(text: str) -> int:
     """Return where the last record begins that follows a complete one; 0 if there is none."""
     stop = _last_start(text, len(text))
     for _ in range(_MOST_COUNTS):
-        # A statement may contain text that looks like the begin of a record.
+        # A statement may contain text that looks like the start of a record.
         if not stop or not text.count('"', 0, stop) % 2:
             return stop
         stop = _last_start(text, stop)
@@ -169,7 +169,7 @@ def _mended(text: str, where: str, line: int, reading: ReadCounts) -> list[list[
         reading.hurt(f"{where} {line:,} is no record of a csvlog")
     at = 0
     while at < len(starts):
-        # A statement may contain text that looks like the begin of a record.
+        # A statement may contain text that looks like the start of a record.
         for end in range(at + 1, min(at + _MOST_JOINED, len(starts)) + 1):
             piece = text[starts[at] : starts[end] if end < len(starts) else len(text)]
             row = None if piece.count('"') % 2 else _first(piece)
