@@ -2,10 +2,10 @@
 
 Each run of letters or digits in a value is replaced.  Signs, spaces and quotes stay, so that a date
 stays a date, an array stays an array and a pattern stays a pattern.  Within one conversion, the
-same run is always replaced by the same run.  Two different runs of the same kind never become equal
-(for runs of at most 18 digits, or of no more possible forms than that).  So keys still match each
-other, and unique values stay unique.  The replacement uses a key that is drawn for one conversion
-and is not stored.
+same run is always replaced by the same run.  Two different runs of the same kind never become
+equal, as long as they have at most 18 digits, or at most as many forms as 18 digits have.  So keys
+still match each other, and unique values stay unique.  The replacement uses a key that is drawn for
+one conversion and is not stored.
 
 Not replaced are: names of tables, columns and sequences; numbers that are no data (LIMIT, positions
 in ORDER BY, lengths of types); settings that belong to the server; words such as true or day.
@@ -41,7 +41,7 @@ _LONGEST_KNOWN = 100
 _LIMITS: Final = tuple(
     limit for bits in (8, 16, 32, 64) for limit in ((1 << (bits - 1)) - 1, (1 << bits) - 1)
 )
-"""Largest whole numbers of types: a replaced number fits the same types as the original."""
+"""The largest whole number of each integer type: a replacement fits the same types."""
 
 _TOKEN: Final = re.compile(
     r"(?P<escape>\\(?:u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|x[0-9a-fA-F]{2}|[0-7]{3}|.))"

@@ -570,7 +570,7 @@ class SessionAssembly:
 
 
 def spread(entries: Iterable[LogEntry], resolution_ns: int) -> Iterator[LogEntry]:
-    """Yield entries of a log with coarse stamps; spread those of one stamp over its time."""
+    """Yield entries of a log with coarse stamps; spread those of one stamp over the resolution."""
     same: list[LogEntry] = []
     for entry in entries:
         if same and (entry.time_ns != same[0].time_ns or len(same) >= _MOST_AT_ONCE):

@@ -137,7 +137,7 @@ class ThreadAssembly:
             self._ended.append(Action(known.number, "disconnect", time_ns))
 
     def break_off(self) -> None:
-        """Expect no certain next command any more: it may have been lost in a hole."""
+        """Forget which command should come next: it may have been lost in a hole."""
         for known in self._known.values():
             known.preparing, known.twice = None, False
 

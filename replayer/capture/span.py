@@ -34,7 +34,10 @@ class Piece(NamedTuple):
 
 
 def sizes(place: LogLocation) -> dict[Inode, int]:
-    """Return the current sizes of the files in a log's folder, by device and inode."""
+    """Return the current sizes of the files in a log's folder, by device and inode.
+
+    Raises ReplayerError if the folder cannot be read.
+    """
     if place.here is None:
         return {}
     seen = {}
@@ -46,7 +49,10 @@ def sizes(place: LogLocation) -> dict[Inode, int]:
 
 
 def written(place: LogLocation, before: dict[Inode, int]) -> list[Piece]:
-    """Return the pieces written since `before`, in the files that belong to the log now."""
+    """Return the pieces written since `before`, in the files that belong to the log now.
+
+    `before` is the result of `sizes`.  Raises ReplayerError if the folder cannot be read.
+    """
     if place.here is None:
         return []
     beside = _beside(place.here.parent) if place.rotated else [place.here]

@@ -104,7 +104,7 @@ def _csv(cells: Sequence[str]) -> _Table | None:
 
 
 def _pairs(table: _Table, phases: Sequence[str], cells: Sequence[str]) -> None:
-    """Take rates; the percentage of a processor follows each rate."""
+    """Add the rates of phases; in `cells`, a percentage of a processor follows each rate."""
     table.rates |= {phase: cells[2 * i] for i, phase in enumerate(phases)}
 
 

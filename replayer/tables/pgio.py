@@ -202,7 +202,7 @@ def load(database: "Database", wanted: TableSet, sessions: int, made_by: str) ->
     """Load the tables, several at once; yield how many rows were loaded since the last time.
 
     A table becomes visible in the database when it is complete, because it is loaded in one
-    transaction.
+    transaction.  Raises ReplayerError with the server's message when a statement fails.
     """
     jobs = tuple(_table_job(database, wanted, name, made_by) for name in wanted.names)
     queue = Counter()

@@ -53,7 +53,7 @@ _TEXTLESS = frozenset({"Execute", "Fetch"})
 _ERRORS = {"Errno", "Last_errno"}
 _SECOND = 1_000_000_000
 _LONGEST_NS = 10**17
-"""Three years: old servers wrote 18446744073709 s when a duration overflowed."""
+"""Three years, in ns: a longer time is an overflow; old servers then wrote 18446744073709 s."""
 _QUARTER_NS = 900 * _SECOND
 _STARTS_STAMPED = ("4.", "5.0.")
 """Versions whose SET timestamp is the start of a statement; later ones write its end."""

@@ -1,4 +1,4 @@
-"""csvlog of PostgreSQL: 23 columns, with 24 since version 13 and 26 since version 14."""
+"""csvlog of PostgreSQL: 23 columns; 24 since version 13 and 26 since version 14."""
 
 import csv
 import io
