@@ -1,5 +1,5 @@
-"""What databases really executed: their logs, made into one file that can be replayed.
+"""Captures: the statements that databases really executed, converted from logs into a replay file.
 
-A log's entries become actions (`action`), which are written to and read from a file (`archive`)
-with what each statement is (`fingerprint`) and what it has to wait for (`ordering`).
+A log's entries become actions (`action`).  A file of actions is written and read by `archive`.  It
+also has the form of each statement (`fingerprint`) and what each action waits for (`ordering`).
 """

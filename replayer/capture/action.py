@@ -1,7 +1,7 @@
-"""What a client did, and what is known of its statements and its session.
+"""Actions of clients, and the facts known about their statements and sessions.
 
-A text, a parameter or a name is what the client sent.  Bytes of it that are no UTF-8 are lone
-surrogates, as `bytes.decode("utf-8", "surrogateescape")` makes them: encode it in the same way.
+A text, a parameter or a name is what the client sent.  Bytes that are not UTF-8 become lone
+surrogates, as with `bytes.decode("utf-8", "surrogateescape")`; encode them in the same way.
 """
 
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 
 Does = Literal["connect", "simple", "extended", "disconnect"]
 DOES: tuple[Does, ...] = ("connect", "simple", "extended", "disconnect")
-"""What an action does, in the order of its numbers in a file."""
+"""The kinds of actions; a file stores an action's index in this tuple."""
 
 # fmt: off
 Kind = Literal[
@@ -19,17 +19,17 @@ Kind = Literal[
 # fmt: on
 
 Bounds = Literal["", "begin", "end", "restart", "manual", "automatic"]
-"""What a statement means for its session's transaction.
+"""The effect of a statement on its session's transaction.
 
-begin      one is open after it
-end        the open one ended with it
-restart    the open one ended with it, and the next one began
-manual     from now on each statement opens one where none is open (autocommit was switched off)
-automatic  the open one ended, and each statement is one of its own again
+begin      a transaction is open after it
+end        the open transaction ended with it
+restart    the open transaction ended with it, and the next one began
+manual     from now on a statement opens a transaction if none is open (autocommit was turned off)
+automatic  the open transaction ended; from now on each statement is its own transaction again
 """
 
 UNKNOWN = -1
-"""In the place of a duration, of a number of rows, and of a rank that an action does not have."""
+"""The value instead of a duration, a number of rows or a rank that an action does not have."""
 
 
 class Action(NamedTuple):
@@ -38,32 +38,32 @@ class Action(NamedTuple):
     session: int
     does: Does
     start_ns: int
-    """Nanoseconds since 1970 in UTC by the clock of the source."""
+    """Nanoseconds since 1970 in UTC, by the clock of the source."""
     duration_ns: int = UNKNOWN
     text: str = ""
     name: str = ""
-    """Of the prepared statement; "" for the unnamed one, and for a simple query."""
+    """Name of the prepared statement; "" for the unnamed one, and for a simple query."""
     parameters: tuple[str | None, ...] | None = None
-    """Of an extended query, as text; None where a query has none or the log does not tell."""
+    """Parameters of an extended query, as text; None if a query has none or they are not logged."""
     sqlstate: str = ""
-    """Of the error that it ended with; "" where it went well."""
+    """Code of the error that it ended with; "" if it succeeded."""
     rows: int = UNKNOWN
-    """Returned or changed."""
+    """Number of rows returned or changed."""
     query_id: int = 0
-    """The server's own number of statements of this form, 64 bits; 0 where it is not logged."""
+    """The server's id for statements of this form, 64 bits; 0 if not logged."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fingerprint:
-    """What statements that differ in their values only have in common."""
+    """The common form of statements that differ only in their values."""
 
     number: int
-    """64 bits, signed: the server's query id where the log has it, else of the normalised text."""
+    """A signed 64-bit number: the server's query id if logged, else a hash of the text."""
     text: str
-    """Normalised: no value of a statement is in it."""
+    """The normalised text, which contains no value of a statement."""
     kind: Kind
     writes: tuple[str, ...] | None = ()
-    """Tables that it changes or locks rows of; None where that cannot be known from its text."""
+    """Tables that it changes or whose rows it locks; None if its text does not show that."""
     bounds: Bounds = ""
 
 
@@ -77,30 +77,33 @@ class LoggedStatement:
 
 @dataclass(frozen=True, slots=True)
 class LoggedSession:
-    """Who worked, and with what settings."""
+    """One session of the log: its user, its database, its application and its settings."""
 
     number: int
     user: str = ""
     database: str = ""
     application: str = ""
     settings: tuple[tuple[str, str], ...] = ()
-    """Names and values that hold from its beginning."""
+    """Names and values of the settings at the beginning of the session."""
     began_before: bool = False
-    """It was there before the log began: what it had prepared and set is not known."""
+    """True if it began before the log did; what it had prepared and set is not known then."""
 
 
 class CommitPlace(NamedTuple):
-    """Where an action stands in the order of commits; each number is UNKNOWN where it has none.
+    """The place of an action in the commit order; a number that it does not have is UNKNOWN.
 
-    Every number speaks of actions that ended earlier in the source, so that nobody waits in a
-    circle for others who keep these numbers too.
+    Each number refers only to actions that ended earlier in the source.  So sessions that keep
+    these numbers never wait for each other in a circle.
     """
 
     needs: int = UNKNOWN
-    """Transactions that had ended when its own one began: those with a rank below it."""
+    """Number of transactions that had ended when its own transaction began.
+
+    The action waits for those transactions, whose ranks are below this number.
+    """
     ends: int = UNKNOWN
-    """Rank of the transaction that ends with it."""
+    """Rank of the transaction that ends with this action."""
     chain: int = UNKNOWN
-    """Number of the table that it changes, 0 for what is not known."""
+    """Number of the table that it changes; 0 if the table is not known."""
     turn: int = UNKNOWN
-    """Actions of that chain that ended before it did."""
+    """Number of actions of that chain that ended before this one."""

@@ -1,13 +1,14 @@
-"""Values of statements, replaced by others of the same type and length.
+"""Replacement of the values in statements by other values of the same type and length.
 
-What is replaced is each run of letters or digits of a value: signs, spaces and quotes stay, so that
-a date stays a date, an array an array and a pattern a pattern.  The same run becomes the same one
-everywhere in a conversion, and two runs of the same kind never become one (up to 18 digits, or
-what has no more forms): keys still meet, and unique values are unique.  It is done with a key that
-is drawn for one conversion and kept nowhere.
+Each run of letters or digits in a value is replaced.  Signs, spaces and quotes stay, so that a date
+stays a date, an array stays an array and a pattern stays a pattern.  Within one conversion, the
+same run is always replaced by the same run.  Two different runs of the same kind never become
+equal, as long as they have at most 18 digits, or at most as many forms as 18 digits have.  So keys
+still match each other, and unique values stay unique.  The replacement uses a key that is drawn for
+one conversion and is not stored.
 
-Names of tables, columns and sequences, numbers that are no data (LIMIT, positions in ORDER BY,
-lengths of types), settings that belong to the server and words such as true or day stay.
+Not replaced are: names of tables, columns and sequences; numbers that are no data (LIMIT, positions
+in ORDER BY, lengths of types); settings that belong to the server; words such as true or day.
 """
 
 import hashlib
@@ -25,10 +26,14 @@ from replayer.capture.fingerprint import SCAN
 _DIGITS, _BITS = "0123456789", "01"
 _LOWER, _UPPER = "abcdefghijklmnopqrstuvwxyz", "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _HEX: Final = {"lower": _DIGITS + "abcdef", "upper": _DIGITS + "ABCDEF"}
-# For what is not ASCII: ranges of letters of as many bytes, and of bytes that are no UTF-8.
+# Replacements for characters outside ASCII: ranges of letters with as many bytes (keys 2, 3 and 4),
+# and of bytes that are no UTF-8 (key 0).
 _WIDE: Final = {2: (0x0430, 32), 3: (0x4E00, 20_000), 4: (0x20000, 40_000), 0: (0xDC80, 128)}
 _SMALL = 1 << 60
-"""Forms up to which no two runs become one: among more of them nobody meets another by chance."""
+"""Number of forms up to which runs are mapped one to one.
+
+Runs with more forms are drawn at random; a collision is then very unlikely.
+"""
 _ROUNDS = 6
 _MOST_KNOWN = 100_000
 _LONGEST_KNOWN = 100
@@ -36,7 +41,7 @@ _LONGEST_KNOWN = 100
 _LIMITS: Final = tuple(
     limit for bits in (8, 16, 32, 64) for limit in ((1 << (bits - 1)) - 1, (1 << bits) - 1)
 )
-"""Largest whole numbers of types: what fits one fits it afterwards."""
+"""The largest whole number of each integer type: a replacement fits the same types."""
 
 _TOKEN: Final = re.compile(
     r"(?P<escape>\\(?:u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|x[0-9a-fA-F]{2}|[0-7]{3}|.))"
@@ -87,13 +92,13 @@ _NEAR = 120
 
 
 class Anonymiser:
-    """Replaces values, the same ones by the same ones as long as it lives."""
+    """A function that replaces values; equal values get equal replacements during its lifetime."""
 
     def __init__(self, engine: str = "postgres") -> None:
         self._dialect = "postgres" if engine == "postgres" else "mysql"
         self._key = secrets.token_bytes(32)
         self._known: dict[str, str] = {}
-        # More than a day, and no whole number of days.
+        # More than a day, and not a whole number of days.
         self._shift = timedelta(
             days=400 + secrets.randbelow(1500), seconds=1 + secrets.randbelow(86_399)
         )
@@ -107,7 +112,7 @@ class Anonymiser:
         return action._replace(text=text, parameters=parameters)
 
     def text(self, text: str) -> str:
-        """Return a statement's text with other literals, and with comments that say nothing."""
+        """Return a statement's text with other literals, and with comments made meaningless."""
         if _SERVERS_SETTING.match(text) and ";" not in text.rstrip("; \n"):
             return text
         is_code = _CODE.match(text) is not None
@@ -123,14 +128,14 @@ class Anonymiser:
                 return found
             if _NAMED.search(before) or _CAST_TO_NAME.match(text, match.end()):
                 return found
-            # MySQL's scan finds no prefixes.
+            # MySQL's scan does not find prefixes.
             prefix = _PREFIX.search(before)
             return self._string(found, prefix[1] if prefix else "", is_code=is_code)
 
         return SCAN[self._dialect].sub(replaced, text)
 
     def value(self, value: str) -> str:
-        """Return a value, as a parameter has it."""
+        """Return the replacement of a value, in the form in which a parameter has it."""
         if value.lower() in _KEPT_WHOLE:
             return value
         if _BYTEA.fullmatch(value):
@@ -199,7 +204,7 @@ class Anonymiser:
         return self._mapped(fraction, [_DIGITS] * len(fraction), "fraction")
 
     def _whole(self, digits: str) -> str:
-        """Return a whole number with as many digits, which fits the types that this one fits."""
+        """Return a whole number with the same number of digits, which fits the same types."""
         plain = digits.lstrip("0")
         if len(plain) < len(digits):
             return "0" * (len(digits) - len(plain)) + (self._run(plain) if plain else "")
@@ -220,14 +225,14 @@ class Anonymiser:
 
     def _uuid(self, uuid: str) -> str:
         plain = uuid.replace("-", "")
-        # Its version and its variant stay.
+        # The UUID's version and variant stay.
         free = self._hex(plain[:12] + plain[13:16] + plain[17:])
         digits = f"{free[:12]}{plain[12]}{free[12:15]}{plain[16]}{free[15:]}"
         ends = (0, 8, 12, 16, 20, 32)
         return "-".join(digits[begin:end] for begin, end in pairwise(ends))
 
     def _moment(self, stamp: str) -> str:
-        """Return another date, time of day, or both: all of a conversion move by the same time."""
+        """Return another date, time of day, or both; all of a conversion move by the same time."""
         time_only = stamp[2] == ":"
         try:
             moment = datetime.fromisoformat(f"2000-01-02 {stamp}" if time_only else stamp)
@@ -240,7 +245,7 @@ class Anonymiser:
         return text[11:][: len(stamp)] if time_only else text[: len(stamp)]
 
     def _escape(self, escape: str) -> str:
-        """Return another escape of the same form; one of a sign stays."""
+        """Return another escape of the same form; a backslash before a single character stays."""
         if len(escape) == 2:
             return escape
         number = int.from_bytes(self._draw(f"escape {escape}", 4), "big")
@@ -249,7 +254,7 @@ class Anonymiser:
         return f"\\x{0x41 + number % 26:02x}" if escape[1] == "x" else f"\\{0o101 + number % 26:o}"
 
     def _mapped(self, run: str, alphabets: Sequence["str | _Range"], tweak: str) -> str:
-        """Return a run whose characters are each of their alphabet."""
+        """Return a replacement in which each character comes from the alphabet at its position."""
         forms = 1
         for alphabet in alphabets:
             forms *= len(alphabet)
@@ -270,7 +275,7 @@ class Anonymiser:
         return "".join(reversed(characters))
 
     def _drawn(self, run: str, alphabets: Sequence["str | _Range"], tweak: str) -> str:
-        """Return a run that is drawn for this one, and is another one."""
+        """Return a replacement drawn from a hash of the run; it always differs from the run."""
         for attempt in range(100):
             places = self._draw(f"{attempt} {tweak} {run}", 3 * len(run))
             drawn = "".join(
@@ -282,9 +287,10 @@ class Anonymiser:
         raise AssertionError("a run of many forms is never drawn a hundred times")
 
     def _moved(self, number: int, count: int, tweak: str) -> int:
-        """Return another one of `count` numbers; no two become one.
+        """Return another one of `count` numbers; two numbers never get the same result.
 
-        It is the next one in an order that the key gives: a permutation in which nothing stays.
+        The result is the next number in an order that depends on the key.  This is a permutation in
+        which no number stays the same, unless `count` is 1.
         """
         if count == 1:
             return number
@@ -292,9 +298,10 @@ class Anonymiser:
         return self._permuted((place + 1) % count, count, tweak, range(_ROUNDS - 1, -1, -1))
 
     def _permuted(self, number: int, count: int, tweak: str, rounds: Sequence[int]) -> int:
-        """Return the place of a number: a Feistel network, walked until it is in the range.
+        """Return the position of a number in a permutation of `count` numbers.
 
-        In the other order of rounds it is its own inverse, with the halves exchanged.
+        It is computed by a Feistel network, repeated until the result is in the range.  With the
+        rounds in reverse order it computes the inverse; the two halves are exchanged for that.
         """
         half = max(1, ((count - 1).bit_length() + 1) // 2)
         mask = (1 << half) - 1
@@ -320,7 +327,7 @@ class Anonymiser:
 
 @dataclass(frozen=True, slots=True)
 class _Range:
-    """An alphabet of characters whose numbers follow one another."""
+    """An alphabet of characters with consecutive code points."""
 
     begin: int
     size: int
@@ -332,7 +339,7 @@ class _Range:
         return chr(self.begin + place)
 
     def find(self, character: str) -> int:
-        """Return a character's place; -1 for one that is not in it."""
+        """Return a character's position, or -1 if it is not in the alphabet."""
         place = ord(character) - self.begin
         return place if 0 <= place < self.size else -1
 

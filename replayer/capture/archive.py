@@ -4,13 +4,13 @@ r"""A replay file: written in one pass in bounded memory, read block by block.
     message...                      kind, bytes, bytes when unpacked; a zstd frame of msgpack maps
     offset of the last message, sha256 of all before the digest, "REPLAY.\n"
 
-The messages of kind C and W are the columns and the words of a block, F is the last one: the
-summary, and where each block is and what time it covers.  Every map holds bytes only, so that
-whoever reads one makes nothing that is larger than it says.
+A message of kind C holds the columns of a block, one of kind W its words.  The last message has
+kind F: it holds the summary, and for each block its offset and the time that it covers.  Every map
+holds bytes only, so that a reader never creates an object larger than the message declares.
 
-The log has actions in the order of their ends, the file by their starts: the writer sorts a window
-of them.  What began before something that was written already goes to blocks of its own, which
-overlap others; a reader merges them.
+The log has actions in the order of their ends, the file in the order of their starts.  The writer
+sorts a window of them.  An action that began before one that is already written goes to a separate
+block, which overlaps other blocks; a reader merges them.
 
 The history of the format; every format that was ever released is still read.
 
@@ -46,18 +46,21 @@ from replayer.errors import Impossible, ReplayerError
 from replayer.results.draft import Draft
 
 FORMAT = 1
-"""The format that this replayer writes: raise it with a line above."""
+"""The format that this replayer writes; if you raise it, add a line to the history above."""
 
 WINDOW_NS = 10_000_000_000
-"""Time of the log within which actions are sorted."""
+"""The time of the log within which actions are sorted, in nanoseconds."""
 _MOST_ROWS = 100_000
 _MOST_CHARACTERS = 16 << 20
-"""Of the texts and parameters in the window: beyond it, or its rows, half of it is written."""
+"""Characters of the texts and parameters in the window.
+
+If the window has more characters or more rows than allowed, half of it is written.
+"""
 _BLOCK_ROWS = 16_384
 _BLOCK_CHARACTERS = 4 << 20
 _LATE_ROWS = 2_048
 LONGEST = 8 << 20
-"""Characters of an action; a longer one is counted and left out."""
+"""Characters of the longest action; a longer one is counted and left out."""
 TOO_LONG = "statements of more than 8 million characters"
 _MOST_SESSIONS = 100_000
 
@@ -73,18 +76,18 @@ _MOST_PACKED = 64 << 20
 _MOST_LAST = 16 << 20
 _MOST_KEYS = 64
 _MOST_OVERLAPPING = 4 << 20
-"""Actions that a reader holds back at once, at most."""
+"""The largest number of actions that a reader holds back at once."""
 _INDEX = ("offset", "begin", "end", "actions")
 
 
 class ArchiveWriter:
-    """Writes a replay file; its memory does not grow with it.
+    """A writer of a replay file; its memory does not grow with the file.
 
-    The file is there under its name when `close` has returned; without it nothing is left.
+    The file appears under its name when `close` has returned; without `close` no file is left.
     """
 
     def __init__(self, path: Path, engine: str = "postgres") -> None:
-        """Begin a file; raise Impossible where it cannot be written."""
+        """Begin a file; raise Impossible if it cannot be written."""
         from replayer.capture.fingerprint import Fingerprints  # noqa: PLC0415 - no reader parses SQL
 
         self._file = _Messages(Path(path))
@@ -117,14 +120,14 @@ class ArchiveWriter:
         self._file.abandon()
 
     def describe(self, session: LoggedSession) -> None:
-        """Say who a session is, before its first action."""
+        """Register a session's description; call it before the session's first action is added."""
         self._sessions[session.number] = session
         self._new.add(session.number)
         if len(self._sessions) > _MOST_SESSIONS:
             self._forget_sessions()
 
     def add(self, action: Action) -> None:
-        """Take the next action of the log, in whose order they end."""
+        """Add the next action of the log; actions come in the order of their ends."""
         values = action.parameters
         length = len(action.text) + len(action.name)
         if values:
@@ -166,7 +169,7 @@ class ArchiveWriter:
         skipped: Mapping[str, int] | None = None,
         damage: Sequence[str] = (),
     ) -> CaptureSummary:
-        """Write what is left, give the file its name, and return what is in it."""
+        """Write the rest, give the file its name, and return the summary of its contents."""
         self._sort()
         self._write_sorted(len(self._window))
         self._write_late()
@@ -204,7 +207,7 @@ class ArchiveWriter:
         return action, end
 
     def _look(self) -> None:
-        """Write what no later action can begin before, and more where memory asks for it."""
+        """Write the actions that no later action can precede, and more if the window is full."""
         self._sort()
         sure = bisect_left(self._window, self._latest - WINDOW_NS, key=itemgetter(0))
         full = len(self._window) > _MOST_ROWS or self._characters > _MOST_CHARACTERS
@@ -215,7 +218,7 @@ class ArchiveWriter:
         self._look_at = len(self._window) + _BLOCK_ROWS
 
     def _sort(self) -> None:
-        """Sort the window, and take out what is late."""
+        """Sort the window, and move late actions out of it."""
         self._window.sort(key=itemgetter(0))
         late = bisect_left(self._window, self._written, key=itemgetter(0))
         for row in self._window[:late]:
@@ -228,7 +231,7 @@ class ArchiveWriter:
         self.late += late
 
     def _write_sorted(self, count: int) -> None:
-        """Write the first rows of the window."""
+        """Write the first `count` rows of the window."""
         for begin in range(0, count, _BLOCK_ROWS):
             rows = self._window[begin : min(begin + _BLOCK_ROWS, count)]
             self._characters -= sum([row.length for row in rows])
@@ -241,7 +244,7 @@ class ArchiveWriter:
     def _write_late(self) -> None:
         if self._late:
             self._late.sort(key=itemgetter(0))
-            # Whoever reads by starts may meet these sessions here first.
+            # A reader in the order of starts may meet these sessions here first.
             self._write(self._late, set(self._sessions))
         self._late, self._late_characters = [], 0
 
@@ -268,14 +271,14 @@ class ArchiveWriter:
         )
 
     def _forget_sessions(self) -> None:
-        """Forget the older half of those that were written."""
+        """Forget the older half of the sessions that were already written."""
         old = [number for number in self._sessions if number not in self._new]
         for number in old[: _MOST_SESSIONS // 2]:
             del self._sessions[number]
 
 
 def _parted(rows: Sequence[ActionRow]) -> Iterator[Sequence[ActionRow]]:
-    """Yield rows in parts of which none, but one of one row, has more words than a block."""
+    """Yield the rows in parts that each fit into a block; one long row may be a larger part."""
     if len(rows) < 2 or sum([row.length for row in rows]) <= _BLOCK_CHARACTERS:
         yield rows
         return
@@ -285,7 +288,7 @@ def _parted(rows: Sequence[ActionRow]) -> Iterator[Sequence[ActionRow]]:
 
 
 class _Messages:
-    """The messages of a file, which gets its name when it is whole."""
+    """The messages of a file, which gets its name when it is complete."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -297,7 +300,7 @@ class _Messages:
         self._put(_MAGIC % FORMAT)
 
     def add(self, kind: bytes, content: Mapping[str, bytes]) -> int:
-        """Write a message, and return where it begins."""
+        """Write a message; return its offset in the file."""
         offset = self._size
         raw: bytes = msgpack.packb(content)
         packed = self._compress(raw)
@@ -306,7 +309,7 @@ class _Messages:
         return offset
 
     def finish(self, last: Mapping[str, bytes]) -> None:
-        """Write the last message and what ends a file, and give it its name."""
+        """Write the last message and the trailer, and give the file its name."""
         offset = self.add(_LAST, last)
         self._put(struct.pack("<Q", offset))
         self._put(self._digest.digest() + _END)
@@ -328,13 +331,13 @@ class _Messages:
 
 
 class ArchiveReader:
-    """A replay file, checked whole before anything of it is used.
+    """A replay file, checked as a whole before any of its contents is used.
 
-    `digest` is the same for two files that hold the same, and no others.
+    `digest` is equal for two files if, and only if, their contents are equal.
     """
 
     def __init__(self, path: Path) -> None:
-        """Open a file; raise Impossible, in one sentence, where it is none or is damaged."""
+        """Open a file; raise Impossible, in one sentence, if it is no replay file or is damaged."""
         self.path = Path(path)
         try:
             if self.path.exists() and not (self.path.is_file() or self.path.is_dir()):
@@ -365,10 +368,11 @@ class ArchiveReader:
         self._file.close()
 
     def blocks(self) -> Iterator[Block]:
-        """Yield all actions by their starts, which count from the first of all.
+        """Yield all actions in blocks, in the order of their starts.
 
-        An action's session is among the sessions of its block or of one before, if it was
-        described at all.  Raises Impossible for a block that is damaged.
+        Starts count from the first action's start, in nanoseconds.  The session of an action is
+        among the sessions of its block or of an earlier block, if it was described at all.  Raises
+        Impossible for a damaged block.
         """
         held: _Held | None = None
         order = self._by_begin()
@@ -385,9 +389,9 @@ class ArchiveReader:
                 raise self._damaged("too many of its blocks overlap")
 
     def check_order(self) -> None:
-        """Raise Impossible where a place in the order is none that these actions can have.
+        """Raise Impossible if a place in the commit order is not possible for these actions.
 
-        Whoever replays in order makes room for the last of them, in each chain.
+        A replay in commit order allocates memory up to the largest place of each chain.
         """
         count, last = 0, UNKNOWN
         turns: dict[int, int] = {}
@@ -406,12 +410,18 @@ class ArchiveReader:
             raise self._damaged(f"its order has more places than it has actions ({count:,})")
 
     def columns(self) -> Iterator[ActionColumns]:
-        """Yield the columns of each block as it was written: quickly, and late ones at the end."""
+        """Yield the columns of each block in the order of writing.
+
+        This is fast, but late actions come at the end, not in the order of their starts.
+        """
         for number in range(len(self._entries["offset"])):
             yield self._columns(number)[0]
 
     def actions(self) -> Iterator[Action]:
-        """Yield all actions by their starts, which count from the first of all."""
+        """Yield all actions in the order of their starts.
+
+        Starts count from the first action's start, in nanoseconds.
+        """
         for block in self.blocks():
             for row in range(len(block)):
                 yield block.action(row)
@@ -431,7 +441,7 @@ class ArchiveReader:
             raise self._damaged(f"block {number:,} cannot be read ({error})") from error
 
     def _columns(self, number: int) -> tuple[ActionColumns, int]:
-        """Return a block's columns, and where its words begin."""
+        """Return a block's columns, and the offset of its words."""
         try:
             packed, offset = self._message(self._entries["offset"][number], _COLUMNS, _MOST_PACKED)
             columns = ActionColumns.unpack(packed)
@@ -445,7 +455,7 @@ class ArchiveReader:
         return replace(columns, start_ns=starts - self.summary.begin_ns), offset
 
     def _message(self, offset: int, kind: bytes, most: int) -> tuple[dict[str, bytes], int]:
-        """Return a message's map, and where the next one begins; raise ValueError if it is none."""
+        """Return a message's map and the offset after it; raise ValueError if it is invalid."""
         self._file.seek(offset)
         head = self._file.read(_MESSAGE.size)
         if len(head) < _MESSAGE.size:
@@ -459,7 +469,7 @@ class ArchiveReader:
         return _unpacked(data, raw), offset + _MESSAGE.size + packed
 
     def _checked(self) -> dict[str, bytes]:
-        """Return the last message of a file that is whole."""
+        """Return the last message; raise Impossible if the file is not complete and undamaged."""
         head = self._file.read(32)
         named = _NAMED.match(head)
         if named is None:
@@ -509,7 +519,7 @@ class ArchiveReader:
             raise self._damaged("its index cannot be read") from error
         offsets = index["offset"]
         whole = len({len(numbers) for numbers in index.values()}) == 1
-        # A block that is listed again and again would make a small file endless.
+        # A block that is listed many times would make a small file endless.
         whole = whole and len(set(offsets)) == len(offsets)
         if not whole or not 0 <= min(offsets, default=0) <= max(offsets, default=0) < self._size:
             raise self._damaged("its index cannot be read")
@@ -528,7 +538,7 @@ class ArchiveReader:
 
 @dataclass(frozen=True, slots=True)
 class _Held:
-    """Actions that others may have to come between, and the number of the block of each."""
+    """Actions that may have to be merged with later blocks, and the block number of each."""
 
     block: Block
     numbers: NDArray[np.int64]
@@ -538,14 +548,17 @@ class _Held:
         return cls(block, np.full(len(block), number))
 
     def joined(self, block: Block, number: int) -> "_Held":
-        """Return these with those of another block, by their starts and blocks."""
+        """Return these actions merged with another block's, ordered by start and block number."""
         both = self.block + block
         numbers = np.concatenate((self.numbers, np.full(len(block), number)))
         order = np.lexsort((numbers, both.columns.start_ns))
         return _Held(both.chosen(order), numbers[order])
 
     def split(self, begin: int, number: int) -> "tuple[Block | None, _Held | None]":
-        """Return those before the block that begins there, and the rest."""
+        """Return the actions before the next block, and the rest; None for no actions.
+
+        `begin` and `number` are the start and the number of the next block.
+        """
         starts = self.block.columns.start_ns
         low, high = (int(np.searchsorted(starts, begin, side)) for side in ("left", "right"))
         count = low + int(np.searchsorted(self.numbers[low:high], number))
@@ -556,7 +569,7 @@ class _Held:
 
 
 def _unpacked(data: bytes, size: int) -> dict[str, bytes]:
-    """Return the map of bytes that a frame holds; raise ValueError where it is none."""
+    """Return the map of bytes in a zstd frame; raise ValueError for an invalid frame."""
     try:
         if zstandard.frame_content_size(data) != size:
             raise ValueError("its size is another one")

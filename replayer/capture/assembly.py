@@ -1,9 +1,9 @@
-"""What clients did, put together from the entries of a PostgreSQL log.
+"""Assembly of clients' actions from the entries of a PostgreSQL log.
 
-A statement may be one entry (`duration: 1.2 ms  statement: …`, at its end) or two (`statement: …`
-at its begin, `duration: 1.2 ms` at its end, or the error that it ended with); one that failed may
-be an error only.  Parse and bind have entries of their own where they took long enough: they are
-parts of the execute that follows.
+A statement may be one entry (`duration: 1.2 ms  statement: …`, at its end).  It may also be two:
+`statement: …` at its start, and `duration: 1.2 ms` at its end, or the error that it ended with.  A
+failed statement may be an error only.  Parse and bind have separate entries if they took long
+enough; they are parts of the execute that follows.
 """
 
 import re
@@ -25,13 +25,13 @@ FETCHES = "further fetches from a portal: replayed, its execute returns all rows
 REPLICATION = "replication connections"
 OWN = "sessions in which replayer itself looked on"
 OWN_NAMES = frozenset({"replayer capture", "replayer profile"})
-"""What `replayer capture` and `profile` call themselves in application_name."""
+"""The application_name of sessions of `replayer capture` and `replayer profile`."""
 REFUSED = "connections that the server refused"
 
 _EXTENDED = re.compile(r" {1,2}(?:(parse|bind)|(?:execute( fetch from)?)) (.*?): ", re.DOTALL)
 _LOGGED = re.compile(r"execute( fetch from)? (.*?): ", re.DOTALL)
 _STATEMENT = re.compile(r"(?:duration: [\d.]* ?m?s? *)?(?:statement: |execute |\Z)")
-"""The beginning of a message about a statement, which may be cut behind its duration."""
+"""The beginning of a message about a statement, which may be cut after its duration."""
 _VALUE = re.compile(r"\$\d+ = (NULL|'[^']*(?:''[^']*)*')")
 _PLACE = re.compile(r"\$\d")
 _AUTHORIZED = re.compile(
@@ -66,9 +66,9 @@ _MISSING_STATES = {
     "operator": "42883",
 }
 _MOST_SESSIONS = 50_000
-"""At a time: where their ends are not logged, they seem to be there for ever."""
+"""Sessions known at once, at most: without logged ends they would accumulate without limit."""
 _LONGEST_NS = 10**17
-"""Three years: what takes longer is damage."""
+"""Three years, in nanoseconds: a longer duration is damage."""
 _MOST_REMEMBERED = 8192
 _MOST_AT_ONCE = 20_000
 _LONGEST_REMEMBERED = 1024
@@ -87,7 +87,7 @@ class _Sent(NamedTuple):
 
 
 class _Known:
-    """What is known of a session."""
+    """The state of one session."""
 
     __slots__ = (
         *("begun", "bound", "bound_ns", "connected", "free_ns", "number", "origin", "patience_ns"),
@@ -100,20 +100,20 @@ class _Known:
         self.connected = False
         self.received_ns = UNKNOWN
         self.free_ns = 0
-        """When it can do something else: after its last action."""
+        """Time after its last action, from which on it can do something else."""
         self.begun: _Sent | None = None
         self.bound: tuple[str, str, tuple[str | None, ...] | None] | None = None
-        """Name, text and parameters of what was bound and not yet executed."""
+        """Name, text and parameters of the statement that was bound and not yet executed."""
         self.bound_ns = 0
-        """When that was bound."""
+        """Time of that bind."""
         self.waits_ns = 0
-        """When it began to wait for a lock, as far as the log tells."""
+        """Time at which it began to wait for a lock, as far as the log shows."""
         self.patience_ns: dict[str, int] = {}
-        """What it set its timeouts to, by the first word of their names."""
+        """Timeouts that the session set itself, by the first word of their names."""
 
 
 class SessionAssembly:
-    """Turns entries, in the order of the log, into what clients did, in the order of its end."""
+    """A converter from entries, in the order of the log, to actions, in the order of their ends."""
 
     def __init__(self, reading: ReadCounts, announce: Callable[[LoggedSession], None]) -> None:
         self._reading, self._announce = reading, announce
@@ -121,17 +121,17 @@ class SessionAssembly:
         self._ended: list[Action] = []
         self._extended: dict[str, tuple[int, str, str]] = {}
         self._others: dict[str, None] = {}
-        """Sessions that are no client's."""
+        """Sessions that are not replayed: replication, and replayer's own."""
         self._lost: dict[str, None] = {}
-        """Sessions that the server ended, and whose disconnection may follow."""
+        """Sessions that the server ended; an entry of their disconnection may follow."""
         self._first_ns = UNKNOWN
         self._connections = False
         self._longest_value = 0
         self._patience_ns = {"deadlock": patience.DEADLOCK_NS}
-        """Timeouts of all sessions that set none of their own."""
+        """Timeouts of all sessions that set no timeout themselves."""
 
     def take(self, entries: Iterable[LogEntry]) -> list[Action]:
-        """Return what ended with these entries."""
+        """Return the actions that ended with these entries."""
         self._ended = []
         if self._first_ns == UNKNOWN:
             entries = self._looked_at(list(entries))
@@ -150,7 +150,7 @@ class SessionAssembly:
         return self._ended
 
     def finish(self) -> list[Action]:
-        """Return what had begun when the log ended."""
+        """Return the actions that had begun but not ended when the log ended."""
         self._ended = []
         for state in self._known.values():
             self._give_up(state, max(state.free_ns, state.begun.start_ns if state.begun else 0))
@@ -158,7 +158,10 @@ class SessionAssembly:
         return self._ended
 
     def _broken_off(self, entry: LogEntry) -> None:
-        """Count a statement that a hole cut off; what had begun before it may have ended in it."""
+        """Count a statement that a hole cut off.
+
+        Statements that had begun before the hole may have ended in it: add them without an end.
+        """
         begun = entry.session in self._known and self._known[entry.session].begun
         failed = entry.severity.endswith(("ERROR", "FATAL", "PANIC"))
         if not begun and (failed or entry.statement or _STATEMENT.match(entry.message)):
@@ -168,7 +171,7 @@ class SessionAssembly:
             state.bound = None
 
     def _looked_at(self, entries: list[LogEntry]) -> list[LogEntry]:
-        """Return the first entries; they tell whether connections are logged."""
+        """Return the first entries, and note from them whether connections are logged."""
         if entries:
             self._first_ns = entries[0].time_ns
             self._connections = any(
@@ -178,7 +181,10 @@ class SessionAssembly:
         return entries
 
     def _duration(self, entry: LogEntry, message: str) -> None:
-        """Take an entry that was written at an end."""
+        """Process an entry with a duration.
+
+        The server writes it at the end of a statement, of a parse or of a bind.
+        """
         stop = message.find(" ms", 10)
         rest = message[stop + 3 :]
         try:
@@ -209,7 +215,7 @@ class SessionAssembly:
             self._reading.skip(FAST_PATH)
 
     def _understood(self, rest: str) -> tuple[int, str, str]:
-        """Return what an entry of the extended protocol is, and remember it."""
+        """Return kind, name and text of an entry of the extended protocol; remember them."""
         made = _IGNORE, "", ""
         if (match := _EXTENDED.match(rest)) is not None:
             step, fetch, name = match.groups()
@@ -222,7 +228,7 @@ class SessionAssembly:
         return made
 
     def _logged(self, entry: LogEntry, message: str) -> None:
-        """Take an entry that is neither an end nor an error."""
+        """Process an entry that is neither an end nor an error."""
         if message.startswith("statement: "):
             self._begin(entry, "simple", message[11:])
         elif message.startswith("execute "):
@@ -239,7 +245,7 @@ class SessionAssembly:
             self._take_note(entry, message)
 
     def _take_note(self, entry: LogEntry, message: str) -> None:
-        """Take what the server says of itself, and of who waits."""
+        """Process a message about the server itself, or about a session that waits."""
         if message.startswith("process "):
             self._waited(entry, message)
         elif message.startswith("database system is ready"):
@@ -250,7 +256,7 @@ class SessionAssembly:
             self._patience_ns[changed[0]] = changed[1]
 
     def _waited(self, entry: LogEntry, message: str) -> None:
-        """Take how long a session has waited for a lock by now."""
+        """Note since when a session waits for a lock."""
         waited, state = patience.waited_ns(message), self._known.get(entry.session)
         if waited is not None and state is not None:
             state.waits_ns = entry.time_ns - waited
@@ -276,7 +282,7 @@ class SessionAssembly:
             self._disconnected(entry)
 
     def _disconnected(self, entry: LogEntry) -> None:
-        """End a session; of one that did nothing since the log began this is the only entry."""
+        """End a session; for one that did nothing since the log began, this is its only entry."""
         if entry.session in self._others or entry.session in self._lost:
             self._others.pop(entry.session, None)
             self._lost.pop(entry.session, None)
@@ -311,7 +317,7 @@ class SessionAssembly:
         )
 
     def _leave_out(self, entry: LogEntry) -> None:
-        """Take nothing more of a session, which is replayer's own."""
+        """Ignore all further entries of a session, because it is replayer's own."""
         self._others[entry.session] = None
         self._reading.skip(OWN)
 
@@ -324,20 +330,23 @@ class SessionAssembly:
         self._ended.append(Action(session.number, "connect", start_ns, duration))
 
     def _forget(self, end: int) -> None:
-        """End the sessions that did nothing for the longest time: more than servers ever have."""
+        """End the half of the sessions that were idle longest; no server has as many sessions."""
         idle = sorted(self._known, key=lambda key: self._known[key].free_ns)
         for key in idle[: len(idle) // 2]:
             self._close(key, end)
 
     def _of(self, entry: LogEntry, start_ns: int) -> _Known | None:
-        """Return the session of an entry, which may be the first that is seen of it."""
+        """Return the session of an entry; begin it if this is its first entry.
+
+        Returns None for a session that is not replayed.
+        """
         state = self._known.get(entry.session)
         if state is not None and state.connected:
             if state.origin == (entry.user, entry.database, entry.remote):
                 return state
             if _same(state.origin, entry):
                 return state
-            # A process number that was given again, where ends of sessions are not logged.
+            # The process number was used again, in a log without the ends of sessions.
             self._close(entry.session, start_ns)
             state = None
         if entry.session in self._others:
@@ -365,7 +374,7 @@ class SessionAssembly:
         return self._connections
 
     def _add(self, entry: LogEntry, does: Does, text: str, duration: int, name: str = "") -> None:
-        """Add a statement that ended well."""
+        """Add a statement that succeeded."""
         end = entry.time_ns
         start = end - duration
         state = self._of(entry, start)
@@ -387,7 +396,7 @@ class SessionAssembly:
         if CUT in text:
             self._skip(state, CUT_TEXT, end)
             return
-        # Stamps are coarser than durations: what follows its session's last action begins after it.
+        # Stamps are coarser than durations, so let an action begin after its session's last one.
         start = max(start, state.free_ns)
         state.free_ns = start + max(duration, 1)
         if not sqlstate and "timeout" in text and (given := patience.given(text)) is not None:
@@ -403,7 +412,7 @@ class SessionAssembly:
         state.free_ns = max(state.free_ns, end)
 
     def _parameters(self, detail: str, text: str) -> tuple[tuple[str | None, ...] | None, str]:
-        """Return the parameters of a detail, or why the statement cannot be replayed."""
+        """Return the parameters of a detail, or the reason why the statement cannot be replayed."""
         at = detail.find("arameters: ")
         if at < 0:
             return (None, NO_VALUES) if _PLACE.search(text) else ((), "")
@@ -419,9 +428,10 @@ class SessionAssembly:
         return tuple([_unquoted(value) for value in logged]), ""
 
     def _cut(self, logged: list[str]) -> bool:
-        """Tell whether dots at a value's end are the log's, not the client's.
+        """Return whether the log, not the client, put the dots at the end of a value.
 
-        They are the client's where a value was logged whole that is longer than what they follow.
+        The dots are the client's if the log has a complete value that is longer than the part
+        before them.
         """
         whole = [len(value) for value in logged if not value.endswith("...'")]
         self._longest_value = max(self._longest_value, *whole, 0)
@@ -430,7 +440,7 @@ class SessionAssembly:
         )
 
     def _begin(self, entry: LogEntry, does: Does, text: str, name: str = "") -> None:
-        """Take a statement whose begin is logged."""
+        """Process a statement whose start is logged."""
         state = self._of(entry, entry.time_ns)
         if state is None:
             return
@@ -445,7 +455,10 @@ class SessionAssembly:
         state.begun = _Sent(does, text, name, parameters, entry.time_ns, entry.query_id)
 
     def _alone(self, entry: LogEntry, duration: int) -> None:
-        """Take a duration without a statement: that of what had begun, or of a parse or a bind."""
+        """Process a duration without a text, which belongs to the statement that had begun.
+
+        If none had begun, it belongs to a parse or a bind, and is ignored.
+        """
         state = self._known.get(entry.session)
         if state is not None and state.begun is not None:
             sent, state.begun = state.begun, None
@@ -469,7 +482,7 @@ class SessionAssembly:
             state.bound_ns = entry.time_ns
 
     def _failed(self, entry: LogEntry) -> None:
-        """Take an error: it may be the only entry of its statement."""
+        """Process an error, which may be the only entry of its statement."""
         state = self._known.get(entry.session)
         sent = state.begun if state is not None else None
         if (
@@ -517,9 +530,10 @@ class SessionAssembly:
         self._put(state, sent, duration, entry.time_ns, code)
 
     def _start_of_failed(self, state: _Known, entry: LogEntry, code: str) -> int:
-        """Return when a statement began of which the log has the error only, as far as it tells.
+        """Return when a statement began of which only the error is logged, as far as the log shows.
 
-        Its values were bound then, or it has waited since for a lock, or for as long as a timeout.
+        It is the earliest known time: the bind of its values, or the start of its wait for a lock.
+        If no wait is logged, the wait is as long as the timeout that ended the statement.
         """
         end = entry.time_ns
         known = [end]
@@ -528,13 +542,14 @@ class SessionAssembly:
         waited = end - state.waits_ns
         if state.waits_ns < state.free_ns:
             waited = self._patience_of(state, entry, code)
-        # Stamps are cut to milliseconds: it began after those that it waited for, not with them.
+        # Stamps are cut to milliseconds: it began after the statements that it waited for, not at
+        # the same time.
         known.append(end - max(0, waited - patience.RESOLUTION_NS))
-        # It cannot have begun before its session's last one ended.
+        # It cannot have begun before its session's last action ended.
         return max(min(known), min(state.free_ns, end))
 
     def _patience_of(self, state: _Known, entry: LogEntry, code: str) -> int:
-        """Return after how long a timeout ended a statement, 0 where none did that is known."""
+        """Return the timeout that ended a statement, in nanoseconds; 0 if no known timeout did."""
         which = patience.ended(entry.message, code)
         return state.patience_ns.get(which) or self._patience_ns.get(which, 0)
 
@@ -548,14 +563,14 @@ class SessionAssembly:
             self._ended.append(Action(state.number, "disconnect", max(end, state.free_ns)))
 
     def _restarted(self, entry: LogEntry) -> None:
-        """End all sessions: a server that is ready begins anew."""
+        """End all sessions, because the server was started again."""
         for key in list(self._known):
             self._close(key, entry.time_ns)
         self._others.clear()
 
 
 def spread(entries: Iterable[LogEntry], resolution_ns: int) -> Iterator[LogEntry]:
-    """Yield entries of a log whose stamps are coarse, those of one stamp spread over its time."""
+    """Yield entries of a log with coarse stamps; spread those of one stamp over the resolution."""
     same: list[LogEntry] = []
     for entry in entries:
         if same and (entry.time_ns != same[0].time_ns or len(same) >= _MOST_AT_ONCE):
@@ -566,7 +581,7 @@ def spread(entries: Iterable[LogEntry], resolution_ns: int) -> Iterator[LogEntry
 
 
 def note_zones(clock: StampReader, reading: ReadCounts) -> None:
-    """Note zones that are not known."""
+    """Add a note for each time zone that is not known."""
     for zone in sorted(clock.unknown):
         reading.notes[f"time zone {zone!r} is not known: its times are taken as UTC"] = None
 
@@ -594,7 +609,7 @@ def _origin(entry: LogEntry) -> tuple[str, str, str]:
 
 
 def _same(origin: tuple[str, str, str], entry: LogEntry) -> bool:
-    """Tell whether an entry can be of a session: names that are not known contradict nothing."""
+    """Return whether an entry can belong to a session; unknown names contradict nothing."""
     new = _name(entry.user), _name(entry.database), _name(entry.remote)
     return all(not one or not two or one == two for one, two in zip(map(_name, origin), new,
                                                                      strict=True))  # fmt: skip
@@ -605,7 +620,7 @@ def _name(text: str) -> str:
 
 
 def _session_start(session: str) -> int:
-    """Return the second in which a session of that id began; 0 for what is no id."""
+    """Return the second in which a session of that id began; 0 if the text is no such id."""
     try:
         return int(session.partition(".")[0], 16)
     except ValueError:
@@ -613,7 +628,7 @@ def _session_start(session: str) -> int:
 
 
 def _state(entry: LogEntry) -> str:
-    """Return the SQLSTATE of an error; of a log without it, what its English words mean."""
+    """Return the SQLSTATE of an error; if the log has none, deduce it from the English message."""
     if entry.sqlstate:
         return entry.sqlstate
     if (match := _MISSING.match(entry.message)) is not None:

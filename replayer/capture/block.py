@@ -1,7 +1,7 @@
-"""Some thousand actions as columns, packed and unpacked.
+"""A block: some thousand actions as columns, packed and unpacked.
 
-What repeats (texts of statements, names, error codes) is in a block once; nothing of a block is in
-another one, so that each can be read alone.
+Values that repeat (texts of statements, names, error codes) are stored once in a block.  A block
+never refers to another block, so that each can be read alone.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -33,11 +33,11 @@ _KINDS: tuple[Kind, ...] = get_args(Kind)
 _BOUNDS: tuple[Bounds, ...] = get_args(Bounds)
 _WIDTHS = (np.int8, np.int16, np.int32, np.int64)
 _MOST = 1 << 24
-"""Actions or words of one block: no writer makes as many."""
+"""Actions or words of one block; no writer makes as many."""
 
 
 class ActionRow(NamedTuple):
-    """An action as the writer holds it."""
+    """An action in the form in which the writer holds it."""
 
     start_ns: int
     session: int
@@ -53,12 +53,12 @@ class ActionRow(NamedTuple):
     sqlstate: str
     parameters: tuple[str | None, ...] | None
     length: int
-    """Characters of its words."""
+    """Characters of its text, name and parameters."""
 
 
 @dataclass(frozen=True, slots=True)
 class ActionColumns:
-    """The numbers of actions, one array each, in the order of their starts."""
+    """The numbers of actions, one array for each field, in the order of their starts."""
 
     start_ns: Integers
     session: Integers
@@ -77,7 +77,7 @@ class ActionColumns:
     sqlstate: Integers
     """Index in the block's sqlstates."""
     parameters: Integers
-    """How many; UNKNOWN where it has none at all, or none are known."""
+    """Number of parameters; UNKNOWN if it has none at all, or they are not known."""
 
     def __len__(self) -> int:
         return len(self.start_ns)
@@ -91,7 +91,7 @@ class ActionColumns:
 
     @classmethod
     def unpack(cls, packed: Mapping[str, bytes]) -> "ActionColumns":
-        """Return what was packed; raise ValueError where it was not packed so."""
+        """Return the columns of packed bytes; raise ValueError for invalid bytes."""
         columns = cls(*(_wide(packed[name]) for name in COLUMNS))
         if len({len(getattr(columns, name)) for name in COLUMNS}) != 1:
             raise ValueError("columns differ in length")
@@ -127,18 +127,18 @@ def _check(values: Integers, least: int, limit: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Actions in the order of their starts, and the words that their numbers stand for."""
+    """Actions in the order of their starts, and the words to which their indexes refer."""
 
     columns: ActionColumns
     statements: tuple[LoggedStatement, ...]
     names: tuple[str, ...]
     sqlstates: tuple[str, ...]
     values: Strings
-    """Parameters of all actions."""
+    """Parameters of all actions, one after another."""
     first_value: Integers
-    """Where the parameters of each action begin among them."""
+    """Index of the first parameter of each action in `values`."""
     sessions: tuple[LoggedSession, ...]
-    """Those of which this block has the first action, at least."""
+    """The sessions whose first action is in this block, and possibly others."""
 
     def __len__(self) -> int:
         return len(self.columns)
@@ -149,7 +149,7 @@ class Block:
         return None if index == UNKNOWN else self.statements[index]
 
     def parameters(self, row: int) -> tuple[str | None, ...] | None:
-        """Return an action's parameters as Action has them."""
+        """Return an action's parameters, in the form that Action has."""
         count = int(self.columns.parameters[row])
         if count == UNKNOWN:
             return None
@@ -157,7 +157,7 @@ class Block:
         return self.values.part(begin, begin + count)
 
     def place(self, row: int) -> CommitPlace:
-        """Return an action's place in the order of commits."""
+        """Return an action's place in the commit order."""
         columns = self.columns
         numbers = (columns.needs, columns.ends, columns.chain, columns.turn)
         return CommitPlace(*(int(column[row]) for column in numbers))
@@ -178,15 +178,15 @@ class Block:
         )
 
     def forms(self) -> tuple[Integers, tuple[Fingerprint, ...]]:
-        """Return for each statement the index of its fingerprint, and those."""
+        """Return the index of each statement's fingerprint, and the fingerprints."""
         return _by_identity([statement.fingerprint for statement in self.statements])
 
     def chosen(self, rows: slice | Integers) -> "Block":
-        """Return some actions, with the words of all."""
+        """Return a block of some actions; it keeps the words of all actions."""
         return replace(self, columns=self.columns[rows], first_value=self.first_value[rows])
 
     def compact(self) -> "Block":
-        """Return the same actions with no words but their own."""
+        """Return the same actions without the words that no action uses."""
         return Block.of(list(self._rows()), self.sessions)
 
     def _rows(self) -> Iterable[ActionRow]:
@@ -239,7 +239,7 @@ class Block:
 
     @classmethod
     def unpack(cls, columns: ActionColumns, words: Mapping[str, bytes]) -> "Block":
-        """Return what was packed; raise ValueError or KeyError where it was not packed so."""
+        """Return a block from packed bytes; raise ValueError or KeyError for invalid bytes."""
         forms = _unpack_forms(words)
         texts = _unpacked("statement", words)
         form = np.frombuffer(words["statement.form"], "<i4").astype(np.int64)
@@ -261,7 +261,7 @@ class Block:
         return cls(columns, statements, names, states, values, first, _unpack_sessions(words))
 
     def __add__(self, other: "Block") -> "Block":
-        """Return the actions of both, these first."""
+        """Return the actions of this block, then those of the other."""
         shifts = {
             "statement": len(self.statements),
             "name": len(self.names),
@@ -295,14 +295,14 @@ def _first(counts: Integers) -> Integers:
 
 
 def _interned(values: Sequence[str]) -> tuple[Integers, tuple[str, ...]]:
-    """Return for each value the index of its first equal, and those."""
+    """Return the index of each value among the distinct values, and the distinct values."""
     kept: dict[str, int] = {}
     indexes = [kept.setdefault(value, len(kept)) for value in values]
     return np.array(indexes, np.int64), tuple(kept)
 
 
 def _by_identity(values: Sequence[_T | None]) -> tuple[Integers, tuple[_T, ...]]:
-    """Return for each object the index of the first that is it, and those; None is UNKNOWN."""
+    """Return the index of each object among the distinct objects, and those; None is UNKNOWN."""
     kept = {id(None): 0}
     indexes = np.array([kept.setdefault(id(value), len(kept)) for value in values], np.int64)
     firsts = np.unique(indexes, return_index=True)[1].tolist()
@@ -367,7 +367,7 @@ def _nth(known: Sequence[_T], index: int) -> _T:
 
 
 def _listed(texts: Sequence[str] | None) -> str | None:
-    """Return texts as one: none of PostgreSQL's or MySQL's names has a NUL in it."""
+    """Return texts as one text; names in PostgreSQL and MySQL never contain the separator NUL."""
     return None if texts is None else "".join(f"{text.replace(chr(0), '')}\0" for text in texts)
 
 

@@ -1,4 +1,4 @@
-"""The whole way from logs to a replay file, in one pass."""
+"""Conversion of logs into a replay file, in one pass."""
 
 import contextlib
 import gc
@@ -22,12 +22,15 @@ _COARSE_NS = 10**9
 _FINE_NS = 10**6
 _MOST_FILES = 100_000
 _SHORTEST_HOLE = 16
-"""Zeros in a log of MySQL that are no text of a client: PostgreSQL's texts have none at all."""
+"""The shortest hole in a log of MySQL, in bytes: fewer zeros may be text of a client.
+
+PostgreSQL's texts never contain zeros.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class ConversionRequest:
-    """What is to be converted, and how."""
+    """The logs to convert, and the options."""
 
     names: Sequence[str]
     out: Path
@@ -45,14 +48,14 @@ class ConversionPlan:
 
     @property
     def size(self) -> int | None:
-        """Return the bytes that will be read; None where a pipe is among them."""
+        """Return the bytes that will be read; None if one of the inputs is a pipe."""
         sizes = [one.size for one in self.inputs]
         return sum(sizes) if all(sizes) else None
 
 
 @dataclass(frozen=True, slots=True)
 class ConversionResult:
-    """What was converted."""
+    """The result of a conversion."""
 
     summary: CaptureSummary
     notes: tuple[str, ...]
@@ -61,7 +64,7 @@ class ConversionResult:
 
 @dataclass(slots=True)
 class _Candidate:
-    """A file, and what is known from its beginning."""
+    """A file, and the facts known from its beginning."""
 
     source: Input
     layout: str
@@ -70,9 +73,9 @@ class _Candidate:
 
 
 def planned(wish: ConversionRequest) -> ConversionPlan:
-    """Return which files are read, in what order.
+    """Return which files are read, and in which order.
 
-    Raises Impossible where there is no log that can be replayed among them.
+    Raises Impossible if none of them is a log that can be replayed.
     """
     nothing = ReadRequest(ReadCounts(), lambda _: None, lambda _: None, wish.prefix)
     candidates: list[_Candidate] = []
@@ -109,9 +112,10 @@ def planned(wish: ConversionRequest) -> ConversionPlan:
 def convert(
     plan: ConversionPlan, wish: ConversionRequest, advance: Callable[[int], None]
 ) -> ConversionResult:
-    """Write the replay file and return what is in it.
+    """Write the replay file and return its summary.
 
-    Raises Impossible where there is nothing to replay; then there is no file.
+    `advance` is called with the bytes of each piece that was read.  Raises Impossible if there is
+    nothing to replay; then no file is written.
     """
     log, reading = _log(plan.layout), ReadCounts()
     with (
@@ -176,7 +180,10 @@ def _candidate(source: Input, order: ReadRequest) -> _Candidate:
 
 
 def _once(chosen: Sequence[_Candidate], notes: list[str]) -> Iterator[Input]:
-    """Yield the files; of two that begin alike, as one and its compressed copy do, the first."""
+    """Yield the files; of two that begin alike, only the first.
+
+    A file and its compressed copy begin alike, for example.
+    """
     heads: dict[str, str] = {}
     for one in chosen:
         begin = one.head[:4096]
@@ -254,7 +261,10 @@ def _worded(skipped: Mapping[str, int]) -> str:
 
 @contextlib.contextmanager
 def _collected_never() -> Iterator[None]:
-    """Leave out the search for circles, which this work makes none of: it takes a third of it."""
+    """Turn off automatic garbage collection, which takes a third of the time.
+
+    The conversion makes no reference cycles, except sqlglot's trees; `fingerprint` collects those.
+    """
     was = gc.isenabled()
     gc.disable()
     try:

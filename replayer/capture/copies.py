@@ -1,6 +1,6 @@
-"""COPY FROM STDIN: which table it fills, by the name that a file with its data has.
+"""Tables that COPY FROM STDIN fills, as the names of files with their data.
 
-Logs do not have the data.  A replay takes it from a folder of the user's.
+Logs do not have the data.  A replay takes it from files in a folder that the user gives.
 """
 
 import re
@@ -16,14 +16,14 @@ _BEGIN = re.compile(
 _ANY = re.compile(r"\bcopy\b[^;]*?\bfrom\s+stdin\b", re.IGNORECASE | re.DOTALL)
 _STRANGE = re.compile(r"[%./\\\x00-\x1f\ud800-\udfff]")
 SEVERAL = ""
-"""In the place of a table, where it cannot be known to whom the data belongs."""
+"""The value instead of a table, if the table of the data cannot be known."""
 
 
 def copied(text: str) -> str | None:
-    """Return the table that a text fills with what its client sends; None for any other text.
+    """Return the table that a text fills with data from the client; None for any other text.
 
-    As `schema.table`, or `table` where the text has no schema, in the server's spelling; what no
-    name of a file can have, and a dot, is written as %2F.
+    The table is `schema.table`, or `table` if the text has no schema, in the server's spelling.
+    Dots and characters that a file name cannot have are written as %2F and the like.
     """
     if "stdin" not in text and "STDIN" not in text:
         return None

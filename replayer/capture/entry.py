@@ -1,4 +1,4 @@
-"""What one entry of a PostgreSQL log says, and what of a log was passed over."""
+"""An entry of a PostgreSQL log, and counts of the parts of a log that were skipped."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -6,11 +6,11 @@ from typing import NamedTuple
 
 _NAMED = 5
 HOLED = "HOLED"
-"""Before the severity of an entry that a hole cut off."""
+"""Prefix of the severity of an entry that a hole cut off."""
 
 
 def query_number(text: str | int) -> int:
-    """Return the server's number of statements of one form; 0 for what is none."""
+    """Return the server's id for statements of one form; 0 if the text is no such number."""
     try:
         number = int(text or 0)
     except (ValueError, TypeError):
@@ -19,10 +19,10 @@ def query_number(text: str | int) -> int:
 
 
 class LogEntry(NamedTuple):
-    """One message of a server with all that belongs to it; what is not logged is ""."""
+    """One message of a server with all that belongs to it; fields that are not logged are ""."""
 
     time_ns: int
-    """Since 1970 in UTC."""
+    """Nanoseconds since 1970 in UTC."""
     session: str
     """Its session's id, or the number of its process."""
     severity: str
@@ -30,46 +30,46 @@ class LogEntry(NamedTuple):
     detail: str = ""
     sqlstate: str = ""
     statement: str = ""
-    """That an error ended."""
+    """The statement that an error ended."""
     context: str = ""
     user: str = ""
     database: str = ""
     application: str = ""
     remote: str = ""
-    """Host, with its port where that is logged."""
+    """Host, with its port if that is logged."""
     query_id: int = 0
     number: int = 0
-    """Of the line in its session, from 1; 0 where it is not logged."""
+    """Number of the line in its session, from 1; 0 if it is not logged."""
 
 
 @dataclass(slots=True)
 class ReadCounts:
-    """What is counted while a log is read."""
+    """Counts made while a log is read."""
 
     skipped: Counter[str] = field(default_factory=Counter)
-    """Statements and more that cannot be replayed, by the reason in words."""
+    """Number of statements and other things that cannot be replayed, by the reason in words."""
     damage: list[str] = field(default_factory=list)
-    """Sentences on what could not be read, the first ones of each file."""
+    """Sentences on places that could not be read, the first ones of each file."""
     damaged: int = 0
-    """How many there were in all."""
+    """Number of all such places."""
     foreign: int = 0
-    """Lines that are of nothing that a server writes."""
+    """Lines that no server writes."""
     entries: int = 0
-    """Whole entries that were read."""
+    """Complete entries that were read."""
     sessions: int = 0
     statements: int = 0
-    """That can be replayed."""
+    """Statements that can be replayed."""
     coarse: bool = False
-    """Times have whole seconds."""
+    """True if times have whole seconds only."""
     silent: bool = False
-    """The log does not say which statements failed."""
+    """True if the log does not show which statements failed."""
     version: str = ""
-    """Of the server, where the log tells."""
+    """Version of the server, if the log has it."""
     notes: dict[str, None] = field(default_factory=dict)
     """Other sentences on how the log was understood, each once."""
 
     def skip(self, reason: str, count: int = 1) -> None:
-        """Count what cannot be replayed."""
+        """Count something that cannot be replayed."""
         self.skipped[reason] += count
 
     def hurt(self, sentence: str) -> None:

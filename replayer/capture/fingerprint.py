@@ -1,8 +1,9 @@
-"""What a statement is, whatever its values: its normalised text, its kind, the tables it changes.
+"""Fingerprints of statements: normalised text, kind, and changed tables, whatever the values.
 
-Texts are normalised twice.  The own, cheap form (a scan that puts one value in the place of all) is
-the key under which the dear one, sqlglot's, is remembered: captures of millions of statements have
-few forms.  sqlglot sees the cheap form only, so that no value can be in what it returns.
+Texts are normalised twice.  replayer's own cheap form comes from one scan, which replaces all
+values by one value.  It is the key under which sqlglot's expensive form is remembered: captures of
+millions of statements have few forms.  sqlglot sees only the cheap form, so its result can contain
+no value.
 """
 
 import gc
@@ -21,25 +22,25 @@ from replayer.capture.functions import changes_nothing
 _SHOWN = 2_000
 """Characters of a normalised text that are kept."""
 _PARSED = 20_000
-"""Characters of a cheap form beyond which sqlglot is not asked."""
+"""The longest cheap form, in characters, that is given to sqlglot."""
 _MOST_FORMS = 20_000
-"""Forms that sqlglot is asked about and that are remembered: later ones keep their cheap form."""
+"""Forms that are given to sqlglot and remembered; later forms keep their cheap form."""
 _MOST_PARSED = 4 << 20
-"""Characters of all forms that sqlglot is asked about: it needs some 10 us for each."""
+"""Characters of all forms given to sqlglot, which needs some 10 us for each character."""
 _COLLECTED = 500
 _MOST_TEXTS = 50_000
 _MOST_CHARACTERS = 16 << 20
-"""Of remembered texts together."""
+"""Characters of all remembered texts together."""
 _LONGEST_TEXT = 100_000
-"""A longer text is not remembered."""
+"""Longer texts are not remembered."""
 _LONGEST_KEY = 500
 
 _COMMENT = r"--[^\n]*|/\*(?!!).*?(?:\*/|\Z)"
 _STRING = r"'[^']*(?:''[^']*)*(?:'|\Z)"
 _ESCAPED = r"'[^'\\]*(?:(?:\\.|'')[^'\\]*)*(?:'|\\?\Z)"
 _DOUBLE = _STRING.replace("'", '"')
-# A pattern that begins with a set of characters is searched for in C: what may not stand before
-# a number is looked at after its first digit.
+# The regex engine searches in C for a pattern that begins with a set of characters. So the pattern
+# checks what may not stand before a number only after the number's first digit.
 _NUMBER = (
     r"[0-9](?<![\w$][0-9])"
     r"(?:(?<=0)[xX][0-9a-fA-F]+|[0-9_]*(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?)(?!\w)"
@@ -61,12 +62,12 @@ SCAN: Final = {
         re.DOTALL,
     ),
 }
-"""What finds every value, comment and quoted name of a text, whatever is in it."""
+"""Patterns that find every value, comment and quoted name of a text, whatever it contains."""
 _TAGGED = re.compile(r"\$(?:[A-Za-z_]\w*)?\$")
 _PREFIXED = re.compile(r"[eEbBxXnN&](?<=\W[eEbBxXnN&])'")
 _STRINGS = re.compile(_STRING)
 _INTRODUCED = re.compile(r"\b(?:[bBxXnN]|_[a-z0-9]+ ?)'\?'")
-"""What stands before a string of MySQL: its character set, or how it is written."""
+"""A string of MySQL with its prefix: its character set, or the form in which it is written."""
 _REPLACED: Final = {"gap": " ", "string": "'?'", "parameter": "$1", "number": "0"}
 _ONE = r"(?:'\?'|[-+]?0|\$1|\?|[nN][uU][lL][lL]|[tT][rR][uU][eE]|[fF][aA][lL][sS][eE])"
 _LIST = re.compile(
@@ -112,12 +113,12 @@ _AUTOCOMMIT = re.compile(
     re.IGNORECASE,
 )
 
-# It tells of each statement that it cannot read; there the cheap form is good enough.
+# sqlglot logs each statement that it cannot read; the cheap form is good enough for those.
 logging.getLogger("sqlglot").setLevel(logging.CRITICAL)
 
 
 class Fingerprints:
-    """Knows the statements of one capture; its memory is bounded."""
+    """The fingerprints of the statements of one capture; its memory is bounded."""
 
     def __init__(self, engine: str = "postgres") -> None:
         self._dialect = "postgres" if engine == "postgres" else "mysql"
@@ -127,10 +128,10 @@ class Fingerprints:
         self._form_characters = 0
         self._ids: dict[int, Fingerprint] = {}
         self._numbered: dict[int, Fingerprint] = {}
-        """By the number of their form: those whose id is known."""
+        """Fingerprints with a known query id, by the number of their form."""
 
     def statement(self, text: str, query_id: int = 0) -> LoggedStatement:
-        """Return what a text is; texts that are alike may be one object."""
+        """Return a text with its fingerprint; equal texts may share one object."""
         known = self._texts.get(text)
         if known is not None and query_id in (0, known.fingerprint.number):
             return known
@@ -144,10 +145,10 @@ class Fingerprints:
         return statement
 
     def _fingerprint(self, text: str, query_id: int) -> Fingerprint:
-        # The id of several statements in one text is that of one of them.
+        # The query id of a text with several statements is that of one of them.
         if not query_id or ";" in text.rstrip("; \n"):
             form = self._form(text)
-            # Of one that failed the log may have no id.
+            # The log may have no query id for a statement that failed.
             return self._numbered.get(form.number, form)
         known = self._ids.get(query_id)
         if known is None:
@@ -169,7 +170,8 @@ class Fingerprints:
                 self._forms[key] = known
                 self._form_characters += len(cheap)
                 if not len(self._forms) % _COLLECTED:
-                    # Trees are circles, and whoever converts has switched the search for them off.
+                    # Parsed trees have reference cycles, and a conversion turns automatic
+                    # collection off.
                     gc.collect()
         return known
 
@@ -200,7 +202,7 @@ def cheap_form(text: str, dialect: str) -> str:
 
 
 def _hard(text: str, dialect: str) -> bool:
-    """Whether a text has what only the whole scan understands."""
+    """Return whether a text has elements that only the full scan understands."""
     if "--" in text or "/*" in text:
         return True
     if dialect == "mysql":
@@ -213,7 +215,7 @@ def _hard(text: str, dialect: str) -> bool:
 
 
 def _strange(quote: str, text: str) -> bool:
-    """Whether a quoted name has more than letters in it, digits before them or other quotes."""
+    """Return whether a quoted name is no plain identifier, or contains other quotes."""
     return quote in text and not all(map(str.isidentifier, text.split(quote)[1::2]))
 
 
@@ -222,7 +224,7 @@ def _replaced(match: re.Match[str]) -> str:
 
 
 def describe(cheap: str, dialect: str, *, parsed: bool = True) -> Fingerprint:
-    """Return the fingerprint of a cheap form; where it is not parsed, as far as words tell."""
+    """Return the fingerprint of a cheap form; without parsing, derive it from the words."""
     trees = _trees(cheap, dialect) if parsed and len(cheap) <= _PARSED else ()
     parts = [part for part in cheap.split(";") if part.strip()]
     kinds = [_kind(part) for part in parts] or ["other"]
@@ -242,7 +244,7 @@ def describe(cheap: str, dialect: str, *, parsed: bool = True) -> Fingerprint:
 
 
 def _cut(text: str) -> str:
-    """Return what is shown of a text: not all of a long one, and no bytes that are no UTF-8."""
+    """Return the part of a text that is shown: its beginning, with invalid UTF-8 replaced."""
     shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
     return shown.encode("utf-8", "replace").decode()
 
@@ -254,7 +256,7 @@ def _digest(text: str, size: int) -> bytes:
 def _trees(cheap: str, dialect: str) -> Sequence[exp.Expression]:
     try:
         trees = sqlglot.parse(cheap, dialect=dialect)
-    except Exception:  # noqa: BLE001 - whatever a parser makes of any text, the cheap form remains
+    except Exception:  # noqa: BLE001 - whatever error, the cheap form remains
         return ()
     if any(tree is None or tree.find(exp.Command) for tree in trees):
         return ()
@@ -290,7 +292,7 @@ def _kind(part: str) -> Kind:
 
 
 def _kind_of(tree: exp.Expression, kind: Kind) -> Kind:
-    """Return the kind of a tree: that of its words, unless they begin with WITH."""
+    """Return the kind that the words give, or, for WITH, the kind of the tree."""
     if tree.args.get("with_") is None and tree.args.get("with") is None:
         return kind
     for family, name in _FAMILIES.items():
@@ -311,7 +313,7 @@ _FAMILIES: Final[dict[type[exp.Expr], Kind]] = {
 def _bounds(part: str, kind: Kind, dialect: str) -> Bounds:
     words = part.lower().split()
     if kind == "begin" and _opens(words):
-        # Where one is open, PostgreSQL goes on with it, and MySQL commits it.
+        # If a transaction is open, PostgreSQL continues it, and MySQL commits it.
         return "begin" if dialect == "postgres" else "restart"
     if kind in ("commit", "rollback") and "to" not in words and words[1:2] != ["prepared"]:
         return "restart" if "chain" in words and "no" not in words else "end"
@@ -324,12 +326,12 @@ def _bounds(part: str, kind: Kind, dialect: str) -> Bounds:
 
 
 def _opens(words: Sequence[str]) -> bool:
-    """Whether START begins a transaction: there is START SLAVE, too."""
+    """Return whether BEGIN or START begins a transaction; START SLAVE does not."""
     return words[0] == "begin" or words[1:2] == ["transaction"]
 
 
 def _folded(bounds: Sequence[Bounds]) -> Bounds:
-    """Return what several statements in one text mean together."""
+    """Return the combined effect of several statements in one text on the transaction."""
     told = [bound for bound in bounds if bound]
     if not told:
         return ""
@@ -348,7 +350,7 @@ def _together(writes: Sequence[tuple[str, ...] | None]) -> tuple[str, ...] | Non
 
 
 def _worded(part: str, kind: Kind) -> tuple[str, ...] | None:
-    """Return the tables that a statement changes as its words tell."""
+    """Return the tables that a statement changes, judged by its words; None if unknown."""
     if kind in _UNTIED or (kind == "copy" and _COPY_OUT.search(part)):
         return ()
     if kind in ("select", "other"):
@@ -361,12 +363,12 @@ def _worded(part: str, kind: Kind) -> tuple[str, ...] | None:
 
 
 def _plain(name: str) -> str:
-    """Return a table's name without its schema: what is one table may be written in two ways."""
+    """Return a table's name without its schema, as one table may be written with or without it."""
     return name.replace("`", '"').rsplit(".", 1)[-1].strip('"').lower()
 
 
 def _writes(tree: exp.Expression, kind: Kind) -> tuple[str, ...] | None:
-    """Return the tables that a statement changes or locks rows of, None where unknown."""
+    """Return the tables that a statement changes or whose rows it locks; None if unknown."""
     if kind in _UNTIED:
         return ()
     if kind == "ddl":
@@ -395,9 +397,9 @@ def _targets(node: exp.Expression) -> list[str]:
 
 
 def tables_of(text: str, engine: str) -> tuple[str, ...]:
-    """Return the tables that a text names, in lower case, with their schemas where it has them.
+    """Return the tables that a text names, in lower case, with their schemas if the text has them.
 
-    Of what cannot be parsed those that follow words such as FROM and JOIN.
+    For a text that cannot be parsed, return the names that follow words such as FROM and JOIN.
     """
     dialect = "postgres" if engine == "postgres" else "mysql"
     cheap = cheap_form(text, dialect)

@@ -1,7 +1,7 @@
 """Functions that change no table, by name: a SELECT that calls another one may change anything.
 
-sqlglot knows most functions of the standard by itself; these are the ones of servers that it does
-not.  nextval is one of them: what it changes is no row, and replays treat it apart.
+sqlglot knows most functions of the SQL standard.  These are the functions of servers that it does
+not know.  nextval is one of them: it changes no row, and a replay treats it separately.
 """
 
 _BEGINNINGS = (
@@ -54,7 +54,7 @@ _NAMES = frozenset(_LISTED.split())
 
 
 def changes_nothing(name: str) -> bool:
-    """Whether a function of that name is known to leave every table as it is."""
+    """Return whether a function of that name is known to leave every table unchanged."""
     plain = name.lower().strip('"')
     if plain in _NAMES:
         return True

@@ -1,13 +1,13 @@
-"""Runs of zeros in a log: what a power failure leaves of blocks that were not yet on the disk."""
+"""Runs of zeros in a log, which a power failure leaves in blocks that were not yet on the disk."""
 
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 HOLE = "\ud800\0"
-"""Where a hole cut a line off, as its end: no text that was decoded has this surrogate."""
+"""The end of a line that a hole cut off; no decoded text has this surrogate."""
 SPOOLED = b"\xff\0\n"
-"""How a hole is written into a file that is read backwards."""
+"""The bytes that stand for a hole in a temporary file that is read backwards."""
 LOST = "statements cut by a hole of zeros in the log"
 _NAMED = 5
 _PARTS = re.compile(rb"\0+|[^\0]+")
@@ -15,13 +15,13 @@ _PARTS = re.compile(rb"\0+|[^\0]+")
 
 @dataclass(slots=True)
 class Holes:
-    """Where the holes of a text are."""
+    """The positions of the holes in a text."""
 
     first: list[tuple[int, int]] = field(default_factory=list)
-    """Offset in the text and length, in bytes, of the first ones."""
+    """Offset in the text and length, in bytes, of the first holes."""
     count: int = 0
     zeros: int = 0
-    """Bytes of all."""
+    """Total bytes of all holes."""
 
     def add(self, offset: int, length: int) -> None:
         """Count a hole."""
@@ -31,7 +31,7 @@ class Holes:
             self.first.append((offset, length))
 
     def sentences(self, name: str) -> Iterator[str]:
-        """Yield where they are, a sentence for each of the first and one for the others."""
+        """Yield a sentence for each of the first holes, and one sentence for all others."""
         for offset, length in self.first:
             yield (
                 f"{name}: {length:,} zeros from byte {offset:,} of its text on, as a power failure "
@@ -43,7 +43,7 @@ class Holes:
 
 
 def without_holes(pieces: Iterable[bytes], holes: Holes, shortest: int) -> Iterator[bytes]:
-    """Yield the pieces of a text; b"" stands for each run of so many zeros or more."""
+    """Yield the pieces of a text; b"" stands for a run of `shortest` or more zeros."""
     offset = zeros = 0
     for piece in pieces:
         if not zeros and b"\0" not in piece:
@@ -65,7 +65,7 @@ def without_holes(pieces: Iterable[bytes], holes: Holes, shortest: int) -> Itera
 
 
 def _run(holes: Holes, end: int, zeros: int, shortest: int) -> bytes:
-    """Return what stands for a run of zeros."""
+    """Return the bytes that stand for a run of zeros: b"" for a hole, else the zeros."""
     if zeros < shortest:
         return bytes(zeros)
     holes.add(end - zeros, zeros)

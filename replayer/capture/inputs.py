@@ -1,9 +1,9 @@
-"""Logs as they lie about: files, folders, pipes, compressed or not, rotated, cut off.
+"""Log files as users have them: files, folders, pipes, compressed or not, rotated, cut off.
 
-Text is decoded as UTF-8; bytes that are none become lone surrogates, as `action` says.  Whatever
-the size of a file, a few megabytes of it are in memory, however long its lines are.  A hole, which
-is a run of zeros where a power failure took what was not yet on the disk, ends the line before it,
-which ends with HOLE, and what follows is another line.
+Text is decoded as UTF-8.  Bytes that are not UTF-8 become lone surrogates, as `action` describes.
+Only a few megabytes of a file are in memory, whatever its size and however long its lines.  A hole
+is a run of zeros where a power failure lost data that was not yet on the disk.  A hole ends the
+line before it, which then ends with HOLE; the text after it is another line.
 """
 
 import bz2
@@ -29,21 +29,21 @@ from replayer.errors import Impossible
 
 _BLOCK = 1 << 20
 _PIECE = 1 << 10
-"""Bytes that are decompressed at once: even a bomb makes no more than some 40 MB of them."""
+"""Bytes that are decompressed at once; even a decompression bomb makes only some 40 MB of it."""
 _HEAD = 256 << 10
 LONGEST_LINE = 4 << 20
-"""Characters; of a longer line only its beginning is kept, and CUT after it."""
+"""Characters of the longest line; of a longer one only the beginning is kept, with CUT after it."""
 _KEPT = 64 << 10
 _MOST_HOLES = 64
-"""In the beginning of what is a log: a file with more zeros there is a program, or data."""
+"""Holes allowed in the beginning of a log; a file with more is a program, or data."""
 _CONTINUED = bytes(range(0x80, 0xC0))
-"""What no character of UTF-8 begins with."""
+"""Bytes with which no character of UTF-8 begins."""
 _LONGEST_HOLE = 256 << 20
-"""Bytes of zeros at a log's beginning after which text is looked for no further."""
+"""Bytes of zeros at the beginning of a log after which the search for text ends."""
 CUT = "\0"
-"""Where a text was cut: no log holds this character."""
+"""The mark of a place where a text was cut; no log contains this character."""
 _PATIENCE = 10.0
-"""Seconds in which somebody must begin to write into a named pipe."""
+"""Seconds within which another process must begin to write into a named pipe."""
 _OTHERS = {
     b"PK\x03\x04": "a zip archive",
     b"7z\xbc\xaf\x27\x1c": "a 7z archive",
@@ -74,31 +74,31 @@ _BROKEN = (zlib.error, OSError, zstandard.ZstdError, lzma.LZMAError, EOFError, V
 
 @dataclass(slots=True, eq=False)
 class Input:
-    """One file or pipe; a pipe can be read once, even where its head was looked at."""
+    """One file or pipe; a pipe can be read once, even after its head was read."""
 
     name: str
-    """What it is called in sentences: its name without folders."""
+    """Its name in sentences: the file name without folders."""
     path: Path | None
-    """None for standard input."""
+    """The path; None for standard input."""
     size: int = 0
-    """Bytes that it has as it lies there; 0 for a pipe."""
+    """Bytes of the file on disk, maybe compressed; 0 for a pipe."""
     damage: str = ""
-    """Where it could not be read further, and why."""
+    """A sentence on where and why it could not be read further."""
     not_utf8: int = 0
-    """Lines with bytes that are no UTF-8."""
+    """Lines with bytes that are not UTF-8."""
     unfinished: bool = False
-    """It ends in the middle of a line."""
+    """True if it ends in the middle of a line."""
     holes: Holes = field(default_factory=Holes)
-    """The runs of zeros in what was read of its text."""
+    """The runs of zeros in the text that was read."""
     shortest_hole: int = 1
-    """Bytes: fewer zeros are part of a text, as clients of MySQL can send them."""
+    """Bytes of the shortest hole; fewer zeros are text, as clients of MySQL can send them."""
     _pipe: IO[bytes] | None = None
     _first: bytearray = field(default_factory=bytearray, repr=False)
 
     def head(self) -> str:
-        """Return the beginning, decompressed, by which the layout can be known; without its holes.
+        """Return the beginning of the text, decompressed and without holes, to detect the layout.
 
-        Raises Impossible for what is no text.
+        Raises Impossible if it is no text.
         """
         holes = Holes()
         with contextlib.closing(self._pieces(lambda _: None, keep=True)) as pieces:
@@ -112,15 +112,15 @@ class Input:
         return data.decode("utf-8", "surrogateescape").lstrip("\n").removeprefix("\ufeff")
 
     def blocks(self, advance: Callable[[int], None]) -> Iterator[str]:
-        """Yield the text in pieces of about a megabyte, cut anywhere; HOLE alone is a hole.
+        """Yield the text in pieces of about a megabyte, cut anywhere; HOLE alone stands for a hole.
 
-        Each piece of the file that was read is told to advance, in bytes.
+        `advance` is called with the bytes of each piece of the file that was read.
         """
         decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
         first, holed = True, False
         for data in _gathered(self._whole(advance)):
             if not data:
-                # Of a character in whose middle the hole is nothing is left.
+                # Drop the bytes of a character that the hole cut apart.
                 decoder.reset()
                 holed = True
                 yield HOLE
@@ -138,8 +138,8 @@ class Input:
     def lines(self, advance: Callable[[int], None]) -> Iterator[list[str]]:
         """Yield the lines without their ends, many at once.
 
-        Of a line that is too long the beginning is kept, with CUT at its end.  One that a hole cut
-        off ends with HOLE, and is the last of those that come with it.
+        Of a line that is too long, the beginning is kept, with CUT at its end.  A line that a hole
+        cut off ends with HOLE, and is the last line of its list.
         """
         held, dropping, windows = "", False, False
         first = True
@@ -166,7 +166,10 @@ class Input:
             yield [held]
 
     def backwards(self, advance: Callable[[int], None]) -> Iterator[list[str]]:
-        """Yield the lines from the last one to the first, many at once: exports are often so."""
+        """Yield the lines from the last to the first, many at once.
+
+        The caller uses it for logs with the newest line first, an order that exports often have.
+        """
         with tempfile.TemporaryFile() as spool:
             for data in self._whole(advance):
                 spool.write(data or SPOOLED)
@@ -194,14 +197,14 @@ class Input:
             self._pipe.close()
 
     def _whole(self, advance: Callable[[int], None]) -> Iterator[bytes]:
-        """Yield what is in it, decompressed, and nothing, b"", for each hole."""
+        """Yield the contents, decompressed, with b"" for each hole."""
         self.holes = Holes()
         return without_holes(self._pieces(advance), self.holes, self.shortest_hole)
 
     def _pieces(
         self, advance: Callable[[int], None], *, keep: bool = False
     ) -> Generator[bytes, None, None]:
-        """Yield what is in it, decompressed; where that breaks off, damage says so."""
+        """Yield the contents, decompressed; if they break off, set `damage`."""
         raw = self._raw(advance, keep=keep)
         try:
             first = next(raw, b"")
@@ -238,7 +241,7 @@ class Input:
                         yield data
                     piece = one.unused_data if one.eof else b""
                     if not piece.strip(b"\0"):
-                        # Tapes and block devices fill up with zeros.
+                        # Tapes and block devices are padded with zeros.
                         piece = b""
             taken += len(block)
         if begun and not one.eof:
@@ -247,7 +250,7 @@ class Input:
     def _raw(
         self, advance: Callable[[int], None], *, keep: bool = False
     ) -> Generator[bytes, None, None]:
-        """Yield the blocks as they lie there; those of a pipe can be kept for the next reader."""
+        """Yield the blocks as stored; `keep` those of a pipe for the next reader."""
         handle, first = self._open()
         try:
             if first:
@@ -263,7 +266,7 @@ class Input:
                 handle.close()
 
     def _open(self) -> tuple[IO[bytes], bytes | bytearray]:
-        """Return what to read from, and what was read of it already."""
+        """Return the handle to read from, and the bytes already read from it."""
         if self._pipe is not None:
             return self._pipe, self._first
         try:
@@ -283,9 +286,9 @@ class Input:
 
 
 def listed(names: Sequence[str]) -> list[Input]:
-    """Return what the names stand for, each file once; a folder stands for the files in it.
+    """Return the inputs of these names, each file once; a folder stands for the files in it.
 
-    Raises Impossible for a name that is not there, and where there is no file at all.
+    Raises Impossible for a name that does not exist, and if there is no file at all.
     """
     inputs: dict[object, Input] = {}
     for name in names:
@@ -311,7 +314,8 @@ def _expanded(name: str) -> Iterator[Input]:
             yield Input(_shown(path), path, about.st_size if stat.S_ISREG(about.st_mode) else 0)
             return
         for one in sorted(path.iterdir()):
-            # Not through links in it: whoever may write into a folder of logs could show others'.
+            # Do not follow links: a user who may write into a folder of logs could expose other
+            # users' files.
             about = one.lstat()
             if stat.S_ISREG(about.st_mode) and about.st_size and not one.name.startswith("."):
                 yield Input(_shown(one), one, about.st_size)
@@ -327,7 +331,7 @@ def _shown(path: Path) -> str:
 def _opened(source: Input) -> tuple[IO[bytes], bytes]:
     if source.path is None:
         return _standard_input(), b""
-    # Without O_NONBLOCK a named pipe that nobody writes into would never be open.
+    # Without O_NONBLOCK the open of a named pipe without a writer would wait forever.
     number = os.open(source.path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     handle = open(number, "rb", buffering=0)  # noqa: PTH123, SIM115 - opened above
     mode = os.fstat(number).st_mode
@@ -349,7 +353,7 @@ def _standard_input() -> IO[bytes]:
 
 
 def _begun(handle: IO[bytes], name: str) -> bytes:
-    """Return what first comes through a pipe, once somebody has opened its other end."""
+    """Return the first bytes from a pipe, after a writer has opened its other end."""
     deadline = time.monotonic() + _PATIENCE
     while time.monotonic() < deadline:
         try:
@@ -371,7 +375,7 @@ def _chained(first: bytes, others: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _gathered(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield pieces that are large enough to be worked upon, and those that are empty."""
+    """Yield pieces that are large enough to process efficiently, and the empty ones."""
     data = bytearray()
     for piece in pieces:
         if not piece:
@@ -392,7 +396,7 @@ def _gathered(pieces: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _bounded(pieces: Iterable[bytes], name: str) -> Iterator[bytes]:
-    """Yield pieces until there were too many bytes for the beginning of a log."""
+    """Yield pieces; raise Impossible if they are too many bytes for the beginning of a log."""
     seen = 0
     for piece in pieces:
         yield piece
@@ -404,14 +408,14 @@ def _bounded(pieces: Iterable[bytes], name: str) -> Iterator[bytes]:
 
 
 def _unspooled(line: bytes) -> str:
-    """Return a line of what was written to be read backwards."""
+    """Return a line of the temporary file that is read backwards."""
     if line.endswith(SPOOLED[:-1]):
         return line.removesuffix(SPOOLED[:-1]).decode("utf-8", "surrogateescape") + HOLE
     return line.decode("utf-8", "surrogateescape")
 
 
 def _undecoded(text: str) -> int:
-    """Return how many lines have bytes that are no UTF-8."""
+    """Return the number of lines with bytes that are not UTF-8."""
     try:
         text.encode()
     except UnicodeEncodeError:

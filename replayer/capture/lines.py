@@ -1,4 +1,4 @@
-"""Entries of a PostgreSQL log whose lines have a prefix: put together from their lines."""
+"""Assembly of the entries of a PostgreSQL log from its lines, which begin with a prefix."""
 
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -15,11 +15,11 @@ _USER, _DATABASE, _APPLICATION, _REMOTE, _STATE, _NUMBER, _QUERY_ID = range(5, l
 
 
 _TOGETHER_NS = 10**9
-"""Entries of that time are written by several processes at once."""
+"""Nanoseconds within which several processes may have written at the same time."""
 
 
 class _Draft:
-    """An entry of which more may come."""
+    """An entry that may get further lines."""
 
     __slots__ = ("groups", "holed", "key", "last", "parts", "session", "size", "time_ns")
 
@@ -35,9 +35,9 @@ class _Draft:
 
 
 class Joiner:
-    """Makes entries of lines; what belongs to one may stand between lines of others.
+    """A builder of entries from lines; lines of one entry may stand between lines of others.
 
-    `window` is how many entries may be incomplete at a time.
+    `window` is the number of entries that may be incomplete at a time.
     """
 
     def __init__(
@@ -51,12 +51,12 @@ class Joiner:
         self._ready: list[LogEntry] = []
 
     def add(self, text: str, time_ns: int = 0, process: str = "") -> None:
-        """Take a line, with its time and process where they stand outside of its prefix."""
+        """Add a line, with its time and process if these stand outside its prefix."""
         match = self._match(text)
         if match is None:
             self._go_on(text, process)
             return
-        # Behind the last group stands what a prefix does not have.
+        # The last group is an empty text, for fields that the prefix does not have.
         groups = (*match.groups(""), "")
         places = self._places
         severity = groups[places[_SEVERITY]]
@@ -81,12 +81,12 @@ class Joiner:
             self._finish(self._drafts.popleft())
 
     def ready(self) -> list[LogEntry]:
-        """Return the entries that are whole since the last time."""
+        """Return the entries that were completed since the last call."""
         made, self._ready = self._ready, []
         return made
 
     def finish(self, *, cut: bool = False) -> list[LogEntry]:
-        """Return the entries that were incomplete, too; the last of them may be cut."""
+        """Return the incomplete entries, too; the last of them may be cut."""
         if cut and self._drafts:
             last = self._drafts[-1]
             last.parts[last.last].append(CUT)
@@ -95,9 +95,10 @@ class Joiner:
         return self.ready()
 
     def break_off(self) -> list[LogEntry]:
-        """Return the entries before a hole; the one that it cut off, or may have, is HOLED.
+        """Return the entries before a hole; mark those that it cut off, or may have, as HOLED.
 
-        Each session's last one may go on in the hole where several are incomplete at a time.
+        If several entries can be incomplete at a time, the last entry of each session may go on in
+        the hole.
         """
         last = self._drafts[-1] if self._drafts else None
         for draft in self._open.values():
@@ -114,14 +115,14 @@ class Joiner:
         draft.last = part
 
     def _go_on(self, text: str, process: str) -> None:
-        """Take a line that is a further one of a statement, or of nothing."""
+        """Add a line that continues an entry, or count it if it belongs to none."""
         draft = self._open.get(process) if process else self._drafts[-1] if self._drafts else None
         if not text:
             return
         if draft is None or (not process and text[0] not in "\t "):
             self._reading.foreign += 1
             return
-        # syslog's own lines break a long text anywhere; others have lost a tab.
+        # syslog breaks a long text anywhere; in other logs a continued line may have lost its tab.
         more = f"\n{text[1:]}" if text[0] == "\t" else text if process else f"\n{text}"
         if draft.size <= LONGEST_LINE:
             draft.size += len(more)
@@ -155,7 +156,7 @@ class Joiner:
 def joined(
     joiner: Joiner, source: Input, advance: Callable[[int], None]
 ) -> Iterator[list[LogEntry]]:
-    """Yield the entries of a file whose lines have all in their prefix."""
+    """Yield the entries of a file whose lines have all fields in their prefix."""
     add = joiner.add
     for lines in source.lines(advance):
         holed = lines[-1].endswith(HOLE)

@@ -1,4 +1,4 @@
-"""What a source must log to be replayed: the settings, what they cost, and where the log is."""
+"""Log settings that a source needs to be replayed, their cost, and the place of its log."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ SAMPLE_SECONDS = 3.0
 _EVERY = 0.1
 _EFFECT_SECONDS = 5.0
 _UNKNOWN_BYTES = 100.0
-"""Of a statement's text, where none was seen."""
+"""Assumed bytes of a statement's text, if no statement was seen."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogSetting:
-    """One setting of the log: what it is, what it has to be, and what for."""
+    """One setting of the log: its value, the value that it needs, and the reason."""
 
     name: str
     value: str
@@ -49,17 +49,17 @@ class LogSetting:
 
     @property
     def changes(self) -> bool:
-        """Tell whether it has to be set."""
+        """Return whether it has to be set."""
         return self.value != self.wanted
 
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """What a source must log, and what there is to be said about it."""
+    """The settings that a source needs, and notes about them."""
 
     settings: tuple[LogSetting, ...]
     statements: tuple[str, ...]
-    """What sets the settings that are not as they have to be, as somebody would type it."""
+    """Statements, as a user would type them, that set the settings with other values."""
     notes: tuple[str, ...]
 
     @property
@@ -69,7 +69,10 @@ class Needs:
 
 
 def needs(database: Database) -> Needs:
-    """Return what must be set on a server for its log to be replayed; Skip where none can be."""
+    """Return the settings that a server's log needs to be replayed.
+
+    Raises Skip for an engine that has no such settings.
+    """
     settings = _settings(database)
     typed = [log_settings.statement(database, s.name, s.wanted) for s in settings if s.changes]
     about = database.row(_ABOUT)
@@ -92,7 +95,7 @@ def _settings(database: Database) -> tuple[LogSetting, ...]:
 def check_effect(engine: Engine, url: URL) -> list[str]:
     """Return a sentence for each setting that is not in effect although it was set.
 
-    Processes read them when they next have a moment: they have some seconds for it.
+    Processes of the server read new settings only at certain moments, so wait some seconds.
     """
     end = time.monotonic() + _EFFECT_SECONDS
     while True:
@@ -108,27 +111,27 @@ def check_effect(engine: Engine, url: URL) -> list[str]:
     ]
 
 
-# What it costs
+# The cost of logging
 
 
 @dataclass(frozen=True, slots=True)
 class LoggingCost:
-    """What is logged in a second, estimated from what runs now."""
+    """The amount of log per second, estimated from the running load."""
 
     statements: float
-    """A second."""
+    """Statements a second."""
     at_least: bool
-    """Whether there may be more of them than could be seen."""
+    """True if there may be more statements than could be seen."""
     text_bytes: float
-    """Of a statement, on average."""
+    """Bytes of a statement's text, on average."""
     low: float
     """Bytes a second, with one line for each statement."""
     high: float
-    """With a line for each message that drivers may send for one."""
+    """Bytes a second, with a line for each message that drivers may send for one statement."""
 
 
 def cost(database: Database, seconds: float) -> LoggingCost:
-    """Watch the running load for some seconds, and estimate what logging it would write."""
+    """Watch the running load for some seconds; estimate how much log it would write."""
     schema = _schema(database)
     before = _totals(database, schema)
     begin = time.monotonic()
@@ -149,7 +152,7 @@ def _estimated(
     moved: Mapping[str, float], texts: list[float], seconds: float, about: Row
 ) -> LoggingCost:
     counted = moved.get("statements")
-    # Without a count of statements there is at least one in a transaction, and each one seen.
+    # Without a count of statements, assume one in each transaction, and at least those seen.
     least = max(moved.get("transactions", 0.0), float(len(texts)))
     statements = (least if counted is None else counted) / seconds
     if counted and moved.get("bytes"):
@@ -162,7 +165,7 @@ def _estimated(
 
 
 def _schema(database: Database) -> str:
-    """Return where the functions of pg_stat_statements lie, "" where they are not to be had."""
+    """Return the schema of pg_stat_statements' functions, or "" if they cannot be used."""
     if database.engine.verb(_STATEMENTS) is None:
         return ""
     try:
@@ -171,7 +174,7 @@ def _schema(database: Database) -> str:
         if schema:
             database.execute(_STATEMENTS, {"schema": schema})
     except (ReplayerError, Impossible):
-        # Not loaded, or in a schema of another kind of name: nothing is counted by it.
+        # It is not loaded, or its schema's name is not usable: count nothing with it.
         return ""
     return schema
 
@@ -183,25 +186,25 @@ def _totals(database: Database, schema: str) -> dict[str, float]:
     return totals
 
 
-# Where it is
+# The place of the log
 
 
 @dataclass(frozen=True, slots=True)
 class LogLocation:
-    """Where a server's log is."""
+    """The place of a server's log."""
 
     said: str
-    """As the server has it, "" where it does not say."""
+    """The path as the server reports it, or "" if it does not."""
     here: Path | None
-    """On this machine: a file; where the server begins new ones, one of them or a pattern."""
+    """The file on this machine, or None; of a series of files, one of them or a pattern."""
     prefix: str
-    """What lines will begin with, where they are no columns."""
+    """The prefix of lines, if they are not columns."""
     rotated: bool = False
-    """Whether other files of the same folder and ending belong to it."""
+    """True if other files of the same folder and ending belong to the log."""
 
 
 def place(engine: Engine, url: URL) -> LogLocation:
-    """Return where a server's log is now, and where on this machine if that is proven."""
+    """Return where a server's log is now, and its place on this machine if that is proven."""
     with log_settings.asking(engine, url) as database:
         prefix = str(database.row(_ABOUT)["prefix"])
         try:
@@ -223,7 +226,10 @@ def place(engine: Engine, url: URL) -> LogLocation:
 
 
 def _here(engine: str, directory: Path, named: str, folder: Path) -> Path:
-    """Return the file on this machine, whose names may be others than in the server's container."""
+    """Return the log's file on this machine.
+
+    Its path may differ from the path in the server's container.
+    """
     path = Path(os.path.normpath(directory / named))
     if path.is_relative_to(directory):
         return folder / path.relative_to(directory)
@@ -234,7 +240,7 @@ def _here(engine: str, directory: Path, named: str, folder: Path) -> Path:
 
 
 def _standard_error(pids: list[int]) -> Path | None:
-    """Return the file that the server's error messages go into, None where it is none."""
+    """Return the file to which the server's standard error goes; None if it is no file."""
     for pid in pids[:1]:
         with contextlib.suppress(OSError):
             target = Path(f"/proc/{pid}/fd/2").readlink()

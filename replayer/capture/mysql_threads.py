@@ -1,8 +1,8 @@
-"""What clients of MySQL and MariaDB did, put together from the entries of their logs.
+"""Assembly of the actions of MySQL's and MariaDB's clients from the entries of their logs.
 
-The general log has statements when they arrive, without durations; the slow log when they have
-ended.  Both have an execution of a prepared statement with its values written into its text, and so
-it is replayed.  An EXECUTE that was sent as text stands in the general log twice.
+The general log has statements when they arrive, without durations.  The slow log has them when they
+have ended.  Both show the execution of a prepared statement with its values written into the text,
+and it is replayed in that form.  An EXECUTE that was sent as text is in the general log twice.
 """
 
 import re
@@ -33,7 +33,7 @@ ONE_SESSION = (
     "replayed as one session"
 )
 STARTED = re.compile(r"(\S.*?), Version: (\S+) .*(?:started with:|embedded library)\s*")
-"""The first of the lines that a server writes when it begins a log."""
+"""The first line that a server writes when it begins a log."""
 
 _LOCAL = re.compile(
     r"\s*load\s+(?:data|xml)\s+(?:low_priority\s+|concurrent\s+)?local\b", re.IGNORECASE
@@ -41,10 +41,10 @@ _LOCAL = re.compile(
 _SECRET = re.compile(r"<secret>|\bidentified\b[^;]*\bas\s+'<")
 _USE = re.compile(r"\s*use\s+(`(?:[^`]|``)+`|[^\s;]+)\s*;?\s*\Z", re.IGNORECASE)
 _CUT_AT = 60_000
-"""Characters from which on a line may have been cut: a shorter one that ends so holds a NUL."""
+"""Characters from which on a line may have been cut; a shorter one that ends so contains a NUL."""
 _MOST_HELD = 50_000
 _PREPARE = re.compile(r"(\s*prepare\s+\S+\s+from\s+)\.\.\.\s*", re.IGNORECASE)
-"""As MySQL 8 and later write it, in fear of passwords."""
+"""A PREPARE as MySQL 8 and later log it, without its text, which may contain a password."""
 _PREPARES = re.compile(r"\s*(?:(?:deallocate|drop)\s+)?prepare\b", re.IGNORECASE)
 STATES = {
     **dict.fromkeys((1048, 1062, 1169, 1216, 1217, 1451, 1452, 1557, 1586), "23000"),
@@ -72,28 +72,28 @@ SILENT = "the log does not say which statements failed"
 
 
 class StampSpreader:
-    """Gives different times to what a coarse clock stamped alike, in the order of the log."""
+    """A spreader of events that a coarse clock gave the same stamp, in the order of the log."""
 
     def __init__(self) -> None:
         self._time_ns = 0
         self._held: list[Callable[[int], None]] = []
 
     def add(self, time_ns: int, done: Callable[[int], None]) -> None:
-        """Call `done` with its time, as soon as all of the same second are there."""
+        """Hold an event until all of the same second are there; then call `done` with its time."""
         if time_ns != self._time_ns or len(self._held) >= _MOST_HELD:
             self.finish()
             self._time_ns = time_ns
         self._held.append(done)
 
     def finish(self) -> None:
-        """Call what was held."""
+        """Call the functions that were held, each with its time in nanoseconds."""
         held, self._held = self._held, []
         for place, done in enumerate(held):
             done(self._time_ns + place * 1_000_000_000 // len(held))
 
 
 class _Known:
-    """What is known of a session."""
+    """The state of one session."""
 
     __slots__ = ("database", "last_ns", "number", "preparing", "twice")
 
@@ -103,11 +103,11 @@ class _Known:
         self.preparing: Action | None = None
         """A PREPARE whose text comes with the next command."""
         self.twice = False
-        """The next command may be what the last one, an EXECUTE, did."""
+        """True if the next command may repeat the last one, an EXECUTE."""
 
 
 class ThreadAssembly:
-    """Turns what a log says of threads of a server into what sessions did."""
+    """A converter from entries about a server's threads to the actions of sessions."""
 
     def __init__(self, reading: ReadCounts, announce: Callable[[LoggedSession], None]) -> None:
         self._reading, self._announce = reading, announce
@@ -116,12 +116,12 @@ class ThreadAssembly:
         self._ended: list[Action] = []
 
     def taken(self) -> list[Action]:
-        """Return the actions since the last time."""
+        """Return the actions since the last call."""
         ended, self._ended = self._ended, []
         return ended
 
     def restarted(self, time_ns: int) -> None:
-        """End all sessions: the server began anew, and numbers its threads from the first."""
+        """End all sessions: a restarted server numbers its threads from the beginning."""
         for thread in list(self._known):
             self.disconnect(thread, max(time_ns, self._known[thread].last_ns))
 
@@ -137,17 +137,17 @@ class ThreadAssembly:
             self._ended.append(Action(known.number, "disconnect", time_ns))
 
     def break_off(self) -> None:
-        """Forget what the next command may belong to: it may have been lost in a hole."""
+        """Forget which command should come next: it may have been lost in a hole."""
         for known in self._known.values():
             known.preparing, known.twice = None, False
 
     def refused(self, thread: str, time_ns: int) -> None:
-        """Take back a connection that the server did not let in."""
+        """Take back a connection that the server refused."""
         self._reading.skip(REFUSED)
         self.disconnect(thread, time_ns)
 
     def skip(self, reason: str) -> None:
-        """Count what cannot be replayed."""
+        """Count something that cannot be replayed."""
         self._reading.skip(reason)
 
     def use(self, thread: str, time_ns: int, database: str) -> None:
@@ -159,7 +159,7 @@ class ThreadAssembly:
             self._put(known, Action(known.number, "simple", time_ns, text=f"USE `{quoted}`"))
 
     def prepare(self, thread: str, time_ns: int, text: str) -> None:
-        """Take the text of what is prepared, which is of use where PREPARE was sent as text."""
+        """Use the text of a prepared statement if the PREPARE was sent as text, else ignore it."""
         known = self._of(thread, time_ns, "", before=True)
         preparing, known.preparing = known.preparing, None
         if preparing is not None and (match := _PREPARE.fullmatch(preparing.text)):
@@ -167,7 +167,7 @@ class ThreadAssembly:
             self._put(known, preparing._replace(text=f"{match[1]}'{quoted}'"))
 
     def execute(self, thread: str, time_ns: int, text: str) -> None:
-        """Take the execution of a prepared statement."""
+        """Add the execution of a prepared statement."""
         known = self._of(thread, time_ns, "", before=True)
         twice, known.twice = known.twice, False
         if not twice and self._whole(text):
@@ -176,9 +176,10 @@ class ThreadAssembly:
     def query(
         self, thread: str, action: Action, database: str | None = None, user: str = ""
     ) -> None:
-        """Take a statement, whose action has no session yet; a log without connects begins one.
+        """Add a statement, whose action has no session yet; begin one if the log has no connects.
 
-        `database` is the one that it ran in, where the log says that with each, as it does `user`.
+        `database` is the database that it ran in, and `user` its user, if the log has them with
+        each statement.
         """
         logged = database is not None
         known = self._known.get(thread) or self._open(
@@ -201,7 +202,7 @@ class ThreadAssembly:
             self._put(known, action)
 
     def _whole(self, text: str) -> bool:
-        """Whether a statement can be replayed; else it is counted by the reason."""
+        """Return whether a statement can be replayed; if not, count it by the reason."""
         reason = ""
         if text.endswith(CUT) and len(text) > _CUT_AT:
             reason = CUT_TEXT
@@ -232,28 +233,28 @@ class ThreadAssembly:
 
 
 class EntryAssembly(Protocol):
-    """What puts entries together from the lines of a log."""
+    """The interface of an assembly of entries from the lines of a log."""
 
     assembly: ThreadAssembly
     spread: StampSpreader
 
     def begin(self, head: str) -> None:
-        """Learn from the beginning of a file how it is written."""
+        """Detect the format of a file from its beginning."""
 
     def take(self, line: str) -> None:
-        """Take the next line."""
+        """Process the next line."""
 
     def finish(self) -> None:
-        """Take the last entry as it is: its file ends."""
+        """Complete the last entry, because its file ends."""
 
     def break_off(self) -> None:
-        """Count the last entry as lost, unless it is known to be whole: a hole follows."""
+        """Count the last entry as lost, unless it is known to be complete: a hole follows."""
 
 
 def actions(
     log: EntryAssembly, inputs: Iterable[Input], advance: Callable[[int], None]
 ) -> Iterator[list[Action]]:
-    """Yield what clients did, in the order of the log, many at once."""
+    """Yield clients' actions in the order of the log, many at once."""
     for source in inputs:
         log.begin(source.head())
         for lines in source.lines(advance):
@@ -272,7 +273,10 @@ def actions(
 
 
 def dated(stamp: str) -> str:
-    """Return a stamp such as 241122  3:05:07, of MySQL before 5.7 too, as one that Clock reads."""
+    """Return a stamp such as 241122  3:05:07 in a form that StampReader reads.
+
+    MySQL before 5.7 writes such stamps, too.
+    """
     day, clock = stamp.split()
     clock, _, fraction = clock.partition(".")
     return f"20{day[:2]}-{day[2:4]}-{day[4:]} {clock:0>8}.{fraction[:9] or 0}"

@@ -1,9 +1,10 @@
-"""What each action of a log has to wait for, if a replay is to end in the state of its source.
+"""The commit order: for each action of a log, the earlier actions that a replay must wait for.
 
-A transaction is a statement of its own, or what lies between its begin and its end; it ends with
-its session, too.  Transactions have ranks by the order in which they ended, and actions that change
-rows of a table have turns by the order in which they ended: an UPDATE that waited for the lock of
-another one ended after it.  So have those that ask for advisory locks.
+A replay that keeps this order ends in the state of its source.  A transaction is a single
+statement, or the statements between its start and its end; it also ends with its session.
+Transactions have ranks in the order of their ends.  Actions that change rows of a table have turns
+in the order of their ends: an UPDATE that waited for the lock of another one ended after it.
+Actions that ask for advisory locks have turns, too.
 """
 
 import re
@@ -14,21 +15,24 @@ from replayer.capture.action import UNKNOWN, Action, CommitPlace, Fingerprint
 
 _NO_PLACE = CommitPlace()
 _RESOLUTION_NS = 10**6
-"""Of the stamps of logs: who ended so shortly before may have ended after as well."""
+"""Resolution of logs' stamps, in nanoseconds: the order of closer events is not certain."""
 _LOCKS = re.compile(
     r"\b(?:pg_(?:try_)?advisory_(?:xact_)?lock(?:_shared)?|get_lock)\s*\(", re.IGNORECASE
 )
 _ADVISORY = "(advisory locks)"
 _MOST_REMEMBERED = 50_000
 _MOST_ENDS = 1 << 17
-"""Ends that are kept each, at least."""
+"""The smallest number of ends that are kept one by one."""
 _EVERY = 64
 _MOST_TABLES = 10_000
-"""With a chain of their own: later ones take turns with what is not known."""
+"""Tables with a separate chain; later tables share the chain of unknown tables."""
 
 
 class CommitOrder:
-    """Gives places to actions, which come in the order in which they ended."""
+    """The commit order of a capture: it gives a place to each action.
+
+    Actions are passed in the order of their ends.
+    """
 
     def __init__(self) -> None:
         self._open: set[int] = set()
@@ -37,16 +41,16 @@ class CommitOrder:
         self._chains: dict[str, int] = {}
         self._turns: dict[int, int] = {}
         self._locking: dict[int, bool] = {}
-        """Whether statements of a fingerprint ask for advisory locks."""
+        """Fingerprint -> whether its statements ask for advisory locks."""
 
     @property
     def transactions(self) -> int:
-        """How many have ended so far."""
+        """Return how many transactions have ended so far."""
         return self._ends.count
 
     @property
     def chains(self) -> int:
-        """How many tables were changed so far, with one for all that is not known."""
+        """Return how many tables were changed so far, plus one for all unknown tables."""
         return len(self._chains) + 1
 
     def place(self, action: Action, end_ns: int, fingerprint: Fingerprint | None) -> CommitPlace:
@@ -92,7 +96,7 @@ class CommitOrder:
         return needs, self._ends.add(end_ns) if ended else UNKNOWN
 
     def _locks(self, fingerprint: Fingerprint) -> bool:
-        """Tell whether a statement that changes no table asks for an advisory lock."""
+        """Return whether a statement that changes no table asks for an advisory lock."""
         known = self._locking.get(fingerprint.number)
         if known is None:
             known = _LOCKS.search(fingerprint.text) is not None
@@ -110,7 +114,7 @@ class CommitOrder:
 
 
 class _Ends:
-    """When transactions ended, by rank: the last ones each, and of all every 64th."""
+    """The ends of transactions, by rank: each of the last ones, and every 64th of all."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -118,10 +122,10 @@ class _Ends:
         self._some = array("q")
 
     def add(self, end_ns: int) -> int:
-        """Take the next end, and return its rank."""
+        """Add the next end; return its rank."""
         rank = self.count
         self.count += 1
-        # What the log has later did not end earlier, whatever its clock says.
+        # An entry that is later in the log did not end earlier, whatever its clock shows.
         end = max(end_ns, self._last[-1]) if self._last else end_ns
         self._last.append(end)
         if not rank % _EVERY:
@@ -131,7 +135,7 @@ class _Ends:
         return rank
 
     def before(self, start_ns: int) -> int:
-        """Return how many ended before for certain; up to 63 fewer where that is long ago."""
+        """Return how many transactions had certainly ended before; long ago, up to 63 too few."""
         start_ns -= _RESOLUTION_NS
         if self._last and self._last[0] < start_ns:
             return self.count - len(self._last) + bisect_left(self._last, start_ns)

@@ -1,15 +1,15 @@
-"""For how long a session waits before something ends its statement, as a PostgreSQL log tells."""
+"""Timeouts and waits for locks, as a PostgreSQL log shows them."""
 
 import re
 
 DEADLOCK_NS = 10**9
-"""The default of deadlock_timeout; another one is in the log where it was changed or waited for."""
+"""The default of deadlock_timeout; the log shows another value if it was changed or waited for."""
 RESOLUTION_NS = 10**6
 _WAITS = re.compile(
     r"process \d+ (?:still waiting|(?:detected|avoided) deadlock while waiting) for .*"
     r" after (\d+\.\d+) ms"
 )
-"""What log_lock_waits logs of a session that waits for a lock."""
+"""The message of log_lock_waits about a session that waits for a lock."""
 _NAMED = r"(deadlock|lock|statement)_timeout"
 _VALUE = r"(\d{1,12})\s*(us|ms|s|min|h|d)?"
 _GIVEN = re.compile(
@@ -32,23 +32,23 @@ Timeout = tuple[str, int]
 
 
 def waited_ns(message: str) -> int | None:
-    """Return how long a session has waited for a lock, None where a message is of no wait."""
+    """Return how long a session has waited for a lock, in nanoseconds; None for other messages."""
     match = _WAITS.match(message)
     return None if match is None else round(float(match[1]) * 1e6)
 
 
 def given(text: str) -> Timeout | None:
-    """Return the timeout that a statement sets, None where it sets none."""
+    """Return the timeout that a statement sets; None if it sets none."""
     return _timeout(_GIVEN.match(text))
 
 
 def changed(message: str) -> Timeout | None:
-    """Return the timeout that a server took from its files, None where a message has none."""
+    """Return the timeout that a server read from its files; None for other messages."""
     return _timeout(_CHANGED.match(message))
 
 
 def ended(message: str, sqlstate: str) -> str:
-    """Return the first word of the timeout that ended a statement, "" where none did."""
+    """Return the first word of the timeout that ended a statement, or "" if none did."""
     for name in ("lock", "statement"):
         if f"due to {name} timeout" in message:
             return name
@@ -56,7 +56,7 @@ def ended(message: str, sqlstate: str) -> str:
 
 
 def _timeout(match: re.Match[str] | None) -> Timeout | None:
-    """Return a timeout; without a unit it has milliseconds."""
+    """Return a timeout; a value without a unit is in milliseconds."""
     if match is None:
         return None
     return match[1].lower(), int(match[2]) * _UNITS_NS[(match[3] or "ms").lower()]

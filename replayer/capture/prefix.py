@@ -1,7 +1,7 @@
-"""The beginnings of PostgreSQL's log lines: as log_line_prefix says, or found by themselves.
+"""Prefixes of PostgreSQL's log lines: given as log_line_prefix, or found from the lines.
 
-Found are prefixes made of stamps, process numbers, session ids, `user@database`, `name=value` and
-what stands between them.
+Found are prefixes of stamps, process numbers, session ids, `user@database` and `name=value`, with
+any characters between them.
 """
 
 import contextlib
@@ -82,30 +82,31 @@ _TOKENS = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Prefix:
-    """What lines begin with, and where in them their fields are."""
+    """The prefix of lines, and the positions of its fields."""
 
     template: str
-    """As log_line_prefix has it."""
+    """The prefix in the form of log_line_prefix."""
     pattern: re.Pattern[str]
     places: tuple[int, ...]
-    """For each of FIELDS, its place among the groups; -1 for what the prefix does not have."""
+    """For each of FIELDS, its place among the groups; -1 if the prefix does not have it."""
     coarse: bool
-    """Its stamps have whole seconds."""
+    """True if its stamps have whole seconds only."""
 
     def has(self, field: str) -> bool:
-        """Tell whether lines have a field."""
+        """Return whether lines have a field."""
         return self.places[FIELDS.index(field)] >= 0
 
 
 def compiled(template: str, *, timed: bool = True, known: bool = False) -> Prefix:
     """Return the prefix of a log_line_prefix.
 
-    What stands around lines may have times already (not `timed`), and say whose they are (`known`).
-    Raises Impossible for a prefix that lacks one of them.
+    Pass `timed=False` if text around the lines has their times, and `known=True` if it has their
+    processes.  Raises Impossible for a prefix that lacks the time, or lacks both process and
+    session.
     """
     parts, optional, at = [], 0, 0
     seen: set[str] = set()
-    # The level follows after any space, as logs lose theirs on the way.
+    # The severity may follow any space, as logs lose their spaces on the way.
     while at < len(template.rstrip()):
         match = re.compile(r"%(-?\d*)([a-zA-Z%])").match(template, at)
         if match is None:
@@ -155,7 +156,7 @@ def _fragment(escape: str, seen: set[str], *, padded: bool) -> str:
 def guessed(lines: Iterable[str], *, timed: bool = True, known: bool = False) -> Prefix | None:
     """Return the prefix that most lines with a severity have; None if there is none.
 
-    Raises Impossible where what most have tells no times or no sessions.
+    Raises Impossible if that prefix has no time, or neither a process nor a session.
     """
     beginnings = [
         (line[: match.start()], line[match.end() : match.end() + 20])
@@ -163,13 +164,13 @@ def guessed(lines: Iterable[str], *, timed: bool = True, known: bool = False) ->
         if (match := _FIRST.search(line[:500])) is not None
     ]
     beginnings = beginnings[:_MOST_SAMPLES]
-    # Processes of the server's own leave fields empty, by which these are not known.
+    # Lines of the server's own processes have empty fields, from which no escape can be recognised.
     telling = [begin for begin, message in beginnings if _STATEMENTS.match(message)]
     every = [begin for begin, _ in beginnings]
     problem: Impossible | None = None
     best: tuple[int, Prefix] | None = None
     templates = Counter(map(_template, telling or every)).most_common(20)
-    # A word that is another one in other lines, as a program's name, is no part of the prefix.
+    # A word that differs in other lines, such as a program's name, is not part of the prefix.
     wider = [_WORD.sub("%i", template) for template, _ in templates[:3]]
     for template in dict.fromkeys([*(template for template, _ in templates), *wider]):
         try:
@@ -189,7 +190,7 @@ def guessed(lines: Iterable[str], *, timed: bool = True, known: bool = False) ->
 
 
 def _of_server_too(one: Prefix, beginnings: list[str], *, timed: bool, known: bool) -> Prefix:
-    """Return the prefix with %q in it, where processes of the server's own leave off."""
+    """Return the prefix with %q, after which the server's own processes write no fields."""
     others = {
         template
         for begin in beginnings

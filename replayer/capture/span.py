@@ -1,4 +1,4 @@
-"""The part of a server's log files that was written from one moment to another."""
+"""The part of a server's log files that was written between two moments."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Inode = tuple[int, int]
 
 
 class Piece(NamedTuple):
-    """What of a file was written since."""
+    """The part of a file that was written after the first moment: bytes `begin` to `end`."""
 
     path: Path
     inode: Inode
@@ -34,7 +34,10 @@ class Piece(NamedTuple):
 
 
 def sizes(place: LogLocation) -> dict[Inode, int]:
-    """Return how long the files of a log's folder are now, by device and inode."""
+    """Return the current sizes of the files in a log's folder, by device and inode.
+
+    Raises ReplayerError if the folder cannot be read.
+    """
     if place.here is None:
         return {}
     seen = {}
@@ -46,7 +49,10 @@ def sizes(place: LogLocation) -> dict[Inode, int]:
 
 
 def written(place: LogLocation, before: dict[Inode, int]) -> list[Piece]:
-    """Return what was written since `before`, in files of the log as it is now."""
+    """Return the pieces written since `before`, in the files that belong to the log now.
+
+    `before` is the result of `sizes`.  Raises ReplayerError if the folder cannot be read.
+    """
     if place.here is None:
         return []
     beside = _beside(place.here.parent) if place.rotated else [place.here]
@@ -64,7 +70,7 @@ def written(place: LogLocation, before: dict[Inode, int]) -> list[Piece]:
 
 
 def check_out(folder: Path) -> None:
-    """Raise Impossible for a folder that has something in it, is none, or is not safe to use."""
+    """Raise Impossible for a folder that is not empty, is no folder, or is not safe to use."""
     try:
         if os.path.lexists(folder):
             with trusted_path.own(folder, _OUT) as target:
@@ -83,9 +89,9 @@ def check_out(folder: Path) -> None:
 
 
 def copied(pieces: list[Piece], folder: Path) -> int:
-    """Copy what was written into files of a folder that are their owner's alone; return bytes.
+    """Copy the pieces into files of a folder that only their owner can read; return the bytes.
 
-    Raises Impossible for a folder that somebody else could swap, or that is his.
+    Raises Impossible for a folder that another user owns or could swap.
     """
     total = 0
     try:
@@ -106,7 +112,10 @@ def copied(pieces: list[Piece], folder: Path) -> int:
 
 
 def _opened(piece: Piece) -> IO[bytes]:
-    """Open the file that was seen: its folder is the server's, who could place another there."""
+    """Open the file of a piece; raise ReplayerError if it is another file now.
+
+    The folder belongs to the server, whose user could put another file there.
+    """
     flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
     try:
         fd = os.open(piece.path, flags)
@@ -115,7 +124,7 @@ def _opened(piece: Piece) -> IO[bytes]:
             raise
         raise _replaced(piece) from error
     about = os.fstat(fd)
-    # An inode's number is given to another file when it is free.
+    # Another file can get the number of an inode that became free.
     if not stat.S_ISREG(about.st_mode) or (about.st_dev, about.st_ino) != piece.inode:
         os.close(fd)
         raise _replaced(piece)
@@ -136,7 +145,7 @@ def _copy(piece: Piece, source: IO[bytes], file: IO[bytes]) -> int:
 
 
 def free(place: LogLocation) -> int | None:
-    """Return the bytes that are free where a log is written; None where that is not seen."""
+    """Return the free bytes on the disk of the log; None if they are not known."""
     try:
         return None if place.here is None else shutil.disk_usage(place.here.parent).free
     except OSError:

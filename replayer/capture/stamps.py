@@ -1,7 +1,7 @@
-"""Times as servers write them, as nanoseconds since 1970 in UTC.
+"""Times in the forms that servers write, converted to nanoseconds since 1970 in UTC.
 
-A zone's abbreviation means what PostgreSQL's own list of them says; one that is not in it is taken
-as UTC and remembered, so that it can be told.
+The abbreviation of a zone means what PostgreSQL's own list gives for it.  An abbreviation that is
+not in the list is taken as UTC and remembered, so that a note can report it.
 """
 
 import calendar
@@ -47,18 +47,19 @@ MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", 
 
 
 class StampReader:
-    """Reads stamps; what comes again and again is computed once."""
+    """A reader of stamps; repeated parts of stamps are computed once."""
 
     def __init__(self) -> None:
         self.unknown: set[str] = set()
-        """Zones that are not known."""
+        """Abbreviations of zones that are not in the list."""
         self._seconds: dict[str, int] = {}
         self._rests: dict[str, int] = {}
 
     def ns(self, stamp: str) -> int:
         """Return the time of a stamp such as 2026-05-16 05:11:50.269 CEST.
 
-        Raises ValueError for what is none.
+        The time is in nanoseconds since 1970, in UTC.  Raises ValueError for a text that is no
+        stamp.
         """
         second = self._seconds.get(stamp[:19])
         if second is None:
@@ -69,9 +70,9 @@ class StampReader:
         return second + rest
 
     def epoch(self, text: str) -> int:
-        """Return the time of seconds since 1970, with their fraction.
+        """Return nanoseconds since 1970 for a text of seconds with a fraction.
 
-        Raises ValueError for what is none.
+        Raises ValueError for a text that is no such number.
         """
         whole, _, fraction = text.partition(".")
         if len(whole) > 10:
@@ -111,9 +112,10 @@ class StampReader:
 
 
 class Yearless:
-    """Reads stamps of syslog, such as Feb 11 13:15:39, which do not tell the year.
+    """A reader of syslog's stamps without a year, such as Feb 11 13:15:39.
 
-    The year is the one in which the last line lies at most a day after the file was written.
+    The first line gets the latest year in which it is at most a day after the last write to the
+    file. The year goes up by one from December to January.
     """
 
     def __init__(self, written: datetime | None) -> None:
@@ -124,9 +126,9 @@ class Yearless:
         self._last_month = 0
 
     def ns(self, stamp: str) -> int:
-        """Return the time of a stamp.
+        """Return the time of a stamp, in nanoseconds since 1970.
 
-        Raises ValueError for what is none.
+        Raises ValueError for a text that is no stamp.
         """
         if stamp == self._last:
             return self._last_ns

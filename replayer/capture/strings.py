@@ -1,4 +1,4 @@
-"""Many strings as two arrays of bytes, and back: a reader bounds them before it makes any."""
+"""Many strings as two arrays of bytes, and back; sizes are checked before any string is made."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,11 +16,11 @@ class Strings:
     text: str
     lengths: NDArray[np.int32]
     offsets: NDArray[np.int64]
-    """Where each begins in the text."""
+    """Position in the text at which each string begins."""
 
     @classmethod
     def of(cls, values: Sequence[str | None]) -> "Strings":
-        """Return these strings."""
+        """Return the Strings of these values."""
         lengths = np.fromiter(
             (_NONE if value is None else len(value) for value in values), np.int32, len(values)
         )
@@ -28,7 +28,7 @@ class Strings:
 
     @classmethod
     def unpack(cls, text: bytes, lengths: bytes) -> "Strings":
-        """Return what was packed; raise ValueError where it was not packed so."""
+        """Return the strings of packed bytes; raise ValueError if text and lengths do not fit."""
         characters = text.decode("utf-8", "surrogatepass")
         each = np.frombuffer(lengths, "<i4")
         if (each < _NONE).any() or np.maximum(each, 0).sum(dtype=np.int64) != len(characters):
@@ -50,7 +50,7 @@ class Strings:
         return self.text[begin : begin + length]
 
     def part(self, begin: int, end: int) -> tuple[str | None, ...]:
-        """Return some that lie side by side."""
+        """Return the strings from index `begin` up to `end`."""
         lengths, offsets = self.lengths[begin:end].tolist(), self.offsets[begin:end].tolist()
         return tuple(
             None if length == _NONE else self.text[offset : offset + length]

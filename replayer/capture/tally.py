@@ -1,4 +1,4 @@
-"""The few numbers of a capture, counted block by block while it is written."""
+"""Totals of a capture, counted block by block while the file is written."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -21,7 +21,7 @@ _CONNECT, _DISCONNECT = DOES.index("connect"), DOES.index("disconnect")
 
 @dataclass(slots=True)
 class _Sum:
-    """What one fingerprint came to so far."""
+    """Totals of one fingerprint so far."""
 
     form: Fingerprint
     statements: int = 0
@@ -33,13 +33,13 @@ class _Sum:
 
     @property
     def weight(self) -> tuple[int, int]:
-        """By what the heaviest are chosen."""
+        """Return the key of the heaviest: total time, then number of statements."""
         return self.nanoseconds, self.statements
 
 
 @dataclass(slots=True)
 class WriteCounts:
-    """Counts of what was written."""
+    """Counts of the actions that were written."""
 
     begin_ns: int | None = None
     end_ns: int = 0
@@ -55,7 +55,7 @@ class WriteCounts:
     forms: dict[int, _Sum] = field(default_factory=dict)
     forgotten: int = 0
     copies: Counter[str] = field(default_factory=Counter)
-    """COPY FROM STDIN, by the table."""
+    """Number of COPY FROM STDIN, by table."""
     open: dict[int, None] = field(default_factory=dict)
 
     def add(self, block: Block) -> None:
@@ -135,7 +135,7 @@ class WriteCounts:
         return known
 
     def _forget(self) -> None:
-        """Forget the light half of the fingerprints."""
+        """Forget the half of the fingerprints with the least total time."""
         order = sorted(self.forms, key=lambda number: self.forms[number].weight)
         for number in order[: len(order) // 2]:
             del self.forms[number]
@@ -151,7 +151,7 @@ class WriteCounts:
         transactions: int,
         chains: int,
     ) -> CaptureSummary:
-        """Return the summary of what was counted."""
+        """Return the summary of all counts."""
         begin = self.begin_ns or 0
         minute, most = max(
             self.minutes.items(), key=lambda each: (each[1], -each[0]), default=(0, 0)

@@ -1,8 +1,9 @@
-"""Results of other tools made into runs: one file each, whose name is the tool's.
+"""Imports: results of other tools converted to runs, one module for each tool, named after it.
 
-An import module has a docstring, a SIGN (a pattern that the beginning of such a file has, and other
-tools' have not) and `read(source, label) -> Sheaf`.  What a file does not say is left out, never
-guessed; what should say something and cannot be read is counted and named in `source.unread`.
+An import module has a docstring, a SIGN and `read(source, label) -> ImportResult`.  SIGN is a
+pattern that matches the beginning of such a file, and does not match files of other tools.  A value
+that is not in the file is left out, never guessed.  A value that is in the file but cannot be read
+is counted and named in `source.unread`.
 """
 
 import re
@@ -21,7 +22,7 @@ class ImportResult(NamedTuple):
 
 
 class Import(Protocol):
-    """What the import command needs of an import module."""
+    """The interface of an import module, as the import command uses it."""
 
     SIGN: re.Pattern[str]
 
@@ -29,7 +30,7 @@ class Import(Protocol):
     def read(self, source: ImportSource, label: str) -> ImportResult:
         """Return the runs of a file.
 
-        Raises Impossible, in one sentence, when there is nothing of the tool in it.
+        Raises Impossible, in one sentence, if the file has no results of the tool.
         """
 
 

@@ -1,6 +1,6 @@
-"""bonnie++: CSV lines of 1.03 to 2.00, or the table where there are none.
+"""bonnie++: CSV lines of 1.03 to 2.00, or the table if there are no such lines.
 
-Rates are KiB/s unless they have a unit; what bonnie++ writes as +++++ was too short to tell.
+Rates are KiB/s unless they have a unit.  bonnie++ writes +++++ if a phase was too short to measure.
 """
 
 import re
@@ -24,9 +24,9 @@ _FILES = tuple(
     f"{order}_{verb}" for order in ("seq", "ran") for verb in ("create", "stat", "delete")
 )
 _FAST = tuple(phase for phase in _BLOCKS if phase not in ("putc", "getc"))
-"""What -f leaves."""
+"""The phases that run with -f."""
 _OLD = 27
-"""Fields of a CSV line of 1.03."""
+"""Number of fields of a CSV line of 1.03."""
 _HEADING = re.compile(
     r"-{2,8}Sequential (?:Output|Create)-{2,8}|-Per Chr- --Block--|-Create-- --(?:Stat|Read)---"
     r"|(?:Machine|Name:Size etc|files)[:\w ]{0,20}.{0,20}/sec %CP|name,file_size|format_version,"
@@ -42,7 +42,7 @@ _UNITS = {"k": 1.0, "m": 1024.0, "g": 1024.0**2}
 
 @dataclass
 class _Table:
-    """One machine's results."""
+    """The results of one machine."""
 
     name: str
     spec: dict[str, str] = field(default_factory=dict)
@@ -52,9 +52,10 @@ class _Table:
 
 
 def read(source: ImportSource, label: str) -> ImportResult:
-    """Return a run for each machine and size; as many files of the same size are repeats."""
+    """Return a run for each machine, size and number of files; equal tests are repeats."""
     lines, tables = _scan(source)
-    # bonnie++ writes both of the same results; in the table a name is cut after 14 characters.
+    # bonnie++ writes the same results as a table and as CSV; the table cuts names after 14
+    # characters.
     lines += [t for t in tables if not any(line.name.startswith(t.name) for line in lines)]
     results = [ImportedStep(_step(t), {"host.name": t.name} if t.name else {}) for t in lines]
     results = [result for result in results if result.step.measurements]
@@ -64,7 +65,7 @@ def read(source: ImportSource, label: str) -> ImportResult:
 
 
 def _scan(source: ImportSource) -> tuple[list[_Table], list[_Table]]:
-    """Return the results of CSV lines and those of tables, which bonnie++ writes of the same."""
+    """Return the results of CSV lines, and those of tables; bonnie++ may write the same as both."""
     lines: list[_Table] = []
     tables: list[_Table] = []
     files = headed = False
@@ -84,7 +85,7 @@ def _scan(source: ImportSource) -> tuple[list[_Table], list[_Table]]:
 
 
 def _csv(cells: Sequence[str]) -> _Table | None:
-    """Return a CSV line's results; None if it has not as many fields as any version."""
+    """Return the results of a CSV line, or None if no version has this number of fields."""
     if len(cells) == _OLD:
         table = _Table(words(cells[0]), {"size": words(cells[1]), "files": words(cells[14])})
         _pairs(table, _BLOCKS, cells[2:14])
@@ -103,12 +104,12 @@ def _csv(cells: Sequence[str]) -> _Table | None:
 
 
 def _pairs(table: _Table, phases: Sequence[str], cells: Sequence[str]) -> None:
-    """Take rates, each with its percentage of a processor behind it."""
+    """Add the rates of phases; in `cells`, a percentage of a processor follows each rate."""
     table.rates |= {phase: cells[2 * i] for i, phase in enumerate(phases)}
 
 
 def _row(tables: list[_Table], text: str, *, files: bool) -> bool:
-    """Take a row of a table; tell whether it is one."""
+    """Add a row of a table; return whether the text is one."""
     parts = text.split()
     if parts[0] == "Latency" and tables:
         phases = _FILES if files else _BLOCKS if len(parts) == 7 else _FAST
@@ -134,7 +135,7 @@ def _row(tables: list[_Table], text: str, *, files: bool) -> bool:
 
 
 def _values(parts: Sequence[str]) -> int:
-    """Return how many of the last parts are rates and percentages; twelve are the most."""
+    """Return how many of the last parts are rates and percentages, at most twelve."""
     count = 0
     for part in reversed(parts[-12:]):
         if not _RATE.fullmatch(part):

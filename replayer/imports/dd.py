@@ -1,4 +1,4 @@
-"""dd: the last lines of GNU's, busybox's and BSD's; as many bytes are repeats."""
+"""dd: the last lines of GNU's, busybox's and BSD's; copies of the same size are repeats."""
 
 import re
 
@@ -22,7 +22,8 @@ _RECORDS = re.compile(r"(?P<full>\d{1,18})\+(?P<part>\d{1,18}) records (?P<way>i
 def read(source: ImportSource, label: str) -> ImportResult:
     """Return a run for each machine and number of bytes that was copied.
 
-    Where the lines of records stand, what comes without them is status=progress.
+    If the output has lines of records, a result without them comes from status=progress and is
+    skipped.
     """
     ends: list[ImportedStep] = []
     others: list[ImportedStep] = []
@@ -47,7 +48,7 @@ def read(source: ImportSource, label: str) -> ImportResult:
 
 
 def _step(copied: re.Match[str], blocks: int) -> StepResult:
-    """Return a copy; its rate is that of its bytes and seconds, which are not rounded."""
+    """Return the step of a copy; compute its rate from bytes and seconds, as dd rounds the rate."""
     size, elapsed = int(copied["bytes"]), number(copied["seconds"].replace(",", "."))
     block = {"block_size": size // blocks} if blocks and not size % blocks else {}
     measurements = [measured("dd.elapsed", elapsed, "s", Better.LESS)]

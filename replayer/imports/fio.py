@@ -1,8 +1,8 @@
 """fio: JSON of 2.x and 3.x, also json+; every job or group of jobs is a step.
 
-Reads, writes and trims stay apart, unless fio was told to unify them.  Several reports of a file
-are one with its interim reports (--status-interval), or repeats, or, where they ran at the same
-time or on clients of different names, different machines.
+Reads, writes and trims stay separate, unless fio was set to unify them.  Several reports in a file
+are interim reports of the last one (--status-interval), or repeats.  Reports that ran at the same
+time, or on clients of different names, are of different machines.
 """
 
 import re
@@ -24,12 +24,12 @@ _PERCENTILES = {"50": "p50", "95": "p95", "99": "p99", "99.9": "p999"}
 _SUM = "All clients"
 _WRONG = (KeyError, TypeError, ValueError, AttributeError)
 _SAME_BEGIN = 2.0
-"""Seconds that the beginnings of interim reports, told in whole seconds, can lie apart."""
+"""Seconds by which the beginnings of interim reports can differ, as they are in whole seconds."""
 
 
 @dataclass
 class _Report:
-    """What one JSON object says of one machine."""
+    """The results of one machine in one JSON object."""
 
     steps: list[StepResult]
     version: str
@@ -42,7 +42,7 @@ class _Report:
 
     @property
     def kind(self) -> tuple[object, ...]:
-        """Return what two reports of the same work have in common."""
+        """Return the key that is equal for two reports of the same work."""
         return self.version, str(self.host), [str(step.spec) for step in self.steps]
 
 
@@ -62,8 +62,8 @@ def read(source: ImportSource, label: str) -> ImportResult:
 
 
 def _reports(source: ImportSource, keys: Mapping[str, Any]) -> Iterator[_Report]:
-    """Yield the report of a JSON object, or with --client one for each client."""
-    # From several hosts fio writes client_stats, with their sum after them.
+    """Yield the report of a JSON object; with --client, one report for each client."""
+    # With several hosts, fio writes client_stats, and their sum after them.
     jobs = keys.get("jobs", keys.get("client_stats"))
     if "fio version" not in keys or not isinstance(jobs, list):
         source.unread.say("a JSON object in it is not fio's")
@@ -105,7 +105,7 @@ def _report(
 
 
 def _end(keys: Mapping[str, Any]) -> float | None:
-    """Return when a report was written, in seconds since 1970; None where it does not say."""
+    """Return when a report was written, in seconds since 1970; None if it has no time."""
     try:
         return number(keys["timestamp_ms"]) / 1000
     except _WRONG:
@@ -117,7 +117,10 @@ def _end(keys: Mapping[str, Any]) -> float | None:
 
 
 def _final(reports: Sequence[_Report]) -> Iterator[_Report]:
-    """Yield the reports without those of --status-interval, which each go on from the last."""
+    """Yield the final reports, without the interim ones of --status-interval.
+
+    Each interim report is continued by the next report.
+    """
     interim = 0
     for report, following in pairwise([*reports, None]):
         assert report is not None
@@ -129,7 +132,7 @@ def _final(reports: Sequence[_Report]) -> Iterator[_Report]:
 
 
 def _goes_on(report: _Report, following: _Report) -> bool:
-    """Tell whether a report is an earlier one of the same work, that had begun at the same time."""
+    """Return whether a report is an earlier one of the same work, with the same start."""
     if report.kind != following.kind or len(report.operations) != len(following.operations):
         return False
     more = all(a <= b for a, b in zip(report.operations, following.operations, strict=True))
@@ -139,7 +142,7 @@ def _goes_on(report: _Report, following: _Report) -> bool:
 
 
 def _machines(reports: Iterator[_Report]) -> list[_Report]:
-    """Return the first report of each machine, with those that repeat it one after another."""
+    """Return the first report of each machine; `repeats` holds its reports, one after another."""
     firsts: list[_Report] = []
     latest: dict[str, _Report] = {}
     for report in reports:
@@ -154,7 +157,7 @@ def _machines(reports: Iterator[_Report]) -> list[_Report]:
 
 
 def _beside(report: _Report, following: _Report) -> bool:
-    """Tell whether two reports ran at the same time, so on two machines."""
+    """Return whether two reports ran at the same time, and so on two machines."""
     if report.end is None or following.begin is None or following.end is None:
         return False
     return following.begin < report.end - _SAME_BEGIN < following.end
@@ -191,7 +194,7 @@ def _run(source: ImportSource, label: str, index: int, first: _Report) -> Run:
 
 
 def _step(job: Mapping[str, Any], names: dict[str, int], keys: Mapping[str, Any]) -> StepResult:
-    """Return a job's step; jobs that run side by side under one name are told apart by a number."""
+    """Return a job's step; number the jobs that run at the same time under one name."""
     name = words(job["jobname"])
     names[name] = names.get(name, 0) + 1
     if names[name] > 1:
@@ -216,7 +219,10 @@ def _started(job: Mapping[str, Any]) -> str:
 
 
 def _elapsed(job: Mapping[str, Any]) -> float:
-    """Return seconds: the longest side's, as job_runtime is a sum over the jobs of a group."""
+    """Return a job's seconds: those of its longest side.
+
+    job_runtime is used only without them, because it is a sum over the jobs of a group.
+    """
     sides = [number(_side(job, side).get("runtime", 0)) for side in _SIDES]
     return (max(sides) or number(job.get("job_runtime", 0))) / 1000
 
@@ -246,12 +252,15 @@ def _measurements(job: Mapping[str, Any]) -> Iterator[Measurement]:
 
 
 def _throughput(values: Mapping[str, Any]) -> float:
-    """Return bytes a second; fio 2 says KiB only."""
+    """Return bytes a second; fio 2 reports only KiB."""
     return number(values["bw_bytes"]) if "bw_bytes" in values else number(values["bw"]) * 1024
 
 
 def _side_latency(side: str, values: Mapping[str, Any]) -> Iterator[Measurement]:
-    """Yield percentiles and maximum of the completion latency, in ns since fio 3, before in us."""
+    """Yield percentiles and maximum of the completion latency, in seconds.
+
+    fio reports it in nanoseconds since 3.0, in microseconds before.
+    """
     latency, factor = (
         (values["clat_ns"], 1e-9) if "clat_ns" in values else (values.get("clat", {}), 1e-6)
     )
@@ -266,7 +275,7 @@ def _side_latency(side: str, values: Mapping[str, Any]) -> Iterator[Measurement]
 
 
 def _latencies(job: Mapping[str, Any]) -> Iterator[tuple[str, Latency]]:
-    """Yield the histograms of json+, whose bins are nanoseconds and how often."""
+    """Yield the histograms of json+, whose bins are nanoseconds -> count."""
     for side in _SIDES:
         bins = _side(job, side).get("clat_ns", {}).get("bins")
         if bins:

@@ -39,7 +39,7 @@ _NAMES = {"MIN": "min", "AVG": "mean", "MAX": "max"}
 
 @dataclass
 class _Test:
-    """What one test says until its result, and after it."""
+    """The values of one test, from the lines before and after its result."""
 
     spec: dict[str, str | int] = field(default_factory=dict)
     metrics: dict[str, Measurement] = field(default_factory=dict)
@@ -50,7 +50,7 @@ class _Test:
 
 @dataclass
 class _Reader:
-    """What is known when the next line comes."""
+    """The state of reading: the tests so far, and the current place in the log."""
 
     tests: list[_Test] = field(default_factory=lambda: [_Test()])
     procedure: str = ""
@@ -58,7 +58,7 @@ class _Reader:
     facts: dict[str, Fact] = field(default_factory=dict)
 
     def begun(self) -> _Test:
-        """Return the test that a line before a result belongs to."""
+        """Return the test to which a line before a result belongs."""
         if self.tests[-1].complete:
             self.tests.append(_Test())
             self.procedure, self.summary = "", False
@@ -66,7 +66,7 @@ class _Reader:
 
 
 def read(source: ImportSource, label: str) -> ImportResult:
-    """Return a run for each number of users and database; tests of the same are repeats."""
+    """Return a run for each number of users and database; equal tests are repeats."""
     reader = _Reader()
     for at, line in source.lines():
         if not _line(reader, line):
@@ -79,7 +79,10 @@ def read(source: ImportSource, label: str) -> ImportResult:
 
 
 def _line(reader: _Reader, line: str) -> bool:
-    """Take what a line says; the log is full of others, so only a broken result is not read."""
+    """Add the values of a line; return False only for a result that cannot be read.
+
+    The log is full of lines without values, so those are not reported as unread.
+    """
     if result := _RESULT.search(line):
         _result(reader, result)
     elif users := _USERS.search(line):
@@ -107,7 +110,7 @@ def _result(reader: _Reader, match: re.Match[str]) -> None:
 
 
 def _profile(reader: _Reader, line: str) -> None:
-    """Take the time profile over all users; those of each user stand before it."""
+    """Add the time profile over all users; the profiles of single users stand before it."""
     if _SUMMARY.search(line):
         reader.summary, reader.procedure = True, ""
     elif procedure := _PROCEDURE.search(line):
@@ -122,7 +125,7 @@ def _profile(reader: _Reader, line: str) -> None:
 
 
 def _queries(reader: _Reader, line: str) -> bool:
-    """Take TPROC-H's times; tell whether the line has one."""
+    """Add TPROC-H's times; return whether the line has one."""
     if done := _SET.search(line):
         test = reader.begun()
         test.complete = True

@@ -45,7 +45,7 @@ _ROUNDS = {"k": 1e3, "M": 1e6, "G": 1e9}
 
 @dataclass
 class _Statistics:
-    """What one call of ioping, or one interval of -p, says."""
+    """The statistics of one call of ioping, or of one interval of -p."""
 
     target: str = ""
     metrics: dict[str, tuple[float, str, Better]] = field(default_factory=dict)
@@ -54,10 +54,10 @@ class _Statistics:
     size: int = 0
     way: str = ""
     times: dict[int, int] = field(default_factory=dict)
-    """Nanoseconds of requests, and how often."""
+    """Nanoseconds of a request -> how many requests took so long."""
 
     def note(self, size: str | float, way: str, time: float, *, counts: bool) -> None:
-        """Add a request; the first does not count."""
+        """Add a request of `time` seconds; `counts` is False for the warm-up request."""
         self.size = whole(imported.size(size) if isinstance(size, str) else size)
         self.way = way
         if counts:
@@ -65,7 +65,7 @@ class _Statistics:
             self.times[nanoseconds] = self.times.get(nanoseconds, 0) + 1
 
     def sums(self, iops: float, speed: float, times: Mapping[str, float]) -> None:
-        """Add what the statistics say; times are seconds."""
+        """Add the summary; times are seconds."""
         self.metrics["iops"] = (iops, "IOPS", Better.MORE)
         self.metrics["throughput"] = (speed, "bytes/s", Better.MORE)
         for name, value in times.items():
@@ -73,7 +73,7 @@ class _Statistics:
 
 
 def read(source: ImportSource, label: str) -> ImportResult:
-    """Return a run for each target; several statistics of one are its repeats."""
+    """Return a run for each target; several statistics of one target are its repeats."""
     head = source.data.lstrip()[:2]
     statistics = _objects(source) if head in (b"[{", b"{\n", b"[\n", b"[") else _lines(source)
     steps = [ImportedStep(_step(one), {}) for one in statistics if one.metrics]
@@ -102,7 +102,7 @@ def _lines(source: ImportSource) -> list[_Statistics]:
 
 
 def _understood(current: _Statistics, line: str) -> bool:
-    """Take what a line says; tell whether it is one of ioping's."""
+    """Add the values of a line; return whether it is a line of ioping."""
     if begin := _BEGIN.fullmatch(line):
         current.target = words(begin["target"])
     elif request := _REQUEST.fullmatch(line):
@@ -118,13 +118,13 @@ def _understood(current: _Statistics, line: str) -> bool:
 
 
 def _rounded(text: str) -> float:
-    """Return the number of `2.97 k`."""
+    """Return the number of a text such as `2.97 k`."""
     factor = _ROUNDS.get(text[-1:], 1.0)
     return number(text.rstrip("kMG ")) * factor
 
 
 def _spread(current: _Statistics, text: str) -> None:
-    """Add minimum, mean, maximum and deviation, with a unit each or one for all."""
+    """Add minimum, mean, maximum and deviation; each has a unit, or the last unit is for all."""
     parts = [part.strip() for part in text.split("/")]
     unit = parts[-1].lstrip("0123456789. ")
     times = [seconds(part if part[-1:].isalpha() else part + unit) for part in parts]
@@ -135,7 +135,8 @@ def _spread(current: _Statistics, text: str) -> None:
 def _raw(line: str) -> _Statistics:
     """Return raw statistics: count, time, IOPS, bytes/s, min, mean, max, deviation, and totals.
 
-    Times are nanoseconds since ioping 1.0 and microseconds before: count / IOPS tells.
+    Times are nanoseconds since ioping 1.0 and microseconds before; comparing the time with count /
+    IOPS shows which.
     """
     count, time, iops, speed, *times = map(number, line.split())
     unit = 1e-9 if not iops or abs(time * 1e-9 * iops - count) <= 0.05 * count + 1 else 1e-6

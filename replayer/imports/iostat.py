@@ -1,6 +1,6 @@
 """iostat: text or JSON; means of each device, and with -t a series.
 
-The first report is passed over where there are more, as it is since the boot unless -y was given.
+If there are several reports, the first is skipped: without -y, it covers the time since the boot.
 """
 
 import re
@@ -21,7 +21,7 @@ SIGN = re.compile(
 
 _KIB, _MIB, _SECTOR = 1 << 10, 1 << 20, 512
 _METRICS: Mapping[str, tuple[str, str, float, Better]] = {
-    # iostat's column -> the metric, its unit, what one of iostat's is in it
+    # iostat's column -> the metric, its unit, the factor from iostat's unit to it
     "r/s": ("reads", "1/s", 1, Better.MORE),
     "w/s": ("writes", "1/s", 1, Better.MORE),
     "tps": ("transfers", "1/s", 1, Better.MORE),
@@ -53,7 +53,7 @@ _MOST_DEVICES = 500
 
 
 def read(source: ImportSource, label: str) -> ImportResult:
-    """Return a run for each machine; a start of iostat anew is a repeat."""
+    """Return a run for each machine; each new start of iostat is a repeat."""
     groups = [list(members) for _, members in groupby(iostat.reports(source), lambda r: id(r.host))]
     steps = [
         ImportedStep(_step(source, group), group[0].host) for group in groups if _devices(group)
@@ -104,7 +104,7 @@ def _series(kept: Sequence[Report], devices: Sequence[str], ends: Sequence[float
 
 
 def _measurements(kept: Sequence[Report], device: str) -> Iterator[Measurement]:
-    """Yield the mean of each column that is understood, over the reports that have it."""
+    """Yield the mean of each known column, over the reports that have it."""
     rows = [report.devices[device] for report in kept if device in report.devices]
     for name in dict.fromkeys(name for row in rows for name in row):
         if name in _METRICS:

@@ -40,7 +40,7 @@ class _Walk:
 def read(source: ImportSource, label: str) -> ImportResult:
     """Return a run for each machine and number of threads; each reading of all files is a repeat.
 
-    What is counted (threads, entries) may stand before or after a call's times.
+    Counts (threads, entries) may stand before or after a call's times.
     """
     walks: list[tuple[_Walk, dict[str, Fact]]] = []
     current = _Walk()

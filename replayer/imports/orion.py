@@ -47,13 +47,13 @@ _MATRIX = re.compile(r"\"?Large/Small\"?\s{0,5},(?P<columns>.{1,4000})", re.IGNO
 
 @dataclass
 class _Test:
-    """One test's summary."""
+    """The summary of one test."""
 
     version: str = ""
     options: dict[str, str] = field(default_factory=dict)
     metrics: dict[str, Measurement] = field(default_factory=dict)
     where: str = ""
-    """The metric whose read and write latencies come next."""
+    """The metric to which the next read and write latencies belong."""
 
 
 def read(source: ImportSource, label: str) -> ImportResult:
@@ -78,7 +78,7 @@ def _scan(source: ImportSource) -> tuple[list[_Test], list[list[str]]]:
         elif begin := _BEGIN.match(line):
             tests.append(_Test(words(begin["version"])))
         elif maximum := _MAXIMUM.search(line):
-            # A second maximum of one kind is another test's, whose beginning was not kept.
+            # A second maximum of one kind belongs to another test, whose beginning is missing.
             if maximum["what"] in tests[-1].options.get("seen", ""):
                 tests.append(_Test())
             _maximum(tests[-1], maximum)
@@ -98,10 +98,10 @@ def _maximum(test: _Test, match: re.Match[str]) -> None:
 
 
 def _understood(test: _Test, line: str) -> bool:
-    """Take what a line says; tell whether it is one of ORION's."""
+    """Add the values of a line; return whether it is a line of ORION."""
     try:
         if minimum := _MINIMUM.search(line):
-            # Up to 11.1 it is in milliseconds, and says no unit.
+            # Up to 11.1 the value is in milliseconds, without a unit.
             factor = 1e-6 if minimum["unit"] else 1e-3
             _less(test, "orion.min_small_latency", number(minimum["value"]) * factor)
             test.where = "min_small_latency"
@@ -136,7 +136,10 @@ def _step(test: _Test) -> StepResult:
 
 
 def _matrix(source: ImportSource, rows: Sequence[Sequence[str]]) -> StepResult:
-    """Return the values of one CSV file, by the numbers of large and small ones under way."""
+    """Return a step of one CSV file.
+
+    Each of its values belongs to a number of large and a number of small outstanding I/Os.
+    """
     kind = next((k for k in ("iops", "mbps", "lat") if f"{k}.csv" in source.name.lower()), "")
     if not kind:
         source.unread.say(

@@ -63,7 +63,7 @@ _MOST_SECONDS = 200_000
 
 @dataclass
 class _Report:
-    """One call of pgbench."""
+    """The report of one call of pgbench."""
 
     spec: dict[str, str] = field(default_factory=dict)
     metrics: dict[str, Measurement] = field(default_factory=dict)
@@ -75,18 +75,24 @@ class _Log:
     """The transactions of -l."""
 
     times: dict[int, int] = field(default_factory=dict)
-    """Microseconds of a transaction, to four digits, and how often."""
+    """Microseconds of a transaction, to four digits -> number of such transactions."""
     seconds: dict[int, list[float]] = field(default_factory=dict)
-    """Seconds since 1970 -> transactions, and the sum of their microseconds."""
+    """Seconds since 1970 -> number of transactions, and the sum of their microseconds."""
     failed: int = 0
     interval: int = 1
     longest: float = 0.0
     begin: float = math.inf
     end: float = 0.0
-    """Seconds since 1970 at which the first transaction began and the last ended."""
+    """`begin` and `end` are the start of the first transaction and the end of the last.
+
+    Both are in seconds since 1970.
+    """
 
     def note(self, second: int, count: float, total: float, longest: float) -> None:
-        """Add transactions that ended in a second."""
+        """Add `count` transactions that ended in a second.
+
+        `total` and `longest` are their total and longest time, in microseconds.
+        """
         sums = self.seconds.setdefault(second, [0.0, 0.0])
         sums[0] += count
         sums[1] += total
@@ -94,7 +100,7 @@ class _Log:
 
 
 def read(source: ImportSource, label: str) -> ImportResult:
-    """Return a run for each kind of call, whose reports are repeats, and one for a log's lines."""
+    """Return a run for each kind of call, with its reports as repeats, and one for log lines."""
     reports, log = _scan(source)
     steps = [ImportedStep(_step(report), {}) for report in reports if report.metrics]
     unfinished = sum(1 for report in reports if report.rows and not report.metrics)
@@ -122,7 +128,7 @@ def _scan(source: ImportSource) -> tuple[list[_Report], _Log]:
 
 
 def _begun(reports: list[_Report], metric: str) -> _Report:
-    """Return the report that a line belongs to: a new one where the last has said it."""
+    """Return the report to which a line belongs: a new one if the last has the metric already."""
     if f"pgbench.{metric}" in reports[-1].metrics:
         reports.append(_Report())
     return reports[-1]
@@ -239,7 +245,7 @@ def _percentiles(latency: Latency | None) -> Iterator[Measurement]:
 
 
 def _watched(log: _Log, first: int) -> Series | None:
-    """Return transactions of each second; none of a log longer than two days."""
+    """Return the transactions of each second; None for a log with more than 200,000 seconds."""
     if len(log.seconds) > _MOST_SECONDS:
         return None
     rows: list[tuple[float, Mapping[str, float | None]]] = [

@@ -1,8 +1,9 @@
-"""pgio: the captured output of runit.sh, with what it wrote beside it.
+"""pgio: the captured output of runit.sh, with the files that it wrote next to it.
 
-Every DBNAME line is a repeat, with or without text before it; lines of `uname -a` and os-release
-around it tell the host.  RIOPS and CACHE_HITS/s are taken as printed.  The files beside it (session
-detail, iostat, vmstat), which pgio writes anew at each run, belong to the last one.
+Every DBNAME line is a repeat, with or without text before it.  Lines of `uname -a` and os-release
+around it describe the host.  RIOPS and CACHE_HITS/s are taken as printed.  The files next to the
+output (session detail, iostat, vmstat) belong to the last repeat, because pgio writes them anew at
+each run.
 """
 
 import re
@@ -24,7 +25,7 @@ WINDOW = (
     "CACHE_HITS/s are too high by what was read meanwhile"
 )
 _SAMPLE_SECONDS = 3
-"""runit.sh calls iostat, vmstat and mpstat with this interval."""
+"""The interval with which runit.sh calls iostat, vmstat and mpstat."""
 _BESIDE = ("iostat.out", "vmstat.out", "mpstat.out", "pgio_session_detail.out")
 _OTHERS = (
     "pgio_diskstats.out",
@@ -35,7 +36,7 @@ _OTHERS = (
 
 SIGN = re.compile(r"DBNAME: |Launching the sessions took ")
 
-# Every gap has a longest length: a line of nothing but beginnings takes no longer than another.
+# Every gap has a largest length, so that a line with many begins of a match is not slow to search.
 _DBNAME = re.compile(
     r"DBNAME:\s{1,20}(?P<dbname>\S.{0,120}?)\.\s{1,20}(?P<num_schemas>\d{1,9}) schemas, "
     r"(?P<num_threads>\d{1,9}) threads\(each\)\. Run time: (?P<seconds>\d{1,9}) seconds\. "
@@ -54,12 +55,12 @@ _LAUNCH = re.compile(r"Launching the sessions took (?P<launch>\d{1,9}) seconds")
 _BUFFERS = re.compile(r"Shared buffers: (?P<buffers>\S{1,40}?)\.?$")
 _DATE = re.compile(r"Date:\s{1,20}(?P<date>\S.{0,80})$")
 _STARTS = {"DBNAME:": _DBNAME, "BEFORE:": _ROW, "AFTER:": _ROW, "Testing ": _TESTING}
-"""What a line of pgio begins with, and what it must then look like."""
+"""Beginning of a line of pgio -> the pattern that the line must match."""
 
 
 @dataclass
 class _Line:
-    """One DBNAME line and what was said before it, since the one before."""
+    """One DBNAME line, and the values from the lines between the previous one and it."""
 
     values: dict[str, str] = field(default_factory=dict)
     before: tuple[int, ...] = ()
@@ -68,7 +69,7 @@ class _Line:
 
     @property
     def spec(self) -> dict[str, Any]:
-        """Return what was asked of pgio, as far as it is told."""
+        """Return the options of the pgio run, as far as they are known."""
         known = {key: int(self.values[key]) for key in ("num_schemas", "num_threads")}
         scale = {"scale": self.values["scale"]} if "scale" in self.values else {}
         return {"step": "sessions", "name": "sessions", "tool": "pgio", **known, **scale}
@@ -103,7 +104,7 @@ def _kind(one: _Line) -> tuple[object, ...]:
 
 
 def _scan(source: ImportSource) -> list[_Line]:
-    """Return what the file says of each DBNAME line; lines that cannot be read are noted."""
+    """Return the values of each DBNAME line; note the lines that cannot be read."""
     rows: list[_Line] = []
     current, host = _Line(), dict[str, Fact]()
     hosts: list[dict[str, Fact]] = []
@@ -131,7 +132,10 @@ def _scan(source: ImportSource) -> list[_Line]:
 
 
 def _adopt(source: ImportSource, rows: Sequence[_Line], hosts: Sequence[dict[str, Fact]]) -> None:
-    """Give the host that is told after the first DBNAME lines to them, where there is only one."""
+    """Give the same host to all DBNAME lines, as some have no host before them.
+
+    If the file names several kernels, the host of a line is not known, and no line gets one.
+    """
     several = len({host["kernel.release"] for host in hosts if "kernel.release" in host}) > 1
     if several:
         source.unread.say(
@@ -142,7 +146,7 @@ def _adopt(source: ImportSource, rows: Sequence[_Line], hosts: Sequence[dict[str
 
 
 def _note(current: _Line, line: str, start: str) -> None:
-    """Add what a line says."""
+    """Add the values of a line."""
     row = _ROW.search(line)
     if start in ("BEFORE:", "AFTER:") and row:
         setattr(current, start[:-1].lower(), tuple(int(value) for value in row.groups()))
@@ -154,7 +158,7 @@ def _note(current: _Line, line: str, start: str) -> None:
 def _run(
     source: ImportSource, label: str, index: int, repeats: Sequence[_Line], *, last: bool
 ) -> Run:
-    """Return a run of repeats; the last of the file has the data of the files beside it."""
+    """Return a run of repeats; the file's last repeat gets the data of the files next to it."""
     steps = [_step(one, repeat) for repeat, one in enumerate(repeats, start=1)]
     if last:
         watched = _series(source, steps[-1].started)
@@ -210,7 +214,7 @@ def _step(one: _Line, repeat: int) -> StepResult:
 
 
 def _same_window(one: _Line, seconds: int) -> Iterator[Measurement]:
-    """Yield what pgio's own rows give when counters and clock cover the same window."""
+    """Yield the rates of pgio's own rows, for which counters and clock cover the same window."""
     if not one.before or not one.after or not seconds:
         return
     hits, reads = (one.after[i] - one.before[i] for i in (0, 1))
@@ -273,7 +277,7 @@ def _vmstat(source: ImportSource) -> dict[str, list[float | None]]:
 
 
 def _detail(source: ImportSource) -> Mapping[str, tuple[dict[str, Any], ...]]:
-    """Return the table of the session detail, numbers as numbers and times as they are."""
+    """Return the table of the session detail, numbers as numbers and times as text."""
     names: list[str] = []
     rows = []
     for at, line in _lines(source, "pgio_session_detail.out"):
@@ -292,7 +296,7 @@ def _cell(text: str) -> int | str:
 
 
 def _lines(source: ImportSource, name: str) -> Iterator[tuple[int, str]]:
-    """Yield the numbered lines of a file beside the source; none if there is no such file."""
+    """Yield the numbered lines of a file next to the source; none if there is no such file."""
     beside = source.beside(name)
     if beside is not None:
         yield from beside.lines()

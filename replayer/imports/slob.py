@@ -15,7 +15,7 @@ SIGN = re.compile(r"^FILE\|SESSIONS\|ELAPSED\||WORKLOAD REPOSITORY report for", 
 _MIB = 1 << 20
 _US = 1e-6
 _METRICS: Mapping[str, tuple[str, str, float, Better]] = {
-    # awr_info's column -> the metric, its unit, what one of the column's is in it
+    # awr_info's column -> the metric, its unit, the factor from the column's unit to it
     "DB CPU": ("db_cpu", "s/s", 1, Better.NEITHER),
     "DB Tm": ("db_time", "s/s", 1, Better.NEITHER),
     "EXECUTES": ("executes", "1/s", 1, Better.MORE),
@@ -72,7 +72,7 @@ class _Report:
     elapsed: float = 0.0
     host: dict[str, Fact] = field(default_factory=dict)
     waits: str = ""
-    """Whose wait events the lines are: Foreground, Background or none."""
+    """The kind of wait events in the current lines: Foreground, Background or none."""
 
 
 def read(source: ImportSource, label: str) -> ImportResult:
@@ -103,7 +103,7 @@ def _row(cells: Mapping[str, str]) -> StepResult:
     values = {
         name: _number(cell)
         for name, cell in cells.items()
-        # A latency of 0 is that of an event which awr_info.sh has not found.
+        # awr_info.sh writes a latency of 0 for an event that it has not found.
         if name in _METRICS and _NUMBER.fullmatch(cell) and not (name in _WAITS and cell == "0")
     }
     elapsed = cells.get("ELAPSED", "")
@@ -116,7 +116,7 @@ def _row(cells: Mapping[str, str]) -> StepResult:
 
 
 def _reports(source: ImportSource) -> Iterator[ImportedStep]:
-    """Yield a step for each AWR report, whose hundreds of other lines are not for comparing."""
+    """Yield a step for each AWR report; hundreds of its other lines are not for comparing."""
     report: _Report | None = None
     for _, line in source.lines():
         if _BEGIN in line:
@@ -150,7 +150,10 @@ def _line(report: _Report, line: str) -> None:
 
 
 def _wait(report: _Report, text: str) -> bool:
-    """Take an event's mean wait: waits, seconds in all, between them a share or nothing."""
+    """Add an event's mean wait, in microseconds; return whether the line is of such an event.
+
+    The line has the number of waits, maybe a share, and the total time in seconds.
+    """
     for (whose, event), column in _EVENTS.items():
         if whose == report.waits and text.startswith(f"{event} ") and column not in report.values:
             numbers = [_number(number) for number in _NUMBER.findall(text[len(event) :])]

@@ -2,7 +2,7 @@
 
 Several reports of one test are its repeats.
 
-Where `uname -a` or os-release stands before them, each machine has a run of its own.
+If `uname -a` or os-release stands before the reports, each machine has a separate run.
 """
 
 import re
@@ -22,7 +22,7 @@ _BEGIN = re.compile(r"sysbench v? ?(\d+\.\d+[^\s:]{0,40})")
 _THREADS = re.compile(r"Number of threads: (\d{1,9})")
 _STARTED = re.compile(r"Threads started!.{0,40}")
 _OPTIONS = {
-    # what the report says before the work starts, or in 0.4 after it -> the key it becomes
+    # an option in the report, before the work starts or (in 0.4) after it -> the key it becomes
     re.compile(pattern): key
     for pattern, key in {
         r"Prime numbers limit: (\S+)": "cpu_max_prime",
@@ -49,7 +49,7 @@ _NUMBER = r"(-?\d{1,18}(?:\.\d{1,18})?)"
 def _metric(
     pattern: str, name: str, unit: str, better: Better = Better.MORE, factor: float = 1
 ) -> tuple[re.Pattern[str], Callable[[re.Match[str]], list[Measurement]]]:
-    """Return a line of the report and how its first number becomes a measurement."""
+    """Return a pattern for a line of the report, and the function that makes its measurement."""
 
     def make(match: re.Match[str]) -> list[Measurement]:
         given = match.groupdict().get("p")
@@ -94,7 +94,7 @@ _METRICS = [
     _metric(r"total time:\s+NUMBERs", "elapsed", "s", Better.NEITHER),
     _metric(r"time elapsed:\s+NUMBERs", "elapsed", "s", Better.NEITHER),
     _metric(r"total number of events:\s+NUMBER", "events", "", Better.NEITHER),
-    # 0.4.8 and older say seconds
+    # 0.4.8 and older write seconds
     _metric(r"min:\s+NUMBERs", "latency.min", "s", Better.LESS),
     _metric(r"avg:\s+NUMBERs", "latency.mean", "s", Better.LESS),
     _metric(r"max:\s+NUMBERs", "latency.max", "s", Better.LESS),
@@ -140,7 +140,7 @@ class _Report:
 
     @property
     def test(self) -> str:
-        """Return which of sysbench's tests it is, by what it reports."""
+        """Return the name of sysbench's test, judged by its metrics."""
         names = {m.metric.removeprefix("sysbench.") for m in self.metrics}
         for metric, test in (
             ("transactions", "oltp"),
@@ -182,7 +182,7 @@ def _scan(source: ImportSource) -> list[_Report]:
 
 
 def _understood(report: _Report, line: str) -> bool:
-    """Take what a line says into the report; tell whether it says what sysbench's lines say."""
+    """Add the values of a line to the report; return whether it is a known line of sysbench."""
     text = line.strip()
     if _STARTED.fullmatch(text):
         report.started = True
@@ -196,12 +196,12 @@ def _understood(report: _Report, line: str) -> bool:
         if match := pattern.fullmatch(text):
             report.metrics += make(match)
             return True
-    # 0.4 tells its options after the work.
+    # 0.4 writes its options after the work.
     return _option(report, line) or bool(_HEADINGS.fullmatch(text))
 
 
 def _seconds(report: _Report, line: re.Match[str]) -> bool:
-    """Take an interval's values; fileio's reads and writes are MiB/s there."""
+    """Add an interval's values; fileio's reads and writes are MiB/s there."""
     pairs = {
         _SAME.get(pair["name"], pair["name"]): number(pair[2])
         for pair in _PAIR.finditer(line["rest"])

@@ -1,8 +1,9 @@
-"""Profiles made of what other tools recorded: one file each, whose name is the tool's.
+"""Profiles made from recordings of other tools: one module for each tool, named after the tool.
 
-A module has a docstring, a SIGN (a pattern that the beginning of such a file has, and other tools'
-have not) and `read(file, devices) -> Profile`.  What a file does not say is left out, never
-guessed; what should say something and cannot be read is counted and named in `file.unread`.
+A module has a docstring, a SIGN and `read(file, devices) -> ResourceProfile`.  SIGN is a pattern
+that matches the beginning of such a file, and does not match files of other tools.  A value that is
+not in the file is left out, never guessed.  A value that is in the file but cannot be read is
+counted and named in `file.unread`.
 """
 
 import re
@@ -15,15 +16,15 @@ from replayer.results.profile import ResourceProfile
 
 
 class ProfilePlugin(Protocol):
-    """What `replayer profile --from` needs of such a module."""
+    """The interface of such a module, as `replayer profile --from` uses it."""
 
     SIGN: re.Pattern[str]
 
     @abstractmethod
     def read(self, file: ImportSource, devices: Sequence[str]) -> ResourceProfile:
-        """Return the profile of a file; without devices, of all disks in it together.
+        """Return the profile of a file; without devices, that of all its disks together.
 
-        Raises Impossible, in one sentence, when there is nothing of the tool in it.
+        Raises Impossible, in one sentence, if the file has no data of the tool.
         """
 
 

@@ -1,15 +1,15 @@
-"""csv: a header of replayer's own column names, for what databases and clouds record by themselves.
+"""csv: a header with replayer's column names, for data that databases and clouds record.
 
 Columns of a CSV, in any order:
 
     time                 the end of the interval: ISO 8601, or seconds or milliseconds since 1970
-    begin                its begin, instead of the end or beside it
-    seconds              its length, where it is not the time since the row before
+    begin                its start, instead of the end or in addition to it
+    seconds              its length, if that is not the time since the previous row
     cores                processors of the machine
-    cpu_percent          of all of them, where cpu_cores is not known
+    cpu_percent          use of all processors together, if cpu_cores is not known
     memory_total_bytes   memory of the machine
-    memory_free_bytes    of that available, where memory_bytes is not known
-    NAME_max             the busiest minute in the row, beside the row's mean in NAME (also
+    memory_free_bytes    available part of that memory, if memory_bytes is not known
+    NAME_max             the busiest minute in the row, next to the row's mean in NAME (also
                          cpu_percent_max)
 """
 
@@ -39,7 +39,7 @@ _TIMES = ("time", "begin", "seconds")
 _MAX = "_max"
 _MINUTE = 60.0
 _MILLISECONDS = 1e11
-"""From here on a number is one of milliseconds: in seconds, it is the year 5138."""
+"""Numbers from here on are milliseconds: as seconds, this one would be in the year 5138."""
 _NONE = frozenset({"", "-", "nan", "null", "none", "n/a", "na"})
 _NAMED = 8
 
@@ -48,14 +48,14 @@ Floats = NDArray[np.float64]
 
 @dataclass(slots=True)
 class _Header:
-    """Where the columns stand."""
+    """The delimiter, and the position of each known column."""
 
     delimiter: str
     places: dict[str, int]
 
 
 def read(file: ImportSource, devices: Sequence[str]) -> ResourceProfile:
-    """Return the profile of a file; `devices` are not told apart in it."""
+    """Return the profile of a file; raise Impossible if `devices` are given, as a CSV has none."""
     if devices:
         raise Impossible(f"{file.name} is a CSV, whose columns are of no device: no --device")
     lines = file.lines()
@@ -95,7 +95,7 @@ def _cells(
 
 
 def _header(file: ImportSource, line: str) -> _Header:
-    """Return the columns that are known; raise Impossible where there is no time among them."""
+    """Return the known columns; raise Impossible if no time is among them."""
     delimiter = max(",;\t", key=line.count)
     names = [_plain(name) for name in next(csv.reader([line], delimiter=delimiter), [])]
     known = {*_TIMES, *_OWN, *KNOWN, *(f"{name}{_MAX}" for name in KNOWN)}
@@ -123,7 +123,7 @@ def _suggested(name: str, known: set[str]) -> str:
 
 
 class _Reader:
-    """The rows so far."""
+    """The rows read so far."""
 
     def __init__(self, header: _Header) -> None:
         self.header = header
@@ -134,7 +134,7 @@ class _Reader:
         self.columns = {n: i for n, i in header.places.items() if n not in {*_TIMES, *_OWN}}
 
     def add(self, line: Sequence[str]) -> None:
-        """Add a row; raise ValueError or IndexError for one without a time."""
+        """Add a row; raise ValueError or IndexError for a row without a time."""
         places = self.header.places
         begin = self._time(line[places["begin"]]) if "begin" in places else math.nan
         span = self._number(line[places["seconds"]]) if "seconds" in places else math.nan
@@ -142,7 +142,8 @@ class _Reader:
             end = self._time(line[places["time"]])
             span = end - begin if "begin" in places and math.isnan(span) else span
         else:
-            # Told apart from an end below, once it is known how long rows are.
+            # The begin stands for the end here; profile() corrects that when it knows how long rows
+            # are.
             end = begin + span if span > 0 else begin
         values = {name: self._number(line[i]) for name, i in self.columns.items() if i < len(line)}
         own = {
@@ -164,7 +165,7 @@ class _Reader:
         return when.timestamp()
 
     def _number(self, text: str) -> float:
-        """Return a number that is 0 or more, NaN for an empty cell or for what is no number."""
+        """Return a number of 0 or more, or NaN for an empty cell or one that is no number."""
         text = text.strip()
         if text.lower() in _NONE:
             return math.nan
@@ -195,13 +196,13 @@ class _Reader:
             file, self.rows, source, in_order=False, zoned=self.zoned, notes=notes
         )
         if "time" not in places and "seconds" not in places:
-            # What was taken for the end is the begin.
+            # The begins were taken as the ends: move them.
             made = replace(made, ends=made.ends + np.median(made.spans))
         return _expanded(made)
 
 
 def _derived(own: Mapping[str, float], values: Mapping[str, float]) -> dict[str, float]:
-    """Return columns of a profile made of those that only a CSV has."""
+    """Return columns of a profile that are computed from columns that only a CSV has."""
     derived = {}
     for suffix in ("", _MAX):
         name = f"cpu_cores{suffix}"
@@ -222,10 +223,11 @@ def _whole(value: float | None) -> int | None:
 
 
 def _expanded(profile: ResourceProfile) -> ResourceProfile:
-    """Return rows whose busiest minute is known as minutes: that one first, the others alike.
+    """Split each row with a known busiest minute into minutes: the busiest first, the others equal.
 
-    The mean of a row stays.  Which minute it was is not known, and not whether it was the same one
-    for two columns: they are put into one, as a machine must stand that.
+    The mean of a row stays the same.  The data does not show which minute was the busiest, nor
+    whether it was the same minute for two columns.  The maxima of all columns are put into the same
+    minute, because a machine must be able to sustain that.
     """
     peaks = {name.removesuffix(_MAX): v for name, v in profile.columns.items() if _is_max(name)}
     means = {name: v for name, v in profile.columns.items() if not _is_max(name)}
@@ -261,7 +263,7 @@ def _is_max(name: str) -> bool:
 
 
 def _peaked(mean: Floats | None, peak: Floats | None, many: NDArray[np.int_]) -> Floats:
-    """Return for each row the value of its busiest part and that of the others: float64[n, 2]."""
+    """Return for each row the value of its busiest part and of its other parts: float64[n, 2]."""
     if mean is None:
         assert peak is not None
         return np.column_stack((peak, np.full(len(peak), np.nan)))

@@ -1,6 +1,6 @@
 """iostat: `iostat -x -t` as text, or `-o JSON`, of every sysstat; use `-y`, or one report is lost.
 
-The first report is passed over, as it is since the boot unless -y was given.
+The first report is skipped: without -y, it covers the time since the boot.
 """
 
 import math
@@ -22,7 +22,7 @@ SIGN = re.compile(
 
 _KIB, _MIB, _SECTOR = 1 << 10, 1 << 20, 512
 _BYTES: Mapping[str, tuple[str, int]] = {
-    # iostat's column -> the profile's, bytes in one of iostat's
+    # iostat's column -> the profile's column, bytes in one unit of iostat's
     "rkB/s": ("read_mbps", _KIB),
     "wkB/s": ("write_mbps", _KIB),
     "rMB/s": ("read_mbps", _MIB),
@@ -45,7 +45,7 @@ _NO_CORES = "how many processors there are is not said: the CPU is not known"
 
 
 def read(file: ImportSource, devices: Sequence[str]) -> ResourceProfile:
-    """Return the profile of a file: of one machine, as iostat saw it."""
+    """Return the profile of one machine's file; raise Impossible for several machines."""
     text = file.data.decode("utf-8", errors="replace")
     reader = _Reader(file, sysstat.StampSequence(sysstat.order_of(_dates(text))), devices)
     del text
@@ -55,7 +55,7 @@ def read(file: ImportSource, devices: Sequence[str]) -> ResourceProfile:
 
 
 class _Reader:
-    """The rows so far; a report is not kept, as a day has 86,400."""
+    """The rows so far; reports are not kept, as one day has 86,400."""
 
     def __init__(
         self, file: ImportSource, clock: sysstat.StampSequence, devices: Sequence[str]
@@ -70,11 +70,11 @@ class _Reader:
         self._machines: set[str] = set()
         self._cores: int | None = None
         self._began = math.nan
-        """When the report ended that is since the boot, until the next one is there."""
+        """The end of the report that covers the time since boot, until the next report comes."""
         self._undated = 0
 
     def add(self, report: Report, cores: int | None) -> None:
-        """Add a report; the first one after each start of iostat is not taken."""
+        """Add a report; skip the first one after each start of iostat."""
         self._machines.add(str(report.host.get("host.name", "")))
         first, self._machine = report.host is not self._machine, report.host
         if not (report.cpu or report.devices):
@@ -96,7 +96,7 @@ class _Reader:
         self._rows.add(seconds, values, span if span > 0 else math.nan)
 
     def _devices(self, names: tuple[str, ...]) -> list[str]:
-        """Return those of a report's devices that are added up."""
+        """Return those devices of a report that are added up."""
         if names not in self._chosen:
             self._chosen[names] = (
                 [name for name in names if name in self._wanted]
@@ -106,7 +106,7 @@ class _Reader:
         return self._chosen[names]
 
     def profile(self) -> ResourceProfile:
-        """Return the profile of all reports; raise Impossible where there is none."""
+        """Return the profile of all reports; raise Impossible if there is none."""
         name = self._file.name
         if len(self._machines) > 1:
             raise Impossible(f"{name} is of {len(self._machines)} machines: a profile is of one")
@@ -158,7 +158,7 @@ def _dates(text: str) -> Iterator[str]:
 def _reports(
     file: ImportSource, clock: sysstat.StampSequence, devices: Sequence[str]
 ) -> Iterator[tuple[Report, int | None]]:
-    """Yield reports, and how many processors the machine has."""
+    """Yield each report with the machine's number of processors, or None if that is unknown."""
     if file.data.lstrip()[:1] != b"{":
         head = ""
         for report in iostat.of_text(file, only=devices):
@@ -170,7 +170,7 @@ def _reports(
         return
     hosts: dict[int, tuple[Mapping[str, object], Mapping[str, str]]] = {}
     for about, one in sysstat.statistics(file):
-        # One and the same for all of a machine's, as in a text.
+        # Use the same object for all reports of a machine, as for a text.
         _, host = hosts.setdefault(id(about), (about, {"host.name": words(about.get("nodename"))}))
         clock.date(str(about.get("date", "")))
         try:
@@ -183,7 +183,7 @@ def _reports(
 
 
 def _cpu(percent: Mapping[str, float], cores: int | None) -> dict[str, float]:
-    """Return processors in use, of the shares in percent of all."""
+    """Return the processors in use, computed from shares in percent of all processors."""
     shares = {name.lstrip("%"): value for name, value in percent.items()}
     if not cores or "idle" not in shares:
         return {}
@@ -200,7 +200,7 @@ def _cpu(percent: Mapping[str, float], cores: int | None) -> dict[str, float]:
 
 
 def _device(devices: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """Return what devices did together; a wait is the mean of their requests'."""
+    """Return the sums over devices; the time of a wait is the mean over all their requests."""
     values: dict[str, float] = {}
     for device in devices:
         for name, value in device.items():

@@ -1,4 +1,4 @@
-"""sadf: `sadf -j -- -u -r -b -d -n DEV`, or `-A`, of the days that sar has recorded."""
+"""sadf: `sadf -j -- -u -r -b -d -n DEV`, or `-A`, for the days that sar has recorded."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ SIGN = re.compile(r"\"file-date\": ?\"|\"timestamp\": ?\{ ?\"date\"")
 
 _KIB, _SECTOR = 1 << 10, 512
 _CPU: Mapping[str, tuple[str, ...]] = {
-    # of -u, and of -u ALL
+    # columns of -u, and of -u ALL
     "cpu_user": ("user", "usr", "nice", "guest", "gnice"),
     "cpu_system": ("system", "sys", "irq", "soft"),
     "cpu_iowait": ("iowait",),
@@ -25,7 +25,7 @@ _NO_IO = "reads and writes a second are not known: `sadf -j -- -A` has them, or 
 
 
 def read(file: ImportSource, devices: Sequence[str]) -> ResourceProfile:
-    """Return the profile of a file: of one machine, as sar saw it."""
+    """Return the profile of a file of one machine; raise Impossible for several machines."""
     clock = sysstat.StampSequence(sysstat.Orders(0, 1, 2))
     reader = _Reader(devices, file)
     for about, one in sysstat.statistics(file):
@@ -48,7 +48,7 @@ def _stamp(keys: Mapping[str, Any]) -> str:
 
 
 class _Reader:
-    """What was read so far."""
+    """The data read so far."""
 
     def __init__(self, devices: Sequence[str], file: ImportSource) -> None:
         self.file = file
@@ -62,7 +62,7 @@ class _Reader:
         self.memory: list[float] = []
 
     def machine(self, about: Mapping[str, Any]) -> None:
-        """Take what is said of the machine; raise Impossible for a second one."""
+        """Keep the number of processors of the machine; raise Impossible for a second machine."""
         self.names.add(str(about.get("nodename", "")))
         if len(self.names) > 1:
             raise Impossible(f"{self.file.name} is of several machines: a profile is of one")
@@ -71,7 +71,7 @@ class _Reader:
             self.cores = cores
 
     def add(self, clock: sysstat.StampSequence, keys: Mapping[str, Any]) -> None:
-        """Add one of the statistics."""
+        """Add the statistics of one interval."""
         stamp = keys["timestamp"]
         seconds = clock.seconds(_stamp(stamp))
         values = {
@@ -98,7 +98,7 @@ class _Reader:
     def _memory(self, keys: Mapping[str, Any]) -> dict[str, float]:
         if "memused" not in keys or not number(keys.get("memused-percent", 0)) > 0:
             return {}
-        # The share has two decimals only, and the machine's memory does not change.
+        # The share has two decimals only, so use the median of many: the memory does not change.
         self.memory.append(100 * number(keys["memused"]) / number(keys["memused-percent"]))
         values = {"page_cache_bytes": number(keys["cached"]) * _KIB} if "cached" in keys else {}
         if "avail" in keys:
@@ -153,7 +153,7 @@ class _Reader:
         return replace(made, gaps=tuple(sorted((*made.gaps, *gaps), key=_begin)))
 
     def _use_memory(self) -> None:
-        """Turn what is available into what is in use."""
+        """Convert the available memory of each row into the memory in use."""
         available = self.rows.values.get("memory_bytes")
         total = _middle(self.memory)
         if available is None or total is None:

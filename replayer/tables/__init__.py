@@ -1,1 +1,1 @@
-"""What several steps share of the data: the persons table, its doubling, the tables of pgio."""
+"""Code for tables that several steps share: the persons table, its doubling, the tables of pgio."""

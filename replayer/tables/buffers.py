@@ -1,4 +1,4 @@
-"""What the server has in buffers of its own, as far as it tells."""
+"""Counts of what the server has in its own buffers, as far as the engine reports them."""
 
 from typing import TYPE_CHECKING
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def counted(database: "Database", verb: VerbName, column: str) -> tuple[int | None, str]:
-    """Return a column of what a verb says of the buffers, or None and why that is not known."""
+    """Return a column of the verb's row, or None and the reason why it is not known."""
     engine = database.engine
     if engine.verb(verb) is None:
         return None, f"{engine.title} does not tell what is in its buffers"

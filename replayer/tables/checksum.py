@@ -1,8 +1,8 @@
-"""What the sums over all rows of persons1 must be, in closed form.
+"""Closed formulas for the expected sums over all rows of persons1.
 
-The rows double: the n-th new row is the n-th old one with n added to its id and written behind
-its last name.  So after a doubling of N rows the ids add up to twice as much and 1 + 2 + ... + N,
-and of the last names the characters to twice as many and the digits of 1..N.
+Each doubling copies all rows.  The n-th new row is the n-th old row, with n added to its id and the
+digits of n appended to its last name.  So a doubling of N rows doubles the sum of the ids and adds
+1 + 2 + ... + N.  It doubles the number of characters in the last names and adds the digits of 1..N.
 """
 
 from collections.abc import Mapping
@@ -21,14 +21,18 @@ _WORDS = {"id_sum": "ids", "lastname_sum": "last names", "time_sum": "times"}
 
 
 def expected(database: "Database", built: "BuildState") -> dict[str, int]:
-    """Return the sums that table/count must find; what an engine does not tell is left out."""
+    """Return the sums that table/count must find, without those that the engine does not report."""
     sums = sums_after(built.doubling or 0)
     verb = database.engine.verb(_TIMES)
     return sums if verb is None else {**sums, "time_sum": database.number(verb)}
 
 
 def sums_after(doublings: int) -> dict[str, int]:
-    """Return the sums of ids, and of each last name's characters and the code of its last one."""
+    """Return the sums of the ids and of the last names.
+
+    The sum of the last names adds, for each name, its number of characters and the code of its last
+    character.
+    """
     rows = len(SEEDS)
     ids = sum(range(FIRST_ID, FIRST_ID + rows))
     characters = sum(map(len, SEEDS))
@@ -42,9 +46,9 @@ def sums_after(doublings: int) -> dict[str, int]:
 
 
 def check(counted: Mapping[str, Any], rows: int, sums: Mapping[str, int]) -> None:
-    """Raise ReplayerError where what table/count found is not what was built.
+    """Raise ReplayerError if the numbers that table/count found differ from what was built.
 
-    Columns that are no known sum are counts of rows.
+    Columns that are not a known sum are counts of rows.
     """
     for name, number in counted.items():
         if name not in _WORDS and number != rows:
@@ -61,7 +65,7 @@ def check(counted: Mapping[str, Any], rows: int, sums: Mapping[str, int]) -> Non
 
 
 def _digits(last: int) -> int:
-    """Return how many digits 1, 2, ... last have together."""
+    """Return the total number of digits in 1, 2, ... last."""
     total, length, first = 0, 1, 1
     while first <= last:
         total += length * (min(last, 10 * first - 1) - first + 1)

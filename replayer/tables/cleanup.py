@@ -1,4 +1,7 @@
-"""Remove what replayer made on somebody else's server: what is on its list, under its own names."""
+"""Removal of tables and databases that replayer made on another user's server.
+
+Only things that are on replayer's list, and have a name that replayer uses, are removed.
+"""
 
 from __future__ import annotations
 
@@ -26,8 +29,9 @@ REPLAYS = "replayer_replay"
 def remove(database: Database, thing: Thing) -> None:
     """Remove one thing and strike it from the list.
 
-    Raises Impossible for what is on the list and has none of replayer's names, ReplayerError with
-    the server's words for what may not or cannot be removed; the list keeps it then.
+    Raises Impossible if replayer does not use the thing's name, although it is on the list.  Raises
+    ReplayerError with the server's message if the thing cannot be removed or the user has no right
+    to remove it; the thing then stays on the list.
     """
     if thing.kind == "table" and thing.name == persons.NAME:
         _remove_table(database)
@@ -48,6 +52,6 @@ def _remove_table(database: Database) -> None:
     if built is not None:
         persons.drop(database, built.shape.layout)
         return
-    # A removal that was cut short may have left its last tables.
+    # An interrupted removal may have left its last tables.
     with contextlib.suppress(ReplayerError):
         database.execute(_DROP_TABLE)

@@ -1,6 +1,6 @@
-"""Execute statements that do not depend on each other in several sessions at once.
+"""Execution of independent statements in several sessions at once.
 
-What runs in worker processes is here, in a module that imports little.
+The code that runs in worker processes is here, in a module that imports little.
 """
 
 import contextlib
@@ -22,7 +22,7 @@ Chore = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class ParallelJob:
-    """What one session needs: it takes one chore after another from the queue."""
+    """The job of one session, which takes one chore after another from the queue."""
 
     connector: Connector
     chores: tuple[Chore, ...]
@@ -32,7 +32,7 @@ class ParallelJob:
 def execute(database: "Database", chores: Sequence[Chore], sessions: int) -> Iterator[int]:
     """Execute all chores; yield how many were done since the last time, 0 after a silent second.
 
-    Raises ReplayerError with the server's first line when a statement fails.
+    Raises ReplayerError with the first line of the server's message when a statement fails.
     """
     job = ParallelJob(database.connector(), tuple(chores), Counter())
     jobs = [job] * min(sessions, len(chores))
@@ -46,7 +46,7 @@ def execute(database: "Database", chores: Sequence[Chore], sessions: int) -> Ite
 
 
 def do_chores(job: ParallelJob, barrier: Barrier, report: Report) -> None:
-    """Do chores from the queue until it is empty, as one session."""
+    """Do chores from the queue as one session, until the queue is empty."""
     with (
         contextlib.closing(driver.connect(job.connector)) as connection,
         connection.cursor() as cursor,

@@ -1,4 +1,4 @@
-"""The table persons1 as it is in the database: whose it is, how far it was built, its files."""
+"""The table persons1 as it is in the database: who made it, how far it was built, its segments."""
 
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,7 +15,7 @@ NAME = "persons1"
 SEEDS = ("Jordan", "Kumar", "Duglas", "Johnson", "Petrov", "Hiraga")
 """The last names of the first six rows."""
 FIRST_ID = 100
-"""Of the first row; the others of the first six follow it."""
+"""The id of the first row; the ids of the other five first rows follow it."""
 
 _FOUND = VerbName("table/found")
 _STATE = VerbName("table/state")
@@ -27,14 +27,14 @@ _UNPUBLISH = VerbName("{layout}/unpublish")
 _REMOVE = VerbName("{layout}/remove")
 _DISCARD = VerbName("{layout}/discard")
 WAL = VerbName("wal")
-"""Bytes of log written so far."""
+"""A verb that returns the bytes of log written so far."""
 
 _AT_ONCE = 32
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """How the rows are laid out; "" is the compression of a layout that has none."""
+    """The layout of the rows; the compression is "" for a layout that has none."""
 
     layout: str
     compression: str
@@ -43,7 +43,7 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class BuildState:
-    """How far the table was built: its last whole doubling, None if there is none."""
+    """The progress of a build: the last whole doubling, or None if there is none."""
 
     shape: Shape
     rows_wanted: int
@@ -52,13 +52,13 @@ class BuildState:
 
     @property
     def whole(self) -> bool:
-        """Tell whether the build came to its end."""
+        """Return whether the build is finished."""
         return self.doubling is not None and self.rows >= self.rows_wanted
 
 
 @dataclass(frozen=True, slots=True)
 class RowRange:
-    """A contiguous range of the rows in the order in which they are numbered."""
+    """A contiguous range of rows, in the order of their numbers."""
 
     number: int
     doubling: int
@@ -67,7 +67,7 @@ class RowRange:
 
 
 def state(database: "Database") -> BuildState | None:
-    """Return how far the table was built, or None if it is not there.
+    """Return how far the table was built, or None if it does not exist.
 
     Raises Impossible for a table of that name that replayer did not make.
     """
@@ -86,7 +86,7 @@ def state(database: "Database") -> BuildState | None:
 
 
 def needs(database: "Database") -> BuildState:
-    """Return how far the table was built; raise Impossible if it is not there as a whole."""
+    """Return how far the table was built; raise Impossible if it is missing or incomplete."""
     built = state(database)
     if built is None or built.doubling is None:
         raise Impossible(f"there is no table {NAME}: put a build step before this one")
@@ -99,7 +99,7 @@ def needs(database: "Database") -> BuildState:
 
 
 def segments(database: "Database") -> list[RowRange]:
-    """Return all segments in the order of their rows, those of an unfinished doubling included."""
+    """Return all segments in the order of their rows, with those of an unfinished doubling."""
     return [
         RowRange(*(row.number(name) for name in ("segment", "doubling", "first_row", "rows")))
         for row in database.execute(_SEGMENTS)
@@ -112,7 +112,10 @@ def bytes_(database: "Database") -> int:
 
 
 def drop(database: "Database", layout: str) -> None:
-    """Remove the table that replayer made; if it is cut short, a build or another drop ends it."""
+    """Remove the table that replayer made.
+
+    If the removal is interrupted, a build or another drop completes it.
+    """
     database.execute(_FORGET)
     told(database, _UNPUBLISH.of(layout=layout))
     discard(database, layout, segments(database))
@@ -122,7 +125,7 @@ def drop(database: "Database", layout: str) -> None:
 
 
 def discard(database: "Database", layout: str, unwanted: Sequence[RowRange]) -> None:
-    """Remove segments, several in a transaction: each commit waits for the disk."""
+    """Remove segments, several in one transaction, because each commit waits for the disk."""
     for first in range(0, len(unwanted), _AT_ONCE):
         with transaction(database):
             for segment in unwanted[first : first + _AT_ONCE]:
@@ -135,7 +138,7 @@ def told(
     holes: Mapping[str, str | int] | None = None,
     **parameters: Any,
 ) -> None:
-    """Execute a verb that an engine or a layout may do without."""
+    """Execute a verb if the engine has it; an engine or a layout need not have it."""
     known_verb = database.engine.verb(verb)
     if known_verb is not None:
         database.execute(known_verb, holes, **parameters)
@@ -143,12 +146,12 @@ def told(
 
 @contextlib.contextmanager
 def transaction(database: "Database") -> Iterator[None]:
-    """Commit what is executed inside as one transaction, or nothing of it."""
+    """Commit what is executed inside as one transaction; roll all of it back after an exception."""
     database.query("BEGIN")
     try:
         yield
     except BaseException:
-        with contextlib.suppress(Exception):  # the first error is the one to tell
+        with contextlib.suppress(Exception):  # report the first error, not one of ROLLBACK
             database.query("ROLLBACK")
         raise
     database.query("COMMIT")

@@ -1,4 +1,4 @@
-"""The tables of the SLOB method, one row per block, and what one of its sessions does.
+"""The tables of the SLOB method (one row in each block), and the work of one of its sessions.
 
 The functions that run in worker processes are here and not in the step, because a worker imports
 this module and nothing heavier: 256 sessions must fit into little memory.
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from replayer.engines.connection import Database
 
 MOST_ROWS = 1 << 31
-"""Products below 2**31 times 2**31 fit into the server's 64-bit integers."""
+"""The product of two numbers below 2**31 fits into the server's 64-bit integers."""
 _CHUNK_ROWS = 16_384
 _LAYOUT = VerbName("slob/layout")
 _TABLES = VerbName("slob/tables")
@@ -36,7 +36,7 @@ SESSIONS_PER_PROCESS = 256
 _FOREVER = 1e11
 """A deadline that no server's clock reaches, in seconds since 1970."""
 _LONG = 1e9
-"""A slice without an end of its own, in seconds."""
+"""The length of a slice that has no limit of time, in seconds."""
 _MANY = 1 << 62
 
 
@@ -50,18 +50,18 @@ class TableSet:
 
     @property
     def names(self) -> list[str]:
-        """Return the tables' names, as pgio calls them."""
+        """Return the tables' names, the same as those of pgio."""
         return [f"pgio{number}" for number in range(1, self.tables + 1)]
 
     @property
     def mark(self) -> str:
-        """Return what the last statement of a whole load writes down at each table."""
+        """Return the mark that the last statement of a complete load writes to each table."""
         return f"{self.rows} rows, seed {self.seed}"
 
 
 @dataclass(frozen=True, slots=True)
 class TableLayout:
-    """What a table looks like in the database."""
+    """The properties of one table in the database that decide whether the method can use it."""
 
     name: str
     rows: int
@@ -71,7 +71,7 @@ class TableLayout:
     correlation: float | None
 
     def flaw(self, rows: int) -> str:
-        """Return why the method cannot be used on this table for that many rows; "" if it can."""
+        """Return why the method cannot use this table for that many rows, or "" if it can."""
         if self.blocks != self.rows:
             return (
                 f"{self.name} has {self.rows:,} rows in {self.blocks:,} blocks, "
@@ -92,13 +92,14 @@ class TableLayout:
 
 
 def _chance(rows: int) -> float:
-    """Return how far from 0 the correlation of a random order may be: 4 standard deviations."""
-    # ANALYZE takes a sample of 30,000 rows, and the deviation of n random pairs is 1 / sqrt(n).
+    """Return the largest correlation that a random order may have: 4 standard deviations."""
+    # ANALYZE takes a sample of 30,000 rows, and the standard deviation of n random pairs is 1 /
+    # sqrt(n).
     return 0.02 + 4 / math.sqrt(min(rows, 30_000))
 
 
 def layout(database: "Database", names: Sequence[str]) -> list[TableLayout]:
-    """Return the layout of the tables that are there, counting their rows.
+    """Return the layouts of the tables that exist; count their rows.
 
     An engine without the verb `slob/layout` has no blocks that rows could fill: [] is returned.
     """
@@ -117,7 +118,7 @@ def _known(database: "Database") -> dict[str, Mapping[str, Any]]:
 
 
 def flaws(database: "Database", wanted: TableSet) -> list[str]:
-    """Return every reason for which these tables cannot be used as they are."""
+    """Return every reason why these tables cannot be used as they are."""
     known = _known(database)
     missing = [name for name in wanted.names if name not in known]
     if missing:
@@ -130,7 +131,10 @@ def flaws(database: "Database", wanted: TableSet) -> list[str]:
 
 
 def _unfinished(row: Mapping[str, Any], wanted: TableSet) -> str:
-    """Return why a table is not a whole load with the wanted seed and at least the wanted rows."""
+    """Return why a table is not a complete load with the wanted seed and rows, or "" if it is.
+
+    More rows than wanted are accepted.
+    """
     rows, _, seed = str(row["made_as"]).partition(" rows, seed ")
     if not rows.isdigit() or not seed:
         return f"{row['name']} was not loaded to its end"
@@ -142,7 +146,7 @@ def _unfinished(row: Mapping[str, Any], wanted: TableSet) -> str:
 
 
 def refuse_foreign(database: "Database", wanted: TableSet) -> None:
-    """Raise Impossible when a table of a wanted name is there that replayer did not make."""
+    """Raise Impossible if a table has one of the wanted names but replayer did not make it."""
     known = _known(database)
     foreign = [name for name in wanted.names if name in known and not known[name]["ours"]]
     if foreign:
@@ -153,14 +157,14 @@ def refuse_foreign(database: "Database", wanted: TableSet) -> None:
 
 
 def drop(database: "Database") -> None:
-    """Drop every table of the method that replayer made, whatever its number."""
+    """Drop every table of the method that replayer made, also those beyond the wanted number."""
     for name, row in _known(database).items():
         if row["ours"]:
             database.execute(_DROP, {"table": name})
 
 
 def drop_one(database: "Database", name: str) -> None:
-    """Drop one table of the method if it is there and replayer made it."""
+    """Drop one table of the method if it exists and replayer made it."""
     row = _known(database).get(name)
     if row is not None and row["ours"]:
         database.execute(_DROP, {"table": name})
@@ -171,7 +175,7 @@ def drop_one(database: "Database", name: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class LoadJob:
-    """What one loading session needs: it takes one table after another from the queue."""
+    """The job of one loading session, which takes one table after another from the queue."""
 
     connector: Connector
     tables: tuple["TableJob", ...]
@@ -180,9 +184,10 @@ class LoadJob:
 
 @dataclass(frozen=True, slots=True)
 class TableJob:
-    """The statements that load one table; `chunk` is executed again and again with low and high.
+    """The statements that load one table.
 
-    The first statement of a chunk makes its rows.
+    The statements of `chunk` are executed once for each range of keys, with the parameters low and
+    high.  The first statement of a chunk inserts its rows.
     """
 
     name: str
@@ -196,7 +201,8 @@ class TableJob:
 def load(database: "Database", wanted: TableSet, sessions: int, made_by: str) -> Iterator[int]:
     """Load the tables, several at once; yield how many rows were loaded since the last time.
 
-    A table appears in the database when it is whole, because all of it is one transaction.
+    A table becomes visible in the database when it is complete, because it is loaded in one
+    transaction.  Raises ReplayerError with the server's message when a statement fails.
     """
     jobs = tuple(_table_job(database, wanted, name, made_by) for name in wanted.names)
     queue = Counter()
@@ -234,12 +240,12 @@ def _table_job(database: "Database", wanted: TableSet, name: str, made_by: str) 
 
 
 def _permutation(wanted: TableSet, name: str) -> dict[str, int]:
-    """Return the constants of a table's own order of keys, drawn from the seed."""
+    """Return the constants of a table's own permutation of keys, drawn from the seed."""
     bits = max(2, (wanted.rows - 1).bit_length())
     mask = (1 << bits) - 1
     drawn = hashlib.blake2b(f"{wanted.seed} {name}".encode(), digest_size=48).digest()
     words = [int.from_bytes(drawn[place : place + 8], "little") for place in range(0, 48, 8)]
-    # An odd factor and a shift of at least one bit make each round reversible, so nothing is lost.
+    # An odd factor and a shift of at least one bit make each round reversible, so no key is lost.
     factors = {f"factor{n}": (words[n - 1] & mask & (MOST_ROWS - 1)) | 1 for n in (1, 2, 3)}
     addends = {f"addend{n}": words[n + 2] & mask for n in (1, 2, 3)}
     shift = (bits + 1) // 2
@@ -247,7 +253,7 @@ def _permutation(wanted: TableSet, name: str) -> dict[str, int]:
 
 
 def load_tables(job: LoadJob, barrier: Barrier, report: Report) -> int:
-    """Load tables from the queue until it is empty, as one session; return how many."""
+    """Load tables from the queue as one session, until it is empty; return how many."""
     with (
         contextlib.closing(driver.connect(job.connector)) as connection,
         connection.cursor() as cursor,
@@ -290,7 +296,7 @@ def _load_table(cursor: Any, table: TableJob, report: Report) -> None:
 
 @dataclass(frozen=True, slots=True)
 class SessionJob:
-    """What one session needs; statements are rendered for its driver."""
+    """The job of one session; its statements are already rendered for its driver."""
 
     number: int
     table: str
@@ -300,9 +306,12 @@ class SessionJob:
     seed: str
     settle: tuple[str, ...]
     own_rows: tuple[str, ...]
-    """What returns the rows that the session has read so far, where it has no count of blocks."""
+    """Statements that return the rows read so far by this session.
+
+    They are used where the server does not count blocks for each session.
+    """
     plan: tuple[str, ...]
-    """Statements that show the plan, for the one session that reports it."""
+    """Statements that show the plan; only one session has them, and reports the plan."""
     numbers: Mapping[str, Any]
     """work_unit, update_work_unit, rows, update_pct."""
     random_seed: float
@@ -312,7 +321,7 @@ class SessionJob:
     first_slice_seconds: float
     """Sessions end their first slices at different times, so that the counters move smoothly."""
     tells: bool = False
-    """Whether it reports what it has done after each slice."""
+    """True if the session reports its progress after each slice."""
 
 
 class Slice(NamedTuple):
@@ -321,14 +330,14 @@ class Slice(NamedTuple):
     began: float
     ended: float
     reads: float
-    """Blocks missed; all that were touched, on an engine that does not count a session's own."""
+    """Blocks missed; all blocks touched, on an engine that does not count them for each session."""
     hits: float
-    """Blocks found in the server's buffers; all that were touched, in the same case."""
+    """Blocks found in the server's buffers; all blocks touched, in the same case."""
 
 
 @dataclass(slots=True)
 class SessionResult:
-    """What one session did; the latencies are bucket -> how many."""
+    """The result of one session; the histograms of latencies are bucket -> number of work units."""
 
     number: int
     table: str
@@ -338,11 +347,11 @@ class SessionResult:
     updates: int = 0
     deadlocks: int = 0
     counts_blocks: bool = False
-    """Whether reads and hits of its slices are what the server counted for this session alone."""
+    """True if the server counted the reads and hits of the slices for this session alone."""
     rows_read: int | None = None
-    """Rows that it read in the window, where the server counts those for a session."""
+    """Rows read by this session in the window, where the server counts them for each session."""
     history: "array[float]" = field(default_factory=lambda: array("d"))
-    """For each slice: when it began and ended, its blocks missed and found, one after another."""
+    """Four numbers for each slice, one after another: start, end, blocks missed, blocks found."""
     began: float = 0.0
     ended: float = 0.0
     select_max: float = 0.0
@@ -353,7 +362,7 @@ class SessionResult:
 
     @property
     def slices(self) -> Iterator[Slice]:
-        """Yield when each slice began and ended, and its blocks missed and found."""
+        """Yield the slices, each with its start and end and its blocks missed and found."""
         values = iter(self.history)
         return map(Slice._make, zip(values, values, values, values, strict=True))
 
@@ -392,7 +401,7 @@ class SessionResult:
 
 
 def merge(into: dict[int, int], buckets: Iterable[tuple[int, int]]) -> None:
-    """Add buckets of latencies to others."""
+    """Add the amounts of histogram buckets to another histogram."""
     for bucket, amount in buckets:
         into[bucket] = into.get(bucket, 0) + amount
 
@@ -405,7 +414,7 @@ def _buckets(text: str | None) -> Iterator[tuple[int, int]]:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What a session says after a slice: how many work units it has done by then."""
+    """The report of a session after a slice: the number of work units done so far."""
 
     number: int
     operations: int
@@ -413,7 +422,7 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class ConnectionLost:
-    """What a session says when its connection is gone or the server refused a statement."""
+    """The report of a session whose connection is lost, or whose statement the server refused."""
 
     number: int
     why: str
@@ -421,7 +430,11 @@ class ConnectionLost:
 
 @distributable
 def session(job: SessionJob, barrier: Barrier, report: Report) -> SessionResult | ConnectionLost:
-    """Be one session: connect, warm up, wait for the barrier, work slice by slice."""
+    """Run one session: connect, warm up, wait for the barrier, work slice by slice.
+
+    Returns ConnectionLost if the connection or a statement fails during the work.  Raises
+    ReplayerError if that happens during the warm-up.
+    """
     driver_error = driver.driver_error(job.connector)
     with contextlib.closing(driver.connect(job.connector, *job.first)) as connection:
         driver.sleep_soundly(connection)
@@ -455,7 +468,10 @@ class _Session:
         self.result = SessionResult(job.number, job.table, *units)
 
     def warm_up(self) -> None:
-        """Have the procedure compiled and its plans made, then start the random numbers anew."""
+        """Run one work unit of each kind, then seed the random numbers.
+
+        The server compiles the procedure and makes its plans before the window begins.
+        """
         self.result.plan = tuple(self._lines(self._job.plan))
         for percentage in (0, 100) if self._job.numbers["update_pct"] else (0,):
             self._slice({"update_pct": percentage, "operations": 1, "seconds": _LONG})
@@ -479,7 +495,8 @@ class _Session:
                 self._report(Done(job.number, result.operations))
             state = {name: row[name] for name in state}
             if job.run_time is not None:
-                # The deadline is the server's own: its clock at the first slice, and the run time.
+                # The deadline is by the server's clock: the start of the first slice plus the run
+                # time.
                 until = result.began + job.run_time
             if left is not None:
                 left -= row["selects"] + row["updates"]
@@ -496,7 +513,7 @@ class _Session:
     def _slice(self, own: Mapping[str, Any]) -> dict[str, Any]:
         start = {"window_left": 0, "updates_left": 0, "stop_at": _FOREVER}
         self._cursor.execute(self._job.slice, {**start, **self._job.numbers, **own})
-        # The same columns each time, and a driver takes a while to describe them.
+        # The columns are the same each time, and a driver needs some time to describe them.
         self._names = self._names or [column[0] for column in self._cursor.description]
         return dict(zip(self._names, self._cursor.fetchone(), strict=True))
 

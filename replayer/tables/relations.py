@@ -23,10 +23,10 @@ def files(
     holes: Mapping[str, str | int] | None = None,
     **parameters: Any,
 ) -> list[Path]:
-    """Return every file that a verb's `path` rows name, with the pieces that are on disk beside it.
+    """Return every file that a verb's `path` rows name, with its other pieces on disk, sorted.
 
-    Pieces are .1 .2 … (beyond 1 GiB), _fsm and _vm.  The server may remove a file meanwhile.
-    Raises Skip when the data directory cannot be read.
+    Pieces are .1 .2 … (beyond 1 GiB), _fsm, _vm and _init.  The server may remove a file meanwhile.
+    Raises Skip if the folder of a file cannot be read.
     """
     rows = database.execute(verb, holes, **parameters)
     wanted = [data_directory / row["path"] for row in rows if row["path"]]
@@ -38,7 +38,7 @@ def files(
 
 
 def _pieces(folder: Path) -> dict[str, list[str]]:
-    """Return a folder's file names by the relation that each belongs to."""
+    """Return a folder's file names, grouped by the relation that each belongs to."""
     pieces: dict[str, list[str]] = {}
     try:
         names = os.listdir(folder)  # noqa: PTH208 - thousands of files, and no stat of any

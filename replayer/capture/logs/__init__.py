@@ -1,8 +1,8 @@
-"""Layouts of logs: one file each, found by its name; a layout is known by a log's beginning.
+"""Layouts of logs: one module each, detected from the beginning of a log.
 
-A module has a docstring, `ENGINE` (`postgres` or `mysql`), `RANK` (of two logs of the same time the
-one with the higher rank is read: it tells more), `fits(head)`, `find_start(head, order)` and
-`read(inputs, order)`, as in `Log`.
+A module has a docstring, `ENGINE` (`postgres` or `mysql`), `RANK`, `fits(head)`, `find_start(head,
+order)` and `read(inputs, order)`, as in `LogLayout`.  Of two logs of the same time, the one with
+the higher `RANK` is read, because it has more information.
 """
 
 from abc import abstractmethod
@@ -17,7 +17,7 @@ from replayer.capture.inputs import Input
 
 @dataclass(frozen=True, slots=True)
 class ReadRequest:
-    """How a log is to be read, and whom to tell what."""
+    """The options for reading a log, and the functions that get its sessions and its progress."""
 
     reading: ReadCounts
     announce: Callable[[LoggedSession], None]
@@ -25,30 +25,30 @@ class ReadRequest:
     advance: Callable[[int], None]
     """Called with the bytes of each piece of a file that was read."""
     prefix: str | None = None
-    """log_line_prefix, where the user gave it."""
+    """The log_line_prefix, if the user gave it."""
 
 
 class LogLayout(Protocol):
-    """What conversion needs of a layout."""
+    """The interface of a layout, as the conversion uses it."""
 
     ENGINE: str
     RANK: int
 
     @abstractmethod
     def fits(self, head: str) -> bool:
-        """Tell whether a log that begins so is of this layout."""
+        """Return whether a log with this beginning is of this layout."""
 
     @abstractmethod
     def find_start(self, head: str, order: ReadRequest) -> int | None:
-        """Return when a log that begins so began, in nanoseconds since 1970; None if unknown.
+        """Return when a log with this beginning began; None if unknown.
 
-        Raises Impossible, in one sentence, for a log that can never be replayed: without times, or
-        with nothing to tell sessions apart.
+        The time is in nanoseconds since 1970.  Raises Impossible, in one sentence, for a log that
+        can never be replayed: one without times, or without a way to distinguish sessions.
         """
 
     @abstractmethod
     def read(self, inputs: Iterable[Input], order: ReadRequest) -> Iterator[list[Action]]:
-        """Yield what clients did, in the order of its end, of files in the order of their times."""
+        """Yield clients' actions in the order of their ends; files come in the order of time."""
 
 
 FACE = LogLayout

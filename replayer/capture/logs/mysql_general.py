@@ -43,12 +43,15 @@ _BEGIN = (
     rf"(?:{_STAMP}[\t ]+(\d+) ({_COMMANDS})(?=[\t ]|$)"
     rf"|\t+(?=[ \d]{{5}}) *(\d+) ({_COMMANDS})(?= *(?:\t|$)))"
 )
-"""Tabs stand between the fields; early servers of 5.7 write blanks after the stamp, those before
-5.1 after the command, too."""
+"""The beginning of an entry.
+
+Tabs separate the fields.  Early servers of 5.7 write blanks after the stamp.  Servers before 5.1
+write blanks after the command, too.
+"""
 _ENTRY = re.compile(rf"{_BEGIN} *\t?(.*)", re.DOTALL)
 _ENTRIES = re.compile(rf"^{_BEGIN}", re.MULTILINE)
 _PADDED = re.compile(rf"[\t ]{{5,}}(\d+) ({_COMMANDS})( *)(.*)", re.DOTALL)
-"""An entry without a stamp of a server before 5.1, whose commands have _WIDTH columns."""
+"""An entry without a stamp from a server before 5.1, whose commands have _WIDTH columns."""
 _WIDTH = 12
 _PADDED_BEGIN = re.compile(rf"^{_STAMP}[\t ]+\d+ (?:{_COMMANDS}) +[^\s\t]", re.MULTILINE)
 _HEADINGS = re.compile(r"(?i:tcp port): .*|Time\s+Id\s+Command\s+Argument\s*")
@@ -56,12 +59,12 @@ _WHO = re.compile(r"(\S*)@(\S*)(?: as \S*)? on ?(.*?)(?: using \S+)?\Z", re.DOTA
 
 
 def fits(head: str) -> bool:
-    """Tell whether a log has an entry in its beginning, or only its headings so far."""
+    """Return whether the beginning of a log has an entry."""
     return _ENTRIES.search(head) is not None
 
 
 def find_start(head: str, order: ReadRequest) -> int | None:  # noqa: ARG001 - layouts share one face
-    """Return the time of the first entry that has one."""
+    """Return the time of the first entry that has one, in nanoseconds since 1970."""
     clock = StampReader()
     for match in _ENTRIES.finditer(head):
         if match[1] or match[2]:
@@ -73,7 +76,7 @@ def find_start(head: str, order: ReadRequest) -> int | None:  # noqa: ARG001 - l
 
 
 def read(inputs: Iterable[Input], order: ReadRequest) -> Iterator[list[Action]]:
-    """Yield what clients did, in the order in which the server heard of it."""
+    """Yield clients' actions in the order in which their commands arrived at the server."""
     order.reading.silent = True
     order.reading.notes[SILENT] = None
     return actions(_Log(order), inputs, order.advance)
@@ -95,11 +98,11 @@ class _Log:
         self._padded = False
 
     def begin(self, head: str) -> None:
-        """Learn whether blanks stand behind the commands."""
+        """Detect whether blanks follow the commands."""
         self._padded = _PADDED_BEGIN.search(head) is not None
 
     def take(self, line: str) -> None:
-        """Take a line: it begins an entry, or goes on with one."""
+        """Process a line, which begins or continues an entry."""
         match = _ENTRY.fullmatch(line)
         if match is not None:
             precise, coarse, thread, command, other, other_command, text = match.groups()
@@ -129,7 +132,7 @@ class _Log:
         self._size = len(text)
 
     def break_off(self) -> None:
-        """Count the last entry as lost: more of it may have stood in the hole."""
+        """Count the last entry as lost, because a part of it may have been in the hole."""
         if self._head is not None:
             self._lose(self._head[2], holes.LOST)
             self._head = None
@@ -140,7 +143,7 @@ class _Log:
             self._reading.skip(reason)
 
     def finish(self) -> None:
-        """Take the last entry as it is."""
+        """Complete the last entry."""
         if self._head is None:
             return
         (time_ns, thread, command), self._head = self._head, None

@@ -32,7 +32,7 @@ _TIME = re.compile(
     r"|(\d{6} +\d{1,2}:\d\d:\d\d(?:\.\d{1,10})?))\s*"
 )
 _TIME_AND_USER = re.compile(r"(# Time: [\dTZ:.+ -]{14,40}?) *(# User@Host: .*)")
-"""As some servers of 5.0 with patches write both."""
+"""The time and the user on one line, as some patched servers of 5.0 write them."""
 _USER = re.compile(r"# User@Host: (.*?)\[.*?\] @ (.*?)(?:\s+Id: +(\d+))?\s*")
 _HEAD = re.compile(
     r"^# (?:Time: \d{4}|Time: \d{6} |User@Host: .*\[.*\] @ |Query_time: .* Lock_time: )",
@@ -40,7 +40,7 @@ _HEAD = re.compile(
 )
 _COST = re.compile(r"^# Query_time: +\d", re.MULTILINE)
 _NAMELESS = re.compile(r"# (?:Thread_id|Query_time): +\d.*")
-"""With which an entry begins whose head has no line on its user, as a server can be told."""
+"""The beginning of an entry without a line about its user; servers can be set to omit it."""
 _PAIR = re.compile(r"(\w+): ?(\S*)")
 _STAMP = re.compile(r"SET (?:\w+=\d+,)*timestamp=(\d{1,11}(?:\.\d{1,9})?);")
 _USE = re.compile(r"use (.*);", re.IGNORECASE)
@@ -53,19 +53,19 @@ _TEXTLESS = frozenset({"Execute", "Fetch"})
 _ERRORS = {"Errno", "Last_errno"}
 _SECOND = 1_000_000_000
 _LONGEST_NS = 10**17
-"""Three years: what takes longer is an overflow of old servers, which wrote 18446744073709 s."""
+"""Three years, in ns: a longer time is an overflow; old servers then wrote 18446744073709 s."""
 _QUARTER_NS = 900 * _SECOND
 _STARTS_STAMPED = ("4.", "5.0.")
-"""Versions whose SET timestamp is that of a statement's start; later ones write its end."""
+"""Versions whose SET timestamp is the start of a statement; later ones write its end."""
 
 
 def fits(head: str) -> bool:
-    """Tell whether a log has an entry in its beginning."""
+    """Return whether the beginning of a log has an entry."""
     return _HEAD.search(head) is not None and _COST.search(head) is not None
 
 
 def find_start(head: str, order: ReadRequest) -> int | None:  # noqa: ARG001 - layouts share one face
-    """Return the time of the first entry that has one."""
+    """Return the time of the first entry that has one, in nanoseconds since 1970."""
     for line in head.split("\n"):
         try:
             if match := _TIME.fullmatch(line):
@@ -78,7 +78,7 @@ def find_start(head: str, order: ReadRequest) -> int | None:  # noqa: ARG001 - l
 
 
 def read(inputs: Iterable[Input], order: ReadRequest) -> Iterator[list[Action]]:
-    """Yield what clients did, in the order of its end."""
+    """Yield clients' actions in the order of their ends."""
     return actions(_Log(order), inputs, order.advance)
 
 
@@ -91,23 +91,23 @@ class _Log:
         self._reading = order.reading
         self._clock = StampReader()
         self._time_ns = 0
-        """Of the last line that told it, exact or not."""
+        """Time of the last line that had a time, exact or not."""
         self._exact = False
         self._resumed = False
-        """A hole took the exact time of what follows it."""
+        """True if a hole took the exact time of the entries that follow it."""
         self._database = ""
-        """Of the last `use`: the log has one only where it changes, whoever's it is."""
+        """Database of the last `use` of any session: the log has `use` only where it changes."""
         self._facts: dict[str, str] = {}
         self._stamp_ns = 0
         self._text: list[str] | None = None
-        """Lines of the statement; None before the first entry and within the head of one."""
+        """Lines of the statement; None before the first entry and within the head of an entry."""
         self._size = 0
         self._zone_ns = 0
-        """What local times of stamps of whole seconds are ahead of UTC."""
+        """Nanoseconds by which the local times of stamps with whole seconds are ahead of UTC."""
         self._zoned = False
 
     def begin(self, head: str) -> None:
-        """Learn the zone of the times from an entry that has both a time and a timestamp."""
+        """Compute the zone of the times from an entry that has both a time and a timestamp."""
         local_ns = 0
         for line in head.split("\n"):
             try:
@@ -122,7 +122,7 @@ class _Log:
                 continue
 
     def take(self, line: str) -> None:
-        """Take a line: of the head of an entry, or of its statement."""
+        """Process a line of the head of an entry, or of its statement."""
         if line.startswith("# "):
             if both := _TIME_AND_USER.fullmatch(line):
                 self.take(both[1])
@@ -140,7 +140,7 @@ class _Log:
         self._statement(line)
 
     def finish(self) -> None:
-        """Take the last entry as it is."""
+        """Complete the last entry."""
         text, facts, stamp_ns = self._text, self._facts, self._stamp_ns
         self._text, self._facts, self._stamp_ns, self._size = None, {}, 0, 0
         if text is None or "Query_time" not in facts:
@@ -170,7 +170,10 @@ class _Log:
         self.spread.add(moment, done)
 
     def _moment(self, facts: dict[str, str], duration: int, stamp_ns: int) -> tuple[bool, int]:
-        """Return whether a time is exact, and that time: of the end, but MariaDB's of the begin."""
+        """Return whether the time of a statement is exact, and that time in nanoseconds.
+
+        It is the end of the statement, but its start in MariaDB's logs.
+        """
         if "Start" in facts:
             return True, self._clock.ns(facts["Start"]) + duration
         if self._exact or not (stamp_ns or self._time_ns):
@@ -180,7 +183,7 @@ class _Log:
         return False, stamp_ns or self._time_ns - self._zone_ns
 
     def break_off(self) -> None:
-        """Count the last entry as lost, unless its statement has its end."""
+        """Count the last entry as lost, unless its statement is complete."""
         if self._text and self._text[-1].endswith(";"):
             self.finish()
         elif self._facts:
@@ -190,7 +193,7 @@ class _Log:
         self._exact = False
 
     def _headed(self, line: str) -> bool:
-        """Take a line of a head; return False where it is one of a statement."""
+        """Process a line of a head; return False if the line belongs to a statement."""
         if match := _TIME.fullmatch(line):
             self.finish()
             try:
@@ -270,7 +273,7 @@ class _Log:
 
 
 def _duration(text: str) -> int:
-    """Return a duration in nanoseconds; UNKNOWN for what is none."""
+    """Return a duration in nanoseconds, from text in seconds; UNKNOWN for an invalid one."""
     try:
         duration = round(float(text) * _SECOND)
     except (ValueError, OverflowError):
@@ -281,7 +284,7 @@ def _duration(text: str) -> int:
 def _rows(text: str, facts: dict[str, str]) -> int:
     """Return how many rows a statement returned or changed."""
     if facts.get("QC_hit") == "Yes":
-        return UNKNOWN  # nobody counts what the query cache answers
+        return UNKNOWN  # the server does not count rows that its query cache returns
     returned = facts.get("Rows_sent", "")
     if returned.isdigit() and (int(returned) or _RETURNS.match(text)):
         return int(returned)

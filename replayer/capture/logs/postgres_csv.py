@@ -1,4 +1,4 @@
-"""csvlog of PostgreSQL: 23 columns, with 24 since version 13 and 26 since version 14."""
+"""csvlog of PostgreSQL: 23 columns; 24 since version 13 and 26 since version 14."""
 
 import csv
 import io
@@ -23,7 +23,7 @@ _STARTS = re.compile(rf"^{_BEGIN}", re.MULTILINE)
 _FEWEST = 23
 _MESSAGE = 13
 _OTHERS = frozenset({"client backend", "not initialized", "postmaster", "startup", "walsender", ""})
-"""Processes whose entries are of use; a parallel worker's errors are its leader's, too."""
+"""Processes whose entries are used; errors of a parallel worker are also logged for its leader."""
 _LONGEST_BEGIN = 512
 _MOST_COUNTS = 20
 _MOST_JOINED = 100
@@ -31,18 +31,18 @@ csv.field_size_limit(4 * LONGEST_LINE)
 
 
 def fits(head: str) -> bool:
-    """Tell whether a log has a record in its beginning, which may be longer than that."""
+    """Return whether a log has a record in its beginning; that record may continue after it."""
     return _begin(head) is not None
 
 
 def find_start(head: str, order: ReadRequest) -> int | None:  # noqa: ARG001 - layouts share one face
-    """Return the time of the first record."""
+    """Return the time of the first record, in nanoseconds since 1970."""
     row = _begin(head)
     return None if row is None else StampReader().ns(row[0])
 
 
 def _begin(head: str) -> list[str] | None:
-    """Return the first record, of which no more than its message need be there."""
+    """Return the first record; it may be incomplete after its message."""
     # A hole may have cut off the first ones.
     for match in islice(_STARTS.finditer(head), _MOST_JOINED):
         row = _first(head[match.start() :], _MESSAGE + 1)
@@ -52,7 +52,7 @@ def _begin(head: str) -> list[str] | None:
 
 
 def read(inputs: Iterable[Input], order: ReadRequest) -> Iterator[list[Action]]:
-    """Yield what clients did."""
+    """Yield clients' actions."""
     clock, whole = StampReader(), assembly.SessionAssembly(order.reading, order.announce)
     for source in inputs:
         line = 1
@@ -68,7 +68,7 @@ def read(inputs: Iterable[Input], order: ReadRequest) -> Iterator[list[Action]]:
 
 
 def _first(text: str, columns: int = _FEWEST) -> list[str] | None:
-    """Return the first record that has a time, and so many columns."""
+    """Return the first record with at least so many columns, if it begins with a time."""
     try:
         for row in csv.reader(io.StringIO(text, newline="\n")):
             if len(row) >= columns:
@@ -80,13 +80,13 @@ def _first(text: str, columns: int = _FEWEST) -> list[str] | None:
 
 
 def _records(blocks: Iterable[str], reading: ReadCounts) -> Iterator[str]:
-    """Yield texts of whole records, cut where one begins and no quote is open."""
+    """Yield texts of complete records, cut where a record begins and no quote is open."""
     held, dropping, first = "", False, 0
     for block in blocks:
         if block == HOLE:
             if not dropping:
                 yield held + HOLE
-            # What follows is the end of a record, unless it begins one.
+            # The text after a hole is the end of a record, unless it begins one.
             held, dropping, first = "", True, 0
             continue
         text = held + block
@@ -108,12 +108,12 @@ def _records(blocks: Iterable[str], reading: ReadCounts) -> Iterator[str]:
 
 
 def _cut_off(text: str) -> tuple[str, list[str]]:
-    """Return the text before a record that a hole cut off, and what is there of that one."""
+    """Return the text before a record that a hole cut off, and the columns left of that record."""
     if not text.endswith(HOLE):
         return text, []
     text = text.removesuffix(HOLE)
     starts = [match.start() for match in _STARTS.finditer(text)][-_MOST_COUNTS:]
-    # What looks like a begin may stand in a statement.
+    # A statement may contain text that looks like the start of a record.
     outside = [start for start in starts if not text.count('"', 0, start) % 2]
     if not starts:
         return text, []
@@ -130,10 +130,10 @@ def _cut_off(text: str) -> tuple[str, list[str]]:
 
 
 def _boundary(text: str) -> int:
-    """Return where the last record begins that follows a whole one; 0 if that is nowhere."""
+    """Return where the last record begins that follows a complete one; 0 if there is none."""
     stop = _last_start(text, len(text))
     for _ in range(_MOST_COUNTS):
-        # What looks like a begin may stand in a statement.
+        # A statement may contain text that looks like the start of a record.
         if not stop or not text.count('"', 0, stop) % 2:
             return stop
         stop = _last_start(text, stop)
@@ -141,7 +141,7 @@ def _boundary(text: str) -> int:
 
 
 def _last_start(text: str, stop: int) -> int:
-    """Return where the last line before a place begins that looks like a record; 0 for none."""
+    """Return where the last line before `stop` begins that looks like a record; 0 for none."""
     at = text.rfind("\n", 0, max(stop - 1, 0))
     while at >= 0:
         if _START.match(text, at + 1):
@@ -151,7 +151,7 @@ def _last_start(text: str, stop: int) -> int:
 
 
 def _rows(text: str, where: str, line: int, reading: ReadCounts) -> list[list[str]]:
-    """Return the records of a text; of a damaged one those that are whole."""
+    """Return the records of a text; of a damaged text, those that are complete."""
     try:
         rows = list(csv.reader(io.StringIO(text, newline="\n")))
         if all(len(row) >= _FEWEST for row in rows):
@@ -162,14 +162,14 @@ def _rows(text: str, where: str, line: int, reading: ReadCounts) -> list[list[st
 
 
 def _mended(text: str, where: str, line: int, reading: ReadCounts) -> list[list[str]]:
-    """Return the whole records of a text in which something is damaged, and count the others."""
+    """Return the complete records of a damaged text, and count the others."""
     starts = [match.start() for match in _STARTS.finditer(text)]
     rows: list[list[str]] = []
     if text[: starts[0] if starts else len(text)].strip():
         reading.hurt(f"{where} {line:,} is no record of a csvlog")
     at = 0
     while at < len(starts):
-        # A statement may hold what looks like a begin.
+        # A statement may contain text that looks like the start of a record.
         for end in range(at + 1, min(at + _MOST_JOINED, len(starts)) + 1):
             piece = text[starts[at] : starts[end] if end < len(starts) else len(text)]
             row = None if piece.count('"') % 2 else _first(piece)

@@ -31,20 +31,20 @@ _WINDOW = 16
 
 
 def fits(head: str) -> bool:
-    """Tell whether a log has objects as its first lines; one may be longer than its beginning."""
+    """Return whether the first lines are JSON objects; one may be longer than the beginning."""
     if "\n" not in head:
         return _LONG.match(head) is not None
     return any(_fields(one) or _text(one) for one in _objects(head))
 
 
 def find_start(head: str, order: ReadRequest) -> int | None:
-    """Return the time of the first entry."""
+    """Return the time of the earliest entry in the beginning, in nanoseconds since 1970."""
     reader = _Reader(order)
     return min(reader.times(head), default=None)
 
 
 def read(inputs: Iterable[Input], order: ReadRequest) -> Iterator[list[Action]]:
-    """Yield what clients did."""
+    """Yield clients' actions."""
     reader, whole = _Reader(order), assembly.SessionAssembly(order.reading, order.announce)
     for source in inputs:
         for entries in reader.entries(source):
@@ -54,7 +54,7 @@ def read(inputs: Iterable[Input], order: ReadRequest) -> Iterator[list[Action]]:
 
 
 class _Reader:
-    """Makes entries of objects, of whichever kind they are."""
+    """A reader that makes entries of JSON objects of any of these kinds."""
 
     def __init__(self, order: ReadRequest) -> None:
         self.clock = StampReader()
@@ -62,7 +62,7 @@ class _Reader:
         self._joiner: Joiner | None = None
 
     def times(self, head: str) -> Iterator[int]:
-        """Yield the times of the entries that a log begins with."""
+        """Yield the times of the entries in the beginning of a log, in nanoseconds since 1970."""
         for one in _objects(head):
             try:
                 fields = _fields(one)
@@ -74,7 +74,7 @@ class _Reader:
                 continue
 
     def entries(self, source: Input) -> Iterator[list[LogEntry]]:
-        """Yield the entries of a file; one that begins with its end is read backwards."""
+        """Yield the entries of a file; read it backwards if its newest entry is first."""
         head = source.head()
         times = list(self.times(head))
         # Exports of a cluster's logs have the newest line first.
@@ -96,7 +96,7 @@ class _Reader:
             yield self._joiner.finish()
 
     def _joined(self, texts: list[str]) -> Joiner:
-        """Begin to join the lines in envelopes; they may have their times outside."""
+        """Create the joiner for lines in envelopes; their times may be in the envelope."""
         asked = self._order.prefix
         begin = (
             prefix.compiled(asked, timed=False)
@@ -142,11 +142,11 @@ class _Reader:
         return self._joiner.break_off() if self._joiner is not None else ()
 
     def _enveloped(self, one: Mapping[str, Any]) -> Iterable[LogEntry]:
-        """Return what is whole after one more line in an envelope."""
+        """Return the entries that are complete after one more line in an envelope."""
         text = _text(one)
         joiner = self._joiner
         if not text or joiner is None:
-            # Collectors have lines of their own between those of the server.
+            # Log collectors add their own lines between those of the server.
             return ()
         stamp = _stamp(one)
         try:
@@ -172,7 +172,7 @@ def _objects(head: str) -> Iterator[dict[str, Any]]:
 
 
 def _fields(one: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """Return the fields of an entry under csvlog's names; None for what is not one by itself."""
+    """Return the fields of an entry under csvlog's names; None if the object is no entry itself."""
     if "error_severity" in one and "timestamp" in one:
         return _Json(one)
     record = one.get("record")
@@ -185,7 +185,7 @@ def _fields(one: Mapping[str, Any]) -> Mapping[str, Any] | None:
 
 
 class _Json(dict[str, Any]):
-    """A jsonlog's object under csvlog's names."""
+    """An object of a jsonlog, whose fields can be read under csvlog's names."""
 
     _NAMES = {  # noqa: RUF012 - never changed
         "log_time": "timestamp",
@@ -257,7 +257,7 @@ def _text(one: Mapping[str, Any]) -> str:
 
 
 def _stamp(one: Mapping[str, Any]) -> str | None:
-    """Return the time of an envelope that is a stamp."""
+    """Return the time of an envelope, if it is written as a stamp."""
     for key in _TIMES:
         stamp = one.get(key)
         if isinstance(stamp, str) and stamp[4:5] == "-":

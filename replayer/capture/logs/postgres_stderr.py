@@ -1,4 +1,4 @@
-"""stderr of PostgreSQL, with any log_line_prefix: given, or found by itself; that of RDS, too."""
+"""stderr of PostgreSQL, also of RDS, with any log_line_prefix: given, or found automatically."""
 
 from collections.abc import Iterable, Iterator
 
@@ -16,16 +16,16 @@ _SECOND = 10**9
 
 
 def fits(head: str) -> bool:
-    """Tell whether a log has lines with a severity."""
+    """Return whether a log has lines with a severity."""
     try:
         return prefix.guessed(head.split("\n")) is not None
     except Impossible:
-        # Lines of PostgreSQL's, which lack something: `began` says what.
+        # Lines of PostgreSQL that lack a field: `find_start` reports which.
         return True
 
 
 def find_start(head: str, order: ReadRequest) -> int | None:
-    """Return the time of the first entry."""
+    """Return the time of the first entry, in nanoseconds since 1970."""
     one = _prefix(head, order)
     if one is None:
         return None
@@ -38,11 +38,11 @@ def find_start(head: str, order: ReadRequest) -> int | None:
 
 
 def read(inputs: Iterable[Input], order: ReadRequest) -> Iterator[list[Action]]:
-    """Yield what clients did."""
+    """Yield clients' actions."""
     clock, whole = StampReader(), assembly.SessionAssembly(order.reading, order.announce)
     one: prefix.Prefix | None = None
     for source in inputs:
-        # A file may begin with lines of which nothing can be guessed.
+        # A file may begin with lines from which no prefix can be found.
         one = _prefix(source.head(), order) or one
         if one is None:
             raise Impossible(

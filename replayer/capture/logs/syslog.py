@@ -30,13 +30,13 @@ _FEW = 3
 
 
 def fits(head: str) -> bool:
-    """Tell whether a log has lines of syslog with messages of PostgreSQL's."""
+    """Return whether a log has lines of syslog with messages of PostgreSQL."""
     texts = _texts(head)
     return len(texts) > 0 and prefix.guessed(texts, timed=False, known=True) is not None
 
 
 def find_start(head: str, order: ReadRequest) -> int | None:  # noqa: ARG001 - layouts share one face
-    """Return the time of the first line."""
+    """Return the time of the first line, in nanoseconds since 1970."""
     clock, yearless = StampReader(), Yearless(None)
     for line in head.split("\n"):
         match = _LINE.match(line)
@@ -49,7 +49,7 @@ def find_start(head: str, order: ReadRequest) -> int | None:  # noqa: ARG001 - l
 
 
 def read(inputs: Iterable[Input], order: ReadRequest) -> Iterator[list[Action]]:
-    """Yield what clients did."""
+    """Yield clients' actions."""
     clock, whole = StampReader(), assembly.SessionAssembly(order.reading, order.announce)
     for source in inputs:
         for entries in _Lines(source, clock, order).entries():
@@ -59,7 +59,7 @@ def read(inputs: Iterable[Input], order: ReadRequest) -> Iterator[list[Action]]:
 
 
 def _texts(head: str) -> list[str]:
-    """Return what stands behind syslog's own beginnings."""
+    """Return the text after syslog's own prefix, for each line of the beginning."""
     lines = head.split("\n")[:_SAMPLES]
     matches = [(match, line) for line in lines if (match := _LINE.match(line)) is not None]
     if len(matches) < min(_FEW, len([line for line in lines if line]) / 2):
@@ -88,7 +88,7 @@ class _Lines:
         self._yearless = Yearless(written or datetime.now(UTC))
 
     def entries(self) -> Iterator[list[LogEntry]]:
-        """Yield the entries, put together from their parts."""
+        """Yield the entries, joined from their parts."""
         for lines in self._source.lines(self._order.advance):
             holed = lines[-1].endswith(HOLE)
             if holed:
@@ -121,6 +121,6 @@ class _Lines:
 
 
 def _character(match: re.Match[str]) -> str:
-    """Return the control character that syslog wrote as a number."""
+    """Return the control character that syslog wrote as an octal number."""
     code = int(match[1], 8)
     return chr(code) if code < 32 else match[0]
