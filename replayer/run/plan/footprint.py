@@ -1,4 +1,4 @@
-"""What a step's data takes, as the step says before it runs."""
+"""The room that a step's data takes, as the step reports it before it runs."""
 
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -11,15 +11,15 @@ class Footprint(NamedTuple):
     """The data of one step; two steps on the same data take its room once."""
 
     data: object
-    """What tells this data from other data; equal for the same."""
+    """Identifies the data: equal values mean the same data."""
     disk_bytes: int
-    """At most, with what is written beside it meanwhile."""
+    """Most bytes on disk, including what is written next to the data meanwhile."""
     cached_bytes: int = 0
-    """What of it is to stay in the page cache."""
+    """The bytes of it that are to stay in the page cache."""
 
 
 def of(spec: StepSpec, block_size: int) -> Footprint | None:
-    """Return what a step says that its data takes; None where it makes none."""
+    """Return what a step reports about the room of its data; None if it makes none."""
     return step_plugin.load(spec.step).footprint(spec, block_size)
 
 
