@@ -1,1 +1,1 @@
-"""A plan of boots that runs by itself: after each boot the due step, then the next kernel, once."""
+"""The plan of boots: after each boot do the due step, then start the next kernel once."""

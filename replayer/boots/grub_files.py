@@ -1,4 +1,4 @@
-"""GRUB's environment block, and which boot folders it can write it in."""
+"""GRUB's environment block, and the file systems on which GRUB can write it."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 
 NEXT = "next_entry"
 _READ_ONLY = ("btrfs", "zfs", "f2fs", "bcachefs", "squashfs", "iso9660", "overlay")
-"""File systems in which GRUB writes nothing (its manual, "Environment block")."""
+"""File systems on which GRUB cannot write (its manual, "Environment block")."""
 
 
 def environment(system: System, editor: str, block: str) -> dict[str, str]:
-    """Return the variables in a block, by the loader's own tool; none if it is not there."""
+    """Return the variables of an environment block, by GRUB's own tool; {} if it does not exist."""
     path = system.path(block)
     if not path.exists():
         return {}
@@ -25,9 +25,9 @@ def environment(system: System, editor: str, block: str) -> dict[str, str]:
 
 
 def forget(system: System, editor: str, block: str) -> None:
-    """Remove the choice for the next boot, also what GRUB leaves of one: the name without a value.
+    """Remove the choice for the next boot, also if only the variable's name is left.
 
-    GRUB's own menu reads a name without a value as it reads none.
+    GRUB may leave the name without a value. Its own menu treats that like no choice.
     """
     if NEXT in environment(system, editor, block):
         system.call(editor, system.path(block), "unset", NEXT)
@@ -36,7 +36,8 @@ def forget(system: System, editor: str, block: str) -> None:
 def kept_for_ever(system: System, block: str) -> str:
     """Return why GRUB could not forget a choice that it has followed, "" if it can.
 
-    Where it cannot write its block, what was to be for one boot stays, a kernel that panics too.
+    If GRUB cannot write its block, a choice for one boot stays for ever, even for a kernel that
+    panics.
     """
     inside = system.path(block).resolve().relative_to(system.root.resolve())
     mount = system.host.mount_of(Path("/") / inside)
@@ -55,7 +56,7 @@ def kept_for_ever(system: System, block: str) -> str:
 
 
 def text(system: System, *paths: str) -> str:
-    """Return the first of the loader's menus that is there; raise ReplayerError if none is."""
+    """Return the first of the loader's menus that exists; raise ReplayerError if none does."""
     for path in paths:
         found = system.host.read(path)
         if found:

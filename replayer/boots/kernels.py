@@ -1,4 +1,4 @@
-"""Which installed kernel each kernel of a plan is."""
+"""The installed kernel that belongs to each kernel of a plan."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _NO_TIMEOUT = "0"
 
 
 class KernelEntry(NamedTuple):
-    """A kernel that a machine can be started with."""
+    """An installed kernel that the machine can be started with."""
 
     release: str
     name: str
-    """What the boot loader calls it, or the path of its file."""
+    """The boot loader's name of this entry, or the path of the kernel's file."""
     arguments: str = ""
-    """Its command line, "" if that is not known."""
+    """The kernel's command line, "" if that is not known."""
 
 
 def release_of(image: str) -> str:
@@ -36,16 +36,18 @@ def release_of(image: str) -> str:
 
 
 def rescues(words: Sequence[str]) -> bool:
-    """Tell whether a kernel is started for repairs by these words."""
+    """Return whether these words of a command line start a kernel for repairs."""
     return any(word in _RESCUE for word in words)
 
 
 def resolved(
     schedule: BootSchedule, entries: Iterable[KernelEntry], where: str
 ) -> Mapping[str, KernelEntry]:
-    """Return the entry of each kernel of a plan.
+    """Return the installed entry of each kernel of a plan: planned name -> entry.
 
-    Raises NotFound for a kernel that is not installed, Impossible if several fit.
+    If one release has several entries, the first is taken. `where` names the boot loader in errors.
+    Raises NotFound for a kernel that is not installed, Impossible if several releases fit one
+    kernel.
     """
     first: dict[str, KernelEntry] = {}
     for entry in entries:
@@ -70,7 +72,11 @@ def resolved(
 
 
 def halts_on_panic(system: System, entry: KernelEntry) -> bool:
-    """Tell whether a kernel waits for somebody after a panic, as far as its files say."""
+    """Return whether a kernel stands still after a panic until a user restarts the machine.
+
+    The last `panic=` on its command line decides, else its build configuration. Without both, True
+    is assumed.
+    """
     set_to = [word.partition("=")[2] for word in entry.arguments.split() if word[:6] == "panic="]
     if set_to:
         return set_to[-1] == _NO_TIMEOUT

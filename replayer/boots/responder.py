@@ -1,7 +1,8 @@
-"""What a machine under test does for the one that drives it by ssh: one request, one answer.
+"""The side of a remotely driven machine under test: read one request, do it, print the answer.
 
-The request is a line of JSON on stdin, the answer one on stdout, behind a mark, as a login shell
-may print before it.  A step goes on as long as stdin is open, so that it ends with its driver.
+The request is a line of JSON on stdin. The answer is a line of JSON on stdout, behind a mark,
+because a login shell may print lines before it. A step runs only as long as stdin is open, so that
+it ends when its driver ends.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,200}")
 
 
 def answer(system: System) -> None:
-    """Read the request, do it, and print the answer: what was asked for, or an error."""
+    """Read the request, do it, and print the answer: its result, or an error."""
     try:
         request = json.loads(sys.stdin.readline())
         reply = _VERBS[request["verb"]](system, request)
@@ -38,14 +39,17 @@ def answer(system: System) -> None:
         reply = {"error": str(error)}
     except (ValueError, KeyError, TypeError) as error:
         reply = {"error": f"this is no request to replayer: {type(error).__name__} {error}"}
-    print(f"\n{MARK}{json.dumps(reply)}", flush=True)  # noqa: T201 - the conversation
+    print(f"\n{MARK}{json.dumps(reply)}", flush=True)  # noqa: T201 - the answer
     if reply.get("restarts"):
         with contextlib.suppress(ReplayerError):
             system.call(*reply["restarts"])
 
 
 def _begin(system: System, request: Mapping[str, Any]) -> dict[str, Any]:
-    """Take the plan and its runs, and say how the machine would do it; refuse what it cannot."""
+    """Take the plan and its files, and return how the machine would do it.
+
+    Raises ReplayerError for a plan that this machine cannot do.
+    """
     setup.permit(system)
     with _opened(request, make=True) as folder:
         for name, text in {**request["files"], _PLAN: request["text"]}.items():
@@ -67,7 +71,7 @@ def _begin(system: System, request: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _look(system: System, request: Mapping[str, Any]) -> dict[str, Any]:
-    """Say what came up."""
+    """Return the kernel that came up, and whether it is the chosen one."""
     way = loaders.load(request["way"])
     return {
         "boot": system.boot,
@@ -78,14 +82,14 @@ def _look(system: System, request: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _choose(system: System, request: Mapping[str, Any]) -> dict[str, Any]:
-    """Choose a kernel for one boot, and restart once that is answered."""
+    """Choose a kernel for one boot; the restart follows after the answer was printed."""
     way = loaders.load(request["way"])
     service.choose(system, way, request["release"], request["arguments"])
     return {"restarts": list(way.RESTART if system.systemd else service.plain(system))}
 
 
 def _step(system: System, request: Mapping[str, Any]) -> dict[str, Any]:
-    """Do the due step."""
+    """Do the due step; return why it failed, "" if it did not."""
     service.settle(system)
     with _opened(request) as folder:
         words = [*setup.command(system), "step", str(folder.path / _PLAN)]
@@ -94,12 +98,12 @@ def _step(system: System, request: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _alone() -> bool:
-    """Tell whether the driver is gone: nothing more is ever written to stdin."""
+    """Return whether the driver is gone: stdin is readable only at its end."""
     return bool(select.select([sys.stdin], [], [], 0)[0])
 
 
 def _runs(_: System, request: Mapping[str, Any]) -> dict[str, Any]:
-    """Give the runs of the plan that the driver has not."""
+    """Return those runs of the plan that the driver does not have yet."""
     with _opened(request) as folder:
         where = boot_plan.folder(folder.path / _PLAN)
         paths = [path for path in sorted(where.glob("*.json")) if path.name not in request["known"]]
@@ -107,7 +111,7 @@ def _runs(_: System, request: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _give(_: System, request: Mapping[str, Any]) -> dict[str, Any]:
-    """Take a run that another installation of this machine made."""
+    """Store runs that an earlier installation of this machine made."""
     with _opened(request) as folder:
         name = boot_plan.folder(Path(_PLAN)).name
         with contextlib.suppress(FileExistsError):
@@ -121,7 +125,10 @@ def _give(_: System, request: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _end(system: System, request: Mapping[str, Any]) -> dict[str, Any]:
-    """Take a choice back; after a plan that is done forget it, and restart into the default."""
+    """Take the choice for the next boot back, and answer which restart is due.
+
+    After a finished plan its folder is removed, and the machine restarts into its default.
+    """
     way = loaders.load(request["way"])
     way.clear(system)
     if request["done"]:
@@ -146,7 +153,7 @@ _VERBS = {
 
 @contextlib.contextmanager
 def _opened(request: Mapping[str, Any], *, make: bool = False) -> Iterator[trusted_path.Folder]:
-    """Give the folder of a plan that another machine drives, below that of started ones."""
+    """Open the folder of a plan that another machine drives, in the folder of started plans."""
     name = _checked(request["plan"])
     with state.opened(make=make) as folder:
         if make:
@@ -157,7 +164,7 @@ def _opened(request: Mapping[str, Any], *, make: bool = False) -> Iterator[trust
 
 
 def _checked(name: str) -> str:
-    """Return a name that is one; raise Impossible for a path or anything else."""
+    """Return the name; raise Impossible for a path or anything else that is not a plain name."""
     if not _NAME.fullmatch(name):
         raise Impossible(f"{name[:100]!r} is no name of a plan or a run")
     return name

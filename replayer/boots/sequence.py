@@ -1,8 +1,8 @@
-"""What comes next after a boot: pure functions of the state and of what is seen.
+"""The next action after a boot: pure functions of the state and of an observation.
 
-A boot that was asked for and came is a turn of the plan; anything else is a failure with a reason.
-Three failures end the plan, or two boots into a kernel that nobody chose: what goes wrong so often
-does not mend itself, and a machine that restarts for ever helps nobody.
+A boot that was asked for and came up is a turn of the plan. Any other boot is a failure with a
+reason. The plan ends after three failures, or after two boots into a kernel that was not chosen:
+such an error does not go away by itself, and a machine that restarts for ever is of no use.
 """
 
 from __future__ import annotations
@@ -19,32 +19,32 @@ WRONG = 2
 
 
 class BootObservation(NamedTuple):
-    """What is to be seen after a start of the machine."""
+    """The facts that are read after a start of the machine."""
 
     boot: str
     release: str
     came: bool | None
-    """Whether this boot is the one that was chosen, as far as the way can tell."""
+    """True if this boot is the one that was chosen; None if the boot loader does not show it."""
     untaken: bool
-    """Whether the choice for one boot is still waiting to be followed."""
+    """True while the boot loader has not yet followed the choice for one boot."""
     finished: frozenset[str]
     """The ids of the boots that have a finished run."""
     default: str
     """The release that ran when the plan was started."""
     missing: str
-    """Why the turn cannot be done although the kernel is right, "" if it can."""
+    """Why the turn cannot be done although the right kernel runs, "" if it can."""
     now: str
 
 
 class Move(Enum):
-    """What is to be done now."""
+    """The next action of the service."""
 
     WORK = "do the due step"
     CHOOSE = "choose the next kernel, and restart"
 
 
 def arrived(state: BootsState, seen: BootObservation) -> tuple[BootsState, Move]:
-    """Return the state after a boot, with what became of the one before, and what to do."""
+    """Return the state after a boot, with the outcome of the last attempt, and the next action."""
     last = state.last
     if last is None or last.outcome not in {"asked", "working"}:
         return state, Move.CHOOSE
@@ -62,18 +62,18 @@ def arrived(state: BootsState, seen: BootObservation) -> tuple[BootsState, Move]
 
 
 def asked(state: BootsState, attempt: Attempt) -> BootsState:
-    """Return the state with a boot that is about to be asked for."""
+    """Return the state with a new attempt, just before its boot is asked for."""
     return state.model_copy(update={"attempts": (*state.attempts, attempt)})
 
 
 def working(state: BootsState) -> BootsState:
-    """Return the state while the step of the newest boot is done."""
+    """Return the state in which the step of the newest boot runs."""
     assert state.last is not None
     return _with(state, state.last.model_copy(update={"outcome": "working"}))
 
 
 def ended(state: BootsState, outcome: Outcome, reason: str, now: str) -> BootsState:
-    """Return the state after the newest boot came to its end."""
+    """Return the state in which the newest boot has ended, with its outcome."""
     assert state.last is not None
     update = {"outcome": outcome, "reason": reason, "ended": now}
     return _with(state, state.last.model_copy(update=update))
@@ -85,7 +85,7 @@ def closed(state: BootsState, phase: str, reason: str) -> BootsState:
 
 
 def enough(state: BootsState) -> str:
-    """Return why the plan is to be stopped, "" if it may go on."""
+    """Return why the plan must stop, "" if it may go on."""
     outcomes = Counter(attempt.outcome for attempt in state.attempts)
     last = next((one for one in reversed(state.attempts) if one.reason), None)
     why = f": {last.reason}" if last else ""
@@ -105,7 +105,7 @@ def _judged(last: Attempt, seen: BootObservation) -> tuple[Outcome, str]:
 
 
 def _another(last: Attempt, seen: BootObservation) -> tuple[Outcome, str]:
-    """Return what it means that another kernel came up than the one that was chosen."""
+    """Return outcome and reason of a boot in which another kernel came up than the chosen one."""
     if seen.untaken:
         return "wrong", (
             f"{seen.release} came up, as the boot loader did not follow the choice of "
@@ -133,7 +133,7 @@ def _with(state: BootsState, attempt: Attempt) -> BootsState:
 
 
 def due(state: BootsState, done: int) -> tuple[int, str, str] | None:
-    """Return the next turn's number, its kernel and the release of that; None after the last."""
+    """Return the number, the kernel and the release of the next turn; None after the last."""
     if done >= len(state.schedule.order):
         return None
     kernel = state.schedule.order[done]

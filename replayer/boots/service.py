@@ -1,4 +1,4 @@
-"""What the service does after each boot: judge the boot, do the due step, start the next kernel."""
+"""The service's work after each boot: judge the boot, do the due step, start the next kernel."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ if TYPE_CHECKING:
 
 MOUNT_SECONDS = 600.0
 LEAST_BYTES = 64 << 20
-"""On each disk that the plan needs: a run is some MiB, the machine's own logs want the rest."""
+"""Free bytes wanted on each disk of the plan: a run is some MiB, system logs need the rest."""
 _SETTLE_SECONDS = 300.0
 _END_SECONDS = 90.0
 _POLL_SECONDS = 1.0
 
 
 class Stop(ReplayerError):
-    """The plan cannot go on, and why."""
+    """The plan cannot go on; the text is the reason."""
 
 
 def run_service(system: System) -> None:
-    """Go on with the plan that was started, if one was; without one the service is removed."""
+    """Continue the started plan; remove the service if no plan was started."""
     try:
         with state.opened() as inner:
             with state.locked(inner):
@@ -52,7 +52,7 @@ def run_service(system: System) -> None:
             if current.phase == "running":
                 restart(system, inner, current)
                 return
-            # Unlocked: the command for the end may start the next plan.
+            # The lock is released here: the user's command for the end may start the next plan.
             teardown.then(system, inner, current)
             if teardown.restarts(system, current):
                 state.say(inner, "the machine restarts into its default")
@@ -62,15 +62,15 @@ def run_service(system: System) -> None:
     except state.Busy:
         raise
     except Impossible:
-        # What is not believed is not followed: the machine stays as it runs.
+        # A state that is not believed is not followed: the machine keeps its running kernel.
         systemd_unit.remove(system)
         raise
 
 
 def _gone_on(system: System, inner: Folder, current: BootsState) -> BootsState:
-    """Return the state after this boot's work, with the next kernel chosen or the plan at its end.
+    """Return the state after this boot's work: the next kernel is chosen, or the plan has ended.
 
-    An error of the machine stops the plan: a restart that cannot be written down is none to make.
+    An error of the machine stops the plan: a restart that cannot be recorded first is not made.
     """
     try:
         current, move = sequence.arrived(current, _seen(system, current))
@@ -104,7 +104,7 @@ def _seen(system: System, current: BootsState) -> BootObservation:
 
 
 def booted_as_chosen(system: System, way: BootLoader, release: str) -> bool | None:
-    """Tell whether this boot is the one in which a release was to come; None if nothing tells."""
+    """Return whether this boot is the one chosen for a release; None if that is not shown."""
     with contextlib.suppress(ReplayerError):
         entries = [entry for entry in way.entries(system) if entry.release == release]
         return way.booted_as_chosen(system, (entries or [KernelEntry(release, "")])[0])
@@ -112,7 +112,7 @@ def booted_as_chosen(system: System, way: BootLoader, release: str) -> bool | No
 
 
 def _unmounted(system: System, current: BootsState) -> str:
-    """Wait for the disks; return which is missing after all, as a sentence, "" if none is."""
+    """Wait until the plan's disks are mounted; return a sentence on what is missing, or ""."""
     deadline = time.monotonic() + MOUNT_SECONDS
     while True:
         points = {mount.point for mount in system.host.mounts()}
@@ -131,12 +131,15 @@ def _finished(current: BootsState) -> Iterable[str]:
 
 
 def digest(plan: Path) -> str:
-    """Return what a plan file is known by."""
+    """Return the SHA-256 of a plan file, by which a change is noticed."""
     return hashlib.sha256(plan.read_bytes()).hexdigest()
 
 
 def _worked(system: System, inner: Folder, current: BootsState) -> BootsState:
-    """Do the due step; return the state after it.  Raises Stop."""
+    """Do the due step; return the state after it.
+
+    Raises Stop if the plan file was changed or cannot be read, or if a disk is full.
+    """
     try:
         if digest(Path(current.plan)) != current.digest:
             raise Stop(f"the plan {current.plan} was changed after it was started")
@@ -155,9 +158,9 @@ def _worked(system: System, inner: Folder, current: BootsState) -> BootsState:
 
 
 def settle(system: System) -> None:
-    """Wait until the machine has started its services: they would be in the measurement."""
+    """Wait until the machine has started its services, which would disturb the measurement."""
     if system.systemd:
-        # It fails on a machine with a service that failed, which has settled all the same.
+        # The command fails if one service failed, but such a machine has settled too.
         with contextlib.suppress(ReplayerError):
             system.call("systemctl", "is-system-running", "--wait", timeout=_SETTLE_SECONDS)
 
@@ -170,9 +173,9 @@ def performed(
     *,
     left: Callable[[], bool] = lambda: False,
 ) -> str:
-    """Run the due step to its end, or until it is `left`; return why it failed, "" if it did not.
+    """Run the due step to its end, or until `left()` is true; return why it failed, or "".
 
-    What it prints is kept in replayer's folder.
+    The output of the step is kept in replayer's folder.
     """
     output = inner.path / f"turn-{turn}.txt"
     inner.forget(output.name)
@@ -196,7 +199,7 @@ def performed(
 
 
 def _spacious(inner: Folder, current: BootsState) -> None:
-    """Raise Stop if a disk is full."""
+    """Raise Stop if a disk of the plan is full."""
     runs = boot_plan.folder(Path(current.plan))
     for folder in (inner.path, runs if runs.is_dir() else runs.parent):
         free = free_bytes(folder)
@@ -208,9 +211,9 @@ def _spacious(inner: Folder, current: BootsState) -> None:
 
 
 def chosen(system: System, inner: Folder, current: BootsState) -> BootsState:
-    """Choose the next kernel for one boot, written down before; or end the plan.
+    """Record the next attempt and choose its kernel for one boot; end the plan after its last turn.
 
-    Raises Stop where it cannot be chosen.
+    Raises Stop if the plan has failed too often, or if the kernel cannot be chosen.
     """
     enough = sequence.enough(current)
     if enough:
@@ -233,7 +236,7 @@ def chosen(system: System, inner: Folder, current: BootsState) -> BootsState:
 
 
 def _done(current: BootsState) -> int:
-    """Return how many turns are done: by the runs, or as far as is known without their disk."""
+    """Return how many turns are done: by the runs; without their disk, by the newest attempt."""
     last = current.last
     with contextlib.suppress(ReplayerError, OSError):
         if Path(current.plan).is_file():
@@ -242,7 +245,11 @@ def _done(current: BootsState) -> int:
 
 
 def choose(system: System, way: BootLoader, release: str, arguments: str) -> None:
-    """Choose a kernel for the next boot only; raise ReplayerError where that cannot be seen."""
+    """Choose a kernel for the next boot only.
+
+    Raises ReplayerError if it is not installed, if the loader does not show the choice, or if the
+    choice changed the default.
+    """
     entries = [entry for entry in way.entries(system) if entry.release == release]
     if not entries:
         raise ReplayerError("it is not installed any more")
@@ -256,7 +263,7 @@ def choose(system: System, way: BootLoader, release: str, arguments: str) -> Non
 
 
 def restart(system: System, inner: Folder, current: BootsState) -> None:
-    """Restart the machine into what was chosen, and wait for that; an error stops the plan."""
+    """Restart the machine into the chosen kernel; stop the plan if that fails."""
     try:
         way = loaders.load(current.way)
         system.call(*(way.RESTART if system.systemd else plain(system)))
@@ -268,7 +275,7 @@ def restart(system: System, inner: Folder, current: BootsState) -> None:
 
 
 def plain(system: System) -> tuple[str, ...]:
-    """Return the words that restart the machine into its default."""
+    """Return the command that restarts the machine into its default."""
     return ("systemctl", "reboot") if system.systemd else ("shutdown", "-r", "now")
 
 

@@ -1,4 +1,4 @@
-"""The start of a plan: look whether the machine can do it, say what will be done, begin."""
+"""The start of a plan: check that the machine can do it, describe what will happen, begin."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _PROGRAM = "usr/bin/replayer"
 
 @dataclass(frozen=True)
 class Intent:
-    """A plan that a machine can do by itself, and how."""
+    """A plan that this machine can do by itself, and the way in which it will."""
 
     system: System
     plan: Path
@@ -35,12 +35,12 @@ class Intent:
     left: int
     way: str
     entries: Mapping[str, KernelEntry]
-    """By the plan's kernels."""
+    """Kernel as the plan names it -> installed entry."""
     mounts: tuple[str, ...]
     then: str
 
     def lines(self, time: str) -> Iterator[str]:
-        """Yield what will be done, line by line; `time` is a sentence on how long it takes."""
+        """Yield lines that describe what will be done; `time` is a sentence about the duration."""
         way, total = loaders.load(self.way), len(self.schedule.order)
         names = [
             kernel if kernel == entry.release else f"{kernel} ({entry.release})"
@@ -75,9 +75,9 @@ class Intent:
 def intent(
     system: System, plan: Path, *, way: str, then: str, folders: Sequence[Path] = ()
 ) -> Intent:
-    """Return what a start would do; raise Impossible, in one sentence, where it cannot be.
+    """Return what a start would do; raise Impossible, in one sentence, if it cannot be done.
 
-    `folders` are those that the plan's words name, whose disks are waited for at each boot.
+    `folders` are those that the plan's words name: each boot waits until their disks are mounted.
     """
     permit(system)
     path = trusted_path.real(plan)
@@ -99,12 +99,12 @@ def intent(
 
 
 def _own_folders() -> tuple[Path, ...]:
-    """Return where this replayer, its environment and its Python lie."""
+    """Return the paths of this replayer, its environment and its Python."""
     return Path(__file__), Path(sys.executable), Path(os.path.realpath(sys.executable))
 
 
 def permit(system: System) -> None:
-    """Raise Impossible where nobody may start a plan now: no root, a container, another plan."""
+    """Raise Impossible if no plan can be started now: not root, a container, another plan runs."""
     if os.geteuid() != 0:
         raise Impossible("only root can choose what a machine starts and restart it: use sudo")
     container = system.host.facts().get("container", "none")
@@ -130,7 +130,10 @@ def permit(system: System) -> None:
 
 
 def _trusted(path: Path) -> BootSchedule:
-    """Return a plan that nobody but its user can change: for days it says what root does."""
+    """Return the plan; raise Impossible if another user can change its file.
+
+    For days the file decides what root does.
+    """
     with trusted_path.steady(path.parent, "the plan's folder") as folder:
         mode = folder.mode(path.name)
         try:
@@ -144,7 +147,11 @@ def _trusted(path: Path) -> BootSchedule:
 
 
 def installed(system: System, schedule: BootSchedule, name: str) -> dict[str, KernelEntry]:
-    """Return the entry of each kernel, each of them tried; raises Impossible."""
+    """Return the installed entry of each kernel of a plan, after a trial of each.
+
+    Raises Impossible if a kernel is missing or refused, or if a choice for the next boot is
+    pending.
+    """
     way = loaders.load(name)
     pending = way.pending(system)
     if pending:
@@ -162,13 +169,16 @@ def installed(system: System, schedule: BootSchedule, name: str) -> dict[str, Ke
 
 
 def start(intended: Intent) -> None:
-    """Begin: write all down, make the service, choose the first kernel and restart."""
+    """Begin the plan: save its state, make the service, choose the first kernel and restart.
+
+    Raises ReplayerError if the plan ended at once.
+    """
     system = intended.system
     current = _state(intended)
     with state.opened(make=True) as inner:
-        # A signal in between would leave a service, and nobody who told of it.
+        # A signal in between would leave a service without a saved state that explains it.
         with state.locked(inner), signals.shield():
-            # Between the look and the lock somebody else may have started one.
+            # Another replayer may have started a plan between the first check and the lock.
             permit(system)
             state.begin_log(inner)
             words = (*current.command, "boots", "continue")
@@ -194,7 +204,7 @@ def _first(system: System, inner: trusted_path.Folder, current: BootsState) -> B
 
 
 def command(system: System) -> tuple[str, ...]:
-    """Return the words with which replayer is started on a machine."""
+    """Return the words of the command that starts replayer on a machine."""
     if system.root != Path("/"):
         return (str(system.path(_PROGRAM)),)
     return tuple(interpreter.module("replayer"))

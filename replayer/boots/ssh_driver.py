@@ -1,7 +1,7 @@
-"""A plan of boots of another machine, driven from here by the system's ssh.
+"""A plan of boots for another machine, driven from here with the system's ssh.
 
-The machine under test keeps nothing but the plan and its runs; what is to come next is known here.
-The runs are fetched after each boot, and given back to a machine that was made anew.
+The machine under test keeps only the plan and its runs; this machine keeps the state. The runs are
+fetched after each boot. They are given back to a machine that was installed anew.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _KINDS: Mapping[str, type] = {
     **dict.fromkeys(("kernels", "arguments", "runs"), dict),
     "still": list,
 }
-"""What the keys of an answer hold."""
+"""Key of an answer -> the type of its value."""
 
 
 class NoAnswer(ReplayerError):
@@ -55,14 +55,14 @@ class NoAnswer(ReplayerError):
 
 @dataclass(frozen=True)
 class RemoteMachine:
-    """The machine under test."""
+    """The machine under test, reached by ssh."""
 
     host: str
 
     def ask(self, verb: str, *, patience: float | None = _ANSWER_SECONDS, **request: Any) -> Any:
-        """Return the answer to a request; with no patience, it is waited for without end.
+        """Return the answer to a request; `patience` is in seconds, None waits without end.
 
-        Raises ReplayerError with the machine's own error, Silent if it says nothing.
+        Raises ReplayerError with the machine's own error, NoAnswer if no answer comes.
         """
         command = ssh.remote("boots remote", VARIABLE)
         process = shell.converse([*ssh.words(), *_ALIVE, "--", self.host, command])
@@ -73,7 +73,7 @@ class RemoteMachine:
                 _write(process.stdin.fileno(), json.dumps({"verb": verb, **request}) + "\n")
             answer = self._answer(process, patience)
         finally:
-            # A step that still runs there ends when nobody can write to it any more.
+            # A step that still runs there ends as soon as its stdin is closed.
             for stream in (process.stdin, process.stdout, process.stderr):
                 if stream is not None:
                     stream.close()
@@ -117,23 +117,23 @@ def _last_words(process: shell.Conversation) -> str:
 
 @dataclass(frozen=True)
 class BootDriver:
-    """A plan on this machine, and the machine that is to do it."""
+    """A plan on this machine, and the machine that does it."""
 
     machine: RemoteMachine
     plan: Path
     schedule: BootSchedule
     files: Mapping[str, str]
-    """Files of the workload that lie beside the plan: name -> text."""
+    """Files of the workload in the plan's folder: name -> text."""
     then: str
 
     @property
     def name(self) -> str:
-        """Return what the plan is called there: by its content, as another may have its name."""
+        """Return the plan's name there, made of its content: other plans may have its file name."""
         digest = hashlib.sha256(self.plan.read_bytes()).hexdigest()
         return f"driven-{digest[:16]}"
 
     def begin(self, way: str) -> Any:
-        """Give the machine the plan, and return how it would do it; raises ReplayerError."""
+        """Send the plan to the machine; return how it would do it, or raise ReplayerError."""
         return self.machine.ask(
             "begin",
             plan=self.name,
@@ -143,7 +143,7 @@ class BootDriver:
         )
 
     def lines(self, answer: Mapping[str, Any], left: int, time: str) -> Iterator[str]:
-        """Yield what will be done."""
+        """Yield lines that describe what will be done."""
         yield f"plan      {self.plan}: {left} of {len(self.schedule.order)} boots are left"
         yield f"machine   {self.machine.host}, by ssh, which runs {answer['release']}"
         yield f"kernels   {', '.join(map(one_line, answer['kernels'].values()))}"
@@ -161,7 +161,7 @@ class BootDriver:
             )
 
     def follow(self, answer: Mapping[str, Any], say: Callable[[str], None]) -> BootsState:
-        """Do the plan to its end, and return the state there."""
+        """Do the plan to its end, printing a line for each event; return the last state."""
         current = self._state(answer)
         self._give()
         reason, boot = "", str(answer["boot"])
@@ -207,7 +207,7 @@ class BootDriver:
         return current, seen.boot
 
     def _returned(self, current: BootsState, attempt: Attempt) -> BootObservation:
-        """Wait until the machine answers in another boot; raise Silent if it does not."""
+        """Wait until the machine answers from another boot; raise NoAnswer after RETURN_SECONDS."""
         deadline = time.monotonic() + RETURN_SECONDS
         last = f"it is in the same boot as before, and was to start {attempt.release}"
         while time.monotonic() < deadline:
@@ -243,7 +243,7 @@ class BootDriver:
             answer = self.machine.ask("step", plan=self.name, turn=current.last.turn, patience=None)
             reason = str(answer["reason"])
         except NoAnswer as error:
-            # It restarts or lost its power; what comes up then is the next boot's business.
+            # The machine restarts or lost its power. The next boot judges what comes up then.
             reason = f"the machine was lost in the middle of the step ({error})"
             self._wait()
         self._fetch()
@@ -252,7 +252,7 @@ class BootDriver:
         return sequence.ended(current, "failed" if reason else "done", reason, state.now())
 
     def _wait(self) -> None:
-        """Wait until a machine that was lost answers again."""
+        """Wait until a lost machine answers again; raise NoAnswer after RETURN_SECONDS."""
         deadline = time.monotonic() + RETURN_SECONDS
         while True:
             try:
@@ -272,7 +272,7 @@ class BootDriver:
         return sorted(boot_plan.folder(self.plan).glob("*.json"))
 
     def _give(self) -> None:
-        """Give the machine the runs that are here: one that was made anew has none."""
+        """Send the machine all runs that are here: a machine that was installed anew has none."""
         for path in self._known():
             if _RUN.fullmatch(path.name):
                 text = path.read_text(encoding="utf-8")
@@ -295,7 +295,7 @@ class BootDriver:
                     runs.replace(str(name), text)
 
     def _end(self, current: BootsState, *, restart: bool) -> str:
-        """Take back what was chosen; return what is not as it was, "" if all is."""
+        """Take the choice for the next boot back; return what is not as before, "" if all is."""
         restarts = restart and any(one.boot for one in current.attempts)
         try:
             answer = self.machine.ask(
@@ -331,9 +331,9 @@ class BootDriver:
 def of(
     host: str, plan: Path, schedule: BootSchedule, words: Sequence[str], then: str
 ) -> BootDriver:
-    """Return how a plan is driven; raise Impossible for a host that ssh would take for an option.
+    """Return the driver of a plan; raise Impossible for a host that ssh would read as an option.
 
-    `words` are the files that the plan's own words name.
+    `words` may name files of the plan's workload; those in the plan's folder are sent along.
     """
     if not re.fullmatch(r"[A-Za-z0-9_][^\s]*", host):
         raise Impossible(f"{host!r} is no host for ssh")

@@ -1,6 +1,6 @@
-"""What is known of a started plan: one file in a folder that only its owner can write.
+"""The state of a started plan: one file in a folder that only its owner can write.
 
-It is written before every restart, so that whatever comes up knows what was to come up.
+It is written before every restart, so that replayer knows after the boot which kernel was due.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ class Busy(Impossible):
 
 
 class Attempt(Noun):
-    """One boot: what was to come up, what came, and what became of it."""
+    """One boot: the kernel that was asked for, the kernel that came up, and the outcome."""
 
     turn: int
     kernel: str
-    """As the plan names it."""
+    """The kernel as the plan names it."""
     release: str
-    """As the machine does."""
+    """The kernel as the machine names it."""
     asked: str
     chosen_in: str
     """The id of the boot in which it was chosen."""
@@ -62,7 +62,7 @@ class BootsState(Noun):
     """SHA-256 of the plan file."""
     schedule: BootSchedule
     folder: str
-    """The folder in which it was started: the plan's words may name files below it."""
+    """The working folder at the start: the plan's words may name files below it."""
     way: str
     kernels: dict[str, str]
     """The plan's kernel -> the installed release."""
@@ -70,9 +70,9 @@ class BootsState(Noun):
     """Release -> the command line that it had at the start."""
     default: str
     mounts: tuple[str, ...]
-    """Where the disks are mounted that it needs."""
+    """Mount points of the disks that the plan needs."""
     command: tuple[str, ...]
-    """The words with which replayer is started."""
+    """The words of the command that starts replayer."""
     started: str
     began_as: str
     """The release that ran at the start."""
@@ -87,23 +87,23 @@ class BootsState(Noun):
         return self.attempts[-1] if self.attempts else None
 
     def failures(self) -> int:
-        """Return how many boots came to nothing."""
+        """Return how many boots failed."""
         return sum(one.outcome in {"failed", "wrong", "cut"} for one in self.attempts)
 
 
 def now() -> str:
-    """Return the time as it is written."""
+    """Return the current time as the state holds it: ISO 8601, UTC, whole seconds."""
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def folder() -> Path:
-    """Return where it lies, which need not be there."""
+    """Return the folder of started plans, which need not exist."""
     return journal.home() / "boots"
 
 
 @contextlib.contextmanager
 def opened(*, make: bool = False) -> Iterator[trusted_path.Folder]:
-    """Give the folder; raise NotFound where nothing was started, Impossible if others write it."""
+    """Open the folder; raise NotFound without a started plan, Impossible if others can write it."""
     with trusted_path.own(journal.home(), "replayer's own folder") as home:
         if make:
             with contextlib.suppress(FileExistsError):
@@ -120,7 +120,7 @@ def opened(*, make: bool = False) -> Iterator[trusted_path.Folder]:
 
 @contextlib.contextmanager
 def locked(inner: trusted_path.Folder) -> Iterator[None]:
-    """Hold the state against other replayers; raise Busy while one holds it."""
+    """Hold the lock on the state; raise Busy while another replayer holds it."""
     flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
     fd = os.open(_LOCK, flags, _OWNER_ONLY, dir_fd=inner.fd)
     try:
@@ -133,14 +133,15 @@ def locked(inner: trusted_path.Folder) -> Iterator[None]:
         try:
             yield
         finally:
-            # A process that failed with it goes on, and is not to be stopped for it.
+            # Emptied, so that the name of this process is gone: it lives on after an error, and
+            # `replayer boots stop` must not stop it.
             os.ftruncate(fd, 0)
     finally:
         os.close(fd)
 
 
 def holder(inner: trusted_path.Folder) -> int:
-    """Return the process that holds the state, 0 if none does."""
+    """Return the id of the process that holds the state, 0 if none does."""
     with contextlib.suppress(OSError, ValueError):
         owner = inner.read(_LOCK)
         return journal.pid_of(owner) if journal.alive(owner) else 0
@@ -153,9 +154,9 @@ def _who(inner: trusted_path.Folder) -> str:
 
 
 def load(inner: trusted_path.Folder) -> BootsState:
-    """Return the state.
+    """Return the saved state.
 
-    Raises NotFound where there is none, Impossible if it is damaged or not this user's.
+    Raises NotFound if there is none, Impossible if it is damaged or not this user's.
     """
     path = inner.path / _STATE
     try:
@@ -183,11 +184,11 @@ def save(inner: trusted_path.Folder, state: BootsState) -> BootsState:
 
 
 def say(inner: trusted_path.Folder, words: str) -> None:
-    """Put a line into the log, and print it, for the system's own."""
+    """Append a line to the log, and print it, so that the system's log has it too."""
     line = f"{now()} {words}"
     print(line, flush=True)  # noqa: T201 - a unit's output
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-    # The log is told also by a disk that is full, in which nothing can be appended.
+    # The plan goes on if the disk is full and the log cannot grow: the line is printed.
     with contextlib.suppress(OSError):
         fd = os.open(LOG, flags, _OWNER_ONLY, dir_fd=inner.fd)
         with os.fdopen(fd, "a", encoding="utf-8") as file:
@@ -202,7 +203,7 @@ def log(inner: trusted_path.Folder) -> str:
 
 
 def begin_log(inner: trusted_path.Folder) -> None:
-    """Forget what plans before this one left."""
+    """Remove the log and the outputs of earlier plans."""
     for name in inner.names():
         if name == LOG or name.startswith("turn-"):
             inner.forget(name)

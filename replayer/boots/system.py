@@ -1,7 +1,7 @@
 """The machine that restarts: its files and programs, below a root that tests may choose.
 
-Below any root but / only the programs of that root are started, so that a test that goes wrong
-finds nothing with which it could restart the machine it runs on.
+Below a root other than / only programs of that root are started. So a test that goes wrong finds no
+program that could restart the machine on which it runs.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 ROOT = "REPLAYER_BOOTS_ROOT"
-"""The variable that names another root than /."""
+"""The environment variable that names another root than /."""
 _FOLDERS = ("usr/local/sbin", "usr/local/bin", "usr/sbin", "usr/bin", "sbin", "bin")
 _SECONDS = 120.0
 _MANAGER = "run/systemd/system"
-"""There if systemd is the first process (sd_booted(3))."""
+"""This folder exists if systemd is the first process (sd_booted(3))."""
 
 
 @dataclass(frozen=True)
 class System:
-    """A machine's files and programs."""
+    """A machine's files and programs, below `root`."""
 
     root: Path = Path("/")
 
     @cached_property
     def host(self) -> Host:
-        """Return what its kernel says."""
+        """Return the facts of its kernel and hardware."""
         return Host(self.root)
 
     @property
@@ -55,15 +55,15 @@ class System:
 
     @property
     def systemd(self) -> bool:
-        """Tell whether systemd is the first process."""
+        """Return whether systemd is the first process."""
         return self.path(_MANAGER).is_dir()
 
     def path(self, path: str | Path) -> Path:
-        """Return where `etc/fstab` or `/etc/fstab` is, below the root."""
+        """Return a path such as `etc/fstab` or `/etc/fstab` below the root."""
         return self.root / str(path).lstrip("/")
 
     def program(self, name: str) -> Path | None:
-        """Return where a program is, or None."""
+        """Return the path of a program, None if it is not installed."""
         return next((path for path in self._candidates(name) if os.access(path, os.X_OK)), None)
 
     def _candidates(self, name: str) -> list[Path]:
@@ -76,9 +76,9 @@ class System:
         timeout: float = _SECONDS,
         environment: Mapping[str, str] | None = None,
     ) -> str:
-        """Run one of the machine's programs to its end, and return what it printed.
+        """Run one of the machine's programs to its end, and return its output.
 
-        Raises ReplayerError when it is not there, fails or takes too long.
+        Raises ReplayerError if it is not there, fails or takes longer than `timeout` seconds.
         """
         program = self.program(name)
         if program is None:

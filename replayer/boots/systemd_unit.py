@@ -1,7 +1,8 @@
-"""The service that goes on with a plan after each boot: systemd's, else an init script.
+"""The service that continues a plan after each boot: a unit of systemd, else an init script.
 
-It is written down in the journal before it is made, as what outlives its process; what is removed
-are the files of these names, if they begin as replayer's do, whatever the note says.
+A note of it is written to the journal before it is made, because it outlives its process. Only
+files of these names are removed, and only if they begin with replayer's mark, whatever the note
+names.
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ setsid {command} </dev/null >/dev/null 2>&1 &
 
 
 def check(system: System) -> None:
-    """Raise Impossible where no service can be made, or one of that name is somebody else's."""
+    """Raise Impossible if no service can be made, or if a foreign service has this name."""
     folder, name = _place(system)
     with trusted_path.own(system.path(folder), "the folder") as inner:
         if inner.mode(name) and not _ours(inner, name):
@@ -81,7 +82,7 @@ def check(system: System) -> None:
 
 
 def install(system: System, plan: str, command: Sequence[str], mounts: Sequence[str] = ()) -> None:
-    """Make the service and have it started at each boot, after the disks of these mount points.
+    """Make the service, started at each boot after the disks of these mount points.
 
     Raises ReplayerError.
     """
@@ -105,7 +106,7 @@ def install(system: System, plan: str, command: Sequence[str], mounts: Sequence[
 
 
 def remove(system: System) -> None:
-    """Remove the service, if it is there and replayer's, and forget the note of it."""
+    """Remove the service if it is there and replayer's, and drop its note in the journal."""
     with signals.shield():
         for folder, name in ((_UNITS, _SERVICE), (_SCRIPTS, NAME)):
             with contextlib.suppress(FileNotFoundError):
@@ -121,7 +122,7 @@ def remove(system: System) -> None:
 
 
 def installed(system: System) -> bool:
-    """Tell whether the service is there, and replayer's."""
+    """Return whether the service is there and replayer's."""
     for folder, name in ((_UNITS, _SERVICE), (_SCRIPTS, NAME)):
         with (
             contextlib.suppress(FileNotFoundError),
@@ -133,7 +134,7 @@ def installed(system: System) -> bool:
 
 
 def kept(variables: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables that the service gets: none that is a secret, or not a plain line."""
+    """Return the variables that the service gets: no secrets, only printable values."""
     return {
         name: value
         for name, value in sorted(variables.items())
@@ -169,7 +170,7 @@ def _unit(
 
 
 def mount_unit(point: str) -> str:
-    """Return what systemd calls the mount of a folder (systemd.unit(5), escaping)."""
+    """Return systemd's name for the mount of a folder (systemd.unit(5), escaping)."""
     name = "".join(
         "-" if c == "/" else c if c.isascii() and (c.isalnum() or c in ":_.") else _hex(c)
         for c in point.strip("/")

@@ -1,4 +1,4 @@
-"""The end of a plan: all that was taken from the machine is given back, and it is said."""
+"""The end of a plan: give back everything that was taken from the machine, and report it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def end(
     phase: Literal["done", "stopped"],
     reason: str = "",
 ) -> BootsState:
-    """Give everything back, write down how it ended, and leave the log beside the runs."""
+    """Give everything back, save how the plan ended, and put the log next to the runs."""
     remarks = [reason] if reason else []
     last = current.last
     if last is not None and last.outcome in {"asked", "working"}:
@@ -41,7 +41,7 @@ def end(
     current = sequence.closed(current, phase, "; ".join(remarks))
     words = f"the plan is {phase}" + (f": {current.reason}" if current.reason else "")
     state.say(inner, words)
-    # On a disk that is full the state stays as it was; the service is gone all the same.
+    # On a full disk the saved state stays as it was; the service is removed in any case.
     with contextlib.suppress(OSError):
         state.save(inner, current)
     _leave_log(inner, current)
@@ -49,7 +49,7 @@ def end(
 
 
 def _given_back(system: System, current: BootsState) -> list[str]:
-    """Return what could not be given back, or is not as it was."""
+    """Give everything back; return remarks on what could not be, or is not as it was."""
     remarks = []
     way = loaders.load(current.way)
     for give_back in (way.clear, systemd_unit.remove):
@@ -68,13 +68,13 @@ def _given_back(system: System, current: BootsState) -> list[str]:
 
 
 def restarts(system: System, current: BootsState) -> bool:
-    """Tell whether the machine is to start its default once more, as before the plan."""
+    """Return whether the machine is to restart into its default, which ran before the plan."""
     chosen = {attempt.boot for attempt in current.attempts}
     return current.phase == "done" and system.boot in chosen
 
 
 def then(system: System, inner: trusted_path.Folder, current: BootsState) -> None:
-    """Run the user's command for the end; what it fails with is told in the log."""
+    """Run the user's command for the end; report its failure in the log."""
     if not current.then:
         return
     again = "1" if restarts(system, current) else ""
@@ -107,7 +107,7 @@ def _run_then(current: BootsState, **variables: str) -> None:
 
 
 def stop(system: System) -> str:
-    """Stop the started plan; return what was done.  Raises NotFound where none was started."""
+    """Stop the started plan; return what was done; raise NotFound if none was started."""
     try:
         with state.opened() as inner:
             _interrupt(inner)
@@ -140,7 +140,10 @@ def _stopped(system: System, inner: trusted_path.Folder) -> str:
 
 
 def _interrupt(inner: trusted_path.Folder) -> None:
-    """Let the replayer that works on the plan end in order."""
+    """Ask the replayer that works on the plan to end, and wait for that.
+
+    Raises ReplayerError if it does not end within _END_SECONDS.
+    """
     pid = state.holder(inner)
     if not pid:
         return
@@ -155,7 +158,7 @@ def _interrupt(inner: trusted_path.Folder) -> None:
 
 
 def _leave_log(inner: trusted_path.Folder, current: BootsState) -> None:
-    """Put the log beside the runs; where their disk is gone or full it is in replayer's folder."""
+    """Put the log next to the runs; if their disk is gone or full, it stays where it is."""
     with (
         contextlib.suppress(OSError, ReplayerError),
         trusted_path.steady(boot_plan.folder(Path(current.plan)), "the folder") as runs,

@@ -1,8 +1,9 @@
-"""The subcommands: one file each, whose name is what the user types.
+"""The subcommands: one file each; the file's name is what the user types.
 
-A command module has a docstring (its first line is the help), `configure(parser)` which adds
-arguments and may set `parser.epilog` to an `examples:` block, and `run(args) -> int`, the exit
-status.  It is imported when it is asked for: `replayer --help` only reads its docstring.
+A command module has a docstring (its first line is the help), `configure(parser)` and `run(args)`.
+`configure` adds arguments and may set `parser.epilog` to an `examples:` block. `run` returns the
+exit status. A module is imported only when its command is used: `replayer --help` just reads the
+docstrings.
 """
 
 import argparse
@@ -11,7 +12,7 @@ from typing import Protocol
 
 
 class Command(Protocol):
-    """What __main__ needs of a command module."""
+    """The members of a command module that __main__ uses."""
 
     @abstractmethod
     def configure(self, parser: argparse.ArgumentParser) -> None:
@@ -19,7 +20,7 @@ class Command(Protocol):
 
     @abstractmethod
     def run(self, args: argparse.Namespace) -> int:
-        """Do it and return the exit status; a ReplayerError is printed by __main__."""
+        """Run the command and return the exit status; __main__ prints a ReplayerError."""
 
 
 FACE = Command

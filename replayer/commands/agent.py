@@ -1,6 +1,6 @@
 """Work for a replayer on another host, which starts this by ssh; not for people.
 
-It reads on stdin for whom it works, and ends when that host is gone.
+It reads on stdin which replayer it works for, and ends when that host is gone.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ examples:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the command's arguments: none."""
+    """Add the examples; this command has no arguments."""
     parser.epilog = EPILOG
 
 
 def run(_args: argparse.Namespace) -> int:
-    """Be an agent until the host that started it is gone."""
+    """Work as an agent until the host that started it is gone; return the exit status."""
     return agent.main()

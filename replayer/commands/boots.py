@@ -1,7 +1,7 @@
 """Let a machine do a plan of boots by itself: it restarts into each kernel and does its step.
 
-Each kernel is chosen for one boot only, by GRUB, systemd-boot or kexec, so that a machine that
-fails comes back with its default, which is never changed.  At the end all is as it was before.
+GRUB, systemd-boot or kexec chooses each kernel for one boot only. The machine's default is never
+changed, so a machine that fails comes back with it. At the end everything is as it was before.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Do the part that was asked for."""
+    """Run the subcommand that was asked for; return the exit status."""
     status: int = args.part(args)
     return status
 
@@ -95,7 +95,7 @@ def _start(args: argparse.Namespace) -> int:
 
 
 def _drive(args: argparse.Namespace, planned: BootSchedule, asked: argparse.Namespace) -> int:
-    """Drive the plan of another machine to its end."""
+    """Drive the plan of another machine to its end; return 0 if all of it was done, else 1."""
     how, host = args.via
     if how != "ssh":
         raise Impossible(f"a machine is reached by ssh, not by {how!r}: --via ssh {host}")
@@ -121,19 +121,19 @@ def _say(words: str) -> None:
 
 
 def _words(planned: BootSchedule) -> argparse.Namespace:
-    """Return what `replayer run` is to do at each boot."""
+    """Return the parsed arguments that `replayer run` gets at each boot."""
     parser = argparse.ArgumentParser(prog="replayer run", allow_abbrev=False)
     registry.load("commands", "run").configure(parser)
     return parser.parse_args(planned.arguments)
 
 
 def _folders(asked: argparse.Namespace) -> list[Path]:
-    """Return the folders that a run needs beside that of the plan."""
+    """Return the folders that a run needs in addition to the plan's folder."""
     return [folder.absolute() for folder in (asked.data_dir, asked.bindir) if folder is not None]
 
 
 def _time(asked: argparse.Namespace, folder: Path, boots: int) -> str:
-    """Return how long so many boots take, as far as earlier runs tell."""
+    """Return a sentence about how long that many boots take, estimated from earlier runs."""
     wanted = workload.load(
         asked.workload, asked.overrides, repeat=asked.repeat, settings=asked.settings
     )

@@ -1,9 +1,9 @@
-"""Say what a server must log for its work to be replayed, what that costs, and have it logged.
+"""Show what a server must log for a replay and what that costs; with --apply, log it.
 
-Without --apply nothing is changed: the settings are printed, with the bytes a second that they come
-to by the load that runs now.  With --apply they are set, and given back when the time is over, at
-Ctrl-C, and after a kill by the next replayer.  A log holds what people asked their database: copies
-are made for their owner alone.
+Without --apply nothing is changed: the settings are printed, with the bytes a second of log that
+they cause under the load that runs now. With --apply they are set. They are given back when the
+time is over, at Ctrl-C, and after a kill by the next replayer. A log holds what people asked their
+database: copies can be read by their owner only.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ examples:
   replayer convert monday --out monday.replay
 """
 _LEAST_FREE = 1 << 30
-"""Bytes on the log's disk below which a capture ends early: a full disk stops the server."""
+"""Free bytes on the log's disk below which a capture ends early: a full disk stops the server."""
 _LOOKED_EVERY = 1.0
 _LAST_LINES_SECONDS = 1.0
-"""For what the server has not yet written when it logs no more."""
+"""Seconds in which the server writes its last lines after the settings were given back."""
 _NAME, _CALLED = "application_name", "replayer capture"
-"""By this `replayer convert` knows the sessions that are to be left out."""
+"""By this name `replayer convert` recognizes the sessions of this command, and leaves them out."""
 
 
 class _Source(NamedTuple):
@@ -74,7 +74,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Say what must be logged and what it costs; with --apply have it logged for a while."""
+    """Print what must be logged and what it costs; with --apply log it for a while."""
     seconds = duration(args.seconds)
     _check(args, seconds)
     ask = getpass.getpass if sys.stdin.isatty() and sys.stderr.isatty() else None
@@ -117,7 +117,7 @@ def _print(lines: list[str]) -> None:
     sys.stdout.flush()
 
 
-# What is said
+# Output.
 
 
 def _needed(needs: Needs, undoing: list[str], reloading: list[str]) -> Iterator[str]:
@@ -159,7 +159,7 @@ def _range(low: float, high: float) -> str:
 
 
 def _where(place: LogLocation, args: argparse.Namespace) -> list[str]:
-    """Return where the log is, and what makes a replay file of it."""
+    """Return where the log is, and the command that makes a replay file of it."""
     if place.here is not None:
         return [f"log: {place.here}", _convert(str(_files(place)), place, args)]
     where = place.said or "where its messages go: its log file, systemd's journal or a container's"
@@ -179,13 +179,13 @@ def _convert(log: str, place: LogLocation, args: argparse.Namespace) -> str:
     return f"convert it: {shlex.join([*words, *(['--anonymise'] if args.anonymise else [])])}"
 
 
-# What is done
+# Capture.
 
 
 def _capture(
     args: argparse.Namespace, source: _Source, needs: Needs, seconds: float, told: Conversation
 ) -> None:
-    """Have it logged for a while, and keep what was logged, also until a Ctrl-C."""
+    """Log for a while, and keep what was logged, even if Ctrl-C ends it early."""
     before = span.sizes(logging_settings.place(*source))
     place: LogLocation | None = None
     try:
@@ -203,7 +203,7 @@ def _capture(
 
 
 def _keep(args: argparse.Namespace, place: LogLocation, before: dict[span.Inode, int]) -> None:
-    """Copy what was logged where that is asked for and possible, and say where it is."""
+    """Copy what was logged to --out if that is possible, and print where it is."""
     if args.out is None:
         _print(_where(place, args))
         return
@@ -222,7 +222,7 @@ def _wait(
     task: ProgressLine,
     told: Conversation,
 ) -> None:
-    """Wait until the time is over, or the log's disk is nearly full."""
+    """Wait until the time is over, or until the log's disk is nearly full."""
     begin = time.monotonic()
     while (passed := time.monotonic() - begin) < seconds:
         logged = sum(piece.end - piece.begin for piece in span.written(place, before))

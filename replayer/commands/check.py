@@ -1,9 +1,9 @@
-"""Say, line by line, what this machine allows, and what to do about the rest.
+"""Show, line by line, what this machine allows, and what to do about the rest.
 
-Everything is tried, harmlessly, and not guessed: files are opened and not written, caches are not
-dropped, and what is made for a try is removed.
+Everything is tried, harmlessly, and nothing is guessed. Files are opened but not written, caches
+are not dropped, and everything that is made for a trial is removed.
 
-Exit status: 0, also where something is limited; 2 if `replayer run` itself is impossible here.
+Exit status: 0, also if something is limited; 2 if `replayer run` itself is impossible here.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Ask every question and print the answers on stdout."""
+    """Make every check and print the results on stdout; return the exit status."""
     case = preflight.Case(Host(), args.data_dir)
     try:
         lines = [*preflight.lines(case), *_rights(args.engine or ""), *_clients(args)]
@@ -81,7 +81,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _rights(url: str) -> Iterator[PreflightLine]:
-    """Yield a line for each right on a running server that not every user has."""
+    """Yield a line for each right on a running server that not every user has.
+
+    Raises Impossible if `url` is the name of an engine instead of a URL.
+    """
     if not url:
         return
     from replayer.servers import remote  # noqa: PLC0415 - few checks ask a server
@@ -98,7 +101,7 @@ def _rights(url: str) -> Iterator[PreflightLine]:
 
 
 def _clients(args: argparse.Namespace) -> Sequence[PreflightLine]:
-    """Return the lines of the client hosts that are asked about."""
+    """Return the lines about the client hosts in --clients."""
     if not args.clients:
         return []
     from replayer.run.checks import host_check  # noqa: PLC0415 - few checks ask other hosts

@@ -1,8 +1,8 @@
 """Remove what replayer made on this machine: servers, data, copied programs; never results.
 
-It lists what it will remove and asks.  Leftovers of a killed run - a running server, a cgroup,
-reserved huge pages - are given back first.  What a running replayer uses is not touched.
-With --engine it removes what replayer made on somebody else's server, by its own list there.
+It lists what it will remove and asks. Leftovers of a killed run - a running server, a cgroup,
+reserved huge pages - are given back first. What a running replayer uses is not touched. With
+--engine it removes what replayer made on a server at a URL, by replayer's own list there.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _FEW = 5
 
 
 class _Thing(NamedTuple):
-    """Something to remove: what it is, where, its bytes on disk (None: not a file), and how."""
+    """Something to remove: its kind, its place, its bytes on disk (None: not a file), and how."""
 
     what: str
     where: str
@@ -65,7 +65,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """List, ask, remove; return 1 when the answer was no."""
+    """List, ask, remove; return 1 if the user answered no."""
     if args.engine:
         return _on_server(args)
     things = list(_one(args.data_dir) if args.data_dir else _everything())
@@ -84,7 +84,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _wanted(args: argparse.Namespace) -> bool:
-    """Tell whether it may be removed; raise Impossible where nobody can be asked."""
+    """Return whether the user agrees; raise Impossible without --yes and without a terminal."""
     if args.yes:
         return True
     if not sys.stdin.isatty():
@@ -96,7 +96,7 @@ def _wanted(args: argparse.Namespace) -> bool:
 
 
 def _on_server(args: argparse.Namespace) -> int:
-    """List what replayer wrote down on a server that it made there, ask, remove that."""
+    """List the things that replayer made on that server, by its list there; ask; remove them."""
     if args.data_dir is not None:
         raise Impossible("--data-dir is on this machine and --engine on a server: give one of them")
     url = args.engine if "://" in args.engine else environment.url(args.engine)
@@ -129,7 +129,7 @@ def _on_server(args: argparse.Namespace) -> int:
 
 
 def _removed(things: list[_Thing]) -> None:
-    """Remove each thing; raise ReplayerError at the end when some could not be."""
+    """Remove each thing; raise ReplayerError at the end if some could not be removed."""
     errors = []
     for thing in things:
         try:
@@ -142,7 +142,7 @@ def _removed(things: list[_Thing]) -> None:
 
 
 def _everything() -> Iterator[_Thing]:
-    """Yield all that replayer made; raise Impossible when a running replayer uses some of it."""
+    """Yield all that replayer made; raise Impossible if a running replayer uses some of it."""
     used = next((note for note in journal.notes() if not note.abandoned), None)
     if used is not None and used.lasting:
         raise Impossible(
@@ -169,7 +169,7 @@ def _everything() -> Iterator[_Thing]:
 
 
 def _one(path: Path) -> Iterator[_Thing]:
-    """Yield the data in one folder; raise Impossible when it is not replayer's, or is in use."""
+    """Yield the data in one folder; raise Impossible if it is not replayer's, or is in use."""
     folder = data_folder.DataFolder(trusted_path.real(Path(path)))
     if folder.marker() is None:
         raise Impossible(f"{path} was not made by replayer, and is not removed by it")
@@ -226,7 +226,7 @@ def _remove(path: Path) -> None:
 
 
 def _remove_home() -> None:
-    """Remove replayer's own folder if nothing is left in it and replayer made it."""
+    """Remove replayer's own folder if it is empty and replayer made it."""
     journal.leave()
 
 

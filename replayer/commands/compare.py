@@ -1,8 +1,8 @@
 """Compare two groups of runs: what differs, by how much, and whether it can be believed.
 
-A and B are result files, folders of them, labels, or ids; A is the base.  With --by one group is
-made for each value of a fact, such as host.kernel.  A plan file made by `replayer plan` is compared
-by its two kernels.
+A and B are result files, folders of them, labels, or ids; A is the base. With --by, each value of a
+fact, such as host.kernel, makes one group. A plan file made by `replayer plan` is compared by its
+two kernels.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the comparison on stdout, what was passed over on stderr."""
+    """Print the comparison on stdout, and notes about skipped runs on stderr."""
     if not 0 < args.threshold < 100 or not 0 <= (args.fail_if_worse or 0) < math.inf:
         raise Impossible("--threshold and --fail-if-worse are percents above 0, such as 2")
     chosen = _chosen(args, store.folder(args.results))
@@ -125,7 +125,7 @@ def _chosen(args: argparse.Namespace, where: Path) -> Chosen:
 
 
 def _columns(html: str | None) -> Columns:
-    """Return which columns of the runs' series are needed: those that a page draws, or none."""
+    """Return which columns of the runs' series to load: those that a page draws, else none."""
     if html is None:
         return no_column
     return needs

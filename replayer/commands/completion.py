@@ -1,6 +1,6 @@
-"""Print what makes a shell complete commands, options and names when Tab is pressed.
+"""Print the script with which a shell completes commands, options and names at the Tab key.
 
-All of it is in what is printed: at a Tab nothing of replayer is started.
+The script holds all names: at a Tab no replayer is started.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print it on stdout."""
+    """Print the script on stdout."""
     top = command_parser.parser()
     for _, command in command_parser.every(top):
-        for action in command._actions:  # noqa: SLF001 - argparse has no other way to them
+        for action in command._actions:  # noqa: SLF001 - argparse has no public access to them
             completer = _completer(action)
             if completer is not None:
                 action.complete = completer  # type: ignore[attr-defined]
@@ -46,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _completer(action: argparse.Action) -> object:
-    """Return how an argument is completed, None where nothing is known of it."""
+    """Return how an argument is completed, None if nothing is known of it."""
     if action.metavar == "WORKLOAD":
         return shtab.cmd(f"echo {' '.join(assets.workloads())}")
     if action.metavar == "NAME|URL":

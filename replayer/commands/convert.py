@@ -1,10 +1,10 @@
 """Convert logs of a server into a file that can be replayed.
 
-PostgreSQL's csvlog, jsonlog, stderr and syslog are known by their beginnings, and so are those of
-RDS, Cloud SQL, CloudNativePG and Heroku, and the slow and general logs of MySQL and MariaDB.  They
-may be compressed, and rotated files may be given in any order, or as their folder.  What cannot be
-replayed is counted by its reason.  The file holds what people asked their database, so it is made
-for its owner alone.
+PostgreSQL's csvlog, jsonlog, stderr and syslog are recognized by their beginnings. So are the logs
+of RDS, Cloud SQL, CloudNativePG and Heroku, and the slow and general logs of MySQL and MariaDB.
+They may be compressed. Rotated files may be given in any order, or as their folder. What cannot be
+replayed is counted by its reason. The file holds what people asked their database, so only its
+owner can read it.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Write the replay file; say what is in it, what is not, and where logs are damaged."""
+    """Write the replay file; report what is in it, what is not, and where logs are damaged."""
     wish = conversion.ConversionRequest(
         names=args.logs,
         out=Path(args.out),

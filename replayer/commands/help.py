@@ -1,6 +1,6 @@
-"""Say what one can do, with three examples; or what a command takes.
+"""Show what replayer can do, with three examples; or the options of one command.
 
-`replayer help --man` prints the manual page, made of what --help prints.
+`replayer help --man` prints the manual page, which is made from what --help prints.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print it on stdout."""
+    """Print the help on stdout; raise NotFound for an unknown command."""
     top = command_parser.parser()
     if args.man:
         sys.stdout.write(man_page.page(top))

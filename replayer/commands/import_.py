@@ -1,7 +1,7 @@
 """Make runs of what other tools have measured.
 
-The runs are stored like replayer's own, so that show, report and compare take them.  Nothing is
-guessed: what a file does not say is left out, and lines that cannot be read are named.
+The runs are stored like replayer's own, so that show, report and compare accept them. Nothing is
+guessed: what is not in a file is left out, and lines that cannot be read are listed.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Store the runs and print where they are; lines that were not read are named on stderr."""
+    """Store the runs and print their paths; list the lines that were not read on stderr."""
     where = store.folder(args.results)
     runs: list[Run] = []
     for name in args.files:
@@ -66,7 +66,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _read(tool: str, source: ImportSource, label: str) -> ImportResult:
-    """Return what is in a file; the sentence of an error names the tool that it seems to be of."""
+    """Return the contents of a file.
+
+    Raises Impossible if it is not of this tool; the error names the tools whose file it looks like.
+    """
     try:
         sheaf: ImportResult = registry.plugin("imports", tool).read(source, label)
     except Impossible as error:
@@ -88,7 +91,7 @@ def _store(runs: list[Run], where: Path, *, as_json: bool) -> None:
     present = [one.id for one in runs if (where / f"{one.id}.json").exists()]
     if present:
         raise Impossible(f"{present[0]} was imported before: {where / present[0]}.json")
-    # numpy is behind it, which the help of this command does not wait for.
+    # This needs numpy, for which the help of this command must not wait.
     from replayer.analysis.advice.headline import headline  # noqa: PLC0415
 
     for one in (run.model_copy(update={"headline": headline(run)}) for run in runs):

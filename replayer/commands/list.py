@@ -1,6 +1,6 @@
 """List workloads, engines, plug-ins and stored runs.
 
-Without KIND all of them, briefly.
+Without KIND it lists all of them, briefly.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from replayer.results.store import Unreadable
 
 Entry = dict[str, Any]
-"""One thing: its `name`, what it is `about` in a line, its `text`, its `keys`, other lists."""
+"""One listed thing: `name`, `about` (one line), `text`, `keys` of a plug-in, and other lists."""
 
 EPILOG = """\
 examples:
@@ -73,7 +73,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the lists on stdout."""
+    """Print the lists on stdout; raise Impossible if an engine cannot be used."""
     kinds = [args.kind] if args.kind else [*_things(), "runs"]
     where = store.folder(args.results)
     details = args.verbose or args.json
@@ -142,7 +142,10 @@ def _engines(*, details: bool) -> list[Entry]:
 
 
 def _engine(one: Engine, every: set[str]) -> Entry:
-    """Return what an engine says of itself; a verb of a layout that it has not is not missing."""
+    """Return the description of an engine.
+
+    `missing` are the verbs that it lacks, without those of layouts that it does not have.
+    """
     since = {verb: one.since(verb) for verb in sorted(every)}
     layouts = one.layouts()
     all_layouts = {verb.partition("/")[0] for verb in every if verb.endswith("/double")}
@@ -180,7 +183,7 @@ def _line(text: str) -> str:
 
 
 def _plugin(kind: str, name: str, *, details: bool) -> Entry:
-    """Read a plug-in, without importing it unless its keys are wanted: it may be slow to load."""
+    """Return a plug-in's entry; import it only if its keys are wanted, as that may be slow."""
     text = registry.about(kind, name)
     entry: Entry = {"name": name, "about": text.partition("\n")[0].rstrip("."), "text": text}
     if details and kind in ("steps", "probes"):
@@ -189,7 +192,7 @@ def _plugin(kind: str, name: str, *, details: bool) -> Entry:
 
 
 def _comment(source: str) -> str:
-    """Return the comment that a TOML file opens with."""
+    """Return the comment at the beginning of a TOML file."""
     lines = []
     for text_line in source.splitlines():
         if not text_line.startswith("#"):
@@ -216,7 +219,7 @@ def _list(
 
 
 def _details(entry: Entry) -> Iterator[RenderableType]:
-    """Yield all that an entry says of itself."""
+    """Yield the whole description of an entry."""
     if entry["about"] not in entry["text"]:
         yield line(sanitize(entry["about"]))
     for text in _sentences(entry["text"]):
@@ -235,7 +238,7 @@ def _details(entry: Entry) -> Iterator[RenderableType]:
 
 
 def _sentences(text: str) -> list[str]:
-    """Return lines as long as they were meant: one ends at the end of a sentence or paragraph."""
+    """Join the lines of a text: a line ends at the end of a sentence or of a paragraph."""
     sentences: list[str] = []
     for text_line in text.splitlines():
         if sentences and sentences[-1] and text_line and not sentences[-1].endswith((".", ":")):

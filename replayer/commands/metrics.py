@@ -1,7 +1,7 @@
 """Export what runs measured as metrics, for Prometheus: over HTTP, or as a file.
 
-RUN is a run's id or the start of one, a label, a path or `latest`; without one the newest runs of
-the folder are exported, those too that begin later.  The run itself notices nothing.
+RUN is a run's id or the start of one, a label, a path or `latest`. Without RUN the newest runs of
+the folder are exported, also those that begin later. The run itself is not disturbed.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Write the metrics, or serve them until somebody ends it."""
+    """Write the metrics, or serve them until the user ends the command."""
     source = _source(args)
     if args.listen is None:
         put(args.out, generate_latest(registry(source)).decode())
@@ -91,6 +91,6 @@ def _source(args: argparse.Namespace) -> RunFiles:
         return Newest(where, args.last)
     paths = tuple(store.find(name, where) for name in args.runs)
     for path in paths:
-        # What is no run is refused now, rather than left out later.
+        # A file that is not a run is refused now, instead of being left out later.
         store.load(path)
     return Named(paths)

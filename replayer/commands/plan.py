@@ -1,7 +1,7 @@
 """Write a plan of boots for comparing kernels, in an order that drift cannot mistake for them.
 
-One run a kernel proves little: kernels differ from boot to boot.  The plan alternates them
-(A B B A) or draws each round at random; `replayer step PLAN` after each boot does what is due.
+One run of each kernel proves little: kernels differ from boot to boot. The plan alternates them (A
+B B A) or draws each round at random. `replayer step PLAN` after each boot does what is due.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Write the plan file and print the order."""
+    """Write the plan file and print the order of boots."""
     if args.seed is not None and not args.random:
         raise Impossible("--seed is for --random: A B B A needs none")
     words = args.arguments or ["kernel-compare"]
@@ -86,9 +86,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _check(words: list[str]) -> tuple[Workload, RunRequest]:
-    """Return the workload and the order of a boot.
+    """Return the workload of a boot, and the request to run it.
 
-    What `replayer run` would refuse at the first one is refused now.
+    Raises Impossible now for what `replayer run` would refuse at the first boot.
     """
     parser = argparse.ArgumentParser(prog="replayer run", allow_abbrev=False)
     registry.load("commands", "run").configure(parser)

@@ -1,9 +1,9 @@
 """Profile what a database needs over time: a source that runs, or what other tools recorded.
 
 A source is watched and never touched: nothing is written, no setting is changed, and its user needs
-no more than pg_monitor (PostgreSQL) or PROCESS (MariaDB and MySQL).  The profile is saved every
-minute; Ctrl-C ends it with what there is.  Files of other tools are known by their beginning; what
-they do not say is left out, and what cannot be read is counted and named.
+no more than pg_monitor (PostgreSQL) or PROCESS (MariaDB and MySQL). The profile is saved every
+minute; Ctrl-C ends it and keeps what there is. Files of other tools are recognized by their
+beginning. What they do not contain is left out, and what cannot be read is counted and named.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def _columns() -> str:
-    """Return every column with its unit and meaning."""
+    """Return a line for every column, with its unit and meaning."""
     width = max(len(column.name) for column in profile.COLUMNS)
     return "\n".join(
         f"    {column.name:{width}}  {column.meaning}"
@@ -124,7 +124,7 @@ def _say(text: str) -> None:
 
 
 def _asker() -> Callable[[str], str] | None:
-    """Return what asks for a password where somebody sits at a terminal, else None."""
+    """Return a function that asks for a password if a user sits at a terminal, else None."""
     return getpass.getpass if sys.stdin.isatty() and sys.stderr.isatty() else None
 
 
@@ -141,9 +141,9 @@ def _made(args: argparse.Namespace) -> int:
 
 
 def _read(file: imported.ImportSource, devices: list[str]) -> ResourceProfile:
-    """Return the profile of a file, of whichever tool it is.
+    """Return the profile in a file of any known tool.
 
-    Raises Impossible for a file of none.
+    Raises Impossible if no known tool has made the file.
     """
     if file.head.startswith('{"profile"'):
         raise Impossible(f"{file.name} is a profile already: `replayer profile show` shows it")

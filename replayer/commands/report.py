@@ -1,6 +1,6 @@
 """Report runs: on the terminal, as a page with charts, as CSV or as Markdown.
 
-Each RUN is a file, a folder, a label or an id; two of them are compared in the page as well.
+Each RUN is a file, a folder, a label or an id. Two of them are also compared in the page.
 """
 
 from __future__ import annotations
@@ -86,14 +86,17 @@ def _chosen(args: argparse.Namespace, where: Path) -> Chosen:
 
 
 def _columns(args: argparse.Namespace) -> Columns:
-    """Return which columns of the runs' series are needed: all for the terminal's report."""
+    """Return which columns of the runs' series to load: None (all) for the terminal's report."""
     if args.html:
         return needs
     return no_column if args.csv or args.markdown else None
 
 
 def _compared(chosen: Chosen) -> tuple[Comparison | None, str]:
-    """Return the comparison of two groups, or why there is none; more groups are only shown."""
+    """Return the comparison of two groups, or None and the reason why there is none.
+
+    With any other number of groups nothing is compared: None and "".
+    """
     if len(chosen.sides) != 2:
         return None, ""
     try:

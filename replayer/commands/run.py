@@ -1,7 +1,7 @@
 """Run a workload and store what was measured.
 
-The default workload, demo, is the main job: build a columnstore-like table, flush it, read its
-files from a proven cold cache, run pgio-style sessions cached and physical.
+The default workload, demo, is the main job. It builds a columnstore-like table, flushes it, reads
+its files from a proven cold cache, and runs pgio-style sessions, cached and physical.
 """
 
 from __future__ import annotations
@@ -268,12 +268,15 @@ def _configure_watching(parser: argparse.ArgumentParser) -> None:
 
 
 def _names(text: str) -> list[str]:
-    """Return the names in a list."""
+    """Return the names in a list that is separated by commas."""
     return [name.strip() for name in text.split(",") if name.strip()]
 
 
 def _clients(text: str) -> int | tuple[str, ...]:
-    """Return a number of clients, or the names of hosts."""
+    """Return a number of clients, or the names of hosts.
+
+    Raises ArgumentTypeError for an empty name in a list.
+    """
     names = tuple(name.strip() for name in text.split(","))
     if not all(names):
         raise argparse.ArgumentTypeError(f"{text!r} is no number and no list of hosts: HOST,HOST")
@@ -318,7 +321,7 @@ def run(args: argparse.Namespace) -> int:
 def _live(
     args: argparse.Namespace, voice: RunOutput
 ) -> contextlib.AbstractContextManager[Live | None]:
-    """Give the page that follows the run, if one is wanted; raise Impossible where it cannot be."""
+    """Return the page that follows the run, if one is wanted; raise Impossible if it cannot be."""
     if args.live is None:
         if args.live_token is not None or args.live_for is not None:
             raise Impossible("--live-token and --live-for are of the page of --live: give that too")
@@ -330,7 +333,7 @@ def _live(
 
 
 def _stays(args: argparse.Namespace) -> float | None:
-    """Return how long the page stays when the run is over; None until somebody ends it."""
+    """Return how many seconds the page stays after the run; None: until Ctrl-C."""
     if args.live_for is not None:
         return float(args.live_for)
     return None if sys.stdin.isatty() and sys.stderr.isatty() else 0.0
@@ -371,7 +374,10 @@ def _workload(args: argparse.Namespace, probe: dict[str, Any]) -> Workload:
 
 
 def _resumed(args: argparse.Namespace, wanted: Placement, where: Path) -> tuple[Path, Run]:
-    """Return the run that is to be taken up, and its file; raise Impossible where it cannot be."""
+    """Return the file of the run that is to be resumed, and the run.
+
+    Raises Impossible if other options contradict it, or if none of its steps is missing.
+    """
     given = {
         "--set": args.overrides,
         "--repeat": args.repeat,
@@ -409,7 +415,7 @@ def _forecast(order: RunRequest, *, as_json: bool, where: Path) -> int:
 
 
 def _tell(args: argparse.Namespace, voice: RunOutput, run: Run, path: Path | None) -> None:
-    """Print the result on stdout, and where it is on stderr."""
+    """Print the result on stdout, and its path on stderr."""
     try:
         if args.json:
             print(store.text(run), end="")  # noqa: T201
@@ -421,7 +427,7 @@ def _tell(args: argparse.Namespace, voice: RunOutput, run: Run, path: Path | Non
 
 
 def _left(run: Run, engine: str) -> str:
-    """Return what of replayer's stays on somebody else's server, and what removes it."""
+    """Return a sentence on what replayer left on a server at a URL, and how to remove it."""
     if run.engine is None:
         return ""
     size, names = (run.engine.facts.get(key) for key in (leftovers.BYTES, leftovers.NAMES))

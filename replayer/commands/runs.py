@@ -48,7 +48,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(metavar="ACTION", required=True, dest="action")
     _configure_list(actions.add_parser("list", help="one line a run, the newest last"))
     shown: Any = actions.add_parser("show", help="the report of a run, as `replayer show`")
-    # Like a command's own: what a report needs is loaded for a report.
+    # Loaded on use, like a command: only `show` needs the modules of a report.
     shown.load = functools.partial(registry.load, "commands", "show")
     renamed = actions.add_parser("rename", help="give a run another label")
     _which(renamed)
@@ -113,7 +113,7 @@ def _where(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Do what was asked for, and say what was done."""
+    """Do the action that was asked for, and report it; return the exit status."""
     actions = {"list": _list, "rename": _rename, "note": _note, "delete": _delete}
     return actions[args.action](args)
 
@@ -145,7 +145,7 @@ def _list(args: argparse.Namespace) -> int:
 
 
 def _as_json(runs: list[StoredRun], others: list[Unreadable]) -> Iterator[str]:
-    """Yield one JSON object, a run a line."""
+    """Yield the lines of one JSON object, with one run in each line."""
     listed = (
         {field: getattr(run, field) for field in _FIELDS} | {"state": run_list.state(run)}
         for run in runs
@@ -158,7 +158,7 @@ def _as_json(runs: list[StoredRun], others: list[Unreadable]) -> Iterator[str]:
 
 
 def _columns() -> int | None:
-    """Return how wide the terminal is; None where there is none."""
+    """Return the width of the terminal in columns; None if stdout is not a terminal."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
@@ -191,7 +191,7 @@ def _note(args: argparse.Namespace) -> int:
 
 
 def _delete(args: argparse.Namespace) -> int:
-    """Remove the files of these runs after a yes; return 1 when the answer was no."""
+    """Remove the files of these runs after a yes; return 1 if the user answered no."""
     paths = list(dict.fromkeys(_path(word, args.results) for word in args.runs))
     for path in paths:
         editing.check(path)
@@ -211,10 +211,11 @@ def _delete(args: argparse.Namespace) -> int:
 
 
 def _path(which: str, results: str | None) -> Path:
-    """Return a run's file in the results folder, under its own name."""
+    """Return a run's file in the results folder; raise Impossible for a file outside it."""
     where = store.folder(results)
     path = store.find(which, where)
-    # Only the folder may be reached by a link: what is changed is what has this name in it.
+    # The folder may be reached by a symbolic link, the file may not: what is changed is the entry
+    # of this name in the folder.
     if path.parent.resolve() != where.resolve():
         raise Impossible(
             f"{sanitize(path)} does not lie in {sanitize(where)}: name its folder, --results"

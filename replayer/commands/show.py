@@ -1,7 +1,7 @@
-"""Print the report of a run that was stored, or what is in a replay file.
+"""Print the report of a stored run, or what is in a replay file.
 
 RUN is a run's id or the start of one, a label (its newest run), a path to a result file, or
-`latest`; or the path to a replay file, as `replayer convert` writes it.
+`latest`. It can also be the path to a replay file that `replayer convert` has written.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _is_capture(which: str) -> bool:
-    """Whether a file is meant that holds a capture, or should."""
+    """Return whether the name or the first bytes of a file are those of a replay file."""
     if which.endswith(ENDING):
         return True
     with contextlib.suppress(OSError, ValueError):
@@ -104,7 +104,7 @@ def _verdict(stored: Run) -> None:
     try:
         record = Sizing.of(stored)
     except Impossible as error:
-        # What the run measured can be shown all the same.
+        # The verdict is missing, but what the run measured can be shown.
         print(f"note: {error}", file=sys.stderr)  # noqa: T201
         return
     console.write(sizing.render(sizing.SizingSummary(record, stored, judge(record, stored))))

@@ -1,9 +1,10 @@
-"""Tell whether a database fits on this machine, by a profile or a capture of where it runs now.
+"""Judge whether a database fits on this machine, by a profile or a capture of its source.
 
-The busiest minute of the profile, times growth and headroom, is what is required.  A load of the
-same kind is put on a database here, the highest multiple of the required rate within the objective
-is searched, and the required rate is held for long.  Of a capture (FILE.replay) the busiest minute
-itself is replayed, at one speed after the other: sustained is what lags no more and more.
+The requirement is the busiest minute of the profile, times growth and headroom. A load of the same
+kind is put on a database here. The highest multiple of the required rate within the objective is
+searched, and the required rate is held for long. Of a capture (FILE.replay) the busiest minute
+itself is replayed, at one speed after the other. A speed is sustained if the replay's lag does not
+keep growing.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ exit status: 0 fits or unclear, 3 does not fit
 """
 _DOES_NOT_FIT = 3
 _SLO = "p99=20ms"
-"""Of a profile, where none is given."""
+"""The objective of a profile, if none is given."""
 _NO_SLO = "none"
 _PERCENT = re.compile(r"(\d+(?:\.\d+)?)\s*%")
 
@@ -151,7 +152,7 @@ def _configure_capture(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Size this machine, or show again what came of it; return 3 where it does not fit."""
+    """Size this machine, or show an earlier verdict again; return 3 if it does not fit."""
     if args.what == "show" and args.which is not None:
         return _tell(args, store.load(store.find(args.which, store.folder(args.results))))
     if args.what == "show" and not Path("show").exists():
@@ -167,7 +168,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _sized(args: argparse.Namespace, file: str) -> int:
-    """Size by one file, and tell what came of it; the Run is saved after every step."""
+    """Size by one file, and print the verdict; the Run is saved after every step."""
     orders = _ordered(args, file)
     if not orders:
         return 0
@@ -182,8 +183,8 @@ def _sized(args: argparse.Namespace, file: str) -> int:
 
 
 def _sized_by_both(args: argparse.Namespace) -> int:
-    """Size by a profile and a capture, one after the other, and show both verdicts beside."""
-    # What cannot be is told of both before the first begins.
+    """Size by a profile and by a capture, one after the other; show both verdicts side by side."""
+    # Both are checked before the first begins, so that an error is reported at once.
     orders = _ordered(args, args.what, args.which)
     runs: list[Run] = []
 
@@ -200,16 +201,16 @@ def _sized_by_both(args: argparse.Namespace) -> int:
 
 
 class _Planned(NamedTuple):
-    """What is to be run for a file, and what is said of it before."""
+    """The request to run for a file, and the description that is printed before."""
 
     order: RunRequest
     words: Group
     facts: dict[str, Any]
-    """The same as JSON."""
+    """The description as JSON."""
 
 
 def _ordered(args: argparse.Namespace, *files: str) -> list[RunRequest]:
-    """Return what is to be run for each file, once that is said; [] where it is only to be said."""
+    """Return the request to run for each file, after printing what it will do; [] for --dry-run."""
     planned = {
         file: (_by_capture if file.endswith(ENDING) else _by_profile)(args, file) for file in files
     }
@@ -226,7 +227,7 @@ def _ordered(args: argparse.Namespace, *files: str) -> list[RunRequest]:
 
 
 def _by_profile(args: argparse.Namespace, file: str) -> _Planned:
-    """Return the plan of a profile, and what it says of itself."""
+    """Return the plan of a profile: its request and its description."""
     known = profile.load(Path(file))
     wanted = _required(args, known)
     named = args.engine or _engine_of(known)
@@ -255,14 +256,18 @@ def _by_profile(args: argparse.Namespace, file: str) -> _Planned:
 
 
 def _as_far_as_needed(order: RunRequest, record: Sizing, why: Sequence[str]) -> RunRequest:
-    """Return the order without what cannot change the verdict: all of it, or what probes settle."""
+    """Return the request without steps that cannot change the verdict.
+
+    With reasons `why` that already refute it no step is left. Else it ends as soon as its probes
+    refute it.
+    """
     if why:
         return replace(order, workload=order.workload.model_copy(update={"steps": ()}))
     return replace(order, enough=lambda run: bool(refutations(record, run)))
 
 
 def _by_capture(args: argparse.Namespace, file: str) -> _Planned:
-    """Return the search for the highest speed at which a capture is kept up with."""
+    """Return the search for the highest speed of a capture that this machine can keep up with."""
     objective = None if args.slo is None else "" if args.slo == _NO_SLO else args.slo
     if objective:
         goals(objective)
@@ -300,7 +305,7 @@ def _pairs(texts: list[str]) -> dict[str, str]:
 def _performed(
     args: argparse.Namespace, order: RunRequest, told: Callable[[Run, Path | None], None]
 ) -> None:
-    """Run the plan, keep the Run after every step, and tell what came of it."""
+    """Run the plan, save the Run after every step, and pass the last one on."""
     kept = ResultWriter(store.folder(args.results))
     try:
         with conversation() as progress:
@@ -317,7 +322,7 @@ def _say_where(path: Path | None) -> None:
 
 
 def _required(args: argparse.Namespace, known: ResourceProfile) -> Requirement:
-    """Return what the profile requires, with the probes of its source where they are given."""
+    """Return what the profile requires, with the probes of its source if they are given."""
     wanted = requirement.of(
         known,
         growth=args.growth,
@@ -340,7 +345,7 @@ def _share(text: str) -> float:
 
 
 def _engine_of(known: ResourceProfile) -> str:
-    """Return the engine of a profile's source if replayer can start one of it, else the default."""
+    """Return the engine of a profile's source if replayer can start its servers, else ""."""
     try:
         chosen = engine.load(known.source.engine)
     except NotFound:
@@ -366,7 +371,7 @@ def _options(args: argparse.Namespace) -> sizing_plan.SizingOptions:
     )
 
 
-def _record(  # noqa: PLR0917 - what it is of
+def _record(  # noqa: PLR0917 - one for each part of the record
     args: argparse.Namespace,
     file: str,
     known: ResourceProfile,
@@ -402,7 +407,7 @@ def _record(  # noqa: PLR0917 - what it is of
 
 
 def _tell(args: argparse.Namespace, one: Run) -> int:
-    """Print the verdict on a run, and write it where it was asked for; return the exit status."""
+    """Print and write the verdict on a run as it was asked for; return the exit status."""
     others = []
     if args.beside is not None:
         others = [store.load(store.find(args.beside, store.folder(args.results)))]
@@ -414,7 +419,7 @@ def _tell(args: argparse.Namespace, one: Run) -> int:
 
 
 def _tell_all(args: argparse.Namespace, runs: Sequence[Run]) -> int:
-    """Print the verdicts on runs, the last one beside the others; return the exit status."""
+    """Print the verdicts on runs, and compare them side by side; return the exit status."""
     judged = [_judged(one) for one in runs]
     if args.json:
         verdicts = {_by(one): each.verdict for one, each in zip(runs, judged, strict=True)}
@@ -431,7 +436,7 @@ def _status(verdict: FitVerdict) -> int:
 
 
 def _write(args: argparse.Namespace, judged: _Judged, sides: Sequence[speed_report.Side]) -> None:
-    """Write a verdict where it was asked for, and on the screen where that is not elsewhere."""
+    """Write a verdict to the files that were asked for; print it unless stdout is already used."""
     on_stdout = False
     page = speed_report.beside_on_page(sides) if sides else ""
     ticket = f"\n{speed_report.beside_as_markdown(sides)}" if sides else ""
@@ -452,12 +457,12 @@ def _write(args: argparse.Namespace, judged: _Judged, sides: Sequence[speed_repo
 
 
 class _Judged(NamedTuple):
-    """The verdict on a run, as it is for the terminal, and what makes its other forms."""
+    """The verdict on a run, its form for the terminal, and functions that make its other forms."""
 
     verdict: FitVerdict
     rendered: Group
     page: Callable[[str], str]
-    """Of what stands beside it."""
+    """Takes the HTML that shows other verdicts next to this one ("" if there are none)."""
     as_csv: Callable[[], str]
     as_markdown: Callable[[], str]
 
@@ -488,6 +493,6 @@ def _side(one: Run) -> speed_report.Side:
 
 
 def _by(one: Run) -> str:
-    """Return the file that a run sized a machine by."""
+    """Return the name of the file by which a run sized a machine."""
     known = one.sizing or {}
     return Path(str(known.get("capture") or known.get("profile") or one.id)).name

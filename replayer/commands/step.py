@@ -1,7 +1,7 @@
-"""Do what a plan of boots has for this boot, and say what to boot next.
+"""Do what a plan of boots has for this boot, and show what to boot next.
 
-Refuses a kernel whose turn it is not, and a boot that was used before.  The runs are kept in a
-folder beside the plan.
+It refuses a kernel whose turn it is not, and a boot that was used before. The runs are kept in a
+folder next to the plan.
 """
 
 from __future__ import annotations
@@ -31,7 +31,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the plan's workload if it is this boot's turn."""
+    """Run the plan's workload if it is this boot's turn; return the exit status.
+
+    Raises ReplayerError for a wrong kernel or a boot that was used before.
+    """
     planned, host = boot_plan.load(args.plan), Host()
     made = boot_plan.runs(args.plan)
     folder = boot_plan.folder(args.plan)
@@ -56,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _time(asked: argparse.Namespace, folder: Path, boots: int) -> str:
-    """Return how long this boot and those after it take."""
+    """Return a sentence about how long this boot and those after it take."""
     wanted = workload.load(
         asked.workload, asked.overrides, repeat=asked.repeat, settings=asked.settings
     )

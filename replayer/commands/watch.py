@@ -1,7 +1,8 @@
-"""Watch a run that was started elsewhere: the steps that are done, and what it does now.
+"""Watch a run that another process does: the steps that are done, and what it does now.
 
-RUN is a run's id or the start of one, a label, a path or `latest`; without it the newest run that
-is under way.  Only files are read, the result and the events beside it: the run notices nothing.
+RUN is a run's id or the start of one, a label, a path or `latest`. Without RUN it is the newest run
+that is under way. Only files are read, the result and the events next to it: the run is not
+disturbed.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Follow the run to its end, in lines on stderr, and print where it is."""
+    """Follow the run to its end, in lines on stderr, and print its path; return the exit status."""
     where = store.folder(args.results)
     path = store.find(args.which, where) if args.which else _under_way(where)
     with conversation() as progress:
@@ -63,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _under_way(where: Path) -> Path:
-    """Return the newest run that a process writes, as far as can be seen."""
+    """Return the newest run whose writer still lives, as far as can be seen; raise NotFound."""
     listed = [one for one in store.runs(where) if isinstance(one, StoredRun)]
     for one in reversed(listed):
         running = one.status == Status.RUNNING.value
@@ -73,7 +74,7 @@ def _under_way(where: Path) -> Path:
 
 
 def _followed(path: Path, progress: Conversation) -> Run:
-    """Show what the run tells, and return it at its end."""
+    """Show the run's events, and return it at its end; raise ReplayerError if its writer died."""
     current, seen = store.load(path), path.stat().st_mtime_ns
     progress.say(f"watching {current.id}, which began at {current.started}")
     with contextlib.closing(Follower(path)) as follower, _Screen(progress) as screen:
@@ -102,7 +103,7 @@ def _refuse_cut(current: Run) -> None:
 
 
 class _Screen:
-    """What a run tells, in the conversation of this terminal."""
+    """The events of a run, shown in the conversation of this terminal."""
 
     def __init__(self, progress: Conversation) -> None:
         self._progress = progress
@@ -118,7 +119,7 @@ class _Screen:
             self._end(number)
 
     def catch_up(self, data: bytes) -> None:
-        """Show what is left to see of what was told before."""
+        """Show the steps that have ended, and the steps and tasks that are under way."""
         for event in self._reader.feed(data):
             if isinstance(event, events.StepEnded):
                 self.end_step(event)
@@ -131,7 +132,7 @@ class _Screen:
             self._tasks[task.number][1].update(done=task.done, note=task.note)
 
     def show(self, data: bytes) -> None:
-        """Show what is new."""
+        """Show new events."""
         for event in self._reader.feed(data):
             match event:
                 case events.TaskBegin():
@@ -153,7 +154,7 @@ class _Screen:
                     pass
 
     def end_step(self, step: events.StepEnded) -> None:
-        """Say once that a step has ended."""
+        """Print once that a step has ended."""
         if (step.repeat, step.name) not in self._ended:
             self._ended.add((step.repeat, step.name))
             self._progress.say(run_output.line(step))

@@ -1,1 +1,1 @@
-"""One run: the workload file, what is checked before, the runner, and what a step may use."""
+"""One run: the workload file, the checks before it, the runner, and the objects a step may use."""

@@ -1,4 +1,4 @@
-"""What the client hosts of a step do: each one's rate while it lasts, and its share in the result.
+"""The client hosts of a step: the rate of each while it runs, and its share in the result.
 
 facts   cluster.start_spread_us, cluster.start_bound_us (analysis/capacity/client_hosts.py)
 tables  hosts, a row for each host of each window
@@ -13,10 +13,10 @@ from replayer.watch.client_pools import Clients, ClientShare
 
 
 class ClientHosts:
-    """The hosts that the jobs of one pool were dealt to, and how far their jobs are."""
+    """The hosts that got the jobs of one pool, and the progress of their jobs."""
 
     def __init__(self, clients: Clients, sessions: Sequence[int], window: str) -> None:
-        """Take the sessions of each job, in the order of the jobs."""
+        """Take the number of sessions of each job, in the order of the jobs."""
         self._names = clients.names
         self._window = window
         self._sessions = list(sessions)
@@ -26,7 +26,7 @@ class ClientHosts:
         return bool(self._names)
 
     def heard(self, job: int, done: float) -> None:
-        """Take notice of how many operations a job has done by now."""
+        """Store how many operations a job has done so far."""
         self._done[job] = done
 
     def note(self, seconds: float) -> str:
@@ -37,7 +37,7 @@ class ClientHosts:
     def record(
         self, findings: StepRecorder, shares: Sequence[ClientShare], seconds: float | None
     ) -> None:
-        """Write down each host's share in a window of `seconds`, None if it was cut short."""
+        """Record each host's share in a window of `seconds`; None if the window was cut short."""
         if not shares:
             return
         total = sum(self._done.values())

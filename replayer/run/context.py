@@ -1,4 +1,4 @@
-"""What a step may use: the database, its server, the host, the sampler, the progress display."""
+"""The objects that a step may use: database, server, host, sampler, progress display."""
 
 import contextlib
 from collections.abc import Iterator, Sequence
@@ -24,18 +24,18 @@ class Task(Protocol):
     """One line of progress."""
 
     def advance(self, done: float) -> None:
-        """Add to what is done."""
+        """Add to the amount that is done."""
         ...
 
     def update(
         self, *, done: float | None = None, total: float | None = None, note: str | None = None
     ) -> None:
-        """Set what is done, how much there is, or the words behind the bar."""
+        """Set the amount that is done, the total, or the words behind the bar."""
         ...
 
 
 class Progress(Protocol):
-    """The conversation on stderr, and what is told of the run beside it."""
+    """The conversation on stderr, and the events of the run that other programs read."""
 
     def task(
         self, title: str, total: float | None = None
@@ -48,30 +48,30 @@ class Progress(Protocol):
         ...
 
     def tell(self, event: Event) -> None:
-        """Tell those who watch the run from elsewhere; nothing is printed."""
+        """Send an event to the programs that watch the run; print nothing."""
         ...
 
 
 @dataclass
 class Context:
-    """One step's surroundings; the runner makes one for each step of each repeat."""
+    """The surroundings of one step; the runner makes one for each step of each repeat."""
 
     host: Host
     workload: Workload
     progress: Progress
     sampler: Sampler
-    """Running while the step runs; `sampler.mark()` sets the edges of a measured window."""
+    """It runs while the step runs; `sampler.mark()` sets the edges of a measured window."""
     storage: Path
-    """A folder on the disk under test, for steps that make files of their own."""
+    """A folder on the disk under test, for steps that make their own files."""
     database_server: Server | None = None
-    """None where no step of the workload needs a database."""
+    """None if no step of the workload needs a database."""
     repeat: int = 1
     done: Sequence[StepResult] = field(default_factory=tuple)
-    """Results of this run so far."""
+    """The results of this run so far."""
     clients: Clients = LOCAL_CLIENTS
-    """Whose processes are the sessions of the database."""
+    """The hosts whose processes are the sessions of the database."""
     findings: StepRecorder = field(default_factory=StepRecorder)
-    """What this step has found: it is kept also when the step is cut short."""
+    """The findings of this step; they are kept even if the step is cut short."""
 
     @property
     def server(self) -> Server:
@@ -86,15 +86,15 @@ class Context:
         return self.server.engine
 
     def figures(self, **values: float) -> None:
-        """Tell live figures of the step, by the names of events.FIGURES; do so where it polls."""
+        """Report live figures of the step, named as in events.FIGURES; call this where it polls."""
         self.progress.tell(Figures(values=tidy(values)))
 
     @contextlib.contextmanager
     def watching(self, device: str | None, path: Path | None = None) -> Iterator[Sampler]:
-        """Give the sampler of a disk: the step's own, but for another disk than the data's.
+        """Yield the sampler of a disk: the step's own sampler, or a new one for another disk.
 
-        What another disk is, which the facts of the run do not say, becomes facts of the step;
-        `path` is a file on it.
+        The facts of the run describe only the data's disk. So the facts of another disk become
+        facts of the step; `path` is a file on it.
         """
         if device == self.sampler.device:
             yield self.sampler
@@ -115,11 +115,11 @@ class Context:
         window: str,
         awaited: Awaited | None = None,
     ) -> Iterator[tuple[Pool, ClientHosts]]:
-        """Give the pool of the jobs of sessions, and the client hosts that they are dealt to.
+        """Yield the pool of the sessions' jobs, and the client hosts that get them.
 
-        Whoever measures writes the hosts' shares down (`ClientHosts.record`); of a window that is
-        cut short they are written down here.  What is not done over the network, or works on memory
-        that the jobs share, belongs into a WorkerPool: that one never leaves this host.
+        The caller records the hosts' shares (`ClientHosts.record`) after a window; if the window is
+        cut short, they are recorded here. Work that does not use the network, or that uses memory
+        shared by the jobs, belongs into a WorkerPool, which never leaves this host.
         """
         sessions = [getattr(job, "sessions", 1) for job in jobs]
         hosts = ClientHosts(self.clients, sessions, window)
@@ -132,7 +132,7 @@ class Context:
 
     @contextlib.contextmanager
     def database(self) -> Iterator[Database]:
-        """Connect; the server is started if it is stopped.  Closed at the end of the `with`."""
+        """Connect to the database, starting its server if needed; disconnect after the `with`."""
         url = self.server.start()
         database = Database(self.engine, url)
         try:
@@ -141,7 +141,7 @@ class Context:
             database.close()
 
     def data_directory(self) -> Path:
-        """Return where the server's files are on this machine; raise Skip if they are elsewhere."""
+        """Return the folder of the server's files; raise Skip if they are not on this machine."""
         folder = self.server.data_directory()
         if folder is None:
             raise Skip(self.server.no_files().why)

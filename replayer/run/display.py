@@ -1,8 +1,8 @@
-"""How a step's numbers are shown, in the step's own words: what report makes lines and charts of.
+"""The display of a step's numbers, from which reports make lines and charts.
 
-A step that is known in another form than a list of its measurements has a module `display` in its
-folder, with `form(result) -> Form` and, if it likes, `charts(sides) -> Iterator[Chart]`.  It
-imports little, for reports are read more often than steps are run.
+Without a display, a report lists the step's measurements. A step with another form has a module
+`display` in its folder. It holds `form(result) -> Form` and, optionally, `charts(sides)`, which
+yields Charts. It imports little, because reports are read more often than steps are run.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,7 +14,7 @@ from replayer.model import StepResult
 
 
 class Tone(StrEnum):
-    """How a sentence is meant."""
+    """The tone of a sentence, which decides its colour."""
 
     PLAIN = "plain"
     QUIET = "quiet"
@@ -32,14 +32,14 @@ class Sentence:
 
 @dataclass(frozen=True)
 class Verbatim:
-    """A line that programs look for: it is never folded, cut or indented."""
+    """A line that programs search for: it is never folded, cut or indented."""
 
     text: str
 
 
 @dataclass(frozen=True)
 class Labelled:
-    """A label with texts behind it, which are not broken inside."""
+    """A label followed by texts; no line break is put inside a text."""
 
     label: str
     texts: Sequence[str]
@@ -47,7 +47,7 @@ class Labelled:
 
 @dataclass(frozen=True)
 class OneFact:
-    """A fact of the result, with its key as the label and its unit as the key says."""
+    """A fact of the result: its key is the label, and gives the unit."""
 
     key: str
 
@@ -72,25 +72,25 @@ Part = Sentence | Verbatim | Labelled | OneFact | TableRows | WholeTable
 
 @dataclass(frozen=True)
 class Form:
-    """What is shown first of a result, and which of its contents that already tells."""
+    """The lines shown first for a result, and the contents that need not be repeated after them."""
 
     parts: Sequence[Part] = ()
     verbatim: Sequence[Part] = ()
-    """Lines that programs look for, shown for every repeat too."""
+    """Lines that programs search for; they are shown for every repeat too."""
     metrics: frozenset[str] = frozenset()
     tables: frozenset[str] = frozenset()
     facts: frozenset[str] = frozenset()
     headline: Sequence[str] = ()
-    """The metrics that the end of the report repeats; the first two with a direction if none."""
+    """The metrics that the end of the report repeats; if empty, the first two with a direction."""
     glosses: Mapping[str, str] = field(default_factory=dict)
-    """What a metric counts, where its name does not say it to a stranger."""
+    """Metric -> what it counts, for metrics whose name does not show that to a stranger."""
     units: Mapping[str, str] = field(default_factory=dict)
-    """Of columns of the step's own in its series, where they are no counts per second."""
+    """Column of the step's own series -> unit, unless it is a count per second."""
 
 
 @dataclass(frozen=True)
 class ChartTrace:
-    """One line or row of bars of a chart: that of a side."""
+    """One line or one row of bars of a chart; it belongs to one side of a comparison."""
 
     side: int
     kind: Literal["line", "bar"]
@@ -98,14 +98,14 @@ class ChartTrace:
     y: Sequence[float]
     texts: Sequence[str] = ()
     name: str = ""
-    """What tells it from others of the same side."""
+    """Distinguishes it from other traces of the same side."""
     style: int = 0
-    """Of a line: which of the page's dashes; lines of one style belong together."""
+    """For a line: the index of its dash pattern; lines of one style belong together."""
 
 
 @dataclass(frozen=True)
 class Chart:
-    """A chart of a step's own."""
+    """A chart that the step makes itself."""
 
     name: str
     title: str
@@ -113,16 +113,16 @@ class Chart:
     x: str = ""
     y: str = ""
     zero: bool = False
-    """Whether the axis of y begins at 0."""
+    """True if the y axis begins at 0."""
     log_x: bool = False
 
 
 Results = Sequence[tuple[str, StepResult]]
-"""The id of a run and one of its finished steps, of one side."""
+"""The finished steps of one side: pairs of a run's id and one of its steps."""
 
 
 class Display(Protocol):
-    """What report needs of a step's display."""
+    """The functions of a step's display that reports use."""
 
     def form(self, result: StepResult) -> Form:
         """Return how one result is shown."""

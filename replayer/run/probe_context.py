@@ -1,4 +1,4 @@
-"""What a probe works with: files of replayer's own, clients, progress, proof, and its findings."""
+"""The objects that a probe works with: replayer's own files, clients, progress, findings."""
 
 import os
 import time
@@ -33,16 +33,16 @@ _MOST_CLIENTS = 64
 _ENOUGH_FROM_DEVICE = 0.98
 
 Parallel = Annotated[int, Field(ge=1, le=4096)]
-"""How many threads or processes work at a time."""
+"""Threads or processes that work at the same time."""
 
 
 class ProbeSpec(StepSpec):
     """The keys that every probe has; each probe's Spec adds its own."""
 
     probe: str
-    """Which one: a name from `replayer list probes`."""
+    """Its name, as in `replayer list probes`."""
     clients: int = Field(default=1, ge=1, le=_MOST_CLIENTS)
-    """Independent clients that start at a common instant, each with files of its own."""
+    """Independent clients that start at a common instant, each with its own files."""
     cross_check: bool = False
     """Run the tool that people use for this on the same file, in turn with replayer."""
     device: str = ""
@@ -64,7 +64,7 @@ class ProbeSpec(StepSpec):
 
 @dataclass
 class ProbeContext:
-    """One probe's surroundings; leaving the `with` block of `rigged` removes what it made."""
+    """One probe's surroundings; its files are in `workspace`, which removes them at its end."""
 
     spec: ProbeSpec
     host: Host
@@ -78,7 +78,7 @@ class ProbeContext:
     _points: dict[str, list[tuple[int, float]]] = field(default_factory=dict)
     _first_ns: int | None = None
     _read: list[tuple[int, int]] = field(default_factory=list)
-    """Of each run that only read past the page cache: bytes asked for, bytes delivered."""
+    """For each run that only read past the page cache: bytes asked for, bytes delivered."""
 
     @property
     def folder(self) -> Path:
@@ -127,7 +127,7 @@ class ProbeContext:
         return f"{mount.type} {mount.source}" if mount else "unknown"
 
     def writable(self, *, writes: bool) -> None:
-        """Raise Impossible where a named device may not be written."""
+        """Raise Impossible if the probe writes and the named device may not be written."""
         if self.spec.device and writes:
             if self.spec.clients > 1:
                 raise Impossible("only one client can write on a raw device")
@@ -171,7 +171,7 @@ class ProbeContext:
     def _say_window(
         self, jobs: Sequence[IoJob], targets: Sequence[IoTarget], io: IoRun, marks: Sequence[int]
     ) -> None:
-        """Say what the window was, of a probe that has only one on this host."""
+        """Record the measured window of a probe that has only one, on this host."""
         alone = self._first_ns is None and not self.clients.names
         results = [io.of(place) for place in range(len(jobs))]
         self.findings.window = (
@@ -216,13 +216,13 @@ class ProbeContext:
         return replace(io, idle=1 - max(used) if used else None)
 
     def client_name(self, place: int) -> str:
-        """Return what a client is called: a host's name, else its number from 1."""
+        """Return the name of a client: its host's name, else its number from 1."""
         return self.clients.names[place] if self.clients.names else str(place + 1)
 
     def io_rows(self, io: IoRun, jobs: Sequence[IoJob], targets: Sequence[IoTarget]) -> None:
-        """Add a row for each job to the table `io`: for each client and for all together.
+        """Add rows for each job to the table `io`: one for each client, and one for all together.
 
-        A row says whether the processors or the interpreter were its limit, and so does a note.
+        A row shows whether the processors or the interpreter were its limit, and so does a note.
         """
         for place, job in enumerate(jobs):
             if len(targets) > 1:
@@ -291,7 +291,10 @@ class ProbeContext:
         io: IoRun,
         marks: Sequence[int],
     ) -> None:
-        """Compare what was asked for with what the device delivered; say how the files behave."""
+        """Compare the bytes that were asked for with those that the device delivered.
+
+        Notes are added where the comparison is impossible, or where O_DIRECT does not work.
+        """
         facts = self.findings.facts
         facts.setdefault("storage.device", self.sampler.device)
         if any(job.direct for job in jobs) and not targets[0].direct:
@@ -341,7 +344,10 @@ class ProbeContext:
         *,
         rounds: int = 2,
     ) -> None:
-        """Measure A B A B with a tool and add the medians and their ratio to `cross_check`."""
+        """Measure A B A B with a tool and add the medians and their ratio to `cross_check`.
+
+        `ours` and `theirs` each make one measurement, in `unit`.
+        """
         if reference_tools.installed(program) is None:
             self.findings.note(f"cross-check skipped: {program} is not installed")
             return
@@ -384,7 +390,7 @@ def _idle(sampler: Sampler, begin_ns: int, end_ns: int) -> float | None:
 
 
 def _adapted(job: IoJob, target: IoTarget) -> IoJob:
-    """Return a direct job as it can be done where O_DIRECT does not work: fsync and fadvise."""
+    """Return a direct job in the form for files without O_DIRECT: with fsync and fadvise."""
     if not job.direct or target.direct:
         return job
     sync = Sync.FDATASYNC if job.writes and job.sync is Sync.NONE else job.sync
@@ -401,7 +407,7 @@ def label(job: IoJob) -> str:
 
 @contextmanager
 def _bar(progress: Progress, title: str, jobs: Sequence[IoJob]) -> Iterator[Callable[[int], None]]:
-    """Show a bar by time where the clock ends a job, else by operations."""
+    """Show a bar by time if the clock ends every job, else by operations."""
     seconds = max((job.seconds or 0) + job.warmup for job in jobs)
     by_time = all(job.operations is None for job in jobs)
     total = seconds if by_time else sum(job.operations or 0 for job in jobs)

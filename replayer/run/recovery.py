@@ -1,4 +1,4 @@
-"""Give back what an earlier replayer took and could not give back itself, e.g. after a SIGKILL."""
+"""Recovery of what an earlier replayer took and could not give back, as after a SIGKILL."""
 
 from collections.abc import Callable
 
@@ -23,19 +23,19 @@ _TAKERS = (
     server,
     socket_folder,
 )
-"""Modules that take something from the machine, and so note it first.
+"""Modules that take something from the machine, and write a note in the journal before that.
 
-Each has NOTES, the kinds of its notes, and `recover(note) -> str`, which gives back what one tells
-of and returns what was done.
+Each has NOTES, the kinds of its notes, and `recover(note) -> str`, which gives back what one note
+describes and returns what was done.
 """
 
 _CLEAN = "`replayer clean` removes the note"
 
 
 def give_back(say: Callable[[str], None]) -> None:
-    """Give back everything whose owner is gone, and say each thing in one line.
+    """Give back everything whose owner is gone, and report each thing in one line.
 
-    A note that is not to be believed is told, and nothing is done because of it.
+    A note that cannot be trusted is reported; nothing else is done because of it.
     """
     for path, reason in journal.unusable():
         say(f"{path} is no note of replayer's and was left alone ({reason}); {_CLEAN}")
@@ -50,7 +50,7 @@ def give_back(say: Callable[[str], None]) -> None:
 
 
 def recovered(note: Note) -> str:
-    """Give back what a note tells of, and return what was done; a false note is only forgotten."""
+    """Give back what a note describes, and return what was done; drop a note that is false."""
     try:
         return _given_back(note)
     except journal.Untrusted as error:

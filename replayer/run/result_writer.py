@@ -1,4 +1,4 @@
-"""A run as far as it has come, kept in a file: in another folder once its own takes nothing."""
+"""The file of a run while it grows: in another folder once its own cannot be written."""
 
 import contextlib
 import os
@@ -14,14 +14,14 @@ from replayer.model import Run, Status
 from replayer.results import editing, store
 
 Tell = Callable[[Run, Path | None], None]
-"""Prints what a run measured, and where it is."""
+"""Prints what a run measured, and the path of its file."""
 
 
 class ResultWriter:
-    """The run as far as it has come, and its file."""
+    """The newest Run, and its file."""
 
     def __init__(self, where: Path, goes_on: Path | None = None) -> None:
-        """Keep a new run in a folder, or go on with one that is stored there."""
+        """Store a new run in a folder, or continue the stored run `goes_on`."""
         self._where = where
         self._path: Path | None = None
         self._goes_on = goes_on
@@ -29,12 +29,12 @@ class ResultWriter:
         self._refused: ReplayerError | None = None
 
     def keep(self, run: Run, say: Callable[[str], None]) -> None:
-        """Store the run; raise ReplayerError when no folder takes it, or another writes it."""
-        # While it grows others see whose it is.
+        """Store the run; raise ReplayerError if no folder takes it, or another process has it."""
+        # While the run grows, its file names the process that writes it.
         writer = journal.identity(os.getpid()) if run.status is Status.RUNNING else ""
         run = run.model_copy(update={"writer": writer})
         if self._path is None and self._goes_on is not None:
-            # Refused while another process writes it.
+            # This refuses a run that another process writes.
             editing.change(self._goes_on, lambda _: run)
             self._path = self._goes_on
         elif self._path is None:
@@ -43,7 +43,7 @@ class ResultWriter:
         try:
             store.save(self._path, run)
         except ReplayerError as error:
-            # Where there was no other place before, there will be none now.
+            # One change of the folder is enough: if the second fails too, no other will work.
             if self._refused is not None:
                 raise
             self._refused = error
@@ -58,7 +58,11 @@ class ResultWriter:
         return self._path
 
     def finish(self, tell: Tell) -> None:
-        """Tell what was measured, stored or not; raise ReplayerError when it lies elsewhere."""
+        """Print what was measured, stored or not.
+
+        Raises ReplayerError if it is stored in another folder, because its own could not be
+        written.
+        """
         if self._run is None:
             return
         run = ceiling.beside(_ended(self._run), store.with_text(self._where, '"io": ['))
@@ -72,11 +76,11 @@ class ResultWriter:
 
 
 def _elsewhere(run: Run) -> Path | None:
-    """Store a run where its own folder takes nothing more; None if no other one does."""
+    """Store a run in another folder if its own cannot be written; None if no folder takes it."""
     homes = (os.environ.get("TMPDIR", ""), "/tmp", "/var/tmp", os.path.expanduser("~"))  # noqa: PTH111, S108
     for home in filter(os.path.isabs, dict.fromkeys(homes)):
         with contextlib.suppress(ReplayerError, OSError):
-            # A folder of its own: nobody else can put anything in the place of the file.
+            # A new private folder: no other user can put anything in the place of the file.
             folder = tempfile.mkdtemp(prefix="replayer-results-", dir=home)
             try:
                 return store.reserve(folder, run)
@@ -86,7 +90,7 @@ def _elsewhere(run: Run) -> Path | None:
 
 
 def _ended(run: Run) -> Run:
-    """Return the run; one that was stopped between two steps is marked as such."""
+    """Return the run; one that was stopped between two steps is marked as interrupted."""
     if run.status is not Status.RUNNING:
         return run
     return run.model_copy(

@@ -1,4 +1,4 @@
-"""Order -> ever more complete Runs, so that a later failure loses nothing."""
+"""The runner: it performs a request and yields ever more complete Runs, so no result is lost."""
 
 import contextlib
 import time
@@ -33,7 +33,7 @@ from replayer.watch.sampler import Sampler
 
 @dataclass(frozen=True)
 class RunRequest:
-    """What `replayer run` was asked for."""
+    """The options of `replayer run`."""
 
     workload: Workload
     engine: Engine
@@ -44,31 +44,31 @@ class RunRequest:
     bindir: Path | None = None
     data_dir: Path | None = None
     ask: Callable[[str], str] | None = None
-    """Asks somebody for the password of a server at a URL."""
+    """Asks the user for the password of a server at a URL."""
     sizing: Mapping[str, Any] | None = None
-    """What a run that sizes a machine is for; None for any other."""
+    """The purpose of a run that sizes a machine; None for any other run."""
     following: Callable[[Run], StepSpec | None] | None = None
-    """Returns the step that follows upon all that was found so far, None after the last one."""
+    """Returns the step that follows from all findings so far, None after the last one."""
     enough: Callable[[Run], bool] | None = None
-    """Tells whether what was found so far makes the steps that are left needless."""
+    """Returns True if the findings so far make the remaining steps needless."""
     host: Host = field(default_factory=Host)
     resumed: Run | None = None
-    """The run that is taken up where it was cut; None for a new one."""
+    """The cut run that is resumed; None for a new one."""
     clients: Clients = LOCAL_CLIENTS
     """The hosts whose processes are the sessions of the database."""
     watched: str = ""
-    """What the database's host is called where the run works there, and was asked for elsewhere."""
+    """The database's host, if the run works there and was requested from another host; else ""."""
     collectors: tuple[str, ...] = field(default_factory=active_collectors.chosen)
     """The active collectors that watch its steps."""
 
     @property
     def needs_database(self) -> bool:
-        """Tell whether any step works on a database."""
+        """Return whether any step works on a database."""
         return any(map(_needs_database, self.workload.steps))
 
     @property
     def measures_machine(self) -> bool:
-        """Tell whether anything is measured of the machine that another run on it would change."""
+        """Return whether another run on this machine would change anything that is measured."""
         return bool(self.collectors) or any(map(_measures_machine, self.workload.steps))
 
 
@@ -82,13 +82,13 @@ def _needs_database(spec: StepSpec) -> bool:
 
 @dataclass(frozen=True)
 class _Stage:
-    """What every step of a run has in common."""
+    """The objects that every step of a run has in common."""
 
     order: RunRequest
     server: Server | None
     progress: Progress
     unwatched: set[str] = field(default_factory=set)
-    """Collectors of which it was said that they did not watch: once for a run."""
+    """Collectors already reported as not watching: each is reported once in a run."""
 
     @property
     def storage(self) -> Path:
@@ -97,13 +97,13 @@ class _Stage:
         return folder or self.order.data_dir or home()
 
     def unread(self, failures: Mapping[str, str]) -> tuple[str, ...]:
-        """Return a sentence for each collector that failed, and of which none was returned yet."""
+        """Return a sentence for each collector that failed and was not reported yet."""
         fresh = [name for name in failures if name not in self.unwatched]
         self.unwatched.update(fresh)
         return tuple(f"{name} was not watched: {failures[name]}" for name in fresh)
 
     def begun(self, spec: StepSpec, repeat: int, device: str | None) -> None:
-        """Tell those who watch that a step begins."""
+        """Send the event that a step begins."""
         self.progress.tell(
             Begin(name=spec.name, repeat=repeat, step=spec.step, device=device or "")
         )
@@ -126,9 +126,9 @@ class _Stage:
 def execute(order: RunRequest, progress: Progress) -> Generator[Run]:
     """Run every step of every repeat, and yield the Run so far.
 
-    It is yielded first, when host and engine are known, after each step, and at the end.
-    The last Run that is yielded has its final status.  A step's failure is raised after the Run
-    that tells of it was yielded; a step that cannot be done here is `skipped` with its reason.
+    The Run is yielded first, when host and engine are known, after each step, and at the end. The
+    last Run has the final status. A step's failure is raised after the Run that records it was
+    yielded. A step that cannot be done here is `skipped` with its reason.
     """
     taken_up = order.resumed is not None
     run = _begin(order) if order.resumed is None else resume.begun(order.resumed)
@@ -139,7 +139,8 @@ def execute(order: RunRequest, progress: Progress) -> Generator[Run]:
             server = stack.enter_context(_server(order)) if order.needs_database else None
             stage = _Stage(order, server, progress)
             run = _ready(run, stage)
-            # What is not the same any more was refused: the file that goes on is left until here.
+            # Every change since the first part of a resumed run was refused before this line, so
+            # that its stored file stays unchanged until here.
             taken_up = False
             yield run
             try:
@@ -166,9 +167,10 @@ def execute(order: RunRequest, progress: Progress) -> Generator[Run]:
 
 
 def _ready(run: Run, stage: _Stage) -> Run:
-    """Return the run before its first step, with what is known of host and database.
+    """Return the run before its first step, with the facts of host and database.
 
-    Raises Impossible for what cannot be done here, and where a run that is taken up was elsewhere.
+    Raises Impossible for steps that cannot be done here, and for a resumed run of another machine,
+    boot or database.
     """
     order, server = stage.order, stage.server
     host = order.host.facts(stage.storage)
@@ -187,7 +189,7 @@ def _ready(run: Run, stage: _Stage) -> Run:
 
 
 def _left(run: Run, server: Server | None) -> Run:
-    """Return the run with what of replayer's stays on the server."""
+    """Return the run with the facts on what replayer leaves on the server."""
     left = {} if server is None else server.left()
     if run.engine is None or not left:
         return run
@@ -235,7 +237,7 @@ def _cluster(order: RunRequest) -> dict[str, Fact]:
 
 
 def ended(run: Run, status: Status, error: str) -> Run:
-    """Return a Run with its final status, why it has it, and what there is to say about it."""
+    """Return a Run with its final status, the reason for it, its warnings and its headline."""
     finished = datetime.now(UTC).isoformat(timespec="seconds")
     run = run.model_copy(update={"status": status, "error": error, "finished": finished})
     return run.model_copy(update={"advice": warnings.on(run), "headline": headline(run)})
@@ -254,7 +256,7 @@ def _server(order: RunRequest) -> contextlib.AbstractContextManager[Server]:
 
 
 def _started(server: Server) -> EngineFacts:
-    """Start the server and return what it is; an error of one that went away says so."""
+    """Start the server and return its facts; an error reports whether the server went away."""
     try:
         server.start()
         return server.facts()
@@ -266,7 +268,7 @@ def _started(server: Server) -> EngineFacts:
 
 
 def _check(spec: StepSpec, context: Context) -> None:
-    """Ask a step whether it is possible here, before anything is done; a Skip waits its turn."""
+    """Check that a step is possible before anything is done; a Skip is left for its turn."""
     with contextlib.suppress(Skip):
         step_plugin.load(spec.step).check(spec, context)
 
@@ -302,10 +304,10 @@ def _perform(
         status, reason = _status(failure), str(failure)
     lost = stage.server.lost() if stage.server is not None else ""
     if lost and not isinstance(failure, Interrupted):
-        # Whatever was measured across a crash and its recovery is not what was asked for.
+        # A measurement across a crash and its recovery is not the one that was asked for.
         failure = ReplayerError(f"{lost} in the middle of this step")
         status, reason = Status.FAILED, str(failure)
-    # Of a step that was cut short, what it had found by then.
+    # A step that was cut short keeps the findings that it had by then.
     outcome = _marked(context.findings.outcome(), stage)
     unread = stage.unread({**sampler.failures(), **watched.failures})
     outcome = outcome.model_copy(update={"notes": (*outcome.notes, *unread)})
@@ -324,7 +326,7 @@ def _perform(
 
 
 def _marked(outcome: Outcome, stage: _Stage) -> Outcome:
-    """Return the outcome with what the server did by itself as marks on its series."""
+    """Return the outcome with the server's own actions as marks on its series."""
     if outcome.series is None or stage.server is None:
         return outcome
     return outcome.model_copy(update={"series": log_events.marked(outcome.series, stage.server)})

@@ -1,6 +1,6 @@
-"""Where the runner and the active collectors meet: a step's scene, and what they saw of its window.
+"""The link between the runner and the active collectors: the context of a step, their recordings.
 
-No step knows a collector: a step says what its window was (`findings.window`), and no more.
+No step knows a collector. A step only reports its measured window (`findings.window`).
 """
 
 import contextlib
@@ -25,7 +25,7 @@ from replayer.watch.active_collectors import Recordings
 from replayer.watch.sampler import columns_of
 
 _AT_ONCE = 1.0
-"""Seconds in which a connection fails that was lost before; later it is the server that is slow."""
+"""Seconds in which a lost connection fails; an error after a longer time is a slow server."""
 
 
 def recordings(
@@ -86,26 +86,26 @@ def _add(findings: StepRecorder, window: MeasuredWindow, name: str, seen: Window
 
 
 class _Asking:
-    """A connection to the server for one collector, made when it first asks, and again if lost."""
+    """A collector's connection to the server, made at its first query, and again if lost."""
 
     def __init__(self, server: Server, watchers: set[int]) -> None:
-        """Take the server, and where the ids of the collectors' connections are kept."""
+        """Take the server, and the set that holds the ids of the collectors' connections."""
         self._server = server
         self._watchers = watchers
         self._database: Database | None = None
         self._statements: dict[str, Sequence[str]] = {}
-        """By verb: to look for its files takes longer than most of them."""
+        """Verb -> its statements: to find its files takes longer than most of them run."""
         self._closed = False
 
     def __call__(self, name: str) -> Sequence[Mapping[str, Any]]:
-        """Return the rows of a verb; it begins as `replayer profile` does, which is in no way."""
+        """Return the rows of a verb; the connection begins with the profiler's statements only."""
         before, began = self._database, time.monotonic()
         try:
             return self._tried(name)
         except Skip:
             raise
         except ReplayerError:
-            # A step may have restarted the server since the last time, which ended the connection.
+            # A step may have restarted the server since the last query, which ended the connection.
             if before is None or time.monotonic() - began > _AT_ONCE:
                 raise
             return self._tried(name)
@@ -127,12 +127,13 @@ class _Asking:
         for statement in self._statements[name]:
             rows = database.fetch(statement, verb=name)
             if not rows:
-                # Each but the last one says whether there is what the next one reads.
+                # Each statement except the last shows whether there is anything for the next to
+                # read.
                 break
         return rows
 
     def close(self) -> None:
-        """Make whoever still waits for an answer wait no longer, and let go of the server."""
+        """Cut the connection, so that a query waiting in another thread fails at once; close it."""
         self._closed = True
         if self._database is not None:
             with contextlib.suppress(ReplayerError):

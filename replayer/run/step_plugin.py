@@ -1,4 +1,4 @@
-"""The face of a step: every member that a module in replayer/steps must have or may have."""
+"""The members that a module in replayer/steps must have or may have."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ class Footprint(NamedTuple):
     """The data of one step; two steps on the same data take its room once."""
 
     data: object
-    """What tells this data from other data; equal for the same."""
+    """Identifies the data: equal values mean the same data."""
     disk_bytes: int
-    """At most, with what is written beside it meanwhile."""
+    """Most bytes on disk, including what is written next to the data meanwhile."""
     cached_bytes: int = 0
-    """What of it is to stay in the page cache."""
+    """The bytes of it that are to stay in the page cache."""
 
 
 class Step(Protocol):
@@ -40,11 +40,11 @@ class Step(Protocol):
         """Do the step's work, and write each measurement into the context's recorder at once."""
 
     def spec_of(self, table: dict[str, Any]) -> type[StepSpec]:  # noqa: ARG002
-        """Return the keys of one table, where they depend on what the table names."""
+        """Return the keys of one table, if they depend on what the table names."""
         return self.Spec
 
     def check(self, spec: Any, context: Context) -> None:
-        """Raise Impossible or Skip where the step cannot be done; called before the first step."""
+        """Raise Impossible or Skip if the step cannot be done; called before the first step."""
 
     def needs_database(self, spec: Any) -> bool:  # noqa: ARG002
         """Return whether the step works on a database."""
@@ -63,13 +63,13 @@ class Step(Protocol):
         return False
 
     def footprint(self, spec: Any, block_size: int) -> Footprint | None:  # noqa: ARG002
-        """Return what the step's data takes, for `replayer check`; None if it makes none."""
+        """Return the room of the step's data, for `replayer check`; None if it makes none."""
         return None
 
 
 def load(name: str) -> Step:
     """Return the step of that name.
 
-    Raises NotFound where there is none, and Impossible where its module is no step.
+    Raises NotFound if there is none, and Impossible if its module is not a step.
     """
     return cast("Step", registry.plugin("steps", name))

@@ -1,6 +1,6 @@
-"""The one recorder of what is measured: every step and every probe writes into it as it goes.
+"""The one recorder of measurements: every step and every probe writes into it while it works.
 
-What was written stays when the step is cut short: an error carries nothing along.
+All that was written stays if the step is cut short: an error need not carry results.
 """
 
 from collections import Counter
@@ -34,23 +34,23 @@ _PERCENTILES = {"p50": 50, "p95": 95, "p99": 99, "p999": 99.9}
 
 @dataclass(frozen=True)
 class MeasuredWindow:
-    """What a step measured, and what was done in it: its account is of this."""
+    """The measured window of a step, and the work done in it; its account covers this window."""
 
     begin_ns: int
-    """Marks of the sampler, by its clock."""
+    """Marks of the sampler, in nanoseconds of its clock."""
     end_ns: int
     operations: float
     operation: str
-    """One of them, singular: block, statement, MiB, row."""
+    """The name of one operation, singular: block, statement, MiB, row."""
     sessions: int
-    """How many worked at once."""
+    """Sessions, threads or clients that worked at the same time."""
     whose: Literal["server", "replayer"]
-    """Whose threads did the work: the sessions of a server, or replayer's own."""
+    """The owner of the threads that did the work: a server's sessions, or replayer itself."""
 
 
 @dataclass
 class StepRecorder:
-    """What a step has found so far; `outcome` is what a result keeps of it."""
+    """The findings of a step so far; `outcome` is the part that a result keeps."""
 
     measurements: list[Measurement] = field(default_factory=list)
     tables: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
@@ -67,7 +67,7 @@ class StepRecorder:
     writes: bool = False
     replayed: tuple[Replayed, ...] = ()
     window: MeasuredWindow | None = None
-    """None where a step has many windows, or none."""
+    """None if a step has many windows, or none."""
     account: Account | None = None
     profile: StackProfile | None = None
     costs: dict[str, float] = field(default_factory=dict)
@@ -75,7 +75,7 @@ class StepRecorder:
     def measure(
         self, metric: str, value: float, unit: str, better: Better = Better.MORE, says: str = ""
     ) -> None:
-        """Add one number, `<step>.<quantity>`; `says` is a metric that says the same."""
+        """Add one number, named `<step>.<quantity>`; `says` names a metric of the same meaning."""
         self.measurements.append(
             Measurement(metric=metric, value=value, unit=unit, better=better, says=says)
         )
@@ -85,7 +85,7 @@ class StepRecorder:
         self.tables.setdefault(table, []).append(columns)
 
     def lines(self, name: str, lines: Sequence[str]) -> None:
-        """Add lines that the report prints as they are, as another tool prints them."""
+        """Add lines that the report prints unchanged, in the form of another tool's output."""
         self.printed[name] = tuple(lines)
 
     def note(self, sentence: str) -> None:
@@ -94,7 +94,7 @@ class StepRecorder:
             self.notes.append(sentence)
 
     def histogram(self, kind: str, latencies: "Latencies") -> None:
-        """Add the latencies of one kind of operation; none if there are none."""
+        """Add the latencies of one kind of operation; do nothing if there are none."""
         counts: Counter[int] = Counter()
         for nanoseconds, count in latencies.counts().items():
             counts[min(nanoseconds, HIGHEST_NS)] += count
@@ -102,13 +102,13 @@ class StepRecorder:
             self.latency[kind] = encode(counts)
 
     def percentiles(self, metric: str, latencies: "Latencies") -> None:
-        """Add the percentiles of a latency and the longest as measurements."""
+        """Add percentiles and maximum of a latency as measurements, in seconds."""
         for name, share in _PERCENTILES.items():
             self.measure(f"{metric}.{name}", latencies.percentile_ns(share) / 1e9, "s", Better.LESS)
         self.measure(f"{metric}.max", latencies.most_ns / 1e9, "s", Better.LESS)
 
     def outcome(self) -> Outcome:
-        """Return everything as a result keeps it."""
+        """Return everything in the form that a result keeps."""
         return Outcome(
             measurements=tuple(self.measurements),
             cold=self.cold,

@@ -1,8 +1,8 @@
-"""Ways to start a kernel for one boot only: one file each, found by what the machine has.
+"""Boot loaders that start a kernel for one boot only: one file each, chosen by what is installed.
 
-A way has a docstring, `TITLE`, `PREFERENCE` (the lowest that is usable is taken), `RESTART` (the
-words that restart the machine into what was chosen) and the functions of `Way`.  None of them
-changes what the machine starts by default.
+A boot loader has a docstring, `TITLE`, `PREFERENCE` (the lowest that is usable is taken), `RESTART`
+(the words that restart the machine into the chosen kernel) and the functions of `BootLoader`. None
+of them changes the kernel that the machine starts by default.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ KIND = "boots.loaders"
 
 
 class BootLoader(Protocol):
-    """What the sequence of boots needs of a way."""
+    """The functions of a boot loader that the sequence of boots needs."""
 
     TITLE: str
     PREFERENCE: int
@@ -31,7 +31,7 @@ class BootLoader(Protocol):
 
     @abstractmethod
     def refusal(self, system: System) -> str:
-        """Return why the machine cannot be started in this way, "" if it can."""
+        """Return why this machine cannot be started in this way, "" if it can."""
 
     @abstractmethod
     def entries(self, system: System) -> Sequence[KernelEntry]:
@@ -39,48 +39,48 @@ class BootLoader(Protocol):
 
     @abstractmethod
     def default(self, system: System) -> str:
-        """Return what the machine starts by default, in the loader's words."""
+        """Return the default entry of the machine, in the loader's words."""
 
     @abstractmethod
     def check(self, system: System, entry: KernelEntry) -> None:
-        """Raise ReplayerError if this kernel is refused, and leave all as it was."""
+        """Raise ReplayerError if the machine refuses this kernel; leave everything as it was."""
 
     @abstractmethod
     def choose(self, system: System, entry: KernelEntry, arguments: str) -> None:
         """Choose a kernel for the next boot only.
 
-        `arguments` are the command line that it had when the plan was started.
+        `arguments` is the command line that the kernel had when the plan was started.
         """
 
     @abstractmethod
     def pending(self, system: System) -> str:
-        """Return what is chosen for the next boot, "" if nothing is."""
+        """Return the entry that is chosen for the next boot, "" if none is."""
 
     @abstractmethod
     def clear(self, system: System) -> None:
-        """Take such a choice back; fine if there is none."""
+        """Take the choice for the next boot back; do nothing if there is none."""
 
     @abstractmethod
     def booted_as_chosen(self, system: System, entry: KernelEntry) -> bool | None:
-        """Tell whether this boot is the one that was chosen; None where nothing tells."""
+        """Return whether this boot is the chosen one; None if the loader does not show it."""
 
     @abstractmethod
     def halts_on_panic(self, system: System, entry: KernelEntry) -> bool:
-        """Tell whether this kernel would wait for somebody after a panic."""
+        """Return whether this kernel would stand still after a panic until a user restarts it."""
 
 
 FACE = BootLoader
 
 
 def load(name: str) -> BootLoader:
-    """Return the way of that name."""
+    """Return the boot loader of that name."""
     return cast("BootLoader", registry.plugin(KIND, name))
 
 
 def chosen(system: System, asked: str = "") -> str:
-    """Return the name of the way that was asked for, or of the best that the machine has.
+    """Return the loader that was asked for, else the usable one with the lowest PREFERENCE.
 
-    Raises Impossible, with each one's reason, when there is none.
+    Raises Impossible if it cannot be used, or if none can, with the reason of each.
     """
     if asked:
         refusal = load(asked).refusal(system)

@@ -1,4 +1,4 @@
-"""GRUB with a menu of its own (Debian, Ubuntu, SUSE): grub-reboot chooses an entry for one boot."""
+"""GRUB with its own menu (Debian, Ubuntu, SUSE): grub-reboot chooses an entry for one boot."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _ID = ("$menuentry_id_option", "--id")
 
 
 def refusal(system: System) -> str:
-    """Return why not, "" if it can be used."""
+    """Return why this loader cannot be used, "" if it can."""
     reboot, editor, folder = _flavour(system)
     if system.program(reboot) is None or system.program(editor) is None:
         return f"there is no {reboot} and {editor}"
@@ -46,13 +46,16 @@ def refusal(system: System) -> str:
 
 
 def entries(system: System) -> list[KernelEntry]:
-    """Return the kernels of the menu; of two entries of one first the one that names it."""
+    """Return the kernels of the menu.
+
+    One kernel may have several entries: those whose name contains the release come first.
+    """
     menu = grub_files.text(system, f"{_flavour(system)[2]}/grub.cfg")
     return sorted(_entries(menu), key=lambda entry: entry.release not in entry.name)
 
 
 def default(system: System) -> str:
-    """Return the entry that the menu and the environment block name."""
+    """Return the default entry, as the menu or its environment block names it."""
     _, editor, folder = _flavour(system)
     menu = grub_files.text(system, f"{folder}/grub.cfg")
     named = [
@@ -66,10 +69,10 @@ def default(system: System) -> str:
 
 
 def check(system: System, entry: KernelEntry) -> None:
-    """Raise nothing: what is in the menu can be chosen."""
+    """Do nothing: each entry of the menu can be chosen."""
 
 
-def choose(system: System, entry: KernelEntry, arguments: str) -> None:  # noqa: ARG001 - the menu has them
+def choose(system: System, entry: KernelEntry, arguments: str) -> None:  # noqa: ARG001 - the menu holds the arguments
     """Choose an entry of the menu for the next boot."""
     reboot, _, folder = _flavour(system)
     boot = system.path(folder).parent
@@ -83,18 +86,18 @@ def pending(system: System) -> str:
 
 
 def clear(system: System) -> None:
-    """Take the choice back."""
+    """Take the choice for the next boot back."""
     _, editor, folder = _flavour(system)
     grub_files.forget(system, editor, f"{folder}/grubenv")
 
 
-def booted_as_chosen(system: System, entry: KernelEntry) -> bool | None:  # noqa: ARG001 - the block tells of all
-    """Tell that it is not if GRUB did not take the choice."""
+def booted_as_chosen(system: System, entry: KernelEntry) -> bool | None:  # noqa: ARG001 - the block does not depend on it
+    """Return False if GRUB has not followed the choice yet, else None: GRUB keeps no record."""
     return False if pending(system) else None
 
 
 def halts_on_panic(system: System, entry: KernelEntry) -> bool:
-    """Tell what the entry's command line and the kernel's configuration say."""
+    """Return whether the kernel stands still after a panic, by its options or its configuration."""
     return kernels.halts_on_panic(system, entry)
 
 
@@ -103,7 +106,7 @@ def _flavour(system: System) -> tuple[str, str, str]:
 
 
 def _titles(menu: str) -> Iterator[str]:
-    """Yield what stands in the first level of the menu."""
+    """Yield the titles of the menu's first level, of entries and of submenus."""
     for line in menu.splitlines():
         words = _words(line) if line.startswith(("menuentry ", "submenu ")) else []
         if len(words) > 1:
@@ -111,7 +114,7 @@ def _titles(menu: str) -> Iterator[str]:
 
 
 def _entries(menu: str) -> Iterator[KernelEntry]:
-    """Yield the kernels of a menu, each by the path of its identifiers."""
+    """Yield the kernels of a menu, each with the path of its identifiers, joined by ">"."""
     path: list[str] = []
     for line in menu.splitlines():
         words = _words(line)
@@ -129,7 +132,7 @@ def _entries(menu: str) -> Iterator[KernelEntry]:
 
 
 def _name(words: list[str]) -> str:
-    """Return the identifier of an entry or a submenu, else its title; "" of any other block."""
+    """Return the identifier of an entry or a submenu, else its title; "" for any other block."""
     if words[0] not in {"menuentry", "submenu"}:
         return ""
     for option in _ID:

@@ -22,7 +22,7 @@ _MENU = "boot/grub2/grub.cfg"
 
 
 def refusal(system: System) -> str:
-    """Return why not, "" if it can be used."""
+    """Return why this loader cannot be used, "" if it can."""
     missing = [name for name in ("grub2-reboot", _EDITOR) if system.program(name) is None]
     if missing:
         return f"there is no {' and '.join(missing)}"
@@ -37,7 +37,7 @@ def refusal(system: System) -> str:
 
 
 def entries(system: System) -> list[KernelEntry]:
-    """Return the kernels of the entries, by their files' names."""
+    """Return the kernels of the entries; the name of an entry is its file's name without .conf."""
     found = []
     for name in system.host.entries(_ENTRIES):
         if not name.endswith(".conf"):
@@ -51,7 +51,7 @@ def entries(system: System) -> list[KernelEntry]:
 
 
 def default(system: System) -> str:
-    """Return the saved entry, or what grubby says where nothing is saved."""
+    """Return the saved entry; if none is saved, the default kernel that grubby prints."""
     saved = grub_files.environment(system, _EDITOR, _BLOCK).get("saved_entry", "")
     if not saved and system.program("grubby") is not None:
         return system.call("grubby", "--default-kernel").strip()
@@ -59,10 +59,10 @@ def default(system: System) -> str:
 
 
 def check(system: System, entry: KernelEntry) -> None:
-    """Raise nothing: what is an entry can be chosen."""
+    """Do nothing: each entry can be chosen."""
 
 
-def choose(system: System, entry: KernelEntry, arguments: str) -> None:  # noqa: ARG001 - the entry has them
+def choose(system: System, entry: KernelEntry, arguments: str) -> None:  # noqa: ARG001 - the entry holds the arguments
     """Choose an entry for the next boot."""
     system.call("grub2-reboot", f"--boot-directory={system.path('boot')}", entry.name)
 
@@ -73,17 +73,17 @@ def pending(system: System) -> str:
 
 
 def clear(system: System) -> None:
-    """Take the choice back."""
+    """Take the choice for the next boot back."""
     grub_files.forget(system, _EDITOR, _BLOCK)
 
 
-def booted_as_chosen(system: System, entry: KernelEntry) -> bool | None:  # noqa: ARG001 - the block tells of all
-    """Tell that it is not if GRUB did not take the choice."""
+def booted_as_chosen(system: System, entry: KernelEntry) -> bool | None:  # noqa: ARG001 - the block does not depend on it
+    """Return False if GRUB has not followed the choice yet, else None: GRUB keeps no record."""
     return False if pending(system) else None
 
 
 def halts_on_panic(system: System, entry: KernelEntry) -> bool:
-    """Tell what the entry's options and the kernel's configuration say."""
+    """Return whether the kernel stands still after a panic, by its options or its configuration."""
     return kernels.halts_on_panic(system, entry)
 
 
@@ -106,7 +106,7 @@ def _keys(text: str) -> dict[str, str]:
 
 
 def _expanded(system: System, options: str) -> str:
-    """Return options with GRUB's variables in them, such as $kernelopts."""
+    """Return the options with GRUB's variables, such as $kernelopts, replaced by their values."""
     if "$" not in options:
         return options
     variables = grub_files.environment(system, _EDITOR, _BLOCK)

@@ -1,6 +1,6 @@
 """kexec: the running kernel starts the next one, without firmware and boot loader.
 
-What these start by default is not touched, so whatever goes wrong falls back to it.
+The default of firmware and boot loader stays as it is: after any failure the machine starts that.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ PREFERENCE = 9
 RESTART = ("systemctl", "kexec")
 PANIC_SECONDS = 30
 MARK = "replayer.boots=kexec"
-"""On the command line of a kernel that was started so; the kernel passes over such words."""
+"""Mark on the command line of a kernel that kexec started. The kernel ignores such a word."""
 _LOADED = "sys/kernel/kexec_loaded"
 _OWN = re.compile(r"(?:BOOT_IMAGE|initrd|panic|replayer\.boots)=.*")
 _INITRAMFS = ("initrd.img-{}", "initramfs-{}.img", "initrd-{}")
 
 
 def refusal(system: System) -> str:
-    """Return why not, "" if it can be used."""
+    """Return why kexec cannot be used, "" if it can."""
     if not system.host.exists(_LOADED):
         return "this kernel has no kexec"
     if system.host.read("proc/sys/kernel/kexec_load_disabled") == "1":
@@ -43,7 +43,7 @@ def refusal(system: System) -> str:
 
 
 def entries(system: System) -> list[KernelEntry]:
-    """Return the kernels in /boot, with this kernel's command line."""
+    """Return the kernels in /boot, each with the command line of the running kernel."""
     words = " ".join(plain(system))
     return [
         KernelEntry(release, f"/boot/{name}", words)
@@ -55,17 +55,21 @@ def entries(system: System) -> list[KernelEntry]:
 
 
 def plain(system: System) -> list[str]:
-    """Return the words of this kernel's command line that are neither the loader's nor ours."""
+    """Return the running kernel's command line without the loader's and replayer's words."""
     return [word for word in system.arguments if not _OWN.fullmatch(word)]
 
 
-def default(system: System) -> str:  # noqa: ARG001 - it is not asked
-    """Return words: what firmware and loader start is not touched."""
+def default(system: System) -> str:  # noqa: ARG001 - kexec does not know the default
+    """Return a description: kexec does not touch the default of firmware and boot loader."""
     return "what the machine's own boot loader starts"
 
 
 def check(system: System, entry: KernelEntry) -> None:
-    """Load the kernel and unload it; raise ReplayerError if this one or the next refuses."""
+    """Load the kernel and unload it again.
+
+    Raises ReplayerError if the machine refuses it, or if that kernel has no kexec to start the
+    next.
+    """
     config = system.host.read(f"boot/config-{entry.release}")
     if config and not re.search(r"^CONFIG_KEXEC(?:_FILE)?=y$", config, re.MULTILINE):
         raise ReplayerError(f"{entry.release} has no kexec, so it could not start the next kernel")
@@ -77,7 +81,7 @@ def check(system: System, entry: KernelEntry) -> None:
 
 
 def choose(system: System, entry: KernelEntry, arguments: str) -> None:
-    """Load a kernel with that command line, which restarts after a panic."""
+    """Load a kernel with that command line, and with the word that restarts it after a panic."""
     words = f"{arguments} panic={PANIC_SECONDS} {MARK}"
     initramfs = _initramfs(system, entry.release)
     loaded = ("--initrd", system.path(initramfs)) if initramfs else ()
@@ -88,23 +92,23 @@ def choose(system: System, entry: KernelEntry, arguments: str) -> None:
 
 
 def pending(system: System) -> str:
-    """Return words if a kernel is loaded."""
+    """Return a description if a kernel is loaded, "" if none is."""
     return "a kernel for kexec" if system.host.read(_LOADED) == "1" else ""
 
 
 def clear(system: System) -> None:
-    """Unload it."""
+    """Unload the loaded kernel, if there is one."""
     if pending(system):
         system.call("kexec", "--unload")
 
 
-def booted_as_chosen(system: System, entry: KernelEntry) -> bool | None:  # noqa: ARG001 - the release is compared
-    """Tell by the mark on the command line."""
+def booted_as_chosen(system: System, entry: KernelEntry) -> bool | None:  # noqa: ARG001 - the sequence compares the release
+    """Return whether the running kernel has replayer's mark on its command line."""
     return MARK in system.arguments
 
 
-def halts_on_panic(system: System, entry: KernelEntry) -> bool:  # noqa: ARG001 - every one gets the word
-    """Tell that none does: each gets panic= for its boot."""
+def halts_on_panic(system: System, entry: KernelEntry) -> bool:  # noqa: ARG001 - each kernel gets panic=
+    """Return False: each kernel gets panic= for its boot, and so restarts after a panic."""
     return False
 
 
@@ -126,7 +130,7 @@ def _explained(system: System, entry: KernelEntry, error: ReplayerError) -> str:
 
 
 def secure(system: System) -> bool:
-    """Tell whether the firmware started with secure boot (its variable SecureBoot)."""
+    """Return whether the firmware started with secure boot (its variable SecureBoot)."""
     path = "sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
     with contextlib.suppress(OSError):
         return system.path(path).read_bytes()[-1:] == b"\x01"

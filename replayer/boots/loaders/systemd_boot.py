@@ -17,11 +17,11 @@ TITLE = "systemd-boot, by bootctl set-oneshot"
 PREFERENCE = 1
 RESTART = ("systemctl", "reboot")
 _VENDOR = "4a67b082-0a4c-41cf-b6c7-440b29bb8c4f"
-"""Of the variables that it shares with the system (the Boot Loader Interface)."""
+"""Vendor id of the variables that loader and system share (the Boot Loader Interface)."""
 
 
 def refusal(system: System) -> str:
-    """Return why not, "" if it can be used."""
+    """Return why this loader cannot be used, "" if it can."""
     if system.program("bootctl") is None:
         return "there is no bootctl"
     if not variable(system, "LoaderInfo").startswith("systemd-boot"):
@@ -34,7 +34,10 @@ def refusal(system: System) -> str:
 
 
 def entries(system: System) -> list[KernelEntry]:
-    """Return the kernels that bootctl lists; raise ReplayerError if it cannot."""
+    """Return the kernels that bootctl lists.
+
+    Raises ReplayerError if its list is not JSON, which it is since systemd 250.
+    """
     text = system.call("bootctl", "list", "--json=short")
     try:
         listed = json.loads(text)
@@ -44,15 +47,15 @@ def entries(system: System) -> list[KernelEntry]:
 
 
 def default(system: System) -> str:
-    """Return the variable of the default entry, which is empty where loader.conf names it."""
+    """Return the variable with the default entry; it is empty if loader.conf names the default."""
     return variable(system, "LoaderEntryDefault") or "as loader.conf says"
 
 
 def check(system: System, entry: KernelEntry) -> None:
-    """Raise nothing: what bootctl lists can be chosen."""
+    """Do nothing: each entry that bootctl lists can be chosen."""
 
 
-def choose(system: System, entry: KernelEntry, arguments: str) -> None:  # noqa: ARG001 - the entry has them
+def choose(system: System, entry: KernelEntry, arguments: str) -> None:  # noqa: ARG001 - the entry holds the arguments
     """Choose an entry for the next boot."""
     system.call("bootctl", "set-oneshot", entry.name)
 
@@ -63,24 +66,24 @@ def pending(system: System) -> str:
 
 
 def clear(system: System) -> None:
-    """Take the choice back."""
+    """Take the choice for the next boot back."""
     if pending(system):
         system.call("bootctl", "set-oneshot", "")
 
 
 def booted_as_chosen(system: System, entry: KernelEntry) -> bool | None:
-    """Tell by the entry that the loader says it started."""
+    """Return whether the loader reports this entry as the started one; None without a report."""
     selected = variable(system, "LoaderEntrySelected")
     return selected == entry.name if selected else None
 
 
 def halts_on_panic(system: System, entry: KernelEntry) -> bool:
-    """Tell what the entry's options and the kernel's configuration say."""
+    """Return whether the kernel stands still after a panic, by its options or its configuration."""
     return kernels.halts_on_panic(system, entry)
 
 
 def variable(system: System, name: str) -> str:
-    """Return a text of the Boot Loader Interface, "" if it is not set."""
+    """Return the text of a variable of the Boot Loader Interface, "" if it is not set."""
     path = system.path(f"sys/firmware/efi/efivars/{name}-{_VENDOR}")
     with contextlib.suppress(OSError):
         # Four bytes of attributes, then UTF-16 with a null at its end (efivarfs).

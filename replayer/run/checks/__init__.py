@@ -1,1 +1,1 @@
-"""What a machine allows, tried before a run."""
+"""Checks before a run: each tries what the machine allows."""

@@ -1,4 +1,4 @@
-"""What each client host allows, line by line, as preflight says it of this machine."""
+"""Checks of each client host, line by line, as preflight makes them for this machine."""
 
 from __future__ import annotations
 
@@ -27,9 +27,10 @@ _SLOW_TRIP = 0.005
 
 
 def lines(names: Sequence[str], engine: Engine | None, url: str) -> list[PreflightLine]:
-    """Return the lines of all hosts, in their order; each is tried by itself, all at once.
+    """Return the lines of all hosts, in their order; all hosts are tried at the same time.
 
-    With a URL they try to reach its server.  Raises Impossible where that cannot be reached here.
+    With an engine, each host also tries to reach the server at `url`. Raises Impossible if this
+    host cannot reach that server.
     """
     connector = _connector(engine, url) if engine else None
     with ThreadPoolExecutor(_AT_ONCE) as pool:
@@ -70,7 +71,7 @@ def _presence(about: HostDescription) -> str:
 
 
 def _clock(name: str, there: HostDescription, offset: Offset) -> PreflightLine:
-    """Say how far its clocks are from this host's: that which measures, and that which is shown."""
+    """Return the line on its two clocks, monotonic and time of day, compared with this host's."""
     here = remote_calls.about()
     wall_ns = offset.ns + (there.realtime_ns - there.monotonic_ns)
     wall_ns -= here.realtime_ns - here.monotonic_ns

@@ -1,7 +1,8 @@
-"""What this machine allows, line by line: each thing is tried, harmlessly, and not guessed.
+"""Checks of this machine, line by line: each thing is tried, harmlessly, and not guessed.
 
-A line is a public function here with the parameter `case`, and being here is all it takes; lines
-are shown in the order of this file.  `needed` marks what the default workload cannot do without.
+Each public function here with the single parameter `case` makes a line; it need not be registered.
+The lines are shown in the order of this file. `needed` marks a line without which the default
+workload is impossible.
 """
 
 import inspect
@@ -40,11 +41,11 @@ _BUSY_STATES = ("usr", "nice", "sys", "irq", "soft", "steal", "guest", "gnice")
 _BUSY_CPU = 10.0
 _BUSY_DEVICE = 5.0
 _TOOLS = {"fio": "fio", "iostat": "sysstat", "hyperfine": "hyperfine"}
-"""Program -> Debian's package, for `make bench`."""
+"""Program -> its Debian package, for `make bench`."""
 
 
 class Answer(StrEnum):
-    """How much of a thing is possible."""
+    """The degree to which a thing is possible."""
 
     OK = "ok"
     LIMITED = "limited"
@@ -52,25 +53,25 @@ class Answer(StrEnum):
 
 
 class PreflightLine(NamedTuple):
-    """One thing: how much of it is possible, what was found, and what to do about it."""
+    """One check: how far a thing is possible, what was found, and what to do about it."""
 
     name: str
     answer: Answer
     found: str
     todo: str = ""
     needed: bool = False
-    """The default workload is impossible without it."""
+    """True if the default workload is impossible without it."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """What is asked about: a machine, and the folder on the disk under test."""
+    """The subject of the checks: a machine, and the folder on the disk under test."""
 
     host: Host
     data_dir: Path | None = None
     workload: str = "demo"
     seconds: float = 1.0
-    """How long the machine is watched for other load."""
+    """Seconds for which the machine is watched for other load."""
 
     @cached_property
     def engine(self) -> engine.Engine:
@@ -79,7 +80,7 @@ class Case:
 
     @cached_property
     def server(self) -> Programs | ReplayerError:
-        """Return the server's programs, or why there are none."""
+        """Return the server's programs, or the error that explains why there are none."""
         try:
             return programs.find(self.engine.title, self.engine.spec.server)
         except ReplayerError as error:
@@ -87,12 +88,12 @@ class Case:
 
     @cached_property
     def data(self) -> Path:
-        """Return the folder that the data would go to."""
+        """Return the folder that would hold the data."""
         return Path(os.path.realpath(self.data_dir or journal.home() / "data"))
 
     @cached_property
     def here(self) -> Path:
-        """Return the nearest folder above the data that exists."""
+        """Return the nearest existing folder at or above the data folder."""
         folder = self.data
         while not folder.is_dir():
             folder = folder.parent
@@ -100,7 +101,7 @@ class Case:
 
     @cached_property
     def facts(self) -> dict[str, Fact]:
-        """Return what is known about the machine."""
+        """Return the facts of the machine."""
         return self.host.facts(self.data)
 
     @cached_property
@@ -118,7 +119,7 @@ def lines(case: Case) -> Iterator[PreflightLine]:
         yield ask(case)
 
 
-# What the default workload cannot do without
+# Needed by the default workload
 
 
 def server(case: Case) -> PreflightLine:
@@ -136,7 +137,7 @@ def server(case: Case) -> PreflightLine:
 
 
 def engines(case: Case) -> PreflightLine:
-    """Read every engine's folder: what a user added is checked before a run meets it."""
+    """Read every engine's folder, so that an error in a user's engine is found before a run."""
     del case
     names = list(assets.engines())
     try:
@@ -149,7 +150,7 @@ def engines(case: Case) -> PreflightLine:
 
 
 def data_folder(case: Case) -> PreflightLine:
-    """Ask whether the data may go where it would go, and write there."""
+    """Check that the data folder is usable, and write a temporary file there."""
     try:
         if case.data_dir is not None:
             _usable(data_folders.DataFolder(trusted_path.real(case.data_dir)), case)
@@ -197,7 +198,7 @@ def direct_reads(case: Case) -> PreflightLine:
     return PreflightLine("direct I/O", Answer.OK, "O_DIRECT reads work in the data folder")
 
 
-# Cold and cached
+# Cold and cached reads
 
 
 def memory_size(case: Case) -> PreflightLine:
@@ -215,7 +216,7 @@ def memory_size(case: Case) -> PreflightLine:
 
 
 def drop_caches(case: Case) -> PreflightLine:
-    """Open drop_caches for writing; else try to have the kernel forget a file of our own."""
+    """Open drop_caches for writing; if refused, try to drop a single file from the page cache."""
     refused = case.host.cannot_write("proc/sys/vm/drop_caches")
     if not refused:
         return PreflightLine("drop caches", Answer.OK, "may be written: true cold reads")
@@ -231,7 +232,7 @@ def drop_caches(case: Case) -> PreflightLine:
 
 
 def residency_proof(case: Case) -> PreflightLine:
-    """Try how much of a file in the data folder is in memory, after reading and dropping it."""
+    """Read and drop a file in the data folder, and see whether its residency is measured right."""
     seen = _seen(case.here)
     if isinstance(seen, str):
         todo = "give a --data-dir on a local disk: nothing can be proven to be cold here"
@@ -246,24 +247,24 @@ def residency_proof(case: Case) -> PreflightLine:
 
 
 def cgroup(case: Case) -> PreflightLine:
-    """Ask whether the server can be put into a memory cgroup."""
+    """Check whether the server can be put into a memory cgroup."""
     version = case.facts.get("cgroup.version", "?")
     return _bounding(case, "cgroup", f"version {version}: the server's page cache can be limited")
 
 
 def huge_pages(case: Case) -> PreflightLine:
-    """Ask whether memory can be set aside as huge pages."""
+    """Check whether memory can be set aside as huge pages."""
     reserved = warnings.huge_pages_reserved(case.facts)
     line = _bounding(case, "hugepages", "free memory can be set aside as huge pages")
     return line._replace(answer=Answer.LIMITED, todo=str(reserved)) if reserved else line
 
 
 def locked_memory(case: Case) -> PreflightLine:
-    """Ask whether memory can be locked."""
+    """Check whether memory can be locked."""
     return _bounding(case, "ballast", "free memory can be locked away")
 
 
-# What is counted
+# Counters
 
 
 def device(case: Case) -> PreflightLine:
@@ -305,7 +306,7 @@ def pressure(case: Case) -> PreflightLine:
 
 
 def sleep(case: Case) -> PreflightLine:
-    """Ask whether it can be traced how long sessions sleep, on which their account rests."""
+    """Check whether the sleep of sessions can be traced; the account of their time needs it."""
     try:
         with tempfile.TemporaryDirectory(prefix="replayer-check-") as folder:
             perf.of_scheduler(case.host, Path(folder)).end()
@@ -318,7 +319,7 @@ def sleep(case: Case) -> PreflightLine:
     )
 
 
-# What disturbs
+# Disturbances
 
 
 def governor(case: Case) -> PreflightLine:
@@ -329,7 +330,7 @@ def governor(case: Case) -> PreflightLine:
 
 
 def swap(case: Case) -> PreflightLine:
-    """Look at swap space and what is in it."""
+    """Look at swap space and how much of it is used."""
     total, free = case.host.memory("SwapTotal"), case.host.memory("SwapFree")
     if not total:
         return PreflightLine("swap", Answer.OK, "none")
@@ -340,7 +341,7 @@ def swap(case: Case) -> PreflightLine:
 
 
 def other_load(case: Case) -> PreflightLine:
-    """Watch the machine for a second."""
+    """Watch the load of CPU and device for `case.seconds`."""
     with Sampler(case.host, case.host.device_of(case.data)) as sampler:
         begin = sampler.mark()
         threading.Event().wait(case.seconds)
@@ -363,7 +364,7 @@ def transparent_huge_pages(case: Case) -> PreflightLine:
 
 
 def clock_source(case: Case) -> PreflightLine:
-    """Look at the clock that everything is timed with."""
+    """Look at the clock source with which everything is timed."""
     source = str(case.facts.get("kernel.clocksource", "not known"))
     return _warned("clock source", source, warnings.slow_clock(case.facts))
 
@@ -383,7 +384,7 @@ def container(case: Case) -> PreflightLine:
     return PreflightLine("container", Answer.LIMITED, str(kind), todo)
 
 
-# What else is here
+# Other programs and leftovers
 
 
 def other_servers(case: Case) -> PreflightLine:
@@ -395,7 +396,7 @@ def other_servers(case: Case) -> PreflightLine:
 
 
 def bench_tools(case: Case) -> PreflightLine:
-    """Look for the programs that `make bench` compares with."""
+    """Look for the programs with which `make bench` compares."""
     del case
     missing = [package for program, package in _TOOLS.items() if shell.find(program) is None]
     if not missing:
@@ -407,7 +408,7 @@ def bench_tools(case: Case) -> PreflightLine:
 
 
 def leftovers(case: Case) -> PreflightLine:
-    """Look for what replayers hold now, or left behind."""
+    """Look for what other replayers hold now, or left behind."""
     del case
     notes = list(journal.notes())
     left = [note.kind for note in notes if note.abandoned]
@@ -424,7 +425,7 @@ def leftovers(case: Case) -> PreflightLine:
     return PreflightLine("leftovers", Answer.OK, "none")
 
 
-# How it is tried
+# The trials
 
 
 def _questions() -> Iterator[Callable[[Case], PreflightLine]]:
@@ -487,7 +488,7 @@ def _direct(folder: Path) -> str:
 
 
 def _forgetting(folder: Path) -> int | None:
-    """Return the bytes of a file that stay in memory after the kernel was told to forget it."""
+    """Return the bytes of a file that stay in memory after it was dropped; None if that failed."""
     try:
         with tempfile.NamedTemporaryFile(dir=folder, prefix=".replayer-check-") as file:
             file.write(bytes(_MIB))
@@ -499,7 +500,7 @@ def _forgetting(folder: Path) -> int | None:
 
 
 def _seen(folder: Path) -> Residency | str:
-    """Return what an instrument that was seen to work says of a file there, else why none does."""
+    """Return the residency of a test file, or a sentence on why no method can measure it here."""
     try:
         with tempfile.NamedTemporaryFile(dir=folder, prefix=".replayer-check-") as file:
             file.write(bytes(range(256)) * (_MIB // 256))

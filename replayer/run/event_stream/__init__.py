@@ -1,1 +1,1 @@
-"""What a run reports while it lasts: events, the file that holds them, live figures."""
+"""Live reports of a run: events, the file that holds them, live figures."""

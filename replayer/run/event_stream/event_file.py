@@ -1,4 +1,4 @@
-"""RESULTS/.RUN.events: what a run tells while it lasts, for its owner; removed at its end.
+"""RESULTS/.RUN.events: the events of a running run, readable by its owner, removed at its end.
 
 After a kill the next command removes it, by its note in the journal.
 """
@@ -18,20 +18,20 @@ _NAME = re.compile(r"\..+\.events", re.DOTALL)
 _BEGINNING = b'{"event"'
 _OWNER_ONLY = 0o600
 _MOST_BYTES = 256 << 20
-"""Of the file: at a few hundred bytes a second it grows for a week before nothing more is told."""
+"""Size of the file at which no more is written: at a few hundred bytes a second, after a week."""
 _PIECE = 1 << 20
 
 
 def path_of(result: Path) -> Path:
-    """Return where the events of a run are told that is stored there."""
+    """Return the path of the events file of the run that is stored at `result`."""
     return result.with_name(f".{result.stem}.events")
 
 
 class EventFile:
-    """The file while it is written; leave the `with` when the run is over."""
+    """The events file while it is written; leave the `with` block when the run is over."""
 
     def __init__(self, result: Path) -> None:
-        """Make it beside a result; raise OSError or Impossible where it cannot be."""
+        """Make the file next to a result; raise OSError or Impossible if it cannot be made."""
         path = path_of(result)
         with signals.shield():
             folder = trusted_path.Folder(path.parent)
@@ -39,7 +39,7 @@ class EventFile:
                 real = Path(f"/proc/self/fd/{folder.fd}").readlink() / path.name
                 self._note = journal.take(NOTES[0], path=str(real))
                 try:
-                    # Left by a process that was killed, of a run that goes on now.
+                    # Left by a killed process of the same run, which is resumed now.
                     _forget(folder, path.name)
                     self._fd = folder.create(path.name, _OWNER_ONLY)
                 except BaseException:
@@ -55,8 +55,8 @@ class EventFile:
 
     def __exit__(self, *exception: object) -> None:
         with signals.shield():
-            # Who writes may be held up by the disk still, and must not write into whatever file has
-            # the number next.
+            # The writer may still wait for the disk. After the close it must not write into another
+            # file that got the same descriptor number.
             fd, self._fd = self._fd, -1
             os.close(fd)
             with contextlib.suppress(OSError):
@@ -65,14 +65,14 @@ class EventFile:
             self._folder.close()
 
     def write(self, data: bytes) -> None:
-        """Add some lines."""
+        """Append some lines; drop them once the file has its largest size."""
         self._size += len(data)
         if self._size <= _MOST_BYTES:
             os.write(self._fd, data)
 
 
 class Follower:
-    """Reads the events of a run that another process tells."""
+    """A reader of the events that the process of another run writes."""
 
     def __init__(self, result: Path) -> None:
         self._path = path_of(result)
@@ -80,7 +80,7 @@ class Follower:
 
     @property
     def there(self) -> bool:
-        """Tell whether there is such a file that this user may read."""
+        """Return whether the file exists, is a plain file and may be read by this user."""
         if self._fd < 0:
             flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
             with contextlib.suppress(OSError):
@@ -90,11 +90,11 @@ class Follower:
         return self._fd >= 0
 
     def fresh(self) -> bytes:
-        """Return what was told since the last time."""
+        """Return the bytes that were written since the last call, at most 1 MiB."""
         return os.read(self._fd, _PIECE) if self.there else b""
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
@@ -103,7 +103,7 @@ class Follower:
 def recover(note: Note) -> str:
     """Remove the events of a run whose process is gone, and return what was done.
 
-    Raises Untrusted for what is no such file.
+    Raises Untrusted for a file that is not one of a run's events.
     """
     path = note.path_of("path", _NAME)
     return journal.remove_file(note, path, _BEGINNING, "the file of a run's events")

@@ -1,24 +1,24 @@
-"""What a run tells while it runs, one JSON object a line, and what is known of it from them.
+"""The events of a run, one JSON object a line, and the state of the run that follows from them.
 
-The lines stand in RESULTS/.RUN.events for as long as the run lasts, which `replayer watch`, the
-page of `--live` and `--metrics` read, and on stderr with `--progress json`:
+As long as the run lasts, the lines are in RESULTS/.RUN.events, which `replayer watch`, the page of
+`--live` and `--metrics` read. With `--progress json` they are also printed on stderr:
 
 {"event": "plan", "steps": [{"number": 1, "name": …, "repeat": 1, "seconds": …, …}, …]}
 {"event": "run", "id": …, "path": …, "status": …, …}        the run began, and ended
 {"event": "about", "engine": …, "host": {…}}                where it runs, once that is known
 {"event": "begin", "name": …, "repeat": 1}                  a step begins
 {"event": "step", "name": …, "repeat": …, "status": …, "reason": …, "seconds": …, "measured": {…}}
-{"event": "task", "number": 1, "title": …, "total": …}      something begins; total may be null
+{"event": "task", "number": 1, "title": …, "total": …}      a task begins; total may be null
 {"event": "progress", "number": 1, "done": …, "total": …, "note": …}     at most twice a second
-{"event": "end", "number": 1, "seconds": …}                 it is over
+{"event": "end", "number": 1, "seconds": …}                 the task is over
 {"event": "figures", "values": {"riops": …, …}}             of the step under way, by FIGURES
 {"event": "machine", "values": {"cpu_user": …, …}}          of the second before, by FIGURES
 {"event": "mark", "when": …, "kind": …, "text": …}          what the server did by itself
 {"event": "say", "text": …}                                 a sentence
-{"event": "error", "text": …, "status": …}                  the last line of what went wrong
+{"event": "error", "text": …, "status": …}                  the last line after a failure
 
-Each has `at`, its time in UTC, but the error.  Keys and events may be added: who reads passes over
-what it does not know.
+Each event except the error has `at`, its time in UTC. Keys and events may be added: a reader
+ignores those that it does not know.
 """
 
 import json
@@ -30,19 +30,19 @@ from typing import Annotated, Any, Literal, NamedTuple
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 _MOST_POINTS = 1200
-"""Of one figure; of more every second one is left out, the older and the newer alike."""
+"""Points of figures that are kept; beyond that every second one is dropped, old and new alike."""
 _MOST_MARKS = 300
 _MOST_SAID = 100
 _LONGEST_LINE = 4 << 20
-"""Bytes of an event; the plan of very many steps has the most."""
+"""Bytes of the longest event, which is the plan of very many steps."""
 _LONGEST = 400
-"""Characters of any text that somebody else may have chosen."""
+"""Characters kept of any text that another user may have chosen."""
 RUNNING, TO_COME = "running", "to come"
-"""What a step is that has not ended; else it has a model.Status."""
+"""States of a step that has not ended; after that its state is a model.Status."""
 
 
 class FigureKind(NamedTuple):
-    """What a live figure is."""
+    """Title and unit of a live figure."""
 
     title: str
     unit: str
@@ -65,19 +65,19 @@ FIGURES: Mapping[str, FigureKind] = {
     "device_read_bytes": FigureKind("read", "B/s"),
     "device_write_bytes": FigureKind("written", "B/s"),
 }
-"""Every live figure by its name: those of a step come first, those of the machine after `behind`.
+"""Every live figure by its name: figures of a step up to `behind`, then those of the machine.
 
-Rates are of the time since the figure was last told, shares of all processors' time.
+Rates are measured since the last report of the figure; shares are of the time of all processors.
 """
 
 
 def now() -> str:
-    """Return the time of an event."""
+    """Return the time of an event: ISO 8601, UTC, milliseconds."""
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
 class _Event(BaseModel):
-    """A frozen record; a key that is not known is passed over."""
+    """A frozen record; unknown keys are ignored."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", ser_json_inf_nan="null")
 
@@ -85,20 +85,20 @@ class _Event(BaseModel):
 
 
 class Planned(BaseModel):
-    """A step to come."""
+    """A step that is planned."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", ser_json_inf_nan="null")
 
     number: int
-    """From 1, in the order in which they are done."""
+    """From 1, in the order in which the steps are done."""
     name: str
     repeat: int
     step: str = ""
     about: str = ""
     seconds: float | None = None
-    """As long as it took before on this machine, or its keys say; None where nobody knows."""
+    """Expected seconds, from an earlier run on this machine or from its keys; None if unknown."""
     source: str = ""
-    """The run that took so long; "" for the step's own keys."""
+    """The earlier run that gives `seconds`; "" if the step's own keys give it."""
 
 
 class Number(BaseModel):
@@ -110,7 +110,7 @@ class Number(BaseModel):
     value: float | None
     unit: str
     text: str = ""
-    """Value and unit as a report has them."""
+    """Value and unit as a report prints them."""
 
 
 class PlannedSteps(_Event):
@@ -121,7 +121,7 @@ class PlannedSteps(_Event):
 
 
 class RunState(_Event):
-    """The run, and where its result is; "" where it has no place yet."""
+    """The run, and the path of its result; "" while it has none."""
 
     event: Literal["run"] = "run"
     id: str
@@ -133,16 +133,16 @@ class RunState(_Event):
     started: str = ""
     notes: tuple[str, ...] = ()
     advice: tuple[str, ...] = ()
-    """What to know about its numbers, at its end."""
+    """Remarks on its numbers, at its end."""
 
 
 class RunLocation(_Event):
-    """Where it runs, once that is known."""
+    """The engine and the host of the run, once they are known."""
 
     event: Literal["about"] = "about"
     engine: str = ""
     host: dict[str, str] = {}
-    """host.name, kernel.release, cpu.model … of the host under test, those that are known."""
+    """host.name, kernel.release, cpu.model … of the host under test, if known."""
 
 
 class Begin(_Event):
@@ -153,7 +153,7 @@ class Begin(_Event):
     repeat: int
     step: str = ""
     device: str = ""
-    """The one whose figures the machine's are."""
+    """The device that the machine's figures describe."""
 
 
 class StepEnded(_Event):
@@ -167,15 +167,15 @@ class StepEnded(_Event):
     seconds: float
     measured: dict[str, float | None]
     figures: tuple[Number, ...] = ()
-    """What it is run for, and the next few."""
+    """Its leading metrics first, then a few others."""
     proof: str = ""
-    """How cold it was, and where its blocks came from, in a few words."""
+    """Temperature of the data before the step, and origin of its blocks, in a few words."""
     earlier: bool = False
-    """Whether it was done before the run was taken up again."""
+    """True if it was done before the run was resumed."""
 
 
 class TaskBegin(_Event):
-    """Something begins that takes a while."""
+    """A task begins that takes a while."""
 
     event: Literal["task"] = "task"
     number: int
@@ -184,7 +184,7 @@ class TaskBegin(_Event):
 
 
 class TaskProgress(_Event):
-    """How far it is."""
+    """The progress of a task."""
 
     event: Literal["progress"] = "progress"
     number: int
@@ -194,7 +194,7 @@ class TaskProgress(_Event):
 
 
 class TaskEnd(_Event):
-    """It is over."""
+    """A task is over."""
 
     event: Literal["end"] = "end"
     number: int
@@ -209,14 +209,14 @@ class Figures(_Event):
 
 
 class MachineActivity(_Event):
-    """What the processors and the device did in the second before."""
+    """The activity of processors and device in the second before."""
 
     event: Literal["machine"] = "machine"
     values: dict[str, float | None]
 
 
 class ServerMark(_Event):
-    """What the server did by itself, such as a checkpoint."""
+    """An action of the server by itself, such as a checkpoint."""
 
     event: Literal["mark"] = "mark"
     when: str
@@ -225,7 +225,7 @@ class ServerMark(_Event):
 
 
 class MessageEvent(_Event):
-    """A sentence for whoever watches."""
+    """A sentence for the people who watch the run."""
 
     event: Literal["say"] = "say"
     text: str
@@ -246,12 +246,12 @@ Event = (
     | MessageEvent
 )
 FREQUENT = (TaskProgress, Figures, MachineActivity)
-"""What is told again and again: of these some may be left out."""
+"""Events that come again and again: some of them may be dropped."""
 _ANY: TypeAdapter[Event] = TypeAdapter(Annotated[Event, Field(discriminator="event")])
 
 
 def tidy(values: Mapping[str, float]) -> dict[str, float | None]:
-    """Return figures with as many digits as anybody looks at; what is no number as None."""
+    """Return figures rounded to six significant digits; inf and NaN become None."""
     return {
         name: float(f"{value:.6g}") if math.isfinite(value) else None
         for name, value in values.items()
@@ -259,15 +259,15 @@ def tidy(values: Mapping[str, float]) -> dict[str, float | None]:
 
 
 def line(event: Event) -> bytes:
-    """Return an event as a line."""
-    # "event" first, for people who look at it.
+    """Return an event as a line of JSON."""
+    # "event" comes first, for people who read the lines.
     keys = event.model_dump(mode="json")
     first = {"event": keys.pop("event"), "at": keys.pop("at")}
     return json.dumps(first | keys, allow_nan=False, default=float).encode() + b"\n"
 
 
 def parsed(text: bytes | str) -> Event | None:
-    """Return the event of a line; None for what is none, or one of another version."""
+    """Return the event of a line; None if it is not an event, or one of another version."""
     try:
         return _whole(_ANY.validate_json(text))
     except ValueError:
@@ -275,12 +275,12 @@ def parsed(text: bytes | str) -> Event | None:
 
 
 def of_keys(keys: Mapping[str, Any]) -> Event:
-    """Return the event that these keys are of; raise ValueError for none."""
+    """Return the event with these keys; raise ValueError if they are not those of an event."""
     return _whole(_ANY.validate_python(keys))
 
 
 def _whole(event: Event) -> Event:
-    """Return an event that somebody else has written; raise ValueError for inf or NaN in it."""
+    """Return an event from another process; raise ValueError for inf or NaN in it."""
     if not _is_finite(event.model_dump()):
         raise ValueError("a number of the event is none")
     return event
@@ -295,7 +295,7 @@ def _is_finite(value: object) -> bool:
 
 
 class StepState(BaseModel):
-    """A step as far as it has come."""
+    """A step and its progress."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -304,7 +304,7 @@ class StepState(BaseModel):
     repeat: int
     about: str = ""
     expected: float | None = None
-    """Seconds."""
+    """Expected seconds."""
     source: str = ""
     state: str = TO_COME
     began: str = ""
@@ -315,7 +315,7 @@ class StepState(BaseModel):
 
 
 class TaskState(BaseModel):
-    """Something that is under way."""
+    """A task that is under way."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -337,7 +337,7 @@ class FigurePoint(BaseModel):
 
 
 class RunSnapshot(BaseModel):
-    """What is known of a run, but for its points."""
+    """The state of a run, without the points of its figures."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -347,21 +347,21 @@ class RunSnapshot(BaseModel):
     steps: tuple[StepState, ...]
     tasks: tuple[TaskState, ...]
     latest: dict[str, float | None]
-    """Of the step under way, and of the machine."""
+    """The latest figures, of the step under way and of the machine."""
     marks: tuple[ServerMark, ...]
     said: tuple[MessageEvent, ...]
     at: str
-    """When something was told last."""
+    """The time of the last event."""
 
 
 class EventReader:
-    """The state of a run from its events, in whatever pieces their bytes come."""
+    """The state of a run, built from its events; the bytes may come in pieces of any size."""
 
     def __init__(self) -> None:
         self.run: RunState | None = None
         self.points: list[FigurePoint] = []
         self.heard = 0
-        """How many events there were."""
+        """The number of events so far."""
         self._about: RunLocation | None = None
         self._rest = b""
         self._device = ""
@@ -373,9 +373,9 @@ class EventReader:
         self._at = ""
 
     def feed(self, data: bytes) -> Iterator[Event]:
-        """Take what comes next, and yield the events that are whole; what is none is left out."""
+        """Take the next bytes, and yield the complete events; other lines are left out."""
         *lines, rest = (self._rest + data).split(b"\n")
-        # What is longer is no event, and its end is none either.
+        # A longer line is not an event, and the part of it that follows is not one either.
         self._rest = rest if len(rest) <= _LONGEST_LINE else b""
         for one in lines:
             event = parsed(one)
@@ -384,7 +384,7 @@ class EventReader:
                 yield event
 
     def take(self, event: Event) -> None:
-        """Take the next event."""
+        """Update the state with the next event."""
         self.heard += 1
         self._at = event.at
         match event:
@@ -410,7 +410,7 @@ class EventReader:
                 self._work(event)
 
     def state(self) -> RunSnapshot:
-        """Return what is known by now, without the points."""
+        """Return the state so far, without the points of its figures."""
         return RunSnapshot(
             run=self.run,
             about=self._about,
@@ -424,7 +424,7 @@ class EventReader:
         )
 
     def _put(self, repeat: int, name: str, **about: Any) -> None:
-        # Of a run that sizes a machine no step is known before it begins.
+        # In a run that sizes a machine, no step is known before it begins.
         new = StepState(number=len(self._steps) + 1, name=name, repeat=repeat)
         known = self._steps.get((repeat, name), new)
         self._steps[repeat, name] = known.model_copy(update=about)
@@ -460,14 +460,15 @@ class EventReader:
         self._latest = {**self._latest, **values}
         self.points.append(FigurePoint(at=event.at, values=values))
         if len(self.points) > _MOST_POINTS:
-            # By kind, or one of two that take turns would be left out wholly.
+            # Thin out each kind by itself. If both kinds alternate, dropping every second point
+            # would drop all points of one kind.
             machines = [one for one in self.points if "cpu_user" in one.values][::2]
             others = [one for one in self.points if "cpu_user" not in one.values][::2]
             self.points = sorted([*machines, *others], key=lambda point: point.at)
 
 
 def shortened(text: str) -> str:
-    """Return text that somebody else may have chosen, cut to what a line has room for."""
+    """Return text that another user may have chosen, cut to the room in a line."""
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
 
 

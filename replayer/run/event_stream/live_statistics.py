@@ -1,7 +1,7 @@
-"""Once a second, what processors and device did, and what the server logged, for who watches.
+"""Live activity, once a second: processors and device, and the messages of the server.
 
-The sampler only copies; what it copied last is read here, in a thread of the process that waits
-for those who work.
+The sampler only copies the kernel's files. A thread of the waiting process reads the newest copy
+here, so that the processes that work are not disturbed.
 """
 
 import contextlib
@@ -27,13 +27,13 @@ _KILOBYTES = {"rkB/s": "device_read_bytes", "wkB/s": "device_write_bytes"}
 
 @contextlib.contextmanager
 def pulse(sampler: Sampler, server: Server | None, progress: Progress) -> Iterator[None]:
-    """Tell of the machine and of the server for as long as the `with` block runs."""
+    """Report the activity of machine and server for as long as the `with` block runs."""
     ended = threading.Event()
     machine, tail = ActivityMeter(sampler), None if server is None else _tail(server)
 
     def beat() -> None:
         while not ended.wait(_SECONDS):
-            # Who watches is never a reason for a step to fail.
+            # An error in a report to watchers must never make a step fail.
             with contextlib.suppress(ReplayerError, OSError, ValueError, LookupError):
                 tell(machine, tail, progress.tell)
 
@@ -47,7 +47,7 @@ def pulse(sampler: Sampler, server: Server | None, progress: Progress) -> Iterat
 
 
 def tell(machine: "ActivityMeter", tail: Tail | None, out: Callable[[events.Event], None]) -> None:
-    """Tell what is new."""
+    """Send events about what is new since the last call."""
     values = machine.values()
     if values:
         out(events.MachineActivity(values=values))
@@ -64,14 +64,14 @@ def _tail(server: Server) -> Tail | None:
 
 
 class ActivityMeter:
-    """What processors and device did since the last time, by the sampler's own copies."""
+    """Activity of processors and device since the last call, from the sampler's own copies."""
 
     def __init__(self, sampler: Sampler) -> None:
         self._sampler = sampler
         self._before: dict[str, Sample] = {}
 
     def values(self) -> dict[str, float | None]:
-        """Return figures by the names of events.FIGURES; {} where no new copy was taken."""
+        """Return figures, named as in events.FIGURES; {} if no new copy was taken."""
         shares, device = self._columns("cpu"), self._columns("diskstats")
         return {
             **_named(shares, _SHARES, 0.01),
@@ -94,7 +94,7 @@ class ActivityMeter:
 
 
 def _named(columns: Columns, names: Mapping[str, str], scale: float) -> dict[str, float | None]:
-    """Return those that are known, by the names of events.FIGURES."""
+    """Return the known columns, named as in events.FIGURES, times `scale`."""
     return events.tidy(
         {
             names[column]: values[0] * scale

@@ -1,7 +1,7 @@
-"""The conversation of a run, told as events to whoever reads them elsewhere.
+"""The conversation of a run, published as events to other processes.
 
-What is told waits for a thread of its own that writes it, so that neither a slow disk nor a reader
-that stands still ever holds up what is measured; what finds no room is dropped, and counted.
+A separate thread writes the events. So neither a slow disk nor a reader that stands still ever
+delays a measurement. Events that find no room in the queue are dropped and counted.
 """
 
 import contextlib
@@ -22,11 +22,11 @@ from replayer.run.event_stream.events import Event
 _EVERY = 0.5
 """Seconds between two events of one task, or two of figures."""
 _WAITING = 2000
-"""Events that may wait to be written."""
+"""Events that may wait in the queue."""
 _KEPT = 500
 _MOST_NUMBERS = 4
 _PATIENCE = 2.0
-"""Seconds that the end of a run waits for what is not written yet."""
+"""Seconds that the end of a run waits until the queue is written."""
 _HOST = (
     "host.name",
     "os.name",
@@ -41,7 +41,7 @@ Clock = Callable[[], float]
 
 
 class EventWriter(threading.Thread):
-    """Writes lines somewhere, in a thread of its own; `write` may raise OSError, and may block."""
+    """A thread that writes lines somewhere; `write` may raise OSError, and may block."""
 
     def __init__(self, write: Callable[[bytes], object]) -> None:
         super().__init__(name="replayer-events", daemon=True)
@@ -52,7 +52,7 @@ class EventWriter(threading.Thread):
         self._ended = False
 
     def tell(self, event: Event) -> None:
-        """Have an event written, and return at once; where too many wait, it is dropped."""
+        """Put an event into the queue, and return at once; drop it if the queue is full."""
         with self._changed:
             often = isinstance(event, events.FREQUENT)
             if len(self._waiting) >= (_WAITING // 2 if often else _WAITING):
@@ -62,14 +62,14 @@ class EventWriter(threading.Thread):
             self._changed.notify()
 
     def end(self) -> None:
-        """Write what waits, as far as somebody takes it, and end."""
+        """Write the rest of the queue, as far as the reader takes it in time; end the thread."""
         with self._changed:
             self._ended = True
             self._changed.notify()
         self.join(_PATIENCE)
 
     def run(self) -> None:
-        """Write what is told until the end."""
+        """Write the events of the queue until the end."""
         while (batch := self._next()) is not None:
             # A reader that went away, or a full disk, must not end a measurement.
             with contextlib.suppress(OSError, ValueError):
@@ -84,23 +84,23 @@ class EventWriter(threading.Thread):
 
 
 class EventPublisher:
-    """A conversation of which the events are told as well; `end` it when all is said."""
+    """A conversation that is also published as events; call `end` after the last one."""
 
     def __init__(self, conversation: Progress, clock: Clock = time.monotonic) -> None:
         self._conversation, self._clock = conversation, clock
         self._numbers = itertools.count(1)
         self._outlets: list[EventWriter] = []
         self._before: deque[Event] = deque(maxlen=_KEPT)
-        """What a later outlet is told first."""
+        """Earlier events, which a later outlet gets first."""
         self._next_figures = 0.0
 
     def end(self) -> None:
-        """Have written what waits, as far as somebody takes it."""
+        """Write the rest of all queues, as far as the readers take it in time."""
         for outlet in self._outlets:
             outlet.end()
 
     def add(self, write: Callable[[bytes], object]) -> EventWriter:
-        """Have all events written, those before too; return what writes them."""
+        """Write all events to one more outlet, earlier ones too; return its writer."""
         outlet = EventWriter(write)
         for event in self._before:
             outlet.tell(event)
@@ -110,11 +110,11 @@ class EventPublisher:
 
     @property
     def dropped(self) -> int:
-        """How many events were not written, as nobody took them in time."""
+        """Return how many events were dropped because the readers were too slow."""
         return sum(outlet.dropped for outlet in self._outlets)
 
     def tell(self, event: Event) -> None:
-        """Tell an event; figures at most twice a second."""
+        """Publish an event; figures at most twice a second."""
         if isinstance(event, events.Figures):
             now = self._clock()
             if now < self._next_figures:
@@ -127,7 +127,7 @@ class EventPublisher:
 
     @contextlib.contextmanager
     def task(self, title: str, total: float | None = None) -> Iterator["_ToldTask"]:
-        """Show and tell of a task for as long as the `with` block runs."""
+        """Show and publish a task for as long as the `with` block runs."""
         number, began = next(self._numbers), self._clock()
         whole = None if total is None else float(total)
         self.tell(events.TaskBegin(number=number, title=title, total=whole))
@@ -139,7 +139,7 @@ class EventPublisher:
             self.tell(events.TaskEnd(number=number, seconds=seconds))
 
     def say(self, text: str) -> None:
-        """Print one line, and tell it."""
+        """Print one line, and publish it."""
         self._conversation.say(text)
         self.tell(events.MessageEvent(text=text))
 
@@ -178,7 +178,7 @@ class _ToldTask:
 
 
 def run_state(run: Run, path: Path | None) -> events.RunState:
-    """Return what is told of a run as a whole."""
+    """Return the event that describes a run as a whole."""
     return events.RunState(
         id=run.id,
         path=str(path or ""),
@@ -193,9 +193,9 @@ def run_state(run: Run, path: Path | None) -> events.RunState:
 
 
 def about(run: Run) -> events.RunLocation:
-    """Return what is told of where a run runs."""
+    """Return the event that describes the engine and the host of a run."""
     engine = run.engine
-    # Of one run always the same: what is not new is not told again.
+    # The time is the run's start: so the event stays equal, and is not published twice.
     return events.RunLocation(
         at=run.started,
         engine="" if engine is None else f"{engine.name} {engine.version}",
@@ -204,7 +204,7 @@ def about(run: Run) -> events.RunLocation:
 
 
 def step_end(step: StepResult, *, earlier: bool = False) -> events.StepEnded:
-    """Return what is told of a step that has ended."""
+    """Return the event of a step that has ended."""
     shown = {one.metric: one for one in (*leader(step), *step.measurements)}
     return events.StepEnded(
         name=step.name,

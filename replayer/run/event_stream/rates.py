@@ -1,4 +1,4 @@
-"""Live figures out of totals: told where a step polls anyway, twice a second at most."""
+"""Live figures computed from totals: reported where a step polls, at most twice a second."""
 
 import time
 from collections.abc import Callable
@@ -10,7 +10,7 @@ _EVERY = 0.5
 
 
 class Rates:
-    """Tells how fast totals grow, by the names of events.FIGURES; begin it with the window."""
+    """Live rates of growing totals, named as in events.FIGURES; make it when the window begins."""
 
     def __init__(self, progress: Progress, clock: Callable[[], float] = time.monotonic) -> None:
         self._progress, self._clock = progress, clock
@@ -18,7 +18,7 @@ class Rates:
         self._before: dict[str, float] = {}
 
     def count(self, totals: dict[str, float], **figures: float) -> None:
-        """Take totals since the window's begin, and figures that are told as they are."""
+        """Take totals since the window's begin, and figures that are reported as they are."""
         now = self._clock()
         passed = now - self._since
         if passed < _EVERY:

@@ -1,1 +1,1 @@
-"""What is to be run: the workload file, the request, what it will take, what is resumed."""
+"""The plan of a run: the workload file, the request, the forecast, the resumed run."""

@@ -1,4 +1,4 @@
-"""What a step's data takes, as the step says before it runs."""
+"""The room that a step's data takes, as the step reports it before it runs."""
 
 from collections.abc import Iterable
 
@@ -8,7 +8,7 @@ from replayer.run.step_plugin import Footprint
 
 
 def of(spec: StepSpec, block_size: int) -> Footprint | None:
-    """Return what a step says that its data takes; None where it makes none."""
+    """Return what a step reports about the room of its data; None if it makes none."""
     return step_plugin.load(spec.step).footprint(spec, block_size)
 
 

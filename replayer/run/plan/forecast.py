@@ -1,7 +1,7 @@
-"""What a run will do, before it does anything: step by step, on which disk, how much, how long.
+"""The forecast of a run: its steps, their disk, the bytes on it, and the duration.
 
-Nothing is started and nothing is written, not even replayer's own folder.  A server at a URL is
-asked where its files are.
+Nothing is started and nothing is written, not even replayer's own folder. A server at a URL is
+asked for the folder of its files.
 """
 
 import platform
@@ -24,7 +24,7 @@ from replayer.run.runner import RunRequest
 from replayer.servers import remote
 
 _SAID = frozenset({"step", "name", "once", "probe"})
-"""Keys of a step that stand elsewhere in its line."""
+"""Keys of a step that another part of its line shows."""
 
 
 @dataclass(frozen=True)
@@ -35,16 +35,16 @@ class StepForecast:
     step: str
     about: str
     keys: dict[str, Any]
-    """Those that the workload sets."""
+    """The keys that the workload sets."""
     times: int
     disk_bytes: int
     known: Known
-    """The seconds of one time, and from where."""
+    """The seconds of one execution, and their source."""
 
 
 @dataclass(frozen=True)
 class Disk:
-    """Where the data goes."""
+    """The disk for the data."""
 
     where: str
     device: str = ""
@@ -54,7 +54,7 @@ class Disk:
 
 @dataclass(frozen=True)
 class Forecast:
-    """What one run does: in a plan of boots, one boot."""
+    """The work of one run, or of one boot in a plan of boots."""
 
     workload: str
     server: str
@@ -70,7 +70,7 @@ class Forecast:
 
 
 def forecast(order: RunRequest, folders: Sequence[Path]) -> Forecast:
-    """Return what a run by this order does, told by the earlier runs in some folders.
+    """Return the forecast of a run, based on the earlier runs in some folders.
 
     Raises ReplayerError for a server at a URL that cannot be asked.
     """
@@ -94,7 +94,7 @@ def forecast(order: RunRequest, folders: Sequence[Path]) -> Forecast:
 
 
 def plan(order: RunRequest, folders: Sequence[Path]) -> PlannedSteps:
-    """Return the steps of a run for those who watch it, with what they took here before."""
+    """Return the steps of a run for its watchers, with their earlier durations on this machine."""
     workload = order.workload
     runs = _here(estimates.earlier(folders, workload.name))
     keys = [spec.model_dump(mode="json") for spec in workload.steps]
@@ -166,7 +166,7 @@ def _disk(order: RunRequest) -> Disk:
 
 
 def _on(folder: Path) -> Disk:
-    """Return the disk of a folder that need not be there yet."""
+    """Return the disk of a folder that need not exist yet."""
     host, there = Host(), folder.absolute()
     while not there.is_dir():
         there = there.parent

@@ -1,4 +1,4 @@
-"""What somebody typed of an engine and its places -> the order of a run."""
+"""The request of a run, built from the user's words for the engine and its places."""
 
 import getpass
 import sys
@@ -26,10 +26,11 @@ def build_request(
     sizing: Mapping[str, Any] | None = None,
     collectors: Sequence[str] | None = None,
 ) -> RunRequest:
-    """Return the order of a run on an engine: its name, the URL of a server, or "" for the default.
+    """Return the request of a run.
 
-    `collectors` are the active ones that watch, those by default if they are not given.
-    Raises NotFound or Impossible for an engine that is not there.
+    `named` is the engine: a name, the URL of a server, or "" for the default. `collectors` are the
+    active ones that watch; None stands for the default ones. Raises NotFound or Impossible for an
+    engine that does not exist.
     """
     url = named if "://" in named else environment.url(named)
     chosen = engine.of_url(named) if "://" in named else engine.load(named or engine.default())
@@ -47,12 +48,12 @@ def build_request(
 
 
 def asker() -> Callable[[str], str] | None:
-    """Return what asks for a password where somebody sits at a terminal, else None."""
+    """Return a function that asks for a password if a user sits at a terminal, else None."""
     return getpass.getpass if sys.stdin.isatty() and sys.stderr.isatty() else None
 
 
 def refuse_idle(workload: Workload, options: str) -> None:
-    """Raise Impossible where no step of a workload has any work for client hosts."""
+    """Raise Impossible if no step of a workload has any work for client hosts."""
     if any(map(_uses_client_hosts, workload.steps)):
         return
     raise Impossible(
@@ -63,7 +64,10 @@ def refuse_idle(workload: Workload, options: str) -> None:
 
 
 def refuse_loopback(order: RunRequest, elsewhere: Sequence[str]) -> None:
-    """Raise Impossible for a URL that means another server on each of the hosts elsewhere."""
+    """Raise Impossible for a loopback address in the URL if other hosts must connect to it.
+
+    On each of those hosts it means another server.
+    """
     if order.url is None or not elsewhere:
         return
     host = url_of(order.url, order.engine).host or ""

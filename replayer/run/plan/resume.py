@@ -1,7 +1,7 @@
-"""A run that was cut is taken up again: what is missing of it is done, into the same file.
+"""The resumption of a run that was cut: its missing steps are done, into the same file.
 
-Only on the same boot of the same machine, with the same database: figures of two circumstances in
-one run would be told as its spread.
+It needs the same boot of the same machine, and the same database: figures from two different
+circumstances in one run would be taken for its spread.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _MOST_NAMED = 3
 
 
 def workload_of(run: Run) -> Workload:
-    """Return the workload of a run to be taken up; raise Impossible where that cannot be."""
+    """Return the workload of a run to be resumed; raise Impossible if it cannot be resumed."""
     if run.sizing is not None:
         raise Impossible(
             f"{run.id} sized a machine, where each step follows from the last: size it again"
@@ -48,7 +48,7 @@ def workload_of(run: Run) -> Workload:
 
 
 def begun(run: Run) -> Run:
-    """Return a run as it is taken up: without its end, and without the steps that were cut."""
+    """Return a run at the start of its resumption: without its end, and without its cut steps."""
     return run.model_copy(
         update={
             "status": Status.RUNNING,
@@ -62,13 +62,13 @@ def begun(run: Run) -> Run:
 
 
 def missing(run: Run, planned: Iterator[tuple[int, StepSpec]]) -> Iterator[tuple[int, StepSpec]]:
-    """Yield those of a workload's turns that a run has not done, by the repeat and the name."""
+    """Yield the turns of a workload that a run has not done, by repeat and name."""
     done = {(step.repeat, step.name) for step in run.steps if step.status in _WHOLE}
     return ((repeat, spec) for repeat, spec in planned if (repeat, spec.name) not in done)
 
 
 def refuse_other_host(run: Run, host: Mapping[str, Fact]) -> None:
-    """Raise Impossible on another machine than a run's, and after its boot."""
+    """Raise Impossible on another machine than the run's, or after another boot."""
     for key, what in zip(_SAME_HOST, ("the machine", "the boot"), strict=True):
         before, now = run.host.get(key), host.get(key)
         if before != now or now is None:
@@ -79,9 +79,9 @@ def refuse_other_host(run: Run, host: Mapping[str, Fact]) -> None:
 
 
 def refuse_other_engine(run: Run, engine: EngineFacts | None) -> None:
-    """Raise Impossible for another database than a run's: version, place, settings, data."""
+    """Raise Impossible for another database than the run's: version, place, settings, data."""
     if run.engine is None:
-        # It was cut before its server had started: nothing of it was measured there.
+        # It was cut before its server had started: nothing was measured there.
         return
     if engine is None or run.engine.place != engine.place:
         places = {"private": "a server of replayer's own", "url": "the server at a URL"}

@@ -1,4 +1,4 @@
-"""Workload TOML -> Workload; what cannot be understood is an error with a suggestion.
+"""Workload files: TOML -> Workload; an error suggests the nearest right word.
 
 description = "…"           one line
 repeat = 3                  how often the steps run
@@ -6,7 +6,7 @@ repeat = 3                  how often the steps run
 shared_buffers = "1GB"
 [[step]]                    one table for each step, in order
 step = "walk"               a name from `replayer list steps`
-name = "cold"               told apart by it when a step is used twice
+name = "cold"               its own name, needed if a step is used twice
 once = true                 in the first repeat only
 threads = 50                the step's own keys: `replayer list steps -v`
 """
@@ -27,7 +27,7 @@ from replayer.model import StepSpec, Workload, WorkloadFacts
 from replayer.run import step_plugin
 
 CAPTURE = ".replay"
-"""How the name of a capture ends, which is a workload of one step: its replay."""
+"""The end of a capture's name; a capture is a workload of one step, its replay."""
 _TOP = ("description", "repeat", "settings", "step")
 _MOST_REPEATS = 10_000
 _MOST_SHOWN = 100
@@ -43,11 +43,11 @@ def load(
 ) -> Workload:
     """Read a workload by name or path and apply `step.key=value` and `setting=value` overrides.
 
-    A capture is a workload that replays it.  `probe` holds keys that replace those of every probe
-    step, or of whichever step takes them.
+    A capture is a workload that replays it. `probe` holds options of the command line: they replace
+    the keys of every step that takes all of them.
 
-    Raises NotFound for a name that is not there, Impossible for whatever cannot be understood; the
-    message names the file, the step, the key and the nearest right one.
+    Raises NotFound for a name that does not exist, Impossible for anything that cannot be
+    understood; the message names the file, the step, the key and the nearest right word.
     """
     captured = name.endswith(CAPTURE)
     path = _capture(name) if captured else assets.workload(name)
@@ -77,7 +77,7 @@ def load(
 
 
 def server_settings(given: Sequence[str]) -> dict[str, str]:
-    """Return `name=value` texts as settings; raise Impossible for what is none."""
+    """Return `name=value` texts as settings; raise Impossible for any other text."""
     return dict(_pair(one, "--pg-set") for one in given)
 
 
@@ -96,7 +96,7 @@ def facts(workload: Workload) -> WorkloadFacts:
 
 
 def _capture(name: str) -> Path:
-    """Return the file of a capture; raise NotFound where none is, before a run is begun for it."""
+    """Return the file of a capture; raise NotFound if it does not exist, before a run begins."""
     if not os.path.isfile(name):  # noqa: PTH113 - a Path raises for a name that is too long
         raise NotFound(
             f"the capture {name} is not there; `replayer convert LOG... --out {name}` makes one"
@@ -105,9 +105,9 @@ def _capture(name: str) -> Path:
 
 
 def of_facts(known: WorkloadFacts) -> Workload:
-    """Return the workload of which `facts` tells; its description and comment are not in it.
+    """Return the workload that `facts` describes; description and comment are not in it.
 
-    Raises Impossible or NotFound for what cannot be understood.
+    Raises Impossible or NotFound for anything that cannot be understood.
     """
     path = Path(known.source)
     tables = [dict(table) for table in known.steps]
@@ -147,7 +147,7 @@ def _tables(path: Path, table: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _check_texts(path: Path, tables: Sequence[Mapping[str, Any]]) -> None:
-    """Refuse a step that has no text for what it is and what it is called."""
+    """Raise Impossible for a step whose `step` or `name` is not a text."""
     for number, own in enumerate(tables, 1):
         if not isinstance(own.get("step"), str):
             raise Impossible(f'{path.name}: step {number}: it needs a line such as step = "walk"')
@@ -158,7 +158,10 @@ def _check_texts(path: Path, tables: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _override(path: Path, tables: list[dict[str, Any]], overrides: Sequence[str]) -> dict[str, str]:
-    """Put `step.key=value` into every table whose name or step it names; return key -> as given."""
+    """Set each `step.key=value` in all tables with that name or step.
+
+    Returns table and key -> the override as it was given, for error messages.
+    """
     applied = {}
     for given in overrides:
         target, value = _pair(given, "--set")
@@ -167,7 +170,7 @@ def _override(path: Path, tables: list[dict[str, Any]], overrides: Sequence[str]
             raise Impossible(f"--set {given}: it must be step.key=value, such as walk.threads=8")
         chosen = [own for own in tables if where in (own["name"], own["step"])]
         if not chosen:
-            # A name that was set before may be a number, which its step refuses later.
+            # An earlier override may have set the name to a number, which the step refuses later.
             names = {str(own[key]) for own in tables for key in ("name", "step")}
             raise NotFound(
                 f"--set {given}: {path.name} has no step {where!r}{nearest(where, names)}"
@@ -179,7 +182,7 @@ def _override(path: Path, tables: list[dict[str, Any]], overrides: Sequence[str]
 
 
 def _set_options(path: Path, tables: list[dict[str, Any]], options: Mapping[str, Any]) -> None:
-    """Give the options of the command line to the steps that say that they take them."""
+    """Pass the options of the command line to the steps that take all of them."""
     takers = [own for own in tables if options and options.keys() <= _options_of(own["step"])]
     if options and not takers:
         words = ", ".join(f"--{key.replace('_', '-')}" for key in options)
@@ -189,18 +192,18 @@ def _set_options(path: Path, tables: list[dict[str, Any]], options: Mapping[str,
 
 
 def _options_of(step: str) -> frozenset[str]:
-    # A step that is not there is told with its place in the file, later.
+    # An unknown step is reported later, with its place in the file.
     known = step in registry.names("steps")
     return frozenset(step_plugin.load(step).OPTIONS if known else ())
 
 
 def _literal(text: str) -> Any:
-    """Return a TOML value where it is one, else the text: --set build.rows=20M needs no quotes."""
+    """Return the TOML value of a text, else the text: --set build.rows=20M needs no quotes."""
     try:
         table = assets.parse_toml(f"value = {text}")
     except ValueError:
         return text
-    # With a line break in it the text may be more than a value.
+    # A text with a line break may hold more than one value.
     return table["value"] if len(table) == 1 else text
 
 
@@ -251,7 +254,7 @@ def _explain(
 
 
 def _short(value: Any) -> str:
-    """Return a value as it may stand in a sentence, whatever its size."""
+    """Return a value as a short text for a sentence."""
     words = repr(value)
     return words if len(words) <= _MOST_SHOWN else f"{words[:_MOST_SHOWN]}…"
 
@@ -298,7 +301,7 @@ def _pair(given: str, option: str) -> tuple[str, str]:
 
 
 def _comment(text: str) -> str:
-    """Return the comment that opens a workload file: what real thing it imitates."""
+    """Return the comment at the beginning of a workload file: what real thing it imitates."""
     lines = []
     for line in text.splitlines():
         if not line.startswith("#"):

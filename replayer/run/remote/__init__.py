@@ -1,6 +1,7 @@
-"""A run on the host of the database, by the agent there: its order goes there, its Runs come back.
+"""A run on the host of the database: the agent there gets the request and sends the Runs back.
 
-Everything local to the data is local to the run then: collectors, device counters, residency,
-dropping caches, host facts, the server's processes.  `here` is the end of whoever typed the
-command, `there` the one beside the data; the others are what goes between them.
+Everything that is local to the data is then local to the run: collectors, device counters,
+residency, dropping caches, host facts, the server's processes. `caller` is the end on the host
+where the user typed the command. `executor` is the end next to the data. The other modules carry
+messages between them.
 """

@@ -1,4 +1,4 @@
-"""The end of whoever typed the command: an order goes out, Runs and progress come back."""
+"""The calling end of a run on another host: a request goes out, Runs and progress come back."""
 
 import contextlib
 import functools
@@ -44,7 +44,7 @@ class Running(Protocol):
     """A function that runs on another host."""
 
     def said(self, timeout: float) -> Iterator[Any]:
-        """Yield what it says, None after `timeout` seconds of silence; end with it.
+        """Yield its messages, and None after `timeout` seconds of silence; end when it ends.
 
         Raises HostLost.
         """
@@ -55,7 +55,7 @@ class Running(Protocol):
         ...
 
     def result(self) -> Any:
-        """Return what it returned, once it has."""
+        """Return the function's result, once it has ended."""
         ...
 
 
@@ -64,27 +64,27 @@ class Agents(Protocol):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The hosts of its clients."""
+        """Return the names of the client hosts."""
         ...
 
     def passport(self) -> Any:
-        """Return what leads a run on another host to its clients."""
+        """Return the data with which a run on another host connects to the clients."""
         ...
 
     def run(
         self, work: Callable[..., Any], order: Any, on: str = ""
     ) -> AbstractContextManager[Running]:
-        """Have `work(order, ...)` done on a client, or "" the database's host.
+        """Run `work(order, ...)` on the client `on`; "" is the host of the database.
 
-        At the end of the `with` block nothing of it is left there.
+        At the end of the `with` block nothing of it is left on that host.
         """
         ...
 
 
 def found_database(order: RunRequest, agents: Agents) -> str:
-    """Return which client is on the host of the database; "" if the run works best on this host.
+    """Return the client that is on the database's host; "" if the run works best on this host.
 
-    Raises Impossible when several hosts have the data.
+    Raises Impossible if several hosts have the data.
     """
     stays = any(map(order_message.run_here_reason, order.workload.steps))
     if order.url is None or stays or remote.whereabouts(order.engine, order.url).here:
@@ -103,7 +103,7 @@ def found_database(order: RunRequest, agents: Agents) -> str:
 
 
 def refuse_other(order: RunRequest, agents: Agents) -> None:
-    """Raise Impossible when the host that was named for the database is proven not to be its."""
+    """Raise Impossible if the host named with --watch is proven not to be the database's host."""
     place = _owns(order, agents, "")
     if place.proven and not place.here:
         raise Impossible(f"{order.watched} is not the host of the database: {place.why}")
@@ -118,9 +118,9 @@ def _owns(order: RunRequest, agents: Agents, name: str) -> Whereabouts:
 
 
 def execute_there(order: RunRequest, agents: Agents, progress: Progress) -> Generator[Run]:
-    """Run an order on the host of its database (`order.watched`), as `runner.execute` does here.
+    """Run a request on the host of its database (`order.watched`), as `runner.execute` does here.
 
-    Yields the same Runs and raises the same errors.  When that host is lost, the last Run is
+    Yields the same Runs and raises the same errors. If that host is lost, the last Run is
     `partial`, with the step that was under way, and HostLost is raised.
     """
     sent = executor.Sent(order_message.written(order), agents.passport() if agents.names else None)
@@ -129,7 +129,7 @@ def execute_there(order: RunRequest, agents: Agents, progress: Progress) -> Gene
 
 
 class _Elsewhere:
-    """A run on another host, as far as it was heard."""
+    """A run on another host, as far as its messages have come."""
 
     def __init__(self, order: RunRequest, running: Running, shown: ProgressReceiver) -> None:
         self._order, self._running, self._shown = order, running, shown
@@ -165,8 +165,8 @@ class _Elsewhere:
             raise failure
 
     def _message(self) -> dict[str, Any] | None:
-        """Wait for a frame; return the message that it completes, if it does."""
-        # A frame that was taken must not be lost to a signal.
+        """Wait for a frame; return the message that it completes, None if more frames follow."""
+        # A frame that was taken from the iterator must not be lost to a signal.
         with self._passing_on():
             frames = list(itertools.islice(self._frames, 1))
             message = self._unpacking.feed(frames[0]) if frames and frames[0] else None
@@ -176,7 +176,7 @@ class _Elsewhere:
 
     @contextlib.contextmanager
     def _passing_on(self) -> Iterator[None]:
-        """Pass a Ctrl-C on to the run, whose last words are waited for, and go on."""
+        """Pass a Ctrl-C on to the run and go on, because its last messages are still awaited."""
         try:
             with signals.shield():
                 yield
@@ -184,7 +184,7 @@ class _Elsewhere:
             self._running.interrupt(signals.raised())
 
     def _received(self, message: Mapping[str, Any]) -> Run:
-        """Return the Run with what is new of it; raise ReplayerError for one that was not asked."""
+        """Return the Run with its new steps; raise ReplayerError for a Run of another request."""
         before = () if self._run is None else self._run.steps
         try:
             new = Run.model_validate_json(message["run"], strict=True)
@@ -193,7 +193,7 @@ class _Elsewhere:
             raise self._strange() from error
         if not fits:
             raise self._strange()
-        # What names the file is of this host's making.
+        # The names of the file and of the run are given by this host.
         self._id = self._id or store.identify(
             datetime.now(UTC), self._order.workload.name, self._order.label
         )
@@ -207,7 +207,7 @@ class _Elsewhere:
             raise self._strange() from error
 
     def _failure(self, message: Mapping[str, Any]) -> BaseException | None:
-        """Return the error that a run ended with, as it would have been raised on this host."""
+        """Return the error that ended a run, as if it had been raised on this host; else None."""
         stopped = signals.interruption()
         try:
             what = message["error"]
@@ -228,7 +228,7 @@ class _Elsewhere:
         )
 
     def _cut_short(self, run: Run, error: ReplayerError) -> Run:
-        """Return the Run with the step that was under way when no more of it could be had."""
+        """Return the Run with the step that was under way when the connection or the run failed."""
         status = Status.PARTIAL if isinstance(error, HostLost) else Status.FAILED
         turn = next(itertools.islice(turns(self._order.workload), len(run.steps), None), None)
         if turn is not None and run.engine is not None:

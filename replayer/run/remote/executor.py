@@ -1,4 +1,4 @@
-"""The end beside the data: an order comes, the runner works, Runs and progress go back."""
+"""The executing end of a run, next to the data: the runner works, Runs and progress go back."""
 
 import contextlib
 import functools
@@ -29,33 +29,33 @@ else:
 
 
 class Asking(Protocol):
-    """The host that asks."""
+    """The host that made the request."""
 
     def say_bytes(self, data: bytes) -> None:
-        """Send it some bytes, after those that it was sent before."""
+        """Send it some bytes, after those that were sent before."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """What is sent to the database's host; it is not printed, as a password is in it."""
+    """The data for the database's host; it is not printed, because it contains a password."""
 
     letter: bytes = field(repr=False)
     passport: Any = field(repr=False)
-    """What leads to the clients; None without any."""
+    """The data that leads to the clients; None without clients."""
 
 
 @distributable
 def perform(sent: Sent, asking: Asking) -> None:
-    """Run what a letter orders; send every Run and all progress, and at last how it ended.
+    """Run the request in a letter; send every Run and all progress, and at last how it ended.
 
-    For the main thread of a process of its own, in which `signals` are installed.  Raises nothing:
-    an error is the last message.
+    It needs the main thread of a separate process, in which `signals` are installed. It raises
+    nothing: an error is the last message.
     """
     post = functools.partial(framing.send, out=asking.say_bytes)
     try:
         _run(sent, post)
-    except (Exception, Interrupted) as error:  # noqa: BLE001 - the one who asked must hear of it
+    except (Exception, Interrupted) as error:  # noqa: BLE001 - the caller must learn of it
         post(_last_words(signals.interruption() or errors.expected(error) or error))
     else:
         post({"kind": "ended", "error": None})
@@ -75,7 +75,7 @@ def _run(sent: Sent, post: Post) -> None:
 
 @contextlib.contextmanager
 def _clients(passport: Any) -> Iterator[Clients]:
-    """Give the clients of an order; this host itself where none is named."""
+    """Yield the clients of a request; this host itself if it names none."""
     if passport is None:
         yield LOCAL_CLIENTS
         return
@@ -85,13 +85,13 @@ def _clients(passport: Any) -> Iterator[Clients]:
 
 @distributable
 def owns(asked: tuple[str, str], _: Asking) -> Whereabouts:
-    """Tell whether the data of a server is on this host; `asked` is an engine's name and a URL."""
+    """Return whether a server's data is on this host; `asked` is an engine's name and a URL."""
     name, url = asked
     return remote.whereabouts(engine.load(name), url)
 
 
 def _last_words(error: BaseException) -> dict[str, Any]:
-    """Return what tells of an error; one of replayer's own making comes with its trace."""
+    """Return the message that describes an error; an unexpected error comes with its trace."""
     known = isinstance(error, ReplayerError | Interrupted)
     trace = "" if known else "".join(traceback.format_exception(error))
     what = {

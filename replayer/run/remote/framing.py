@@ -1,7 +1,7 @@
-"""Messages between the two ends of a run elsewhere: small ones, and Runs of any size in pieces.
+"""Messages between both ends of a remote run: small ones, and Runs of any size in pieces.
 
-A message is a JSON object, compressed, in frames of at most 1 MiB and a byte: whoever carries them
-can do something else between two frames, such as telling that it lives.
+A message is a JSON object, compressed, in frames of at most 1 MiB and one byte. So the carrier can
+do something else between two frames, such as sending a heartbeat.
 """
 
 import json
@@ -14,15 +14,15 @@ from replayer.errors import ReplayerError
 
 FRAME_BYTES = 1 << 20
 _MOST_BYTES = 1 << 30
-"""Of one message: a run has a few megabytes."""
+"""Limit of one message: a run has a few megabytes."""
 _MORE, _LAST = b"+", b"."
 
 Send = Callable[[bytes], None]
-"""Sends a frame; may raise OSError when nobody takes it any more."""
+"""Sends a frame; may raise OSError if the connection is closed."""
 
 
 def send(message: Mapping[str, Any], out: Send) -> None:
-    """Send a message in as many frames as it takes."""
+    """Send a message in as many frames as it needs."""
     data = zstandard.compress(json.dumps(message).encode(), 1)
     for begin in range(0, len(data), FRAME_BYTES):
         last = begin + FRAME_BYTES >= len(data)
@@ -30,16 +30,16 @@ def send(message: Mapping[str, Any], out: Send) -> None:
 
 
 class FrameDecoder:
-    """The frames that came so far of one message."""
+    """The frames of one message that have come so far."""
 
     def __init__(self) -> None:
         self._pieces: list[bytes] = []
         self._bytes = 0
 
     def feed(self, frame: bytes) -> dict[str, Any] | None:
-        """Take in a frame; return a message with its last one, else None.
+        """Take a frame; return the message if this was its last frame, else None.
 
-        Raises ReplayerError for what is none of replayer's.
+        Raises ReplayerError for data that is not a message of replayer, or is too large.
         """
         self._pieces.append(frame[1:])
         self._bytes += len(frame)
@@ -53,7 +53,7 @@ class FrameDecoder:
 
 def _unpacked(data: bytes) -> dict[str, Any]:
     try:
-        # The limit of `decompress` does not count where the size is told.
+        # `decompress` ignores its limit if the frame declares its size, so that is checked first.
         small = zstandard.frame_content_size(data) <= _MOST_BYTES
         message = json.loads(zstandard.decompress(data, _MOST_BYTES)) if small else None
     except (zstandard.ZstdError, ValueError) as error:

@@ -1,4 +1,4 @@
-"""The order of a run elsewhere, as it travels, with what proves that both ends mean the same."""
+"""A run request in the form in which it travels, with proof that both ends mean the same run."""
 
 import hashlib
 import json
@@ -19,14 +19,14 @@ from replayer.run.runner import RunRequest
 
 
 class OrderMessage(Noun):
-    """What is asked of the agent on the database's host."""
+    """The request to the agent on the database's host."""
 
     version: str
     engine: str
     schemas: str
     """A digest of all files of the engines that the server may turn out to be."""
     url: str
-    """With its password: it travels inside of TLS, and nowhere else."""
+    """Contains the password: it travels only inside TLS."""
     workload: WorkloadFacts
     label: str
     notes: tuple[str, ...]
@@ -36,12 +36,12 @@ class OrderMessage(Noun):
     collectors: tuple[str, ...]
 
     def __repr_args__(self) -> list[tuple[str | None, Any]]:
-        """Return what may be printed."""
+        """Return only the fields that may be printed."""
         return [("workload", self.workload.name), ("watched", self.watched)]
 
 
 def written(order: RunRequest) -> bytes:
-    """Return an order as it travels; raises Impossible for what can only be done on this host."""
+    """Return a request as it travels; raise Impossible for one that only this host can do."""
     assert order.url is not None, "only a server at a URL has another host"
     refuse_staying(order)
     letter = OrderMessage(
@@ -61,10 +61,10 @@ def written(order: RunRequest) -> bytes:
 
 
 def read(data: bytes) -> RunRequest:
-    """Return the order in a letter; its clients are for whoever delivered it.
+    """Return the request in a letter; the caller adds the clients.
 
-    Raises Impossible when this host would do something else than the one that asks: another
-    version, other schemas, a workload that is read differently, a step that looks at files which
+    Raises Impossible if this host would do something else than the asking host: because of another
+    version, other schemas, a workload that is read differently, or a step that needs files which
     are not the server's.
     """
     try:
@@ -95,7 +95,7 @@ def read(data: bytes) -> RunRequest:
 
 
 def refuse_staying(order: RunRequest) -> None:
-    """Raise Impossible for what can only be done on the host that replayer is called on."""
+    """Raise Impossible for a request that only the host where replayer was called can do."""
     for spec in order.workload.steps:
         reason = run_here_reason(spec)
         if reason:
@@ -123,7 +123,7 @@ def schemas(engine: Engine, url: str) -> str:
 
 
 def run_here_reason(spec: StepSpec) -> str:
-    """Return why a step can only be run where replayer was started, "" if it can be elsewhere."""
+    """Return why a step can run only where replayer was started, "" if it can run remotely."""
     return step_plugin.load(spec.step).run_here_reason(spec)
 
 

@@ -1,4 +1,4 @@
-"""Which hosts have a part in a run, and where it works: here, or on the host of the database."""
+"""The hosts that take part in a run, and the host it works on: this one or the database's."""
 
 import contextlib
 from collections.abc import Iterator
@@ -26,21 +26,21 @@ else:
 
 @dataclass(frozen=True)
 class Placement:
-    """The hosts that a run was asked for."""
+    """The hosts that the user asked for."""
 
     clients: tuple[str, ...] = ()
-    """Whose processes are the sessions, by what ssh calls them."""
+    """The hosts whose processes are the sessions, by the names that ssh knows."""
     watch: str = ""
     """The host of the database."""
     cluster: str = ""
-    """The address of somebody's scheduler, whose workers are the clients."""
+    """The address of a scheduler that the user runs, whose workers are the clients."""
 
 
 @contextlib.contextmanager
 def placed_run(order: RunRequest, wanted: Placement, progress: Progress) -> Iterator[Iterator[Run]]:
-    """Give the Runs of an order, as `runner.execute` yields them; the hosts are let go at the end.
+    """Yield the Runs of a request, as `runner.execute` yields them; release the hosts at the end.
 
-    Raises Impossible for hosts that cannot have that part.
+    Raises Impossible for hosts that cannot take the part that the user gave them.
     """
     if wanted == Placement():
         yield execute(order, progress)
@@ -55,12 +55,12 @@ def placed_run(order: RunRequest, wanted: Placement, progress: Progress) -> Iter
     if wanted.watch:
         refuse_staying(replace(order, watched=wanted.watch))
     if order.url is not None:
-        # The other hosts do not have what this user keeps in files and variables.
+        # The other hosts lack the password that this user keeps in files and variables.
         url = remote.with_password(order.engine, order.url, ask=order.ask)
         order = replace(order, url=url)
     with _agents(order, wanted, progress) as (asked, agents):
         runs = execute_there(asked, agents, progress) if asked.watched else execute(asked, progress)
-        # It holds what the agents do: let go of before they are.
+        # The generator holds work of the agents, so it is closed before the agents are released.
         with contextlib.closing(runs):
             yield runs
 
@@ -69,7 +69,7 @@ def placed_run(order: RunRequest, wanted: Placement, progress: Progress) -> Iter
 def _agents(
     order: RunRequest, wanted: Placement, progress: Progress
 ) -> Iterator[tuple[RunRequest, Any]]:
-    """Give the order with the hosts that have a part in it, and their agents."""
+    """Yield the request, completed with the hosts that take part, and their agents."""
     with contextlib.ExitStack() as stack:
         agents = stack.enter_context(_connected(wanted, progress))
         watched = wanted.watch
@@ -79,7 +79,7 @@ def _agents(
             if wanted.cluster:
                 agents.watch(watched)
             else:
-                # An agent of its own, beside the one that is a client.
+                # The database's host gets a second agent, next to the one that is a client.
                 stack.close()
                 agents = stack.enter_context(_connected(replace(wanted, watch=watched), progress))
         refuse_loopback(order, [name for name in agents.names if _elsewhere(agents, name)])
@@ -99,7 +99,7 @@ def _connected(wanted: Placement, progress: Progress) -> Iterator[Any]:
 
 
 def _elsewhere(agents: Any, name: str) -> bool:
-    """Tell whether a client does not share this host's loopback."""
+    """Return whether a client is on another machine than this one."""
     return bool(agents.about(name).machine != remote_calls.network())
 
 

@@ -1,4 +1,4 @@
-"""The conversation on stderr of a run elsewhere: told there, shown here."""
+"""Progress of a remote run: sent by the database's host, shown on stderr here."""
 
 import contextlib
 import itertools
@@ -12,13 +12,13 @@ from replayer.run.event_stream import events
 from replayer.run.event_stream.events import Event
 
 _SECONDS = 0.2
-"""Between two messages about tasks that go on; their beginnings and ends are told at once."""
+"""Seconds between two updates of running tasks; their beginnings and ends are sent at once."""
 
 Post = Callable[[Mapping[str, Any]], None]
 
 
 class ProgressSender:
-    """A context.Progress that tells another host what is to be shown."""
+    """A context.Progress that sends what is to be shown to another host."""
 
     def __init__(self, post: Post, clock: Callable[[], float] = time.monotonic) -> None:
         self._post, self._clock = post, clock
@@ -28,7 +28,7 @@ class ProgressSender:
 
     @contextlib.contextmanager
     def task(self, title: str, total: float | None = None) -> Iterator["_ToldTask"]:
-        """Have a line shown for as long as the `with` block runs."""
+        """Let the other host show a line for as long as the `with` block runs."""
         number = next(self._numbers)
         whole = _number(total)
         self._post({"kind": "task", "number": number, "title": title, "total": whole})
@@ -39,15 +39,15 @@ class ProgressSender:
             self._post({"kind": "end", "number": number, "state": state})
 
     def say(self, text: str) -> None:
-        """Have a line printed."""
+        """Let the other host print a line."""
         self._post({"kind": "say", "text": text})
 
     def tell(self, event: Event) -> None:
-        """Have an event told to who watches the run where it was asked for."""
+        """Send an event to the programs that watch the run on the host where it was requested."""
         self._post({"kind": "event", "event": event.model_dump(mode="json")})
 
     def changed(self, number: int, state: Mapping[str, Any]) -> None:
-        """Keep what is new of a task, and tell it unless something was told just now."""
+        """Keep the new state of a task; send all kept states unless some were sent just now."""
         self._waiting.setdefault(number, {}).update(state)
         now = self._clock()
         if now >= self._next:
@@ -69,19 +69,19 @@ class _ToldTask:
         self, *, done: float | None = None, total: float | None = None, note: str | None = None
     ) -> None:
         self._done = self._done if done is None else done
-        # Counts may be numpy's, which JSON does not know.
+        # Counts may be of numpy's types, which JSON does not know.
         state = {"done": _number(done), "total": _number(total), "note": note}
         self._told.changed(self._number, {k: v for k, v in state.items() if v is not None})
 
 
 class ProgressReceiver:
-    """What another host tells, shown; leaving the `with` block closes all that is open."""
+    """The receiver of another host's progress; leaving the `with` block closes all open lines."""
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
         self._open: dict[int, tuple[contextlib.ExitStack, Task, str]] = {}
         self.last = ""
-        """The title of the task that was told of last, and its words."""
+        """The title of the task with the newest message, and its words."""
 
     def __enter__(self) -> Self:
         return self
@@ -91,7 +91,7 @@ class ProgressReceiver:
             self._close(number)
 
     def show(self, message: Mapping[str, Any]) -> None:
-        """Show one message of `Told`; KeyError, TypeError or ValueError for what is none."""
+        """Show one message of a ProgressSender; KeyError, TypeError or ValueError for any other."""
         if message["kind"] == "say":
             self._progress.say(str(message["text"]))
         elif message["kind"] == "event":
