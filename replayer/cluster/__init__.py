@@ -1,7 +1,8 @@
 """Work on several hosts: start agents, compare clocks, start together and collect the results.
 
-The connections to other hosts use Dask's distributed. Only launch, settings, agent, hosts and
-plugin import it, and these modules are imported only if the user asks for several hosts.
+The connections to other hosts use Dask's distributed. Only dask_backend, dask_plugin, launch,
+registration, agent_worker and tls import it, and these modules are imported only if the user asks
+for several hosts.
 """
 
 import importlib.util

@@ -22,8 +22,7 @@ class AgentWorker(Worker):  # type: ignore[misc]
     def take_up(self, leave: Any) -> None:
         """Install replayer's handler, and stop ticks, heartbeats and the search for lost data.
 
-        `leave` is called when the lease is over. Of Dask's handlers only "identity" and "terminate"
-        stay.
+        `leave` is called to end the agent. Of Dask's handlers only "identity" and "terminate" stay.
         """
         self.working = Lease(leave)
         for name in self.handlers.keys() - _HANDLERS:
@@ -35,7 +34,7 @@ class AgentWorker(Worker):  # type: ignore[misc]
             callback.callback_time = _NEVER_MS
 
     async def replayer(self, call: str, arguments: dict[str, Any]) -> dict[str, Any]:
-        """Return the answer to one of replayer's calls."""
+        """Return the answer to one call of the coordinator."""
         return await remote_calls.answer(self.working, call, arguments)
 
     def start_http_server(self, *_: object, **__: object) -> None:

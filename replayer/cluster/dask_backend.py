@@ -1,6 +1,6 @@
 """Everything that needs Dask's distributed, in one module, which only `hosts` imports.
 
-Call `settings.configured()` first: some modules of distributed read their settings at import.
+Call `dask_settings.configured()` first: some modules of distributed read their settings at import.
 """
 
 from typing import Any

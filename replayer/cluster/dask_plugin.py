@@ -51,7 +51,7 @@ class DaskGuest(distributed.WorkerPlugin):  # type: ignore[misc]
         self._leave()
 
     async def replayer(self, call: str, arguments: dict[str, Any]) -> dict[str, Any]:
-        """Return the answer to one of replayer's calls."""
+        """Return the answer to one call of the coordinator."""
         assert self.working is not None
         return await remote_calls.answer(self.working, call, arguments)
 

@@ -99,9 +99,9 @@ class Lease:
     """The child of an agent, if it has one, and the lease of the coordinating host."""
 
     def __init__(self, leave: Callable[[], None], *, ours: bool = True) -> None:
-        """Take `leave`, which is called when the lease is over.
+        """Take `leave`, which is called when the work is over or the lease has expired.
 
-        It ends an agent of replayer's, but never a worker of a user's Dask cluster.
+        It ends an agent that replayer started, but never a worker of a user's Dask cluster.
         """
         self._loop = asyncio.get_running_loop()
         self._leave, self._ours = leave, ours
@@ -234,11 +234,11 @@ class Lease:
         self._send("interrupt", number)
 
     async def end(self) -> None:
-        """End the child; one that executes a run gets a moment to clean up."""
+        """End the child; one that executes a run gets a moment to clean up first."""
         process, pipe = self._process, self._pipe
         if process is None or pipe is None:
             return
-        # The way it ends is no result of its work: from here on it counts as unknown.
+        # Its end is no result of its work: from here on the child is unknown.
         self._number += 1
         if self._kind == worker_process.RUN and self._state.name not in {"done", "failed"}:
             self.interrupt()
@@ -275,7 +275,10 @@ class Lease:
             pipe.send_bytes(msgpack.packb(words))
 
     def _listen(self, pipe: connection.Connection[Any, Any], state: _State) -> None:
-        """Read the child's messages in a separate thread: they may stop half-way."""
+        """Read the child's messages in a separate thread.
+
+        A read may block: the child may be stopped in the middle of a message.
+        """
         try:
             while True:
                 word, *contents = msgpack.unpackb(pipe.recv_bytes())

@@ -40,7 +40,10 @@ class Member:
         told: Callable[[], None],
         ended: Callable[[], str | None] = lambda: None,
     ) -> None:
-        """Take `told`, called at each change, and `ended`, which returns why its ssh has ended."""
+        """Take a function that is called at each change, and `ended`.
+
+        `ended` returns the last line of the host's ssh if that has ended, else None.
+        """
         self.name, self.address = name, address
         self.about: HostDescription | None = None
         self.lost = ""

@@ -110,7 +110,7 @@ class ClusterPool:
 
     @property
     def shares(self) -> tuple[HostShare, ...]:
-        """Return what is known of each host's share, also for a host that was lost."""
+        """Return each host's share, also that of a lost host."""
         return tuple(self._share(part) for part in self._parts)
 
     @property

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from replayer.cluster.lease import Lease
 
 BEAT_SECONDS = 0.9
-"""An answer to a heartbeat waits this long for news."""
+"""An answer to a heartbeat waits this long for news, in seconds."""
 PIECE = 8 << 20
 """Bytes of results that are sent in one message."""
 _CACHES = "/proc/sys/vm/drop_caches"
@@ -39,13 +39,16 @@ class HostDescription:
 
     version: str
     digest: str
-    """The digest of replayer's own files, its engines and its workloads."""
+    """The digest of the files of replayer, its engines and its workloads."""
     python: str
     kernel: str
     hostname: str
     boot_id: str
     machine: str
-    """The boot id and the network namespace: it tells apart networks on the same kernel."""
+    """The boot id and the network namespace: together they identify the network.
+
+    Networks of containers on the same kernel differ in their namespace.
+    """
     cores: int
     memory_bytes: int
     free_bytes: int
@@ -99,7 +102,7 @@ def addresses() -> list[str]:
 
 @functools.cache
 def digest() -> str:
-    """Return a digest of replayer's own files, its engines and its workloads."""
+    """Return a digest of the files of replayer, its engines and its workloads."""
     package = Path(assets.__file__).parent
     files = [
         *((package, path) for path in package.rglob("*.py")),

@@ -17,7 +17,7 @@ _PIECE = 1 << 16
 
 
 class Strange(ReplayerError):
-    """The received data is no answer of replayer's."""
+    """The received data is no valid answer of a replayer."""
 
 
 class Reply(dict[str, Any]):

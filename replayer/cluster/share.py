@@ -1,4 +1,4 @@
-"""What is known of one client host's share in a pool."""
+"""One client host's share of a pool: its jobs, its clock and its times."""
 
 from dataclasses import dataclass
 
@@ -14,13 +14,13 @@ class HostShare:
     bound_us: float | None = None
     """The greatest possible error of that delay, in microseconds."""
     drift_ppm: float | None = None
-    """How much faster its clock ran than the pool's, in parts per million."""
+    """The drift of its clock, in parts per million: positive if it ran faster than the pool's."""
     drift_bound_ppm: float | None = None
     """The greatest possible error of the drift: large after a short window."""
     first_s: float | None = None
-    """When its first job was done, in seconds since the agreed start."""
+    """The end of its first job, in seconds since the agreed start."""
     last_s: float | None = None
-    """When its last job was done, in seconds since the agreed start."""
+    """The end of its last job, in seconds since the agreed start."""
     cores: int | None = None
     cpu_share: float | None = None
     """The busy share of all its processors while the jobs worked, whatever the cause."""
@@ -30,5 +30,5 @@ class HostShare:
     """CPU seconds that its agent used meanwhile."""
     lost: bool = False
     heard_s: float | None = None
-    """When its last answer came, in seconds since the agreed start."""
+    """The time of its last answer, in seconds since the agreed start."""
     error: str = ""

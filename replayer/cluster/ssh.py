@@ -15,7 +15,7 @@ def words() -> list[str]:
 
 
 def remote(command: str, variable: str) -> str:
-    """Return the shell command that runs a command of replayer's on another host.
+    """Return the shell command that runs one of replayer's commands on another host.
 
     It works in sh, csh and fish. If `variable` is set on this host, its value is the command that
     starts `replayer` there. Otherwise the script tries the `replayer` next to the Python of the

@@ -31,14 +31,14 @@ _PLAIN = {kind.__name__: kind for kind in (bytes, bytearray, str, int, float, bo
 
 @dataclass(frozen=True, slots=True)
 class Roles:
-    """The certificates and keys of one run."""
+    """The pairs of certificate and key of one run."""
 
     coordinator: Secret = field(repr=False)
-    """Those of the process that starts the agents, and of the scheduler in it."""
+    """The pair of the process that starts the agents, and of the scheduler in it."""
     delegate: Secret = field(repr=False)
-    """Those of a run that is sent to the database's host and commands the clients from there."""
+    """The pair of a run that is sent to the database's host and commands the clients from there."""
     agents: dict[str, Secret] = field(repr=False)
-    """Those of the agents, by name."""
+    """The pairs of the agents, by name."""
 
     def toward(self, agent: str) -> Secret:
         """Return the coordinator's pair for a connection to one agent, and to no other."""
