@@ -20,7 +20,7 @@ _REHEARSALS = 2.5
 
 
 class ClientShare(Protocol):
-    """What is known of one client host's share in a pool; None stands for unknown."""
+    """One client host's share of a pool; None stands for an unknown value."""
 
     @property
     def name(self) -> str:
@@ -39,7 +39,7 @@ class ClientShare(Protocol):
 
     @property
     def drift_ppm(self) -> float | None:
-        """Return how much faster its clock ran than the pool's, in parts per million."""
+        """Return the drift of its clock, in parts per million: positive if it is the faster one."""
         ...
 
     @property
@@ -112,7 +112,7 @@ class Pool(Protocol):
 
     @property
     def shares(self) -> Sequence[ClientShare]:
-        """Return what is known of each client host, also after a loss; () for this host alone."""
+        """Return each client host's share, also after a loss; () for this host alone."""
         ...
 
     def ready(self, timeout: float = ...) -> None:

@@ -1,9 +1,9 @@
 """Interference with a measurement: CPU time and disk traffic of neither server nor replayer.
 
-    before = foreign.point(host, server)
+    before = interference.point(host, server)
     ...                                             # the window
-    after = foreign.point(host, server)
-    others = foreign.between(before, after, delta)  # delta: what the device did meanwhile
+    after = interference.point(host, server)
+    others = interference.between(before, after, delta)  # delta: what the device did meanwhile
 
 `server` is the list of process ids of the database's server. It is [] if no server runs, and None
 if its processes are not known: then its work cannot be distinguished from that of other programs.

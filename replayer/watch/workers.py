@@ -1,11 +1,11 @@
 """Run one function in many fresh processes and threads that start together behind a barrier.
 
     with WorkerPool(work, jobs, processes=2) as pool:
-        pool.ready(timeout=60)                    # every job has prepared itself
-        opened_ns = pool.open()                   # CLOCK_MONOTONIC, the same in every process
-        for said in pool.reports(timeout=1.0):    # None after that long without a report
+        pool.ready(timeout=60)                      # every job has prepared itself
+        opened_ns = pool.open()                     # CLOCK_MONOTONIC, the same in every process
+        for report in pool.reports(timeout=1.0):    # None after that long without a report
             ...
-        results = pool.results()                  # in the order of the jobs
+        results = pool.results()                    # in the order of the jobs
 
 `work(job, barrier, report)` is called once for each job, in a separate thread. It prepares itself,
 calls `barrier.wait()`, which returns the instant at which the barrier was opened, works, and
@@ -515,7 +515,8 @@ def _main(
 def die_with(parent: int, by: signal.Signals = signal.SIGKILL) -> None:
     """Make the kernel signal this process when its parent is gone; exit if it is gone already.
 
-    The parent is here the thread that started this process: it must live as long as its process.
+    For the kernel the parent is the thread that started this process: that thread must live as long
+    as its own process.
     """
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(by), 0, 0, 0)
     if os.getppid() != parent:
