@@ -1,7 +1,7 @@
-"""Softirqs a second by kind, of all processors together, from /proc/softirqs.
+"""Softirqs per second by kind, of all processors together, from /proc/softirqs.
 
-The columns are the kernel's names, such as `NET_RX/s` and `BLOCK/s`; `%busiest` is the share of
-all of them that the processor had which had most.
+The columns are the kernel's names, such as `NET_RX/s` and `BLOCK/s`; `%busiest` is the share of all
+softirqs that the processor with the most had.
 """
 
 from collections.abc import Sequence
