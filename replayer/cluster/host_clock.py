@@ -61,7 +61,7 @@ class HostClock:
 
     def here(self, ns: int) -> int:
         """Return what this host's clock shows when that clock shows `ns`."""
-        # The drift during one offset is negligible: the first estimate is right to a nanosecond.
+        # Over the error of this estimate the clocks drift by less than a nanosecond.
         near = ns - self._offset(ns - self.first.ns)
         return ns - self._offset(near)
 

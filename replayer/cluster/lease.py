@@ -32,7 +32,7 @@ _OPENING_SECONDS = 2.0
 _HEARD = {"ready", "working"}
 """States in which the child answers a heartbeat."""
 _MOST_BYTES = 4 << 20
-"""The limit of the reports of jobs in one answer to a heartbeat."""
+"""The limit, in bytes, of the jobs' reports in one answer to a heartbeat."""
 
 
 @dataclass(slots=True)

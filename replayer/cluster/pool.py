@@ -32,7 +32,7 @@ _AHEAD_SECONDS = 2.0
 """The start is agreed on this long ahead: 64 hosts receive it within a second."""
 _OPEN_SECONDS = 6.0
 _KEPT = 64
-"""The number of last reports that are kept of each host, to show if the host is lost."""
+"""The number of last reports that are kept of each host, to be reported if the host is lost."""
 
 
 @dataclass(slots=True)

@@ -1,4 +1,4 @@
-"""An agent's connection to its scheduler: it joins it, and stays as long as it is there."""
+"""An agent's connection to its scheduler: the agent joins, and stays while the scheduler runs."""
 
 from __future__ import annotations
 

@@ -154,9 +154,9 @@ class AgentPipe:
     """The pipe to the agent, and the messages that it has delivered."""
 
     def __init__(self, pipe: connection.Connection[Any, Any], agent: int | None) -> None:
-        """Take the pipe, and the agent's process id, to end it if it passes on no heartbeats.
+        """Take the pipe, and the process id of the agent; None if the agent must never be ended.
 
-        None is an agent that must never be ended.
+        The agent is ended if it passes on no heartbeats.
         """
         self._pipe = pipe
         self._agent = agent
