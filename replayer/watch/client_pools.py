@@ -16,7 +16,7 @@ Accounts = TypeVar("Accounts")
 
 _LEAST_LEAD = 0.02
 _REHEARSALS = 2.5
-"""The accounts get this many times the time that their first, unused reading took."""
+"""The time for the accounts before the start, as a multiple of the time of their first reading."""
 
 
 class ClientShare(Protocol):

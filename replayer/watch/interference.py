@@ -181,7 +181,7 @@ def _bytes(text: str) -> Traffic | None:
 
 
 def _families(table: Mapping[int, Process], roots: Sequence[int]) -> set[int]:
-    """Return the existing ones of the roots, with all their descendants."""
+    """Return the roots that exist, with all their descendants."""
     children: dict[int, list[int]] = {}
     for process in table.values():
         children.setdefault(process.parent, []).append(process.pid)

@@ -26,7 +26,10 @@ PHYSICAL_AT_LEAST = 0.9
 FOREIGN_FROM = 0.02
 """From this share on, other programs' reads or writes are reported, in bytes or in requests."""
 FOREIGN_ROWS_FROM = 0.1
-"""The same for rows: a program that monitors a server reads some tables of its statistics."""
+"""The same for rows.
+
+It is higher, because a program that monitors a server reads some tables of its statistics.
+"""
 _FEW_BLOCKS = 50_000
 """The work of other sessions is compared with at least this many blocks."""
 _ONE_BLOCK = 1.5
@@ -114,8 +117,8 @@ def balance(  # noqa: PLR0917 - the order of the ledger's line
 
     `reads_blocks` and `hits_blocks` are the movement of the server's counters, `delta` that of the
     whole device. `own_bytes` is what the server's processes read from the device, if known, and
-    `own_write_bytes` what they wrote. `other_reads_blocks` were missed by other users' sessions:
-    the server's bytes include theirs, so they are divided by each side's share of the blocks.
+    `own_write_bytes` what they wrote. `other_reads_blocks` were missed by other users' sessions.
+    The server's bytes include those of these sessions, so each side gets its share of the blocks.
     Without `delta` only the verdict `buffered` is possible; otherwise it is `unknown`, and the note
     gives the reason.
     """
