@@ -56,7 +56,7 @@ class Throttled(NamedTuple):
     throttled: int
     """Periods in which a thread of the group had to wait for the next period."""
     seconds: float
-    """The waiting time of the group's processors, added up."""
+    """The waiting time of the group's processors, in seconds, added up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class CgroupUsage:
 
     throttled: Throttled | None
     reads: int | None
-    """Of the one disk, as are all of these."""
+    """Of that disk, as are the next three."""
     writes: int | None
     read_bytes: int | None
     write_bytes: int | None

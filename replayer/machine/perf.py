@@ -101,7 +101,7 @@ class Perf:
     def script(
         self, fields: str, *options: str, wanted: Sequence[str] = ()
     ) -> AbstractContextManager[IO[str]]:
-        """Yield its recording as lines of these fields.
+        """Open its recording as lines of these fields.
 
         Options of `wanted` are added if this perf knows them.
         """
@@ -117,7 +117,7 @@ class Perf:
         return "size limit reached" in self.background.text()
 
     def last_words(self) -> str:
-        """Return the last lines that it wrote, without its usual ones."""
+        """Return the first lines that it printed, without its usual messages, in one line."""
         lines = [line.strip() for line in self.background.text().splitlines() if line.strip()]
         words = [line for line in lines if not line.startswith(("Events ", "[ perf record: "))]
         said_nothing = "it said nothing"

@@ -223,7 +223,7 @@ def arguments(pid: int) -> str:
 def _link(pid: int, name: str, user: User | None) -> str:
     """Return the target of a process's link, "" if the process is gone or a zombie.
 
-    `user` is asked if this process may not read it.
+    If this process may not read the link, it is read as `user`.
     """
     path = Path(f"/proc/{pid}/{name}")
     try:
