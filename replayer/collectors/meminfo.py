@@ -11,7 +11,7 @@ from replayer.collectors import Columns, Sample
 
 FILES = ("proc/meminfo",)
 SHEET = PANEL = None
-"""Too many columns for either: they are in the result file."""
+"""Too many columns for the report and the page: they are in the result file."""
 
 _NAMES = (
     "MemFree",

@@ -14,7 +14,7 @@ from replayer.collectors import Columns, Sample
 
 FILES = ("proc/pressure/cpu", "proc/pressure/io", "proc/pressure/memory")
 SHEET = PANEL = None
-"""Too many columns for either: they are in the result file."""
+"""Too many columns for the report and the page: they are in the result file."""
 
 _NAMES = ("cpu", "io", "mem")
 _LINE = re.compile(rb"^(some|full) avg10=([0-9.]+) .*total=(\d+)", re.MULTILINE)

@@ -11,7 +11,7 @@ from replayer.machine import interrupts
 
 FILES = ("proc/softirqs",)
 SHEET = PANEL = None
-"""Too many columns for either: they are in the result file."""
+"""Too many columns for the report and the page: they are in the result file."""
 
 
 def parse(samples: Sequence[Sample], device: str | None) -> Columns:

@@ -84,7 +84,7 @@ class _Tree:
         self._names[pid] = name
 
     def whose(self, pid: int) -> str:
-        """Return the class of a process."""
+        """Return the class of a process: server, client, kernel threads, others or replayer."""
         families = self._families
         place, seen = pid, set[int]()
         while place not in seen:

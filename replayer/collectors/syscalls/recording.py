@@ -20,7 +20,10 @@ from replayer.machine.background import Background
 
 TABLE = "syscalls"
 _EDGE = 0x7E91A7
-"""The mark of an edge: a process id for `getpriority` that no machine has."""
+"""To mark an edge of a window, replayer calls `getpriority` with this process id.
+
+No machine has a process with this id.
+"""
 _READY = "counting"
 _PROGRAM = """
 BEGIN {{ printf("{ready}\\n"); }}
@@ -133,7 +136,7 @@ class CallRecording:
             self._clients.update(self._scene.own())
 
     def _whose(self, made: Mapping[tuple[int, int], int]) -> dict[str, set[int]]:
-        """Return the owner of calls -> its processes."""
+        """Return owner -> its processes; the owners are server, client and others."""
         everybody = {pid for pid, _ in made}
         own = self._clients - self._servers - {self._program.process.pid}
         return {
@@ -177,7 +180,7 @@ class CallRecording:
 
     def _last_words(self) -> str:
         lines = [line.strip() for line in self._program.text().splitlines() if "{" not in line]
-        # This warning, that a limit cannot be raised, is no reason: bpftrace goes on without that.
+        # The warning that a limit cannot be raised is no reason: bpftrace goes on without it.
         words = [line for line in lines if line and "RLIMIT_MEMLOCK" not in line]
         return "; ".join(words[-2:])[:300] or "it said nothing"
 

@@ -64,7 +64,7 @@ class _Seen(NamedTuple):
 
 
 class _Moment(NamedTuple):
-    """One sample of all of them."""
+    """One sample of all threads and sessions."""
 
     clock_ns: int
     whose: str
@@ -88,7 +88,10 @@ class _Sum:
     moments: int = 0
     seconds: float = 0.0
     sessions: float = 0.0
-    """In seconds, as the next: each sample stands for half of the interval on either side."""
+    """Sessions times seconds, as the next.
+
+    Each sample stands for half of the interval on either side.
+    """
     asked: dict[_Word, float] = field(default_factory=lambda: defaultdict(float))
     observations: int = 0
     threads: set[int] = field(default_factory=set)

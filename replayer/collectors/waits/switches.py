@@ -74,7 +74,7 @@ class ThreadSwitch(NamedTuple):
 
 @dataclass(frozen=True)
 class ThreadTrace:
-    """One trace."""
+    """One trace, a few milliseconds long."""
 
     asked_ns: int
     """The instant of the command to begin; by `begin_ns` perf had begun."""
@@ -90,7 +90,7 @@ class Switches:
     """A perf that records short traces, and the list of these traces."""
 
     def __init__(self, scene: CollectorContext) -> None:
-        """Start it; raise Skip or Impossible with the reason if it cannot record."""
+        """Start perf; raise Skip or Impossible with the reason if it cannot record."""
         folder = scene.folder / _FOLDER
         folder.mkdir(mode=0o700)
         self._perf = perf.of_scheduler(scene.host, folder)
