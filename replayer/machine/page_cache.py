@@ -78,7 +78,7 @@ def stored(fd: int, size: int) -> list[FileExtent]:
 
 
 def cachestat(fd: int, segments: Sequence[FileExtent]) -> Pages:
-    """Return how many bytes of these are in the page cache, by the system call of Linux 6.5.
+    """Return how many bytes of these segments are in the page cache, by Linux 6.5's system call.
 
     Raises OSError: ENOSYS on older kernels, EPERM for a file that this user neither owns nor may
     write. It counts no page of a file on overlayfs, which keeps the pages at the file below.
@@ -107,7 +107,7 @@ def _counted(fd: int, offset: int, length: int) -> _Stat:
 
 
 def mincore(fd: int, segments: Sequence[FileExtent]) -> Pages:
-    """Return how many bytes of these are in the page cache, by the old system call.
+    """Return how many bytes of these segments are in the page cache, by the old system call.
 
     Raises OSError: EPERM for a file that this user neither owns nor may write. For such a file the
     kernel would report every page as resident (can_do_mincore in mm/mincore.c).
