@@ -1,7 +1,8 @@
-"""Replayer on other hosts: start agents there, agree on clocks and a start, gather what they did.
+"""Work on several hosts: start agents, compare clocks, start together and collect the results.
 
-What talks to other hosts is Dask's distributed; only launch, settings, agent, hosts and plugin
-import it, and they are imported when hosts are asked for.
+The connections to other hosts use Dask's distributed. Only dask_backend, dask_plugin, launch,
+registration, agent_worker and tls import it, and these modules are imported only if the user asks
+for several hosts.
 """
 
 import importlib.util
@@ -10,7 +11,7 @@ from replayer.errors import Impossible
 
 
 def needed() -> None:
-    """Raise Impossible, with what to install, where the library for several hosts is missing."""
+    """Raise Impossible, with what to install, if a library for several hosts is missing."""
     missing = [name for name in ("distributed", "cryptography") if not _there(name)]
     if missing:
         raise Impossible(

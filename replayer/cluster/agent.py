@@ -1,8 +1,9 @@
-"""The agent: a worker of Dask's distributed that does what replayer's calls ask, and nothing else.
+"""The agent: a worker of Dask's distributed that accepts only replayer's own calls.
 
-A worker of distributed runs whatever function it is sent, by some two dozen handlers.  This one
-has none of them, and unpickles nothing.  It is started by `replayer agent` on a host that ssh has
-led to, reads on stdin for whom it works, and ends when that is closed.
+A normal worker of distributed has about two dozen handlers and runs any function that is sent to
+it. This worker has none of these handlers and unpickles nothing. `replayer agent` starts it on a
+host that was reached by ssh. It reads its order (keys and addresses of the coordinator) from stdin,
+and ends when stdin is closed.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ _STDIN = 0
 
 
 def main() -> int:
-    """Be an agent until whoever started it is gone; return the exit status."""
+    """Run as an agent until the coordinator is gone; return the exit status."""
     order = _read_order()
     try:
         needed()
@@ -29,14 +30,17 @@ def main() -> int:
 
         asyncio.run(registration.live(order))
     except (ReplayerError, OSError, RuntimeError) as error:
-        # Dask says in a RuntimeError that a worker did not start, and why in its cause.
+        # If a worker did not start, Dask raises a RuntimeError; the reason is in its cause.
         agent_line.print_line({"error": str(error.__cause__ or error)})
         return 1
     return 0
 
 
 def _read_order() -> dict[str, Any]:
-    """Return what the coordinating replayer wrote on stdin: one line of JSON."""
+    """Return the order that the coordinating replayer wrote to stdin: one line of JSON.
+
+    Raises Impossible if stdin is a terminal, ends too early or holds no such order.
+    """
     refused = Impossible(
         "`replayer agent` is started by replayer itself, on the hosts of --clients and --watch: on "
         "stdin it reads for whom it works, and that was not there"

@@ -1,4 +1,4 @@
-"""The one line that an agent prints, for the process that started it by ssh."""
+"""The one line that an agent prints for the process that started it by ssh."""
 
 import contextlib
 import json
@@ -6,12 +6,12 @@ import os
 from typing import Any
 
 MARK = "replayer-agent "
-"""The line begins with it: a login shell may print other lines."""
+"""The prefix of this line: a login shell may print other lines before it."""
 _STDOUT = 1
 
 
 def print_line(answer: dict[str, Any]) -> None:
-    """Print the line: `answer` as JSON; a reader that is gone is no error."""
+    """Print the line: the prefix, then `answer` as JSON. It is no error if the reader is gone."""
     text = f"{MARK}{json.dumps(answer)}\n"
     with contextlib.suppress(OSError):
         os.write(_STDOUT, text.encode())

@@ -1,4 +1,4 @@
-"""A worker of Dask's distributed that has one handler, replayer's."""
+"""A worker of Dask's distributed with replayer's handler in place of Dask's own."""
 
 from typing import Any
 
@@ -13,14 +13,17 @@ _STREAMED = {"close", "worker-status-change", "remove-worker"}
 
 
 class AgentWorker(Worker):  # type: ignore[misc]
-    """A worker with one handler."""
+    """A Dask worker that answers replayer's calls only."""
 
     working: Lease
     handlers: dict[str, Any]
     stream_handlers: dict[str, Any]
 
     def take_up(self, leave: Any) -> None:
-        """Have one handler, and be quiet: no tick, no heartbeat, no search for lost data."""
+        """Install replayer's handler, and stop ticks, heartbeats and the search for lost data.
+
+        `leave` is called to end the agent. Of Dask's handlers only "identity" and "terminate" stay.
+        """
         self.working = Lease(leave)
         for name in self.handlers.keys() - _HANDLERS:
             del self.handlers[name]
@@ -31,12 +34,12 @@ class AgentWorker(Worker):  # type: ignore[misc]
             callback.callback_time = _NEVER_MS
 
     async def replayer(self, call: str, arguments: dict[str, Any]) -> dict[str, Any]:
-        """Answer one of replayer's calls."""
+        """Return the answer to one call of the coordinator."""
         return await remote_calls.answer(self.working, call, arguments)
 
     def start_http_server(self, *_: object, **__: object) -> None:
-        """Start none: whoever asks would be answered, without TLS."""
+        """Start no HTTP server: it would answer any client, without TLS."""
 
 
 def _ignored(**_: object) -> None:
-    """Do not do what a scheduler asks that has tasks."""
+    """Ignore a request that a scheduler sends to workers that have tasks."""

@@ -1,4 +1,4 @@
-"""What an agent may answer to each call: checked here, once, before anything else looks at it."""
+"""The allowed answers of an agent to each call, checked once before other code reads them."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class _Piece(_Answer):
 
 
 class _Nothing(_Answer):
-    """An answer that says only that there is one."""
+    """An answer without contents: it only shows that the call was done."""
 
 
 class _Silent(_Answer):
@@ -92,7 +92,11 @@ _ANSWERS: Mapping[str, TypeAdapter[Any]] = {
 
 
 def checked(op: str, answer: object) -> dict[str, Any]:
-    """Return an agent's answer to a call, or its {"error": sentence}; raises Strange."""
+    """Return an agent's answer to a call, or its {"error": sentence}; raises Strange.
+
+    `op` is the name of the call. Strange is raised if the answer has not the form that this call
+    requires.
+    """
     if isinstance(answer, dict) and "error" in answer:
         return {"error": one_line(answer["error"])}
     try:
@@ -103,5 +107,5 @@ def checked(op: str, answer: object) -> dict[str, Any]:
 
 
 def about(answer: Mapping[str, Any]) -> HostDescription:
-    """Return what a host says of itself."""
+    """Return the description that a host gives of itself."""
     return HostDescription(**{**answer, "addresses": tuple(answer["addresses"])})

@@ -1,4 +1,8 @@
-"""The child of an agent, as a program: its end of the pipe, the agent, whether that is ours."""
+"""The child process of an agent, as a program.
+
+Its arguments are its end of the pipe, the agent's process id, whether the agent is replayer's own
+(or a worker of the user's Dask cluster), and the packages that work may come from.
+"""
 
 import sys
 from multiprocessing.connection import Connection
@@ -9,7 +13,7 @@ OURS, SOMEBODYS = "ours", "somebodys"
 
 
 def main(pipe: str, agent: str, whose: str, *packages: str) -> None:
-    """Be the child, in which work of these packages may be asked for."""
+    """Run as the child; it runs only work from these packages."""
     packing.PACKAGES.update(packages)
     worker_process.main(Connection(int(pipe)), int(agent), ours=whose == OURS)
 

@@ -1,7 +1,6 @@
-"""Everything that needs Dask's distributed, behind one door: only `hosts` comes in here.
+"""Everything that needs Dask's distributed, in one module, which only `hosts` imports.
 
-Call `settings.configured()` first: some modules of distributed read their settings while they are
-imported.
+Call `dask_settings.configured()` first: some modules of distributed read their settings at import.
 """
 
 from typing import Any

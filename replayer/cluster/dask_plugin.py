@@ -1,8 +1,9 @@
-"""Somebody's own cluster of Dask as client hosts: one of its workers on each host takes part.
+"""A user's own Dask cluster as client hosts: one of its workers on each host takes part.
 
-Its scheduler and workers stay as they are: each of these workers gets replayer's one handler for
-the length of a run, by a plugin, and a task that holds it, as launchers that adapt to the load end
-workers without one.  An agent's lease holds here as well, for the child; the worker goes on.
+The scheduler and the workers stay as they are. For the length of a run, a plugin adds replayer's
+one handler to each of these workers. Each also gets a task that runs until the run is over:
+launchers that adapt to the load end workers without a task. The agent's lease applies here as well:
+when it expires, the child process is ended, but the worker goes on.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _HANDLER = "replayer"
 
 
 class DaskGuest(distributed.WorkerPlugin):  # type: ignore[misc]
-    """Replayer's handler on a worker that is somebody's."""
+    """Replayer's handler on a worker of a user's own Dask cluster."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -46,16 +47,16 @@ class DaskGuest(distributed.WorkerPlugin):  # type: ignore[misc]
         worker.handlers[_HANDLER] = self.replayer
 
     def teardown(self, worker: Any) -> None:  # noqa: ARG002 - Dask's signature
-        """Take the handler away."""
+        """Remove the handler."""
         self._leave()
 
     async def replayer(self, call: str, arguments: dict[str, Any]) -> dict[str, Any]:
-        """Answer one of replayer's calls."""
+        """Return the answer to one call of the coordinator."""
         assert self.working is not None
         return await remote_calls.answer(self.working, call, arguments)
 
     def wait(self) -> None:
-        """Wait until the run is over, or whoever coordinates it is gone."""
+        """Wait until the run is over, or its coordinator is gone."""
         self._left.wait()
 
     def _leave(self) -> None:
@@ -67,15 +68,17 @@ class DaskGuest(distributed.WorkerPlugin):  # type: ignore[misc]
 
 
 def hold(name: str) -> None:
-    """Keep a worker, as a task of it."""
+    """Keep a worker from being ended: run on it as a task until the run is over."""
     distributed.get_worker().plugins[name].wait()
 
 
 @contextlib.asynccontextmanager
 async def borrowed(address: str) -> AsyncIterator[tuple[dict[str, str], Secret | None]]:
-    """Give name -> address of one worker on each host of a cluster, and how to talk to them.
+    """Yield name -> address of one worker on each host of a cluster, and the certificate for them.
 
-    Raises Impossible and ReplayerError: no such scheduler, without TLS, no or another replayer.
+    The certificate is None for a cluster on this host without TLS. Raises Impossible or
+    ReplayerError if the scheduler does not answer, a remote cluster has no TLS or no workers, a
+    worker lacks this version of replayer, or another replayer uses it.
     """
     secret = _secret(address)
     guest = f"replayer-{secrets.token_hex(4)}"
@@ -134,7 +137,7 @@ async def _received(client: Any, guest: str) -> None:
 
 
 async def _refuse_busy(worker: str, secret: Secret | None) -> None:
-    """Raise ReplayerError where another replayer has its handler on a worker."""
+    """Raise ReplayerError if another replayer has its handler on a worker."""
     connection = tls.security(secret).get_connection_args("client")
     there = distributed.rpc(worker, connection_args=connection, timeout=CONNECT_SECONDS)
     try:
@@ -148,7 +151,10 @@ async def _refuse_busy(worker: str, secret: Secret | None) -> None:
 
 
 def _one_of_each_host(workers: dict[str, Any], address: str) -> dict[str, str]:
-    """Return name -> address of the first worker of each host."""
+    """Return name -> address of the first worker of each host.
+
+    Raises Impossible if the cluster has no workers.
+    """
     first: dict[str, str] = {}
     for worker in sorted(workers):
         first.setdefault(get_address_host(worker), worker)
@@ -160,13 +166,16 @@ def _one_of_each_host(workers: dict[str, Any], address: str) -> dict[str, str]:
 
 
 def _name(worker: dict[str, Any], host: str) -> str:
-    """Return what a worker was called, else its host: Dask's own name has a port by chance."""
+    """Return a worker's name, or its host if Dask made the name: that contains a random port."""
     name = str(worker["name"])
     return host if "://" in name else name
 
 
 def _secret(address: str) -> Secret | None:
-    """Return the certificate with which Dask is configured here; None on this host, without TLS."""
+    """Return the certificate with which Dask is configured here; None on this host, without TLS.
+
+    Raises Impossible if the address needs TLS and has none, or Dask has no certificate.
+    """
     if address.startswith("tcp://"):
         host = get_address_host(address)
         if host == "localhost" or _is_loopback(host):

@@ -1,7 +1,7 @@
-"""Dask's configuration for a benchmark: what is on by default there, and wrong here, with why.
+"""Dask's configuration for a benchmark: defaults that would be wrong here, each with the reason.
 
-`configured()` is called before anything of distributed is imported: some of its modules read their
-settings while they are imported.
+Call `configured()` before anything of distributed is imported: some of its modules read their
+settings at import.
 """
 
 import contextlib
@@ -13,24 +13,24 @@ from typing import Any
 
 CONNECT_SECONDS = 5.0
 CALL_SECONDS = 4.0
-"""A host that has not answered for so long is lost."""
+"""A host that has not answered for this long is lost."""
 LEASE_SECONDS = 8.0
-"""An agent that was not beaten for so long ends itself, and what it started."""
+"""An agent that gets no heartbeat for this long ends itself and what it started."""
 START_SECONDS = 30.0
 
 DASK: Mapping[str, Any] = {
-    # Whatever a user's own ~/.config/dask preloads has no place in a measurement.
+    # The preloads in a user's own ~/.config/dask must not influence a measurement.
     "distributed.scheduler.preload": [],
     "distributed.worker.preload": [],
-    # A job that failed is not done again in silence, nor by another host.
+    # A job that failed must not be repeated silently, nor by another host.
     "distributed.scheduler.allowed-failures": 0,
     "distributed.scheduler.work-stealing": False,
     "distributed.comm.retry.count": 0,
-    # Leases are replayer's own: seconds, where this would be minutes.
+    # Replayer has its own leases, in seconds; Dask's take minutes.
     "distributed.scheduler.worker-ttl": None,
     "distributed.scheduler.idle-timeout": None,
     "distributed.scheduler.active-memory-manager.start": False,
-    # These sample stacks every 10 ms and the interpreter's lock every ms, in the measured window.
+    # These sample stacks every 10 ms and the interpreter's lock every 1 ms, during the measurement.
     "distributed.worker.profile.enabled": False,
     "distributed.admin.system-monitor.gil.enabled": False,
     "distributed.admin.system-monitor.disk": False,
@@ -42,30 +42,31 @@ DASK: Mapping[str, Any] = {
     "distributed.admin.log-length": 100,
     "distributed.admin.low-level-log-length": 10,
     "distributed.diagnostics.nvml": False,
-    # Pages over plain HTTP, for anybody who asks.
+    # These pages are served over plain HTTP, to any client.
     "distributed.scheduler.http.routes": [],
     "distributed.worker.http.routes": [],
-    # Memory is what the jobs need; nothing is to be spilled to a disk under test, paused or ended.
+    # The jobs take the memory they need. Nothing may be spilled to a disk under test, paused or
+    # ended.
     "distributed.worker.memory.target": False,
     "distributed.worker.memory.spill": False,
     "distributed.worker.memory.pause": False,
     "distributed.worker.memory.terminate": False,
     "distributed.worker.use-file-locking": False,
-    # Never compressed (results are small, and it takes CPU), never without TLS.
+    # Never compress (results are small, and it takes CPU), never connect without TLS.
     "distributed.comm.compression": False,
     "distributed.comm.require-encryption": True,
     "distributed.comm.tls.min-version": 1.3,
     "distributed.comm.timeouts.connect": f"{CONNECT_SECONDS} s",
-    # Dask refuses less than 11 s; replayer's own time-outs are shorter.
+    # Dask refuses less than 11 s; replayer's own timeouts are shorter.
     "distributed.comm.timeouts.tcp": "11s",
     "distributed.deploy.lost-worker-timeout": "1s",
 }
 LOGGING = {"distributed": "critical", "tornado": "critical", "asyncio": "critical"}
-"""Losses are told in a sentence, by replayer."""
+"""Dask's logs are off: replayer reports each loss in one sentence."""
 
 
 def configured() -> None:
-    """Set all this for the process; what a user has set for Dask otherwise stays."""
+    """Set all this for the process; other Dask settings of the user stay."""
     import dask.config  # noqa: PLC0415 - the core runs without Dask
 
     dask.config.set({**DASK, "logging": LOGGING})
@@ -73,9 +74,9 @@ def configured() -> None:
 
 @contextlib.contextmanager
 def scratch() -> Iterator[str]:
-    """Give the folder that a server of Dask wants for data that it spills, and take it away.
+    """Yield the folder that a Dask server needs for spilled data, and remove it afterwards.
 
-    It puts that first into the path in which Python looks for modules.
+    Dask also puts this folder first into Python's module search path; the old path is restored.
     """
     path = list(sys.path)
     with tempfile.TemporaryDirectory(prefix="replayer-dask-", ignore_cleanup_errors=True) as folder:
@@ -85,9 +86,12 @@ def scratch() -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class Secret:
-    """A certificate and its key, and the other end: one pair for each role in a run."""
+    """A certificate, its key and the trusted certificates: one pair for each role in a run."""
 
     certificate: str = field(repr=False)
     key: str = field(repr=False)
     authority: str = field(default="", repr=False)
-    """The certificates that the other end may have, or that have signed its own; "" is this one."""
+    """The certificates that the other end may have, or that have signed its certificate.
+
+    "" stands for this certificate itself.
+    """

@@ -1,4 +1,4 @@
-"""An event loop in a thread, for code that knows nothing of event loops."""
+"""An event loop in a thread, for callers that are not asynchronous."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _CLEAN_SECONDS = 8.0
 
 
 class EventLoop:
-    """An event loop in a thread of its own, and a bell that it rings for the one who waits."""
+    """An event loop in its own thread, with a bell (an eventfd) that wakes the waiting caller."""
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
@@ -33,9 +33,10 @@ class EventLoop:
         self._thread.start()
 
     def run(self, work: Coroutine[Any, Any, Result], *, patient: bool = False) -> Result:
-        """Do this in the loop, and return its result.
+        """Run a coroutine in the loop, and return its result.
 
-        What is interrupted is cancelled; if `patient`, it is waited for until it has cleaned up.
+        If the caller is interrupted, the coroutine is cancelled. If `patient`, the caller then
+        waits until the coroutine has cleaned up.
         """
         ended = threading.Event()
 
@@ -55,11 +56,14 @@ class EventLoop:
             raise
 
     def begin(self, work: Coroutine[Any, Any, Result]) -> Any:
-        """Begin this in the loop, and return its future, as threads have them."""
+        """Start a coroutine in the loop, and return its concurrent.futures.Future."""
         return asyncio.run_coroutine_threadsafe(work, self._loop)
 
     def together(self, works: Sequence[Awaitable[Result]]) -> list[Result]:
-        """Do all of these at once; raises the first error when all have ended."""
+        """Run all of these at once, and return their results.
+
+        Raises the first error when all have ended.
+        """
 
         async def gathered() -> list[Any]:
             return await asyncio.gather(*works, return_exceptions=True)
@@ -71,12 +75,15 @@ class EventLoop:
         return results
 
     def ring(self) -> None:
-        """Wake the one who waits; called in the loop."""
+        """Wake the waiting caller; called in the loop."""
         with contextlib.suppress(BlockingIOError, OSError):
             os.eventfd_write(self._bell, 1)
 
     def wait(self, timeout: float | None, *others: int) -> list[Any]:
-        """Wait for the bell or another descriptor, and return which of them there was."""
+        """Wait for the bell or another descriptor; return those that are ready.
+
+        Waits at most `timeout` seconds.
+        """
         happened = connection.wait([self._bell, *others], timeout)
         with contextlib.suppress(BlockingIOError):
             os.eventfd_read(self._bell)

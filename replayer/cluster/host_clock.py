@@ -1,9 +1,10 @@
-"""The clocks of other hosts: how far each is from this one's, and by how much that may be wrong.
+"""The clocks of other hosts: the offset of each from this host's clock, and its error bound.
 
-Cristian's method (Distributed Computing 3, 1989): a host is asked for its time; when it read its
-clock lies between asking and answer, so the middle of the two is wrong by half the round trip at
-most, however unequal the two ways are.  Of many such pings the one with the least round trip says
-most.  Two measurements, before and after, give the drift between them.
+Cristian's method (Distributed Computing 3, 1989): ask a host for its time. It read its clock at
+some instant between the request and the answer. So the midpoint of the two is wrong by at most half
+the round trip, even if the two directions take unequal times. Of many such pings, the one with the
+shortest round trip has the smallest error. Two measurements, before and after a run, give the drift
+between them.
 """
 
 import time
@@ -16,31 +17,34 @@ TIMES = 50
 
 @dataclass(frozen=True, slots=True)
 class Offset:
-    """A host's CLOCK_MONOTONIC minus this one's, at an instant of this one's."""
+    """A host's CLOCK_MONOTONIC minus this host's, at one instant of this host's clock."""
 
     ns: int
     bound_ns: int
-    """It is wrong by so much at most."""
+    """The greatest possible error of `ns`, in nanoseconds."""
     at_ns: int
 
 
 @dataclass(frozen=True, slots=True)
 class HostClock:
-    """A host's clock as two measurements have it, or one."""
+    """A host's clock, from one or two measurements of its offset."""
 
     first: Offset
     last: Offset | None = None
 
     @property
     def drift(self) -> float | None:
-        """Return by how much it runs faster than this host's: 1e-6 is a ppm."""
+        """Return how much faster it runs than this host's clock; 1e-6 is 1 ppm.
+
+        None after one measurement.
+        """
         if self.last is None or self.last.at_ns <= self.first.at_ns:
             return None
         return (self.last.ns - self.first.ns) / (self.last.at_ns - self.first.at_ns)
 
     @property
     def drift_bound(self) -> float | None:
-        """Return by how much the drift may be wrong."""
+        """Return the greatest possible error of the drift; None after one measurement."""
         if self.last is None or self.last.at_ns <= self.first.at_ns:
             return None
         errors = self.first.bound_ns + self.last.bound_ns
@@ -48,16 +52,16 @@ class HostClock:
 
     @property
     def bound_ns(self) -> int:
-        """Return by how much an instant may be wrong that was moved from one clock to the other."""
+        """Return the greatest error, in ns, of an instant converted between the two clocks."""
         return max(self.first.bound_ns, self.last.bound_ns if self.last else 0)
 
     def there(self, ns: int) -> int:
-        """Return what that clock shows when this one shows `ns`."""
+        """Return what that clock shows when this host's clock shows `ns`."""
         return ns + self._offset(ns)
 
     def here(self, ns: int) -> int:
-        """Return what this clock shows when that one shows `ns`."""
-        # The drift over one offset's error is nothing: the first guess is right to a nanosecond.
+        """Return what this host's clock shows when that clock shows `ns`."""
+        # Over the error of this estimate the clocks drift by less than a nanosecond.
         near = ns - self._offset(ns - self.first.ns)
         return ns - self._offset(near)
 
@@ -71,7 +75,10 @@ async def measured(
     times: int = TIMES,
     now: Callable[[], int] = time.monotonic_ns,
 ) -> Offset:
-    """Return the offset of a clock that `ping` reads: CLOCK_MONOTONIC nanoseconds over there."""
+    """Return the offset of another host's clock.
+
+    `ping` returns its CLOCK_MONOTONIC in nanoseconds.
+    """
     return min([await _one(ping, now) for _ in range(times)], key=lambda offset: offset.bound_ns)
 
 

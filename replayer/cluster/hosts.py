@@ -1,11 +1,11 @@
-"""The hosts of one run, for code that knows nothing of event loops.
+"""The hosts of one run, for callers that are not asynchronous.
 
     with connected(["a", "b"], watch="db") as hosts:
         with hosts.pool(work, jobs, processes=16) as pool:    # on a and b
             ...
 
-A thread of its own holds all connections.  A run that was sent to one of the hosts reaches the
-others from there: `hosts.passport()` travels with it, and `rejoined(passport)` gives it its hosts.
+A separate thread holds all connections. A run that was sent to one of the hosts reaches the other
+hosts from there: `hosts.passport()` is sent with it, and `rejoined(passport)` connects to them.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ if TYPE_CHECKING:
     from replayer.cluster.remote_calls import HostDescription
     from replayer.watch.workers import Awaited, Work
 else:
-    # Dask takes 0.3 s to load, and a run on one host does without it.
+    # Dask takes 0.3 s to load, and a run on one host does not need it.
     dask_backend = Later("replayer.cluster.dask_backend")
 
 _WATCHED = "database: "
-"""An agent of its own for the host of the database, which may be a client as well."""
+"""The prefix of a second agent, for the database's host, which may be a client as well."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClientCredentials:
-    """What a run that was sent to another host needs to reach its clients."""
+    """The data that a run on another host needs to connect to its clients."""
 
     clients: tuple[tuple[str, str, Secret | None], ...] = field(repr=False)
-    """Name and address of each agent, and the pair with which that one is commanded."""
+    """The name and address of each agent, and the certificate with which to command it."""
 
 
 class Hosts:
@@ -54,7 +54,10 @@ class Hosts:
     def __init__(
         self, loop: EventLoop, members: Sequence[Member], delegated: Mapping[str, Secret | None]
     ) -> None:
-        """Take the pairs with which a run elsewhere commands the members, by their names."""
+        """Take the members, and for each name the certificate of a remote run.
+
+        A run that was sent to another host commands that member with it.
+        """
         self._loop, self._delegated = loop, delegated
         self._members = {member.name: member for member in members}
         self.database: Member | None = self._members.pop(
@@ -63,17 +66,17 @@ class Hosts:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Return the clients: job i is done by host i modulo their number."""
+        """Return the names of the clients: host i modulo their number does job i."""
         return tuple(self._members)
 
     @property
     def watched(self) -> str:
-        """Return the host of the database, if it has an agent."""
+        """Return the host of the database if it has an agent, else ""."""
         return self.database.name.removeprefix(_WATCHED) if self.database else ""
 
     @property
     def cores(self) -> int:
-        """Return how many processors all clients have."""
+        """Return the number of processors of all clients together."""
         return sum(member.about.cores for member in self._members.values() if member.about)
 
     @property
@@ -82,13 +85,13 @@ class Hosts:
         return tuple(self._members.values())
 
     def about(self, name: str) -> HostDescription:
-        """Return what a host says of itself."""
+        """Return the description that a host gives of itself."""
         member = self._member(name)
         assert member.about is not None, "it has joined"
         return member.about
 
     def offset(self, name: str) -> Offset:
-        """Measure a host's clock."""
+        """Return the measured offset of a host's clock."""
         return self._loop.run(self._member(name).offset())
 
     def ask(self, name: str, op: str, *, timeout: float = CALL_SECONDS, **arguments: Any) -> Any:
@@ -96,19 +99,19 @@ class Hosts:
         return self._loop.run(self._member(name).ask(op, timeout=timeout, **arguments))
 
     def watch(self, name: str) -> None:
-        """Make a client the host of the database: it is no client any more."""
+        """Make a client the host of the database: it is no longer a client."""
         self.database = self._members.pop(name)
 
     def pool(
         self, work: Work, jobs: Sequence[Any], *, processes: int, awaited: Awaited | None = None
     ) -> ClusterPool:
-        """Return a pool of `processes` over all clients, one of each that has a job at least."""
+        """Return a pool of `processes` on all clients; each client with a job has at least one."""
         return ClusterPool(
             self.members, self._loop, work, jobs, processes=processes, awaited=awaited
         )
 
     def passport(self) -> ClientCredentials:
-        """Return what a run that is sent to the database's host needs to reach the clients."""
+        """Return the credentials with which a run on the database's host reaches the clients."""
         return ClientCredentials(
             tuple(
                 (one.name, one.address, self._delegated[one.name]) for one in self._members.values()
@@ -116,7 +119,10 @@ class Hosts:
         )
 
     def run(self, work: Callable[..., Any], order: Any, on: str = "") -> RemoteRun:
-        """Return the run of `work(order, Elsewhere)`, on the database's host or on a client."""
+        """Return the run of `work(order, Elsewhere)` on the database's host, or on the client `on`.
+
+        Raises Impossible if `on` is empty and no host of the database is known.
+        """
         if not on and self.database is None:
             raise Impossible("no host of the database was named: say which with --watch HOST")
         member = self._members[on] if on else self.database
@@ -130,7 +136,7 @@ class Hosts:
 
 
 class RemoteRun:
-    """A function that runs on another host, and what it says meanwhile."""
+    """A function that runs on another host, and the reports that it sends meanwhile."""
 
     def __init__(
         self, member: Member, loop: EventLoop, work: Callable[..., Any], order: Any
@@ -151,9 +157,10 @@ class RemoteRun:
         self._loop.run(self._member.release())
 
     def said(self, timeout: float = 1.0) -> Iterator[Any]:
-        """Yield what it says until it has ended, and None when `timeout` seconds were silent.
+        """Yield the reports until the function has ended, and None after a silent `timeout`.
 
-        Raises HostLost, or ReplayerError with the sentence with which it failed, after all it said.
+        `timeout` is in seconds. After all its reports, raises HostLost if the host is lost, or
+        ReplayerError with the sentence with which the function failed.
         """
         member = self._member
         while True:
@@ -170,20 +177,24 @@ class RemoteRun:
                 yield None
 
     def interrupt(self, number: int = signal.SIGINT) -> None:
-        """Ask it to stop in order, as that signal does; what it then says is still to be heard."""
+        """Ask the function to stop in order, as that signal does.
+
+        The reports that it then sends can still be read.
+        """
         self._loop.run(self._member.ask("interrupt", number=int(number)))
 
     def result(self) -> Any:
-        """Return what the function returned, once it has."""
+        """Return what the function returned, after it has ended."""
         return packing.unpack(self._loop.run(self._member.collected()))
 
 
 @contextlib.contextmanager
 def connected(clients: Sequence[str], *, watch: str = "", cluster: str = "") -> Iterator[Hosts]:
-    """Start an agent on each of these hosts and give them; they end with the `with` block.
+    """Start an agent on each of these hosts and yield them; the agents end with the `with` block.
 
-    `cluster` is the address of somebody's scheduler, whose workers are the clients then.
-    Raises Impossible and ReplayerError in a sentence: no library, no ssh, no or another replayer.
+    `cluster` is the address of the scheduler of a user's Dask cluster; its workers are then the
+    clients. Raises Impossible or ReplayerError with a sentence: the library is missing, ssh fails,
+    or a host has no replayer or another version of it.
     """
     wanted = _wanted(clients, watch)
     if cluster and clients:
@@ -201,7 +212,7 @@ def connected(clients: Sequence[str], *, watch: str = "", cluster: str = "") -> 
 
 @contextlib.contextmanager
 def rejoined(passport: ClientCredentials) -> Iterator[Hosts]:
-    """Give the hosts of a run that was sent here; their agents go on when it has ended."""
+    """Yield the hosts of a run that was sent here; their agents go on when the run has ended."""
     _load()
     with _loop() as loop:
         members = [_member(loop, *client) for client in passport.clients]
@@ -210,7 +221,7 @@ def rejoined(passport: ClientCredentials) -> Iterator[Hosts]:
 
 
 def _load() -> None:
-    """Load distributed, which reads its settings meanwhile: 0.3 s that a run on one host spares."""
+    """Configure, then load distributed. That takes 0.3 s, which a run on one host saves."""
     needed()
     dask_settings.configured()
     dask_backend.without_pickles()
@@ -219,9 +230,9 @@ def _load() -> None:
 def _launched(
     stack: contextlib.ExitStack, loop: EventLoop, wanted: Sequence[tuple[str, str]]
 ) -> tuple[list[Member], dict[str, Secret | None]]:
-    """Start agents of our own; return them in the order in which they were wanted.
+    """Start replayer's own agents; return them in the order in which they were wanted.
 
-    And the pairs with which a run elsewhere commands them.
+    Also returns, for each name, the certificate with which a remote run commands that agent.
     """
     for _, host in wanted:
         dask_backend.refuse_odd(host)
@@ -237,7 +248,7 @@ def _launched(
 def _borrowed(
     stack: contextlib.ExitStack, loop: EventLoop, cluster: str
 ) -> tuple[list[Member], dict[str, Secret | None]]:
-    """Have workers of somebody's cluster take part."""
+    """Make workers of a user's own Dask cluster take part."""
     workers, secret = stack.enter_context(_entered(loop, dask_backend.borrowed(cluster)))
     members = [_member(loop, name, address, secret) for name, address in workers.items()]
     return members, dict.fromkeys(workers, secret)
@@ -288,7 +299,10 @@ def _member(
 def _joined(
     loop: EventLoop, members: Sequence[Member], *, end: bool = True
 ) -> Iterator[list[Member]]:
-    """Give the members once each is known to have the same replayer; let them go at the end."""
+    """Yield the members when all have the same version of replayer; disconnect them at the end.
+
+    `end` decides whether their agents end as well.
+    """
     try:
         loop.together([member.join() for member in members])
         here = own()

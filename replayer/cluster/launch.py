@@ -1,8 +1,8 @@
 """Start an agent on each host, by the system's ssh, and a scheduler here that knows them.
 
-Dask's own SSHCluster reads a part of ssh's configuration only, and puts its settings, private key
-and all, on the command line of the other host, where `ps` shows them to everybody.  Here ssh is
-OpenSSH as its user has set it up, and the key goes through its stdin.
+Dask's own SSHCluster reads only a part of ssh's configuration. It also puts its settings, including
+the private key, on the command line of the other host, where `ps` shows them to every user.
+Replayer uses OpenSSH as the user has configured it, and sends the key through ssh's stdin.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ if TYPE_CHECKING:
     from replayer.cluster.dask_settings import Secret
 
 _CLOSE_SECONDS = 1.0
-"""Agents that could hear it have ended by then; a host that hangs is not waited for."""
+"""Agents that can still be reached have ended by then; a hanging host is not waited for."""
 _LAST_WORDS_SECONDS = 0.5
 _WORDS_BYTES = 4096
 _CONVERSATIONS = 32
-"""So many hosts are spoken to by ssh at a time, until their agents are there."""
+"""Replayer talks by ssh to this many hosts at a time, until their agents run."""
 _ADDRESS = re.compile(r"tls://(\[[0-9A-Fa-f:.]+(%[\w.-]+)?\]|[\w.-]+):\d{1,5}")
 _ASKED = {
     "identity",
@@ -50,11 +50,11 @@ _ASKED = {
     "retire_workers",
     "terminate",
 }
-"""What workers and the cluster that starts them ask a scheduler; all else is for clients."""
+"""Requests of workers, and of the cluster that starts them; all other handlers are for clients."""
 
 
 class OwnScheduler(Scheduler):  # type: ignore[misc]
-    """A scheduler that knows who is there, and takes no tasks and no functions."""
+    """A scheduler that only keeps the list of agents: it accepts no tasks and no functions."""
 
     def __init__(self, **options: Any) -> None:
         with dask_settings.scratch() as folder:
@@ -62,15 +62,18 @@ class OwnScheduler(Scheduler):  # type: ignore[misc]
         self.blocked_handlers = [name for name in self.handlers if name not in _ASKED]
 
     async def listen(self, *where: Any, **options: Any) -> None:
-        """Listen on every address; this process reaches it by the loopback, whatever the routes."""
+        """Listen on every address.
+
+        This process uses the loopback address, whatever the routes are.
+        """
         await super().listen(*where, default_host="127.0.0.1", **options)
 
     def start_http_server(self, *_: object, **__: object) -> None:
-        """Start none: it would answer whoever asks, without TLS."""
+        """Start no HTTP server: it would answer any client, without TLS."""
 
 
 class SshAgent(ProcessInterface):  # type: ignore[misc]
-    """An agent on one host, and the ssh that holds it."""
+    """An agent on one host, and the ssh process that holds it."""
 
     def __init__(
         self, scheduler: str, *, name: str, host: str, secret: Secret, talking: ThreadPoolExecutor
@@ -91,19 +94,20 @@ class SshAgent(ProcessInterface):  # type: ignore[misc]
         await super().start()
 
     async def close(self) -> None:
-        """End it: its stdin is closed, and what is left of it is killed."""
-        # A thread may be at starting ssh just now, and would wait for what it says to nobody.
+        """End it: close its stdin, and kill what still runs."""
+        # A thread may be starting ssh just now. It would then wait for an answer that is no longer
+        # wanted.
         with self._starting:
             self._unwanted = True
         if self.status == Status.created and self._process is not None:
-            # It is still being waited for.
+            # Another thread still waits for it.
             self._process.kill()
         if self.status != Status.closed:
             await asyncio.get_running_loop().run_in_executor(self._talking, self._end)
             await super().close()
 
     def ended(self) -> str | None:
-        """Return the last words of its ssh if that has ended, else None."""
+        """Return the last line that its ssh wrote if ssh has ended, else None."""
         if self._process is None or self._process.poll() is None:
             return None
         return self._reason()
@@ -148,7 +152,10 @@ class SshAgent(ProcessInterface):  # type: ignore[misc]
         return json.dumps(order).encode() + b"\n"
 
     def _answer(self, process: shell.Conversation) -> reply.Reply:
-        """Return what the agent prints; what a login shell prints before it is passed over."""
+        """Return what the agent prints; lines of a login shell before it are skipped.
+
+        Raises ReplayerError if no answer came, with ssh's reason.
+        """
         assert process.stdout is not None
         deadline = time.monotonic() + dask_settings.START_SECONDS
         try:
@@ -164,7 +171,7 @@ class SshAgent(ProcessInterface):  # type: ignore[misc]
         return answer
 
     def _reason(self) -> str:
-        """Return the last line of stderr: ssh's, or of what it was to start there."""
+        """Return the last line of stderr, from ssh or from the program that it started."""
         assert self._process is not None
         stderr = self._process.stderr
         shell.ended(self._process, within=_LAST_WORDS_SECONDS)
@@ -196,10 +203,10 @@ class SshAgent(ProcessInterface):  # type: ignore[misc]
 async def launched(
     hosts: Sequence[tuple[str, str]], roles: tls.Roles
 ) -> AsyncIterator[SpecCluster]:
-    """Give a cluster with an agent for each (name, host); they end with it."""
+    """Yield a cluster with an agent for each (name, host); the agents end with it."""
     security = tls.security(roles.coordinator)
     talking = ThreadPoolExecutor(_CONVERSATIONS, thread_name_prefix="replayer-ssh")
-    # Its extensions are for tasks, and one sends every worker a pickle.
+    # Its extensions are for tasks, and one of them sends a pickle to every worker.
     options = {"extensions": {}, "dashboard": False, "security": security}
     address = {"host": "0.0.0.0", "protocol": "tls", "port": 0}  # noqa: S104 - TLS, by certificate
     agents = {
@@ -225,7 +232,7 @@ async def launched(
 
 
 async def _closed(cluster: SpecCluster) -> None:
-    """End all agents at once, also where a part of them never came."""
+    """End all agents at once, also those that failed to start."""
     with contextlib.suppress(Exception):
         await asyncio.gather(
             *(agent.close() for agent in cluster._created),  # noqa: SLF001 - also those that failed
@@ -236,6 +243,6 @@ async def _closed(cluster: SpecCluster) -> None:
 
 
 def refuse_odd(host: str) -> None:
-    """Raise Impossible for what is no host's name, as `-oProxyCommand=...`."""
+    """Raise Impossible if this is not the name of a host, such as `-oProxyCommand=...`."""
     if not re.fullmatch(r"[\w\[][\w.@:%\[\]-]*", host):
         raise Impossible(f"{host!r} is not the name of a host, as ssh takes it")

@@ -1,4 +1,4 @@
-"""What an agent works on: one child process at a time, and the lease of who asked for it."""
+"""The state of an agent: one child process at a time, and the lease of its coordinator."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 _LOOK_SECONDS = 0.25
 _INTERRUPTED_SECONDS = 1.5
 _FIRST_LEASE_SECONDS = 60.0
-"""Other agents may take their time to start before the first beat."""
+"""Until the first heartbeat: other agents may need this long to start."""
 _OPENING_SECONDS = 2.0
 _HEARD = {"ready", "working"}
-"""States in which the child answers a beat."""
+"""States in which the child answers a heartbeat."""
 _MOST_BYTES = 4 << 20
-"""Of what jobs say, in one answer to a beat."""
+"""The limit, in bytes, of the jobs' reports in one answer to a heartbeat."""
 
 
 @dataclass(slots=True)
@@ -45,7 +45,7 @@ class _Processors:
 
     @classmethod
     def now(cls) -> _Processors:
-        """Read them, and the CPU seconds of this process."""
+        """Read these ticks, and the CPU seconds of this process."""
         try:
             words = Path("/proc/stat").read_text(encoding="ascii").split("\n", 1)[0].split()[1:9]
         except OSError:
@@ -55,7 +55,10 @@ class _Processors:
         return cls(sum(ticks) - idle, sum(ticks), time.process_time())
 
     def since(self, before: _Processors) -> tuple[float | None, float]:
-        """Return the busy share since then, and this process's CPU seconds."""
+        """Return the busy share of the processors since `before`, and this process's CPU seconds.
+
+        The share is None if no tick has passed.
+        """
         passed = self.all - before.all
         share = (self.busy - before.busy) / passed if passed > 0 else None
         return share, self.agent - before.agent
@@ -63,7 +66,7 @@ class _Processors:
 
 @dataclass(slots=True)
 class _State:
-    """What is known of the child; the thread that listens to it changes it."""
+    """The known state of the child, changed by the thread that listens to it."""
 
     name: str = "none"
     kind: str = ""
@@ -73,14 +76,14 @@ class _State:
     result: bytes = b""
     reports: list[bytes] = field(default_factory=list)
     forgotten: int = 0
-    """Reports that were taken, and are no longer in the list."""
+    """The number of reports that were fetched and are no longer in the list."""
     heard: float = 0.0
     before: _Processors = field(default_factory=_Processors)
     cpu_share: float | None = None
     agent_cpu: float = 0.0
 
     def after(self, taken: int) -> list[bytes]:
-        """Forget what was taken, and return what came after it, as much as one answer carries."""
+        """Drop the first `taken` reports; return the next ones, up to the limit of one answer."""
         known = max(0, taken - self.forgotten)
         del self.reports[:known]
         self.forgotten += known
@@ -93,16 +96,19 @@ class _State:
 
 
 class Lease:
-    """The child of an agent, if it has one, and the lease of the host that coordinates."""
+    """The child of an agent, if it has one, and the lease of the coordinating host."""
 
     def __init__(self, leave: Callable[[], None], *, ours: bool = True) -> None:
-        """`leave` is called when it is over: it ends the agent, and never somebody's worker."""
+        """Take `leave`, which is called when the work is over or the lease has expired.
+
+        It ends an agent that replayer started, but never a worker of a user's Dask cluster.
+        """
         self._loop = asyncio.get_running_loop()
         self._leave, self._ours = leave, ours
         self._state = _State()
         self._number = 0
         self._kind = ""
-        """Of the latest child: what is said of another is nobody's."""
+        """The kind of the latest child."""
         self._change = asyncio.Event()
         self._process: shell.Conversation | None = None
         self._pipe: connection.Connection[Any, Any] | None = None
@@ -112,21 +118,21 @@ class Lease:
 
     @property
     def result(self) -> bytes:
-        """Return the packed results; raises ReplayerError when there are none."""
+        """Return the packed results; raises ReplayerError if there are none yet."""
         if self._state.name != "done":
             raise ReplayerError("results were asked for before they were there")
         return self._state.result
 
     def beaten(self) -> None:
-        """Renew the lease, and have the child do so."""
+        """Renew the lease, and send a heartbeat to the child."""
         self._until = time.monotonic() + LEASE_SECONDS
         if self._state.name not in {"none", "done", "failed"}:
             self._send("beat")
 
     async def changed(self, seen: str, seconds: float, taken: float = math.inf) -> None:
-        """Wait until the state is no longer the one that was seen, or so many seconds.
+        """Wait until the state differs from `seen`, for at most this many seconds.
 
-        What a run says after the first `taken` reports is not waited with: somebody looks at it.
+        For a run, also return as soon as it has sent more than `taken` reports: a user watches it.
         """
         deadline = self._loop.time() + seconds
         while not self._news(seen, taken) and (left := deadline - self._loop.time()) > 0:
@@ -135,13 +141,13 @@ class Lease:
                 await asyncio.wait_for(self._change.wait(), left)
 
     def is_latest(self, number: int) -> bool:
-        """Tell whether that is the child there is."""
+        """Return whether `number` is the number of the current child."""
         return number == self._number
 
     async def begun(self, seconds: float) -> None:
-        """Wait so many seconds, or until another child has been begun.
+        """Wait this many seconds, or until another child was begun.
 
-        Whoever has none here is told nothing, and need not ask more often than to be heard.
+        A coordinator without a child here only renews its lease, so it need not ask more often.
         """
         before, deadline = self._number, self._loop.time() + seconds
         while self._number == before and (left := deadline - self._loop.time()) > 0:
@@ -155,9 +161,9 @@ class Lease:
         return state.name != seen or (state.kind == worker_process.RUN and fresh)
 
     def said(self, number: int, taken: int) -> dict[str, Any]:
-        """Return the state of that child, and what its jobs said after the first `taken` reports.
+        """Return the state of that child, and the reports of its jobs after the first `taken`.
 
-        Whoever did not begin it is told that nothing is known of it.
+        A coordinator that did not begin the current child gets only {"child": 0}.
         """
         if number != self._number:
             return {"child": 0}
@@ -181,7 +187,7 @@ class Lease:
         }
 
     async def begin(self, kind: str, work: str, packed: bytes, processes: int) -> int:
-        """Start the child and return its number; raises ReplayerError where there is one."""
+        """Start the child and return its number; raises ReplayerError if one exists."""
         if kind not in {worker_process.SHARE, worker_process.RUN}:
             raise ReplayerError(f"an agent cannot begin a {kind!r}")
         if self._process is not None:
@@ -191,8 +197,9 @@ class Lease:
         self._change.set()
         ours, theirs = connection.Pipe()
         self._state = state = _State("preparing", kind, heard=time.monotonic())
-        # A program: multiprocessing lets the workers of Dask's nannies have no children.  From this
-        # thread: the kernel tells the child of the end of the thread that started it.
+        # The child is started as a program, because multiprocessing allows no children in workers
+        # that Dask's nannies have started. It is started from this thread, because the kernel
+        # signals to the child the end of the thread that started it.
         module = interpreter.module(child_process.__name__)
         whose = child_process.OURS if self._ours else child_process.SOMEBODYS
         words = [str(theirs.fileno()), str(os.getpid()), whose, *packing.PACKAGES]
@@ -202,12 +209,16 @@ class Lease:
             theirs.close()
         self._pipe = ours
         threading.Thread(target=self._listen, args=(ours, state), daemon=True).start()
-        # More than a pipe holds waits until the child has loaded what it needs to read it.
+        # If this is more than a pipe holds, it waits until the child has loaded the modules to read
+        # it.
         await asyncio.to_thread(self._send, "begin", kind, work, packed, processes)
         return self._number
 
     async def open(self, instant: int) -> int:
-        """Open the barrier at an instant of this host's CLOCK_MONOTONIC; return when it was."""
+        """Open the barrier at an instant of this host's CLOCK_MONOTONIC; return when it was opened.
+
+        Raises ReplayerError if the child was not ready, failed, or did not open it.
+        """
         if self._state.name != "ready":
             raise ReplayerError(
                 self._state.sentence or "this host was to start before it was ready"
@@ -223,11 +234,11 @@ class Lease:
         self._send("interrupt", number)
 
     async def end(self) -> None:
-        """End the child; one that runs gets a moment to give back what it took."""
+        """End the child; one that executes a run gets a moment to clean up first."""
         process, pipe = self._process, self._pipe
         if process is None or pipe is None:
             return
-        # How it ends is not how its work went: from here on nothing is known of it.
+        # Its end is no result of its work: from here on the child is unknown.
         self._number += 1
         if self._kind == worker_process.RUN and self._state.name not in {"done", "failed"}:
             self.interrupt()
@@ -243,7 +254,7 @@ class Lease:
         self._loop.call_later(0.05, self._leave)
 
     def stop(self) -> None:
-        """Watch no lease any more, and end the child, if there is one."""
+        """Stop watching the lease, and end the child, if there is one."""
         self._lease.cancel()
         self._ending = self._loop.create_task(self.end())
 
@@ -260,11 +271,14 @@ class Lease:
         pipe = self._pipe
         if pipe is None:
             return
-        with self._sending, contextlib.suppress(OSError):  # the thread that listens says so
+        with self._sending, contextlib.suppress(OSError):  # the listening thread reports this
             pipe.send_bytes(msgpack.packb(words))
 
     def _listen(self, pipe: connection.Connection[Any, Any], state: _State) -> None:
-        """Take in what the child says, in a thread of its own: it may be stopped in a message."""
+        """Read the child's messages in a separate thread.
+
+        A read may block: the child may be stopped in the middle of a message.
+        """
         try:
             while True:
                 word, *contents = msgpack.unpackb(pipe.recv_bytes())
@@ -295,5 +309,5 @@ class Lease:
 
     def _become(self, state: _State, name: str) -> None:
         state.name = name
-        with contextlib.suppress(RuntimeError):  # the loop has ended, and so does the agent
+        with contextlib.suppress(RuntimeError):  # the loop has ended, and the agent ends too
             self._loop.call_soon_threadsafe(self._change.set)

@@ -1,4 +1,4 @@
-"""How a database server is reached from another host: round trips, and the bytes that come back."""
+"""The link to a database server from another host: round-trip times and bytes per second."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ _BLOCK = f"SELECT repeat('x', {_BLOCK_BYTES})"
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """What one connection does."""
+    """The speed of one connection."""
 
     trip_seconds: float
-    """The median of statements that ask for nothing."""
+    """The median round trip of statements that return almost nothing."""
     bytes_per_second: float
 
 
 @distributable
 def measured(connector: Connector, _: Elsewhere) -> Reach:
-    """Connect, ask for nothing again and again, then for much; raises ReplayerError."""
+    """Connect, measure the smallest statement, then a large result; raises ReplayerError."""
     with contextlib.closing(driver.connect(connector)) as connection:
         cursor = connection.cursor()
         trips = [_timed(cursor, _NOTHING) for _ in range(_TRIPS)]

@@ -1,4 +1,4 @@
-"""One host of a run, as who coordinates sees it: its agent is asked, beaten, and perhaps lost."""
+"""One host of a run, as the coordinator sees it: its calls, its heartbeat, and its loss."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _PAUSE = 0.1
 _LEAVE_SECONDS = 2.0
-"""What an agent's child may take to end; an agent that hangs ends with its ssh, or its lease."""
+"""The time for an agent's child to end. A hanging agent ends with its ssh, or with its lease."""
 _BEGIN_SECONDS = 4 * START_SECONDS
 _SILENCE_SECONDS = CALL_SECONDS
 _BUSY_SILENCE_SECONDS = 2 * CALL_SECONDS
@@ -29,7 +29,7 @@ _BUSY_SILENCE_SECONDS = 2 * CALL_SECONDS
 
 
 class Member:
-    """A host whose agent answers at an address; its coroutines belong into one event loop."""
+    """A host whose agent answers at an address; all its coroutines run in one event loop."""
 
     def __init__(
         self,
@@ -40,11 +40,14 @@ class Member:
         told: Callable[[], None],
         ended: Callable[[], str | None] = lambda: None,
     ) -> None:
-        """`told` is called when something has changed; `ended` says why its ssh has ended."""
+        """Take a function that is called at each change, and `ended`.
+
+        `ended` returns the last line of the host's ssh if that has ended, else None.
+        """
         self.name, self.address = name, address
         self.about: HostDescription | None = None
         self.lost = ""
-        """Why it is lost, as a sentence."""
+        """The reason why it is lost, as a sentence; "" while it is not."""
         self.heard_ns = time.monotonic_ns()
         self.state = "none"
         self.latest: dict[str, Any] = {}
@@ -56,11 +59,14 @@ class Member:
 
     @property
     def host(self) -> str:
-        """Return what the host is called; the database's may have two agents."""
+        """Return the host's name without the prefix: the database's host may have two agents."""
         return self.name.rpartition(": ")[2]
 
     def failure(self, begin: str = "") -> ReplayerError:
-        """Return why its child failed: HostLost for one that was killed and could not say it."""
+        """Return the error with which its child failed.
+
+        It is a HostLost if the child was killed and could not report the reason.
+        """
         sentence = str(self.latest["sentence"])
         if not self.latest["trace"]:
             return HostLost(f"the host {self.host} is lost: {sentence}")
@@ -69,13 +75,13 @@ class Member:
         return error
 
     async def join(self) -> None:
-        """Learn what it is, and beat it from now on."""
+        """Ask the host for its description, and send heartbeats from now on."""
         deadline = time.monotonic() + START_SECONDS
         while self.about is None:
             try:
                 self.about = answers.about(await self.ask("about", timeout=START_SECONDS))
             except HostLost:
-                # A host on which many start at once may be slow to take a connection.
+                # A host on which many agents start at once may be slow to accept a connection.
                 if time.monotonic() > deadline:
                     raise
                 self.lost = ""
@@ -83,7 +89,10 @@ class Member:
         self._beating = asyncio.create_task(self._beat())
 
     async def ask(self, op: str, *, timeout: float = CALL_SECONDS, **arguments: Any) -> Any:  # noqa: ASYNC109
-        """Return the answer to a call; raises ReplayerError with the host's own sentence."""
+        """Return the answer to a call; raises ReplayerError with the host's own sentence.
+
+        Raises HostLost if it does not answer within `timeout` seconds.
+        """
         if self.lost:
             raise HostLost(self.lost)
         try:
@@ -95,7 +104,7 @@ class Member:
                 self._lose(f"the host {self.host} is lost: it does not answer")
             raise HostLost(f"the host {self.host} does not answer") from error
         except Exception as error:
-            # Dask raises what it makes of an answer that is none.
+            # Dask raises various errors if the answer is malformed.
             raise self._strange(op) from error
         self.heard_ns = time.monotonic_ns()
         try:
@@ -107,7 +116,7 @@ class Member:
         return answer
 
     async def offset(self) -> Offset:
-        """Measure its clock."""
+        """Return the measured offset of its clock."""
 
         async def ping() -> int:
             answer = await self.ask("ping")
@@ -142,14 +151,14 @@ class Member:
                 raise self._strange("collect")
 
     async def release(self) -> None:
-        """End its child, if it has one and can hear."""
+        """End its child, if it has one and is not lost."""
         self._child, self.state = 0, "none"
         if not self.lost:
             with contextlib.suppress(ReplayerError):
                 await self.ask("end")
 
     async def leave(self, *, agent: bool) -> None:
-        """Beat it no longer, and end its agent where that is asked for and it can hear."""
+        """Stop the heartbeat; if `agent`, also end its agent, unless the host is lost."""
         if self._beating is not None:
             self._beating.cancel()
         if agent and not self.lost:
@@ -167,7 +176,7 @@ class Member:
                 )
             except HostLost:
                 self._doubt()
-            except Exception as error:  # noqa: BLE001 - whoever waits for this host must hear of it
+            except Exception as error:  # noqa: BLE001 - waiting code needs the reason
                 self._lose(f"the host {self.name} is lost: {error}")
             if self.state == before and not self.latest.get("more"):
                 await asyncio.sleep(_PAUSE)
@@ -187,7 +196,7 @@ class Member:
             self._told()
 
     def _doubt(self) -> None:
-        """Call it lost when its ssh has ended, or it has not answered for long enough."""
+        """Mark it as lost if its ssh has ended, or it has not answered for too long."""
         silent = (time.monotonic_ns() - self.heard_ns) / 1e9
         words = self._ended()
         if words is not None:
@@ -209,7 +218,7 @@ class Member:
 
 
 def refuse_other(here: HostDescription, there: HostDescription, name: str) -> None:
-    """Raise ReplayerError where another replayer is installed."""
+    """Raise ReplayerError if another version of replayer is installed there."""
     if (there.version, there.digest) == (here.version, here.digest):
         return
     raise ReplayerError(
@@ -219,5 +228,5 @@ def refuse_other(here: HostDescription, there: HostDescription, name: str) -> No
 
 
 def own() -> HostDescription:
-    """Return what this host is."""
+    """Return the description of this host."""
     return remote_calls.about()

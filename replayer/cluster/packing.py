@@ -1,9 +1,9 @@
-"""Jobs, reports and results as bytes: plain values, and dataclasses of replayer with their fields.
+"""Jobs, reports and results as bytes: plain values, and replayer's dataclasses with their fields.
 
-Nothing is pickled: what came from another host can only become a value.  A class is looked up by
-its name in replayer's own modules and must be a dataclass, a NamedTuple or an enum; its fields are
-set, and none of its code runs.  Functions never travel; a work function is asked for by its name,
-and must have been marked with `workers.distributable`.
+Nothing is pickled, so data from another host can only become a value. A class is looked up by its
+name in replayer's own modules; it must be a dataclass, a NamedTuple or an enum. Its fields are set,
+and none of its code runs. Functions are never sent: a work function is requested by its name, and
+must have been marked with `workers.distributable`.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ _PLAIN: Mapping[str, type | tuple[type, ...]] = {
     "str": str,
     "bytes": bytes,
 }
-"""What a field may hold whose type is written so."""
+"""The types of value that a field with this annotation may hold."""
 
 
 def pack(value: Any) -> bytes:
-    """Return a value as bytes; raises ReplayerError for what cannot leave this host."""
+    """Return a value as bytes; raises ReplayerError for one that cannot be sent."""
     try:
         packed: bytes = msgpack.packb(value, default=_encoded, strict_types=True, use_bin_type=True)
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
@@ -56,7 +56,7 @@ def pack(value: Any) -> bytes:
 
 
 def unpack(data: bytes) -> Any:
-    """Return the value that another host packed; raises ReplayerError for what is not one."""
+    """Return the value that another host packed; raises ReplayerError for other bytes."""
     try:
         return msgpack.unpackb(data, ext_hook=_decoded, strict_map_key=False)
     except ReplayerError:
@@ -68,7 +68,10 @@ def unpack(data: bytes) -> Any:
 
 
 def name_of(work: Callable[..., Any]) -> str:
-    """Return the name by which another host finds a work function; raises ReplayerError."""
+    """Return the name by which another host finds a work function.
+
+    Raises ReplayerError if the function is not marked as distributable.
+    """
     if not is_distributable(work):
         raise ReplayerError(
             f"{work.__module__}.{work.__qualname__} cannot be done by another host: it is not "
@@ -203,7 +206,7 @@ def _looked_up(name: str) -> Any:
         raise ReplayerError(
             f"{name} came from another host, and is not here: install the same replayer there"
         ) from error
-    # An import of a module does not make what it imported its own.
+    # A name that a module has only imported does not belong to that module.
     if getattr(value, "__module__", module) != module:
         raise ReplayerError(f"{name} came from another host, and is nothing of replayer's")
     return value

@@ -1,9 +1,9 @@
-"""A worker pool whose processes are on several hosts, with the face of `watch.workers.WorkerPool`.
+"""A worker pool whose processes are on several hosts, with the interface of `WorkerPool`.
 
-Jobs are dealt to the hosts round robin; on each a WorkerPool does its share.  All agree on one
-instant for the start: each host sleeps until then by its own clock, whose offset was measured.
-Results and reports that carry instants of CLOCK_MONOTONIC say so by a method `moved(by_ns)`, and
-are moved onto the clock of this host.
+Jobs are dealt to the hosts round robin; on each host a `watch.workers.WorkerPool` does its share.
+All hosts agree on one instant for the start: each sleeps until then by its own clock, whose offset
+was measured. A result or report that carries instants of CLOCK_MONOTONIC has a method
+`moved(by_ns)`; the pool calls it to convert them to the clock of this host.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from replayer.watch.workers import Awaited, Work
 
 _AHEAD_SECONDS = 2.0
-"""64 hosts hear of the start within a second."""
+"""The start is agreed on this long ahead: 64 hosts receive it within a second."""
 _OPEN_SECONDS = 6.0
 _KEPT = 64
-"""Of each host so many last reports are kept, for what is told of a host that was lost."""
+"""The number of last reports that are kept of each host, to be reported if the host is lost."""
 
 
 @dataclass(slots=True)
@@ -50,19 +50,19 @@ class _Part:
 
     @property
     def opened_ns(self) -> int | None:
-        """Return when it began, by this host's clock."""
+        """Return when it began, in ns of this host's clock; None if unknown."""
         if self.clock is None or self.opened_there is None:
             return None
         return self.clock.here(self.opened_there)
 
     @property
     def moved_ns(self) -> int:
-        """Return what has to be added to its instants."""
+        """Return the nanoseconds to add to its instants, to convert them to this host's clock."""
         return (self.opened_ns or 0) - (self.opened_there or 0)
 
 
 class ClusterPool:
-    """Jobs dealt round robin to hosts, and on each to its part of `processes`."""
+    """Jobs dealt round robin to hosts; on each host, a part of `processes` does them."""
 
     def __init__(
         self,
@@ -110,26 +110,29 @@ class ClusterPool:
 
     @property
     def shares(self) -> tuple[HostShare, ...]:
-        """Return what is known of each host's part, also of one that was lost."""
+        """Return each host's share, also that of a lost host."""
         return tuple(self._share(part) for part in self._parts)
 
     @property
     def partial(self) -> dict[str, tuple[Any, ...]]:
-        """Return the last reports of each host."""
+        """Return the last reports of each host, by its name."""
         return {part.member.name: tuple(part.reports) for part in self._parts}
 
     @property
     def first_done_ns(self) -> int | None:
-        """Return when the first job was done, by this host's clock."""
+        """Return when the first job was done, by this host's clock; None if no job was."""
         return min((_here(part, part.done[1]) for part in self._parts if part.done), default=None)
 
     @property
     def last_done_ns(self) -> int | None:
-        """Return when the last job was done, by this host's clock."""
+        """Return when the last job was done, by this host's clock; None if no job was."""
         return max((_here(part, part.done[2]) for part in self._parts if part.done), default=None)
 
     def ready(self, timeout: float = 60.0) -> None:
-        """Wait until every job of every host waits at the barrier."""
+        """Wait until every job of every host waits at the barrier.
+
+        Raises ReplayerError after `timeout` seconds or if a job failed, HostLost for a lost host.
+        """
         deadline = time.monotonic() + timeout
         while missing := [part for part in self._parts if part.member.state == "preparing"]:
             left = deadline - time.monotonic()
@@ -153,7 +156,7 @@ class ClusterPool:
         self._sleep_until(self.opened_ns - round(lead * 1e9))
 
     def open(self) -> int:
-        """Let everybody go at the instant that was agreed on; return it, by this host's clock."""
+        """Start all jobs at the agreed instant; return it in ns of this host's clock."""
         self.approach()
         assert self.opened_ns is not None
         self._sleep_until(self.opened_ns)
@@ -162,7 +165,10 @@ class ClusterPool:
         return self.opened_ns
 
     def reports(self, timeout: float = 1.0) -> Iterator[Any]:
-        """Yield what the jobs report until all are done, and None when `timeout` s were silent."""
+        """Yield the reports of the jobs until all are done, and None after a silent `timeout` (s).
+
+        Raises HostLost for a lost host, ReplayerError if a job failed.
+        """
         while True:
             ended = self._all_done()
             self._hear()
@@ -174,7 +180,10 @@ class ClusterPool:
                 yield None
 
     def results(self, timeout: float | None = None) -> list[Any]:
-        """Wait until all are done and return their results in the order of the jobs."""
+        """Wait until all are done and return their results in the order of the jobs.
+
+        Raises ReplayerError after `timeout` seconds or if a job failed, HostLost for a lost host.
+        """
         deadline = None if timeout is None else time.monotonic() + timeout
         while not self._all_done():
             left = None if deadline is None else deadline - time.monotonic()
@@ -190,7 +199,7 @@ class ClusterPool:
         return [results[number] for number in range(self._many)]
 
     def _gather(self) -> None:
-        """Fetch what every host has to give, and measure the clocks again."""
+        """Fetch the results of every host, and measure the clocks again."""
         if not all(part.done for part in self._parts):
             packed = self._loop.together([part.member.collected() for part in self._parts])
             for part, data, offset in zip(self._parts, packed, self._offsets(), strict=True):
@@ -210,7 +219,10 @@ class ClusterPool:
         return all(part.member.state == "done" for part in self._parts)
 
     def _listen(self, timeout: float | None) -> bool:
-        """Wait until something has happened; tell whether it did within `timeout` seconds."""
+        """Wait for an event; return whether there was one within `timeout` seconds.
+
+        Raises HostLost or ReplayerError if a host was lost or has failed.
+        """
         awaited = self._awaited
         self._refuse_failed()
         happened = self._loop.wait(timeout, *([awaited.fileno()] if awaited else []))
@@ -229,7 +241,7 @@ class ClusterPool:
                 self._said.append(report)
 
     def _refuse_failed(self) -> None:
-        """Raise the first host's loss or failure."""
+        """Raise the loss or failure of the first host that has one."""
         for part in self._parts:
             member = part.member
             if member.lost:
@@ -276,7 +288,7 @@ class ClusterPool:
 
 
 def _dealt(members: Sequence[Member], jobs: Sequence[Any], processes: int) -> Iterator[_Part]:
-    """Deal job i to host i modulo their number; processes by the jobs that each has."""
+    """Deal job i to host i modulo their number, and the processes in proportion to the jobs."""
     many = len(members)
     for place, member in enumerate(members):
         numbers = list(range(place, len(jobs), many))
@@ -299,7 +311,7 @@ def _done(part: _Part) -> tuple[Any, ...]:
 
 
 def _whole(done: Any, part: _Part) -> tuple[Any, ...]:
-    """Return what a host has done; raise ReplayerError where it is not what it was asked for."""
+    """Return the results of a host; raise ReplayerError if they do not match its jobs."""
     match done:
         case (list() as results, int() | None, int() | None, (a, b), int()) if len(results) == len(
             part.numbers
@@ -320,6 +332,6 @@ def _ppm(ratio: float | None) -> float | None:
 
 
 def _moved(value: Any, by_ns: int) -> Any:
-    """Return a result or report with its instants on this host's clock, if it has any."""
+    """Return a result or report with its instants, if any, on this host's clock."""
     move = getattr(value, "moved", None)
     return move(by_ns) if callable(move) else value

@@ -1,4 +1,4 @@
-"""How an agent comes to the scheduler that it works for, and stays as long as that is there."""
+"""An agent's connection to its scheduler: the agent joins, and stays while the scheduler runs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _STDIN, _STDOUT, _STDERR = range(3)
 
 
 async def live(order: dict[str, Any]) -> None:
-    """Join the scheduler, say so, and stay until stdin ends or the lease."""
+    """Join the scheduler, print the address, and stay until stdin ends or the lease expires."""
     loop, left = asyncio.get_running_loop(), asyncio.Event()
     threading.Thread(target=_await_end, args=(loop, left), daemon=True).start()
     tls.without_pickles()
@@ -35,17 +35,17 @@ async def live(order: dict[str, Any]) -> None:
     worker = await _joined(scheduler, address, str(order["name"]), security, left.set)
     agent_line.print_line({"address": worker.address})
     _go_silent()
-    # A worker closes itself when its scheduler is gone, also while ssh is still there.
+    # A worker closes itself when its scheduler is gone, even if ssh is still there.
     ends = [asyncio.create_task(left.wait()), asyncio.create_task(worker.finished())]
     await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
     with contextlib.suppress(Exception):
         await worker.working.end()
-    # Nothing is left to do in order: the child is gone, and the scheduler sees the end.
+    # No cleanup is left to do: the child is gone, and the scheduler sees the end.
     os._exit(0)
 
 
 def _candidates(order: dict[str, Any]) -> list[tuple[str, int]]:
-    """Return where the scheduler may be, the likeliest first: from where ssh came."""
+    """Return possible addresses of the scheduler, the likeliest first: the one ssh came from."""
     by_ssh = os.environ.get("SSH_CONNECTION", "").split()[:1]
     same = ["127.0.0.1"] if order.get("network") == remote_calls.network() else []
     hosts = dict.fromkeys([*same, *by_ssh, *order["candidates"]])
@@ -53,7 +53,10 @@ def _candidates(order: dict[str, Any]) -> list[tuple[str, int]]:
 
 
 def _route(candidates: Sequence[tuple[str, int]], context: SSLContext) -> tuple[str, str]:
-    """Return the scheduler's host and port, and the own address from which it can be reached."""
+    """Return the scheduler's address, and the own IP address from which it can be reached.
+
+    Raises ReplayerError if no candidate (host, port) can be reached.
+    """
     for host, port in candidates:
         try:
             with (
@@ -77,7 +80,7 @@ def _bracketed(host: str) -> str:
 async def _joined(
     scheduler: str, own: str, name: str, security: Security, leave: Callable[[], None]
 ) -> AgentWorker:
-    """Return the worker once the scheduler knows it."""
+    """Return the worker when the scheduler knows it."""
     with dask_settings.scratch() as folder:
         worker = AgentWorker(
             scheduler,
@@ -99,7 +102,7 @@ async def _joined(
 
 
 def _await_end(loop: asyncio.AbstractEventLoop, left: asyncio.Event) -> None:
-    """Wait in a thread for the end of stdin: whoever started this agent is gone then."""
+    """Wait in a thread for the end of stdin: the process that started this agent is then gone."""
     with contextlib.suppress(OSError):
         while os.read(_STDIN, 1 << 12):
             pass
@@ -107,7 +110,7 @@ def _await_end(loop: asyncio.AbstractEventLoop, left: asyncio.Event) -> None:
 
 
 def _go_silent() -> None:
-    """Write nowhere from now on: nobody reads it, and a full pipe would hold up the agent."""
+    """Discard all later output: no process reads it, and a full pipe would block the agent."""
     with open(os.devnull, "wb") as nowhere:  # noqa: PTH123
         for fd in (_STDOUT, _STDERR):
             os.dup2(nowhere.fileno(), fd)

@@ -1,4 +1,4 @@
-"""What an agent does when it is asked: the operations, as plain values on the wire.
+"""The operations of an agent, with plain values as arguments and answers.
 
 `ask(op, **arguments)` of hosts.py ends in `answer(agent, op, arguments)` here, on the other host.
 """
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from replayer.cluster.lease import Lease
 
 BEAT_SECONDS = 0.9
-"""An answer to a beat waits for news so long."""
+"""An answer to a heartbeat waits this long for news, in seconds."""
 PIECE = 8 << 20
 """Bytes of results that are sent in one message."""
 _CACHES = "/proc/sys/vm/drop_caches"
@@ -35,21 +35,24 @@ _CACHES = "/proc/sys/vm/drop_caches"
 
 @dataclass(frozen=True, slots=True)
 class HostDescription:
-    """What a host says of itself."""
+    """The description that a host gives of itself."""
 
     version: str
     digest: str
-    """Of replayer's own files, its engines and its workloads."""
+    """The digest of the files of replayer, its engines and its workloads."""
     python: str
     kernel: str
     hostname: str
     boot_id: str
     machine: str
-    """What tells the network that it is in from others on the same kernel."""
+    """The boot id and the network namespace: together they identify the network.
+
+    Networks of containers on the same kernel differ in their namespace.
+    """
     cores: int
     memory_bytes: int
     free_bytes: int
-    """Of its folder for temporary files."""
+    """Free space in its folder for temporary files."""
     uid: int
     may_drop_caches: bool
     may_make_cgroups: bool
@@ -59,7 +62,7 @@ class HostDescription:
 
 
 def about() -> HostDescription:
-    """Return what there is to say of this host; nothing is changed by asking."""
+    """Return the description of this host; this changes nothing on it."""
     host = Host()
     return HostDescription(
         version=__version__,
@@ -82,13 +85,13 @@ def about() -> HostDescription:
 
 
 def network() -> str:
-    """Return what is the same for two processes that reach each other by 127.0.0.1."""
+    """Return a text that is equal for two processes that reach each other by 127.0.0.1."""
     host = Host()
     return f"{host.boot_id()} {host.link('proc/self/ns/net')}"
 
 
 def addresses() -> list[str]:
-    """Return the addresses by which others may reach this host, IPv4 first."""
+    """Return the addresses by which other hosts may reach this one, IPv4 first."""
     import psutil  # noqa: PLC0415 - distributed brings it along
 
     every = [one for interface in psutil.net_if_addrs().values() for one in interface]
@@ -99,7 +102,7 @@ def addresses() -> list[str]:
 
 @functools.cache
 def digest() -> str:
-    """Return a digest of replayer's own files, its engines and its workloads."""
+    """Return a digest of the files of replayer, its engines and its workloads."""
     package = Path(assets.__file__).parent
     files = [
         *((package, path) for path in package.rglob("*.py")),

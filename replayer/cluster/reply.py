@@ -1,4 +1,4 @@
-"""The line of JSON in which a program on another host answers by ssh, checked before it is used."""
+"""A line of JSON, the answer of a program on another host by ssh, checked before use."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from typing import Any
 from replayer.errors import ReplayerError, one_line
 
 _MOST_CHATTER = 4 << 20
-"""Bytes of what a login shell prints before it."""
+"""The limit, in bytes, of what a login shell prints before the answer."""
 _MOST = 256 << 20
 _PIECE = 1 << 16
 
 
 class Strange(ReplayerError):
-    """What came is no answer of replayer's."""
+    """The received data is no valid answer of a replayer."""
 
 
 class Reply(dict[str, Any]):
-    """An answer; a key that it lacks is told in a sentence."""
+    """An answer; reading a key that it lacks raises Strange with a sentence."""
 
     def __missing__(self, key: str) -> Any:
         raise Strange(f"the answer has no {key!r}, so that no replayer of this version gave it")
@@ -30,7 +30,8 @@ class Reply(dict[str, Any]):
 def read(fd: int, mark: bytes, seconds: float | None) -> Reply | None:
     """Return the answer that begins with a mark; None if none came before the end, or in time.
 
-    Raises Strange for what is none, and for a flood of anything else.
+    Reads from `fd` for at most `seconds`. Raises Strange if the answer is no JSON object, and if
+    more than the allowed number of bytes came.
     """
     deadline = None if seconds is None else time.monotonic() + seconds
     begun, passed, marked = bytearray(), 0, False
@@ -46,7 +47,7 @@ def read(fd: int, mark: bytes, seconds: float | None) -> Reply | None:
         if not marked:
             place = 0 if begun.startswith(mark) else begun.find(b"\n" + mark) + 1
             marked = begun.startswith(mark, place)
-            # Of what is no answer the line stays that may become one.
+            # Of other output, keep only the last line: it may still become an answer.
             done = place if marked else begun.rfind(b"\n") + 1
             passed += done
             del begun[:done]

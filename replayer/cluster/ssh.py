@@ -1,4 +1,4 @@
-"""How the system's ssh is called, and how replayer is found on the other side."""
+"""Commands for the system's ssh, and the search for replayer on the other host."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from pathlib import Path
 
 
 def words() -> list[str]:
-    """Return the ssh to use: $REPLAYER_SSH, or the one of the system; it asks for nothing."""
+    """Return the ssh command: $REPLAYER_SSH, or the system's ssh; it asks the user nothing."""
     command = shlex.split(os.environ.get("REPLAYER_SSH", "ssh"))
     return [*command, "-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10"]
 
 
 def remote(command: str, variable: str) -> str:
-    """Return what the other host's shell is to do for a command of replayer's: sh, csh or fish.
+    """Return the shell command that runs one of replayer's commands on another host.
 
-    `variable`, if it is set on this host, says how `replayer` with that command is started there;
-    else it is the `replayer` that lies beside the Python of the same path, that Python, if it has a
-    replayer, or what PATH has.
+    It works in sh, csh and fish. If `variable` is set on this host, its value is the command that
+    starts `replayer` there. Otherwise the script tries the `replayer` next to the Python of the
+    same path, then that Python itself, if it has replayer installed, and then PATH.
     """
     own = os.environ.get(variable, "")
     if own:

@@ -1,7 +1,8 @@
-"""The certificates by which the processes of one run know each other, and what they refuse.
+"""The certificates by which the processes of one run authenticate each other.
 
-Each process has a pair of its own, and takes at the other end only the certificates that it was
-given: an agent those of who commands it, so that no agent can command another.
+Each process has its own certificate and key. From the other end of a connection it accepts only the
+certificates that it was given. An agent is given those of its commanders, so no agent can command
+another. Pickles are refused, except those of plain values.
 """
 
 import datetime as dt
@@ -24,20 +25,20 @@ from distributed.security import Security
 from replayer.cluster.dask_settings import Secret
 
 _OUTLIVES = dt.timedelta(days=2)
-"""A certificate holds from before now to after: clocks of hosts may be wrong by hours."""
+"""A certificate is valid from before now to after: clocks of hosts may be wrong by hours."""
 _PLAIN = {kind.__name__: kind for kind in (bytes, bytearray, str, int, float, bool, tuple, list)}
 
 
 @dataclass(frozen=True, slots=True)
 class Roles:
-    """The pairs of one run."""
+    """The pairs of certificate and key of one run."""
 
     coordinator: Secret = field(repr=False)
-    """Of the process that starts the agents, and of the scheduler in it."""
+    """The pair of the process that starts the agents, and of the scheduler in it."""
     delegate: Secret = field(repr=False)
-    """Of a run that is sent to the host of the database, and commands the clients from there."""
+    """The pair of a run that is sent to the database's host and commands the clients from there."""
     agents: dict[str, Secret] = field(repr=False)
-    """By the name of an agent."""
+    """The pairs of the agents, by name."""
 
     def toward(self, agent: str) -> Secret:
         """Return the coordinator's pair for a connection to one agent, and to no other."""
@@ -49,23 +50,23 @@ class Roles:
 
 
 def new_roles(agents: Iterable[str]) -> Roles:
-    """Return new pairs for a coordinator and its agents."""
+    """Return new pairs for a coordinator, its delegate and its agents."""
     coordinator, delegate = new_secret(), new_secret()
     commanding = f"{coordinator.certificate}{delegate.certificate}"
     each = {name: replace(new_secret(), authority=commanding) for name in agents}
     taken = "".join(one.certificate for one in each.values())
-    # The scheduler is spoken to by its own process, too.
+    # The scheduler's own process connects to it, too.
     own = replace(coordinator, authority=f"{coordinator.certificate}{taken}")
     return Roles(own, delegate, each)
 
 
 def new_secret() -> Secret:
-    """Return a new certificate, signed by itself, which can sign no other.
+    """Return a new self-signed certificate, which cannot sign others, and its key.
 
-    Dask's Security.temporary makes one that begins to hold now, by this host's clock.
+    Dask's Security.temporary is not used: its certificate becomes valid now, by this host's clock.
     """
     key = ec.generate_private_key(ec.SECP256R1())
-    # OpenSSL looks for a certificate that it trusts by this name.
+    # OpenSSL looks up a trusted certificate by this name.
     title = f"replayer {secrets.token_hex(8)}"
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, title)])
     now = dt.datetime.now(dt.UTC)
@@ -93,9 +94,9 @@ def new_secret() -> Secret:
 
 @functools.cache
 def security(secret: Secret | None) -> Security:
-    """Return Dask's object for it; the key is in memory, and in no folder for temporary files.
+    """Return Dask's security object for it; the key stays in memory, not in a temporary folder.
 
-    None is no encryption, which is for processes of this host.
+    None means no encryption, which is only for processes of this host.
     """
     if secret is None:
         return Security(require_encryption=False)
@@ -112,24 +113,24 @@ def security(secret: Secret | None) -> Security:
 
 @functools.cache
 def _in_memory(text: str) -> str:
-    """Return the path of a file that only this process has, and nobody can list."""
+    """Return the path of a file in memory that only this process has, and that no folder lists."""
     fd = os.memfd_create("replayer", os.MFD_CLOEXEC)
     os.write(fd, text.encode())
     return f"/proc/self/fd/{fd}"
 
 
 def without_pickles() -> None:
-    """Have distributed refuse every pickle that arrives, but of plain values.
+    """Make distributed refuse every received pickle, except those of plain values.
 
-    It unpickles what any message holds before it looks at who asks for what; replayer's own
-    messages, and those with which a worker joins a scheduler, have none.  Those with which a
-    scheduler answers a client name types such as bytes.
+    Distributed unpickles the contents of any message before it checks the sender and the request.
+    Replayer's own messages, and those with which a worker joins a scheduler, have no pickles. A
+    scheduler's answers to a client do: they name types such as bytes.
     """
     pickle.loads = _plain
 
 
 class _Plain(stdlib_pickle.Unpickler):
-    """Reads a pickle that names nothing but types of plain values."""
+    """An unpickler that allows only the types of plain values."""
 
     def find_class(self, module: str, name: str) -> Any:
         """Return such a type; raises ValueError for anything else."""

@@ -1,11 +1,12 @@
-"""The process in which the work of an agent is done: a share of a pool, or a whole run.
+"""The process that does the work of an agent: a share of a pool, or a whole run.
 
-The agent itself only talks, so that it answers however busy its host's work is.  This process ends
-with its agent: by the kernel's signal when that dies, and by itself when that has not passed on a
-beat for some seconds, be it stopped or cut off; a stopped agent it ends, too.
+The agent itself only communicates, so that it answers even if the work keeps its host busy. This
+process ends with its agent. If the agent dies, the kernel sends a signal. If the agent passes on no
+heartbeat for some seconds, because it is stopped or cut off, this process ends by itself, and kills
+the stopped agent as well.
 
-What passes through the pipe is msgpack, one list for each message.  A share is `work(job, barrier,
-report)` of every job, in a WorkerPool; a run is `work(order, Elsewhere)`.
+The messages in the pipe are msgpack, one list for each message. A share calls `work(job, barrier,
+report)` for every job, in a WorkerPool; a run calls `work(order, Elsewhere)`.
 """
 
 from __future__ import annotations
@@ -34,20 +35,20 @@ if TYPE_CHECKING:
 
 SHARE, RUN = "share", "run"
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-"""What the host that coordinates may send."""
+"""The signals that the coordinating host may send."""
 _SPIN_NS = 200_000
-"""Little: where several agents share a host, they would wait for each other."""
+"""Short: several agents on one host would wait for each other."""
 _READY_SECONDS = 3600.0
-"""Who coordinates decides how long it waits."""
+"""Long: the coordinator decides how long it waits."""
 _GRACE_SECONDS = 1.5
-"""What a run gets to give back what it took, once nobody waits for it any more."""
+"""The time that a run gets to clean up when no process waits for it any more."""
 _LOOK_SECONDS = 0.25
 
 
 def main(pipe: connection.Connection[Any, Any], agent: int, *, ours: bool) -> None:
-    """Be the process: wait for what to do, do it, and say how it went.
+    """Run as the process: wait for the order, execute it, and send the outcome.
 
-    An agent that is not ours, a worker of somebody's cluster, is never ended.
+    An agent that is not ours (a worker of a user's Dask cluster) is never ended.
     """
     workers.die_with(agent, signal.SIGTERM)
     os.set_inheritable(pipe.fileno(), False)
@@ -59,16 +60,16 @@ def main(pipe: connection.Connection[Any, Any], agent: int, *, ours: bool) -> No
         if kind == RUN:
             _run(line, work, packed)
         else:
-            # It has nothing to give back, and when it is stopped it does not hear a SIGTERM.
+            # A share has nothing to clean up, and a stopped process does not receive a SIGTERM.
             workers.die_with(agent, signal.SIGKILL)
             _share(line, work, packed, processes)
     except ReplayerError as error:
         line.failed(str(error), error)
     except Interrupted as error:
         line.failed(str(signals.interruption() or error), error)
-    except BaseException as error:  # noqa: BLE001 - whatever it is, the other host must hear of it
+    except BaseException as error:  # noqa: BLE001 - the other host needs to know, whatever it is
         line.failed(f"{type(error).__name__}: {error}", error)
-    # The agent ends this process when its last words have been fetched, or nobody fetches them.
+    # The agent ends this process after it has fetched the last message, or if no caller fetches it.
     with signals.shield():
         threading.Event().wait()
 
@@ -92,7 +93,7 @@ def _share(line: AgentPipe, work: str, packed: bytes, processes: int) -> None:
 
 @contextlib.contextmanager
 def _first_in_line() -> Iterator[None]:
-    """Have this thread get a processor at once when it wakes, where that is allowed.
+    """Give this thread a processor as soon as it wakes, if the system allows that.
 
     On a busy host it would wait some milliseconds for one, and its workers would start later than
     those of other hosts.
@@ -108,7 +109,10 @@ def _first_in_line() -> Iterator[None]:
 
 
 def _sleep_until(instant_ns: int) -> None:
-    """Sleep until that instant of CLOCK_MONOTONIC, the last moment wide awake."""
+    """Sleep until that instant of CLOCK_MONOTONIC; spin for the last moment.
+
+    Raises ReplayerError if the instant has passed already.
+    """
     left = instant_ns - time.monotonic_ns()
     if left <= 0:
         raise ReplayerError(
@@ -120,7 +124,7 @@ def _sleep_until(instant_ns: int) -> None:
 
 
 def _run(line: AgentPipe, work: str, packed: bytes) -> None:
-    """Do a whole run, whose function says what there is to say through `Elsewhere`."""
+    """Execute a whole run, whose function sends its reports through `Elsewhere`."""
     line.send("ready")
     result = packing.work_of(work)(packing.unpack(packed), Elsewhere(line))
     line.send("done", packing.pack(result))
@@ -132,25 +136,28 @@ def _interrupt(number: int) -> None:
 
 
 class Elsewhere:
-    """What a run's function has of the host that asked for it."""
+    """The link from a run's function to the host that requested it."""
 
     def __init__(self, line: AgentPipe) -> None:
         self._line = line
 
     def say(self, value: Any) -> None:
-        """Send a value there; they arrive in order."""
+        """Send a value to that host; values arrive in order."""
         self._line.say(value)
 
     def say_bytes(self, data: bytes) -> None:
-        """Send bytes there."""
+        """Send bytes to that host."""
         self._line.say(data)
 
 
 class AgentPipe:
-    """The pipe to the agent, and what has arrived by it."""
+    """The pipe to the agent, and the messages that it has delivered."""
 
     def __init__(self, pipe: connection.Connection[Any, Any], agent: int | None) -> None:
-        """`agent` is the process to end when it no longer passes beats on."""
+        """Take the pipe, and the process id of the agent; None if the agent must never be ended.
+
+        The agent is ended if it passes on no heartbeats.
+        """
         self._pipe = pipe
         self._agent = agent
         self._sending = threading.Lock()
@@ -160,21 +167,21 @@ class AgentPipe:
         self.instant: queue.SimpleQueue[int] = queue.SimpleQueue()
 
     def listen(self) -> None:
-        """Take in what the agent says from now on, and end with it."""
+        """Receive the agent's messages from now on, and end with the agent."""
         for target in (self._listen, self._watch):
             threading.Thread(target=target, daemon=True).start()
 
     def send(self, *words: Any) -> None:
         """Send one message to the agent."""
-        with self._sending, contextlib.suppress(OSError):  # it is gone, and so will this be
+        with self._sending, contextlib.suppress(OSError):  # it is gone, and this process will end
             self._pipe.send_bytes(msgpack.packb(words))
 
     def say(self, value: Any) -> None:
-        """Send something that the host which coordinates wants to hear."""
+        """Send a report to the coordinating host."""
         self.send("said", packing.pack(value))
 
     def failed(self, sentence: str, error: BaseException) -> None:
-        """Say why there will be no result."""
+        """Send the reason why there will be no result."""
         self.send("failed", sentence, "".join(traceback.format_exception(error)))
 
     def _listen(self) -> None:
@@ -197,7 +204,7 @@ class AgentPipe:
         self.orders.put((kind, work, packed, processes))
 
     def _watch(self) -> None:
-        """End everything when nobody has been heard for the length of a lease."""
+        """End everything when no message has arrived for the length of a lease."""
         while time.monotonic() - self._heard < LEASE_SECONDS:
             time.sleep(_LOOK_SECONDS)
         if os.getppid() == self._agent:

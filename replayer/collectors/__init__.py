@@ -1,15 +1,15 @@
-"""Watchers of a step: one file or folder each, of two kinds.
+"""Collectors that watch a step: one file or folder each, of two kinds.
 
-A copied collector reads the kernel's files: it has a docstring, `FILES` (paths below the host's
-root, such as `proc/stat`) and `parse(samples, device) -> Columns`.  What it saw is in the report
-and on the page as `SHEET` and `PANEL` say; without them all of its columns are, and the first of
-them drawn.
+A copied collector reads the kernel's files. It has a docstring, `FILES` (paths below the host's
+root, such as `proc/stat`) and `parse(samples, device) -> Columns`. `SHEET` and `PANEL` define which
+columns the report and the page show. Without them the report shows all columns, and the page draws
+the first.
 
-An active collector does something beside the step: it has a docstring and
-`begin(scene) -> Recording`, which raises Skip with the reason where the machine does not allow it.
-`VERBS` are those that it asks the engine for (`Scene.ask`), `BY_DEFAULT = False` leaves it out
-unless it is asked for by name.  What lies outside the measured
-window is never counted: a recording is cut to it afterwards.
+An active collector runs its own measurement during the step. It has a docstring and `begin(scene)
+-> Recording`, which raises Skip with the reason if the machine does not allow it. `VERBS` are the
+verbs that it runs on the engine (`CollectorContext.ask`). `BY_DEFAULT = False` leaves it out unless
+it is requested by name. Events outside the measured window are never counted: a recording is cut to
+the window afterwards.
 """
 
 import time
@@ -40,18 +40,21 @@ class CollectorColumns(NamedTuple):
     title: str
     """`{device}` and `{time}` stand for the data's device and the length of the window."""
     columns: str
-    """Separated by blanks."""
+    """The names of the columns, separated by blanks."""
 
 
 class Panel(NamedTuple):
-    """What the page draws over time; panels of one title are one, the first with a line has it."""
+    """A diagram over time on the page.
+
+    Panels with the same title are drawn as one; a line that several have is taken from the first.
+    """
 
     title: str
     lines: tuple[tuple[str, str], ...]
-    """(column, what it is called)."""
+    """(column, its label)."""
     stacked: bool = False
     order: int = 9
-    """From top to bottom."""
+    """The position on the page, from top to bottom."""
 
 
 class Collector(Protocol):
@@ -67,16 +70,16 @@ class Collector(Protocol):
     PANEL: Panel | None = None
     """The panel on the page; None for the first column."""
     VERBS: tuple[str, ...] = ()
-    """The verbs of the engine that it asks for (`CollectorContext.ask`)."""
+    """The verbs that it runs on the engine (`CollectorContext.ask`)."""
     BY_DEFAULT: bool = True
-    """False if it watches only where it is asked for by name."""
+    """False if it watches only when it is requested by name."""
 
     def parse(self, samples: Sequence[Sample], device: str | None) -> Columns:
         """Turn n samples into n - 1 values per column; `device` is the data's block device."""
         raise NotImplementedError
 
     def begin(self, scene: "CollectorContext") -> "Recording":
-        """Begin to watch a step; raise Skip with the reason where the machine refuses."""
+        """Begin to watch a step; raise Skip with the reason if the machine does not allow it."""
         raise NotImplementedError
 
 
@@ -84,33 +87,39 @@ FACE = Collector
 
 
 Ask = Callable[[str], Sequence[Mapping[str, Any]]]
-"""Runs a verb of the engine by its name and returns its rows."""
+"""A function that runs a verb of the engine by its name and returns its rows."""
 
 
 @dataclass(frozen=True)
 class CollectorContext:
-    """What an active collector may know of a step; each of them has one of its own."""
+    """The facts of a step for one active collector; each collector has its own context."""
 
     host: Host
     device: str | None
     """The data's block device."""
     folder: Path
-    """Nobody else's, and in memory where the machine has a tmpfs; removed after `cut`.  A program
-    that has its path among its arguments is ended when replayer was killed."""
+    """A private folder, in memory if the machine has a tmpfs; removed after `cut`.
+
+    If replayer was killed, a later recovery ends the programs that have this path in their
+    arguments.
+    """
     server: Callable[[], Sequence[int]]
-    """The living processes of the server, the main one first; [] if none is known here."""
+    """Return the living processes of the server, the main one first; [] if none is known here."""
     own: Callable[[], Sequence[int]]
-    """Replayer's own processes: this one and its descendants, the server's among them."""
+    """Return replayer's processes: this one and its descendants, including the server's."""
     ask: Ask | None = None
-    """Over a connection of this collector's own, made when it is first used, by one thread at a
-    time; None without a database.  Raises Skip for a verb that the engine lacks and ReplayerError
-    for a server that does not answer; asked again, it connects again."""
+    """Run a verb of the engine over this collector's own connection; None without a database.
+
+    The connection is made at the first use, and only one thread at a time may use it. Raises Skip
+    for a verb that the engine lacks and ReplayerError for a server that does not answer; the next
+    call connects again.
+    """
     control: Callable[[], Collection[int]] = frozenset
-    """The server's ids of replayer's own connections that control a step, or do its work."""
+    """Return the server's ids of those own connections that control a step, or do its work."""
     watching: Callable[[], Collection[int]] = frozenset
-    """The server's ids of the collectors' connections, which do none of it."""
+    """Return the server's ids of the collectors' connections, which do none of the work."""
     opening: Callable[[], int] = int
-    """How many connections are being made of which those two do not tell yet."""
+    """Return how many connections are being made that are in neither of these two yet."""
     clock: Callable[[], int] = time.monotonic_ns
 
 
@@ -119,21 +128,21 @@ class Observed:
     """Seconds for which threads were seen in one state."""
 
     letter: str
-    """The kernel's: S or D sleeps, R runs or waits for a processor."""
+    """The kernel's letter: S or D sleeps, R runs or waits for a processor."""
     wait: str
-    """What the server said that the session waits for, "" for nothing."""
+    """The name of the session's wait, as the server reports it, "" for none."""
     part: str
-    """Of what kind the server's word is: device, log, lock, client, other; "" for none of them."""
+    """The kind of this wait: device, log, lock, client, other; "" for none of them."""
     still: bool
-    """Whether the thread was asleep from before the server was asked until after its answer."""
+    """True if the thread slept from before the server was asked until after its answer."""
     seconds: float
 
 
 @dataclass(frozen=True)
 class ThreadTimes:
-    """What the kernel counted for threads over the spans in which each was observed, in seconds.
+    """The kernel's counts for threads over the spans in which each was observed, in seconds.
 
-    The user and system time are as its ticks split what they ran.
+    User and system time divide the running time in proportion to the kernel's ticks.
     """
 
     span: float
@@ -145,39 +154,41 @@ class ThreadTimes:
 
 @dataclass(frozen=True)
 class WaitSamples:
-    """What those who did the work of a window were seen at: a server's sessions, or threads."""
+    """The samples of one window: states and waits of sessions or of replayer's threads."""
 
     whose: Literal["server", "replayer"]
     moments: int
-    """How many times was looked."""
+    """The number of samples."""
     sessions: float
-    """On average over the window."""
+    """The number of sessions, on average over the window."""
     asked: Mapping[tuple[str, str], float] = field(default_factory=dict)
-    """(wait, part) -> how many of all sessions the server said were at it, on average."""
+    """(wait, part) -> the average number of sessions with this wait, as the server reports it."""
     threads: int = 0
-    """How many of them the kernel was asked about, too; 0 of a server elsewhere."""
+    """The number of threads that the kernel was asked about, too; 0 for a remote server."""
     observations: int = 0
     observed: tuple[Observed, ...] = ()
     times: ThreadTimes | None = None
     """None without observations."""
     counted: bool = True
-    """Whether this kernel counts what each thread runs and waits for a processor."""
+    """True if this kernel counts how long each thread runs and waits for a processor."""
     missing: str = ""
-    """Why something could not be seen, as part of a sentence; "" if all was."""
+    """The reason why some data is missing, as part of a sentence; "" if all is there."""
     traced: Mapping[str, float] | None = None
-    """State -> share of the threads' time, as traces of the scheduler had it; R is to run or to
-    wait for a processor.  None where there are none."""
+    """State -> share of the threads' time, from traces of the scheduler; None without traces.
+
+    R means that the thread runs or waits for a processor.
+    """
     untraced: str = ""
-    """Why there are none, as part of a sentence."""
+    """The reason why there are no traces, as part of a sentence."""
     throttled: float = 0.0
     """Share of the periods of a CPU quota in which it was used up; 0 without a quota."""
     cores: int = 0
-    """That the threads may run on; 0 where that is not known."""
+    """The number of processors that the threads may run on; 0 if not known."""
 
 
 @dataclass(frozen=True)
 class WindowRecording:
-    """What a recording saw in one window."""
+    """The part of a recording that lies in one window."""
 
     columns: Mapping[str, Sequence[tuple[int, float]]] = field(default_factory=dict)
     """Counters as points of (clock in ns, total): they become columns of rates per second."""
@@ -190,28 +201,28 @@ class WindowRecording:
     notes: tuple[str, ...] = ()
     """Sentences for the report."""
     missing: Mapping[str, str] = field(default_factory=dict)
-    """What of it was not watched, by name -> why; said once for a run."""
+    """Name of a missing part -> the reason; reported once for a run."""
 
 
 class Recording(Protocol):
-    """What an active collector has begun.
+    """The running recording of an active collector.
 
-    It may have `prepare() -> None`, called once just before the first edge of a window, for what
-    takes longer than a mark may: nothing of that is in the window.
+    It may have `prepare() -> None`, called once just before the first edge of a window, for work
+    that takes longer than a mark may: none of this work is in the window.
     """
 
     def mark(self, clock_ns: int) -> None:
-        """Take note of an edge of a window, and return at once.
+        """Record an edge of a window, and return at once.
 
-        It is called after the sampler's own copy; the first one is the moment to begin expensive
+        It is called after the sampler's own copy. The first call is the moment to begin expensive
         work.
         """
         ...
 
     def end(self) -> float:
-        """Stop everything, within 5 s; always called, once.  Return the CPU seconds it cost."""
+        """Stop everything, within 5 s; always called, once. Return the CPU seconds it cost."""
         ...
 
     def cut(self, begin_ns: int, end_ns: int) -> WindowRecording:
-        """Return what lies between two marks, after `end`; raise ReplayerError if it cannot."""
+        """Return the part between two marks, after `end`; raise ReplayerError if there is none."""
         ...

@@ -1,12 +1,12 @@
-"""How long the data's device took for its requests: a histogram a second, by bpftrace.
+"""Latency of the data's device: a histogram of its requests each second, by bpftrace.
 
-It watches the kernel's tracepoints `block_rq_issue` and `block_rq_complete`: the time is the
-device's own, from when a request was given to its driver to its end, without the queue before.
-Every sixteenth request is timed, by where on the device it is: timing one took the kernel 1.2 us as
-measured, letting one pass 0.12.  Buckets are powers of two, in microseconds.  Where bpftrace cannot
-work, diskstats still has the mean time of each second.
+It watches the kernel's tracepoints `block_rq_issue` and `block_rq_complete`. The time is the
+device's own: from the instant when a request was given to its driver until its end, without the
+queue before. Every sixteenth request is timed, chosen by its place on the device: timing one took
+the kernel 1.2 us as measured, skipping one 0.12 us. Buckets are powers of two, in microseconds. If
+bpftrace cannot work, diskstats still has the mean time of each second.
 
-The rows are those of `block_latency.seconds`: seconds that lie in the window as a whole.
+The rows are those of `block_latency.seconds`: seconds that lie entirely in the window.
 """
 
 import json
@@ -29,9 +29,9 @@ _TRACEPOINTS = (
 )
 _KINDS = ("read", "write")
 _EACH = 16
-"""One request of so many is timed."""
+"""One request out of this many is timed."""
 _MINOR_BITS = 20
-"""Of a device's number inside the kernel, include/linux/kdev_t.h."""
+"""The bits of the minor number in a device's number, include/linux/kdev_t.h."""
 _PROGRAM = """
 tracepoint:block:block_rq_issue
 /args->dev == DEVICE && ((args->sector * 2654435761) >> 16) % EACH == 0/
@@ -55,14 +55,14 @@ Histogram = Mapping[int, int]
 
 
 class Second(NamedTuple):
-    """What was printed at the end of a second: its clock in ns, and kind -> histogram."""
+    """The output at the end of a second: its clock in ns, and kind -> histogram."""
 
     clock_ns: int
     histograms: dict[str, Histogram]
 
 
 def begin(scene: CollectorContext) -> "BlockLatency":
-    """Start bpftrace; raise Skip with the reason where it cannot watch."""
+    """Start bpftrace; raise Skip with the reason if it cannot watch."""
     program = shell.find("bpftrace")
     if program is None:
         raise Skip(f"bpftrace is not installed ({_INSTALL}); {_INSTEAD}")
@@ -76,7 +76,7 @@ def begin(scene: CollectorContext) -> "BlockLatency":
 
 
 def _number(scene: CollectorContext, device: str) -> int:
-    """Return a disk's number as the kernel's tracepoints have it."""
+    """Return a disk's number in the form of the kernel's tracepoints; raises Skip without one."""
     major, _, minor = scene.host.read(f"sys/class/block/{device}/dev").strip().partition(":")
     if not (major.isdigit() and minor.isdigit()):
         raise Skip(f"the device {device} has no number in /sys; {_INSTEAD}")
@@ -105,12 +105,12 @@ class BlockLatency:
         self._early_end = ""
 
     def mark(self, clock_ns: int) -> None:
-        """Take note of what it has cost by the first edge."""
+        """Count bpftrace's CPU time as its cost from the first edge on."""
         del clock_ns
         self._program.charge()
 
     def end(self) -> float:
-        """Stop it, and return the CPU seconds that it used itself; the kernel's are nobody's."""
+        """Stop it, and return its own CPU seconds; the kernel's part belongs to no process."""
         self._early_end = self._program.early_end()
         cost = self._program.cost()
         self._program.stop(_END_SECONDS)
@@ -119,7 +119,7 @@ class BlockLatency:
     def cut(self, begin_ns: int, end_ns: int) -> WindowRecording:
         """Return the seconds that lie between two marks.
 
-        Raises ReplayerError with bpftrace's own words where it did not work.
+        Raises ReplayerError with bpftrace's own words if it did not work.
         """
         text = self._output.read_text(encoding="utf-8") if self._output.exists() else ""
         seconds = list(read_seconds(text))
@@ -145,7 +145,7 @@ class BlockLatency:
 
 
 def read_seconds(text: str) -> Iterator[Second]:
-    """Yield the seconds that bpftrace printed, as its `-f json` has them; a cut end is left out."""
+    """Yield the seconds that bpftrace printed with `-f json`; an incomplete end is left out."""
     latest: Second | None = None
     for line in text.splitlines():
         try:
@@ -182,7 +182,7 @@ def _rows(second: Second, begin_ns: int) -> Iterator[dict[str, Any]]:
 
 
 def _at_most(histogram: Histogram, share: float) -> int:
-    """Return the end of the bucket that a percentile lies in."""
+    """Return the end of the bucket that contains a percentile, in microseconds."""
     left = share * sum(histogram.values())
     for low in sorted(histogram):
         left -= histogram[low]
@@ -192,5 +192,5 @@ def _at_most(histogram: Histogram, share: float) -> int:
 
 
 def _ceiling(low: int) -> int:
-    """Return where the bucket ends that begins there."""
+    """Return the end of the bucket that begins at `low`."""
     return max(1, 2 * low)

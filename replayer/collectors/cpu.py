@@ -1,8 +1,8 @@
-"""Where processor time went, from /proc/stat, in the columns of `mpstat`.
+"""Processor time by state, from /proc/stat, in the columns of `mpstat`.
 
-Percentages of the time of all processors together, as sysstat does it: guest time is taken out of
-%usr and %nice, which the kernel counts it into.  `%busiest` is the busiest single processor:
-100 less its idle and iowait share.
+Percentages of the time of all processors together, computed as sysstat does: guest time is
+subtracted from %usr and %nice, in which the kernel includes it. `%busiest` is the busiest single
+processor: 100 minus its idle and iowait share.
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from replayer.machine import processors
 
 FILES = (processors.FILE,)
 SHEET = None
-"""vmstat tells it shorter."""
+"""vmstat's line is shorter."""
 PANEL = Panel(
     "CPU, %",
     (("%usr", "user"), ("%sys", "system"), ("%iowait", "waiting for I/O")),
@@ -35,7 +35,7 @@ def parse(samples: Sequence[Sample], device: str | None) -> Columns:
 def shares(before: dict[str, int], after: dict[str, int]) -> dict[str, float]:
     """Return the percentage of each state; all 0 if no time passed.
 
-    Idle and iowait may step back a little (proc(5)); such a step counts as 0.
+    Idle and iowait may decrease a little (proc(5)); such a decrease counts as 0.
     """
     spent = {state: max(0, after[state] - before[state]) for state in processors.STATES}
     total = sum(spent.values())

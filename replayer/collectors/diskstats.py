@@ -1,11 +1,11 @@
 """The data's block device, from /proc/diskstats, in the columns of `iostat -x`.
 
-Formulas: sysstat 12, rd_stats.c (compute_ext_disk_stats) and iostat.c (write_ext_stat); fields:
-the kernel's Documentation/admin-guide/iostats.rst.  With d for a difference and dt in seconds:
-r/s = d1/dt, rkB/s = d3/2/dt, r_await = d4/d1 ms, rareq-sz = d3/2/d1 kB, aqu-sz = d11/1000/dt,
-%util = d10/10/dt; await and areq-sz are over reads, writes and discards together.
-%util is the share of time in which the device had work, not of what it could do: a device that
-works on many requests at once is not full at 100.
+Formulas: sysstat 12, rd_stats.c (compute_ext_disk_stats) and iostat.c (write_ext_stat). Fields: the
+kernel's Documentation/admin-guide/iostats.rst. With d for a difference and dt in seconds: r/s =
+d1/dt, rkB/s = d3/2/dt, r_await = d4/d1 ms, rareq-sz = d3/2/d1 kB, aqu-sz = d11/1000/dt, %util =
+d10/10/dt; await and areq-sz are over reads, writes and discards together. %util is the share of
+time in which the device had work, not the share of its capacity: a device that works on many
+requests at once may take more work at 100 %.
 """
 
 import math
@@ -24,7 +24,7 @@ PANEL = Panel("device, per second", (("r/s", "device r/s"), ("w/s", "device w/s"
 
 
 def parse(samples: Sequence[Sample], device: str | None) -> Columns:
-    """Return one value per interval and column; nan where the device had no line."""
+    """Return one value per interval and column; nan for intervals without the device's line."""
     if device is None:
         return {}
     lines = [counters(sample.texts[0], device) for sample in samples]
@@ -90,5 +90,5 @@ def _kind(
 
 
 def _each(amount: float, number: int) -> float:
-    """Return the amount for each one, 0 if there was none, as iostat prints it."""
+    """Return the amount divided by the number, 0 if that is 0, as iostat prints it."""
     return amount / number if number else 0.0

@@ -1,9 +1,9 @@
-"""Interrupts a second by source, of all processors together, from /proc/interrupts.
+"""Interrupts per second by source, of all processors together, from /proc/interrupts.
 
-A device's queues are one column (`nvme0/s`, `virtio1/s`), the processors' own have the kernel's
-short names: `LOC/s` local timers, `RES/s` rescheduling, `CAL/s` function calls, `TLB/s` shootdowns.
-What never came is no column.  `%busiest` is the share of all of them that the processor had which
-had most.
+The queues of a device are one column (`nvme0/s`, `virtio1/s`). The processors' own interrupts have
+the kernel's short names: `LOC/s` local timers, `RES/s` rescheduling, `CAL/s` function calls,
+`TLB/s` shootdowns. A source without interrupts has no column. `%busiest` is the share of all
+interrupts that went to the processor with the most.
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from replayer.machine import interrupts
 
 FILES = (interrupts.FILE,)
 SHEET = PANEL = None
-"""Too many columns for either: they are in the result file."""
+"""Too many columns for the report and the page: they are in the result file."""
 
 
 def parse(samples: Sequence[Sample], device: str | None) -> Columns:

@@ -1,4 +1,4 @@
-"""What memory holds, from /proc/meminfo, under the kernel's names, at the end of each interval.
+"""Use of memory, from /proc/meminfo, under the kernel's names, at the end of each interval.
 
 In kB, except HugePages_Total and HugePages_Free, which count pages.
 """
@@ -11,7 +11,7 @@ from replayer.collectors import Columns, Sample
 
 FILES = ("proc/meminfo",)
 SHEET = PANEL = None
-"""Too many columns for either: they are in the result file."""
+"""Too many columns for the report and the page: they are in the result file."""
 
 _NAMES = (
     "MemFree",
@@ -39,7 +39,7 @@ _LINE = re.compile(rb"^([^:\n]+): +(\d+)", re.MULTILINE)
 
 
 def parse(samples: Sequence[Sample], device: str | None) -> Columns:
-    """Return one value per interval and column; what this kernel does not have is no column."""
+    """Return one value per interval and column; names that this kernel lacks have no column."""
     del device
     wanted = {name.encode(): name for name in _NAMES}
     rows = [

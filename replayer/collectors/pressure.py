@@ -1,8 +1,9 @@
 """Pressure stall information, from /proc/pressure, in the columns of `sar -q ALL`.
 
-`%scpu`, `%sio`, `%smem`: the share of each interval in which some task waited for it, `%fio`,
-`%fmem`: in which all did; `-10` are the kernel's own averages over ten seconds.  The shares come
-from `total=`, which counts microseconds (the kernel's Documentation/accounting/psi.rst).
+`%scpu`, `%sio`, `%smem`: the share of each interval in which some task waited for the resource;
+`%fio`, `%fmem`: the share in which all tasks waited. `-10` are the kernel's own averages over ten
+seconds. The shares come from `total=`, which counts microseconds (the kernel's
+Documentation/accounting/psi.rst).
 """
 
 import re
@@ -13,7 +14,7 @@ from replayer.collectors import Columns, Sample
 
 FILES = ("proc/pressure/cpu", "proc/pressure/io", "proc/pressure/memory")
 SHEET = PANEL = None
-"""Too many columns for either: they are in the result file."""
+"""Too many columns for the report and the page: they are in the result file."""
 
 _NAMES = ("cpu", "io", "mem")
 _LINE = re.compile(rb"^(some|full) avg10=([0-9.]+) .*total=(\d+)", re.MULTILINE)
@@ -33,7 +34,7 @@ def parse(samples: Sequence[Sample], device: str | None) -> Columns:
 
 
 def _numbers(texts: Sequence[bytes]) -> dict[str, tuple[float, int]]:
-    """Return avg10 and total of each column.
+    """Return column -> (avg10, total).
 
     `full` of the processor is left out: for a whole system the kernel defines it as 0.
     """

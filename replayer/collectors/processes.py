@@ -1,12 +1,13 @@
-"""What the server's processes and those of the clients had of the kernel, second by second.
+"""Kernel counters of the server's processes and of the clients, second by second.
 
-Of each side, `server` and `client`, which are replayer's own workers: `user` and `system` in
-processors, `cswch/s`, how many times its threads were given a processor (schedstat), `minflt/s` and
-`majflt/s`, page faults, `read-calls/s` and `write-calls/s`, system calls that read and write
-(/proc/PID/io).  What both sides used of the processors in the window goes into the account.
+The two sides are `server` and `client`; clients are replayer's own workers. Each side has: `user`
+and `system`, in processors; `cswch/s`, how many times its threads were given a processor
+(schedstat); `minflt/s` and `majflt/s`, page faults; `read-calls/s` and `write-calls/s`, system
+calls that read and write (/proc/PID/io). The processor time of both sides in the window goes into
+the account.
 
-Server processes that end are in their parent's account of reaped children, which is read as well;
-of a worker or a thread that ends is lost what it did since it was last read.
+Server processes that end are in their parent's account of reaped children, which is read as well.
+When a worker or a thread ends, its work since the last reading is lost.
 """
 
 import bisect
@@ -24,7 +25,7 @@ from replayer.machine.watcher import WatcherThread
 _PERIOD = 1.0
 _LONGEST_PERIOD = 5.0
 _SHARE = 0.0025
-"""Of one processor for reading, unless that takes 12 ms each time."""
+"""The share of one processor that reading may take, unless a reading takes more than 12 ms."""
 _TICK = os.sysconf("SC_CLK_TCK")
 _CALLS = {b"syscr:": "read-calls/s", b"syscw:": "write-calls/s"}
 
@@ -51,16 +52,16 @@ class Processes:
         self._watcher = WatcherThread(self._run)
 
     def mark(self, clock_ns: int) -> None:
-        """Read at once; the first mark begins it."""
+        """Read at once; the first mark starts the thread."""
         del clock_ns
         self._watcher.wake()
 
     def end(self) -> float:
-        """Read no longer."""
+        """Stop reading; return the CPU seconds that it cost."""
         return self._watcher.end()
 
     def cut(self, begin_ns: int, end_ns: int) -> WindowRecording:
-        """Return the counters of both sides, and what they used from one mark to the other."""
+        """Return the counters of both sides, and their CPU seconds between the two marks."""
         columns: dict[str, list[tuple[int, float]]] = {}
         used = {}
         for side, points in self._points.items():
@@ -91,14 +92,14 @@ class Processes:
 
 
 def _around(points: Sequence[_Point], begin_ns: int, end_ns: int) -> Iterator[_Point]:
-    """Yield the points of a window and the ones next to it."""
+    """Yield the points of a window, and the nearest point on each side of it."""
     clocks = [clock for clock, _ in points]
     first = max(0, bisect.bisect_right(clocks, begin_ns) - 1)
     yield from points[first : bisect.bisect_left(clocks, end_ns) + 1]
 
 
 def _moved(points: Sequence[tuple[int, float]], begin_ns: int, end_ns: int) -> float:
-    """Return by how much a counter grew, interpolated at the edges, and never below 0."""
+    """Return the growth of a counter, interpolated at the edges, and never below 0."""
     return max(0.0, _at(points, end_ns) - _at(points, begin_ns)) if points else 0.0
 
 
@@ -114,7 +115,7 @@ class _Side:
     """The processes of one side."""
 
     def __init__(self, pids: Callable[[], Sequence[int]], *, reaped: bool) -> None:
-        """Take what lists them, and whether those that end are in an account of their parent's."""
+        """Take the function that lists them; `reaped` if parents' accounts include ended ones."""
         self._pids = pids
         self._reaped = reaped
         self._known: dict[int, _Totals] = {}
@@ -128,7 +129,7 @@ class _Side:
         pids = self._pids()
         self._count_switches(pids)
         totals = {pid: _totals(pid, reaped=self._reaped) for pid in pids}
-        # Whoever is gone and in nobody's account stays as it was last seen.
+        # A process that is gone, and in no parent's account, keeps its last totals.
         self._known = {
             **({} if self._reaped else self._known),
             **{pid: one for pid, one in totals.items() if one},
@@ -143,7 +144,7 @@ class _Side:
     def _count_switches(self, pids: Iterable[int]) -> None:
         latest = dict(_slices(pids))
         for tid, slices in latest.items():
-            # A thread that is new had none before, but for the first reading.
+            # A new thread had none before; but at the first reading all threads are new.
             before = self._slices.get(tid, 0 if self._begun else slices)
             self._switches += max(0, slices - before)
         self._slices, self._begun = latest, True
@@ -157,7 +158,7 @@ def _slices(pids: Iterable[int]) -> Iterator[tuple[int, int]]:
 
 
 def _totals(pid: int, *, reaped: bool) -> _Totals:
-    """Return what a process has had, with its reaped children or without; {} if it is gone."""
+    """Return a process's totals, with or without its reaped children; {} if it is gone."""
     try:
         fields = threads.read(f"/proc/{pid}/stat").rpartition(b")")[2].split(None, 15)
     except OSError:
@@ -170,14 +171,14 @@ def _totals(pid: int, *, reaped: bool) -> _Totals:
         "majflt/s": float(int(fields[9]) + step * int(fields[10])),
     }
     with contextlib.suppress(OSError):
-        # Without the right to look there are no such columns.
+        # Without the permission to read it there are no such columns.
         words = threads.read(f"/proc/{pid}/io").split()
         totals |= {_CALLS[word]: float(value) for word, value in pairwise(words) if word in _CALLS}
     return totals
 
 
 class _Server:
-    """The server's processes, listed without a look at all of the machine's where that is so."""
+    """The server's processes, if possible listed without a scan of all the machine's processes."""
 
     def __init__(self, scene: CollectorContext) -> None:
         self._scene = scene
@@ -187,7 +188,7 @@ class _Server:
         """Return them, the main one first."""
         children = threads.children(self._main) if self._main else None
         if not children:
-            # Perhaps it has none, as it is many threads; perhaps it is gone.
+            # Perhaps it has no children, as it uses threads; perhaps it is gone.
             pids = list(self._scene.server())
             self._main = pids[0] if len(pids) > 1 else 0
             return pids

@@ -1,9 +1,9 @@
 """Run queues of all processors together, from /proc/schedstat (the kernel's sched-stats.rst).
 
-`waiting`: how many tasks waited for a processor on average, `running`: how many ran, both over the
-interval, and `timeslices/s`: how many times a second one was given a processor; `waiting-busiest`
-is the one processor on which most waited.  They are the 8th, 7th and 9th number of each `cpu` line,
-in nanoseconds, the same in versions 14 to 17 of the file.
+Averages over the interval: `waiting`, how many tasks waited for a processor; `running`, how many
+ran. `timeslices/s`: how many times per second a task was given a processor. `waiting-busiest`:
+`waiting` of the one processor with the most. They come from the 8th, 7th and 9th number of each
+`cpu` line, in nanoseconds, the same in versions 14 to 17 of the file.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from replayer.collectors import Columns, Sample
 
 FILES = ("proc/schedstat",)
 SHEET = PANEL = None
-"""Pressure tells it shorter; they are in the result file."""
+"""The columns of pressure are fewer; these are in the result file."""
 
 
 class _Queue(NamedTuple):

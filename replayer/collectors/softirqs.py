@@ -1,7 +1,7 @@
-"""Softirqs a second by kind, of all processors together, from /proc/softirqs.
+"""Softirqs per second by kind, of all processors together, from /proc/softirqs.
 
-The columns are the kernel's names, such as `NET_RX/s` and `BLOCK/s`; `%busiest` is the share of
-all of them that the processor had which had most.
+The columns are the kernel's names, such as `NET_RX/s` and `BLOCK/s`; `%busiest` is the share of all
+softirqs that the processor with the most had.
 """
 
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from replayer.machine import interrupts
 
 FILES = ("proc/softirqs",)
 SHEET = PANEL = None
-"""Too many columns for either: they are in the result file."""
+"""Too many columns for the report and the page: they are in the result file."""
 
 
 def parse(samples: Sequence[Sample], device: str | None) -> Columns:

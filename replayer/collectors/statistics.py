@@ -1,11 +1,11 @@
-"""What the server's own statistics counted in the window: differences between its two marks.
+"""The server's own statistics in the window: differences between the readings at its two marks.
 
 A table for each view that the server has: `statistics.io` (pg_stat_io), `statistics.wal`
 (pg_stat_wal), `statistics.status` (the status variables of MariaDB and MySQL) and
-`statistics.statements`, the 20 that took the most time (pg_stat_statements, or the digests of
-performance_schema).  Columns and rows in which nothing moved are left out.  A view counts what all
-of the server did, whoever asked for it, and PostgreSQL's backends tell it once a second what they
-did, or when they end.
+`statistics.statements`, the 20 statements that took the most time (pg_stat_statements, or the
+digests of performance_schema). Columns and rows without any change are left out. A view counts all
+work of the server, whichever client requested it. PostgreSQL's backends report their work to it
+once per second, and when they end.
 """
 
 import threading
@@ -27,7 +27,7 @@ _UNTOLD = (
 _SET_BACK = "its counters were set back in the window, by somebody or by a restart of the server"
 _LIVED = "uptime_since_flush_status"
 _SLACK = 2.5
-"""Seconds by which a count of whole seconds, asked for a little late, may be behind."""
+"""Seconds by which a count of whole seconds, read a little late, may be behind."""
 _MOST = 20
 _END_SECONDS = 4.0
 
@@ -35,12 +35,12 @@ Row = Mapping[str, Any]
 
 
 def begin(scene: CollectorContext) -> "Statistics":
-    """Return a recording that asks at every mark; of a run without a database it sees nothing."""
+    """Return a recording that reads at every mark; without a database it records nothing."""
     return Statistics(scene.ask)
 
 
 class Statistics:
-    """A thread that asks for all views at every mark, and what they said."""
+    """A thread that reads all views at every mark, and their rows."""
 
     def __init__(self, ask: Ask | None) -> None:
         self._ask = ask
@@ -54,7 +54,7 @@ class Statistics:
         self._thread = threading.Thread(target=self._run, name="replayer-watch", daemon=True)
 
     def mark(self, clock_ns: int) -> None:
-        """Ask soon."""
+        """Request a reading, which follows soon."""
         if self._ask is None:
             return
         with self._wake:
@@ -64,7 +64,7 @@ class Statistics:
             self._thread.start()
 
     def end(self) -> float:
-        """Ask what is due, and no more."""
+        """Do the requested readings, then stop; return the CPU seconds that they cost."""
         with self._wake:
             self._ended = True
             self._wake.notify()
@@ -75,7 +75,7 @@ class Statistics:
     def cut(self, begin_ns: int, end_ns: int) -> WindowRecording:
         """Return the differences between two marks.
 
-        Raises ReplayerError with the reason where the server told nothing at one of them.
+        Raises ReplayerError with the reason if the server reported nothing at one of them.
         """
         if self._ask is None:
             return WindowRecording()
@@ -113,7 +113,10 @@ class Statistics:
             self._cost = time.thread_time()
 
     def _look(self, verb: str, clock_ns: int) -> None:
-        """Keep what one view says, or why it says nothing; an engine's lack of it is no fault."""
+        """Keep the rows of one view, or the reason why there are none.
+
+        A view that the engine lacks is no failure.
+        """
         assert self._ask is not None, "it is begun by a mark only"
         view = verb.rpartition("/")[2]
         try:
@@ -131,10 +134,10 @@ class Statistics:
 
 
 def set_back(before: Sequence[Row], after: Sequence[Row], seconds: float) -> bool:
-    """Tell whether a view's counters began anew between marks that are so many seconds apart.
+    """Return whether a view's counters were reset between marks `seconds` apart.
 
-    PostgreSQL dates that, also after a crash; MariaDB and MySQL count the seconds since.  A counter
-    that has grown beyond what it was before would not show it.
+    PostgreSQL has the date of a reset, also after a crash; MariaDB and MySQL count the seconds
+    since. The counters alone would not show it: one may already have grown beyond its old value.
     """
     dates = [
         {row["stats_reset"] for row in rows if "stats_reset" in row} for rows in (before, after)
@@ -144,10 +147,10 @@ def set_back(before: Sequence[Row], after: Sequence[Row], seconds: float) -> boo
 
 
 def differences(before: Sequence[Row], after: Sequence[Row]) -> list[Row]:
-    """Return what numbers grew by, of the rows with the same texts; what is new grew from 0.
+    """Return the growth of the numbers in rows with the same texts; a new row grew from 0.
 
-    Rows and columns without any difference are left out, and so are a view's times.  Counters that
-    were set back are None.
+    Rows and columns without any difference are left out, and so are a view's times. Counters that
+    were reset are None.
     """
     earlier = {_key(row): row for row in before}
     rows = []
@@ -182,7 +185,7 @@ def _key(row: Row) -> tuple[str, ...]:
 
 
 def _grown(before: Any, after: Any) -> float | None:
-    """Return by how much a counter grew, None if it was set back; whole numbers stay such."""
+    """Return the growth of a counter, None if it was reset; whole numbers stay whole."""
     grown = float(after) - float(before or 0)
     if grown < 0:
         return None

@@ -1,8 +1,8 @@
 """The columns of `vmstat 1`, from /proc/stat, /proc/vmstat and /proc/meminfo.
 
-As procps prints them: r without the reader itself, memory and bi, bo, si, so in KiB, cache with
-reclaimable slab, us with nice, sy with interrupts.  r, b and memory are those at the end of each
-interval, the others are rates or shares of it.
+The values are those of procps: r without the reader itself; memory and bi, bo, si, so in KiB; cache
+with reclaimable slab; us with nice; sy with interrupts. r, b and memory are taken at the end of
+each interval, the others are rates or shares over it.
 """
 
 import os

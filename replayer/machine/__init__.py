@@ -1,1 +1,1 @@
-"""Every read of /proc and /sys: the host, its disks, its page cache, its processes."""
+"""Readers of /proc and /sys: the host, its disks, its page cache, its processes."""

@@ -1,4 +1,4 @@
-"""A program that works beside a step: started to die with replayer, ended in time, and its cost."""
+"""A program that works during a step: it ends with replayer or earlier, and its cost is known."""
 
 import contextlib
 import signal
@@ -13,7 +13,7 @@ _END_SECONDS = 4.0
 
 
 class Background:
-    """One such program; what it prints is in a file."""
+    """One such program; its output goes to a file."""
 
     def __init__(
         self,
@@ -23,7 +23,7 @@ class Background:
         environment: Mapping[str, str] | None = None,
         host: Host | None = None,
     ) -> None:
-        """Start it; raises ReplayerError where that cannot be done."""
+        """Start it; raises ReplayerError if it cannot be started."""
         self.log = log
         self._host = host or Host()
         self._before: float | None = None
@@ -31,27 +31,27 @@ class Background:
 
     @property
     def status(self) -> int | None:
-        """Return how it ended, negative by a signal; None while it runs."""
+        """Return its exit status, negative for a signal; None while it runs."""
         return self.process.poll()
 
     def early_end(self) -> str:
-        """Return how it ended before it was told to, as part of a sentence; "" if it did well."""
+        """Return how it ended before its stop, as part of a sentence; "" if it did well."""
         status = self.status or 0
         if status < 0:
             return f"was ended in the middle of the step by {signals.name_of(-status)}"
         return "ended in the middle of the step" if status else ""
 
     def charge(self) -> None:
-        """Take what it uses from now on for its cost; said again, nothing changes."""
+        """Count its CPU time as its cost from now on; a second call changes nothing."""
         if self._before is None:
             self._before = self._spent()
 
     def cost(self) -> float:
-        """Return the CPU seconds that it used since the first `charge`, while it is not stopped."""
+        """Return the CPU seconds that it used since the first `charge`; call it before `stop`."""
         return 0.0 if self._before is None else max(0.0, self._spent() - self._before)
 
     def stop(self, within: float = _END_SECONDS) -> bool:
-        """Ask it to end, and kill it if it does not; tell whether it ended when asked."""
+        """Ask it to end, and kill it after `within` seconds; return whether it ended when asked."""
         with contextlib.suppress(OSError):
             self.process.send_signal(signal.SIGINT)
         if shell.ended(self.process, within=within):
@@ -61,13 +61,13 @@ class Background:
         return False
 
     def text(self) -> str:
-        """Return what it printed so far."""
+        """Return what it has printed so far."""
         with contextlib.suppress(OSError):
             return self.log.read_text(encoding="utf-8", errors="replace")
         return ""
 
     def _spent(self) -> float:
-        """Return the seconds that it was on a processor: exactly, or by ticks where not counted."""
+        """Return its seconds on a processor: exact, or in ticks if those are not counted."""
         text = self._host.read(f"proc/{self.process.pid}/schedstat")
         if text:
             return int(text.split()[0]) / 1e9

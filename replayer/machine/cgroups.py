@@ -1,7 +1,7 @@
-"""What the cgroups of a process allow it: processor time, and reads and writes of a disk.
+"""The limits that a process's cgroups set: processor time, and reads and writes of a disk.
 
-Version 1 (cpu.cfs_quota_us, blkio.throttle.*) and 2 (cpu.max, io.max); the tightest limit on the
-way to the root counts.
+Both version 1 (cpu.cfs_quota_us, blkio.throttle.*) and 2 (cpu.max, io.max) are read; the tightest
+limit on the way to the root counts.
 """
 
 import re
@@ -20,13 +20,13 @@ _IO = {
 
 
 class _Served(NamedTuple):
-    """Where it is counted what a group had of a disk."""
+    """The place of one counter of a group's disk requests or bytes."""
 
     file: str
     word: str
-    """In the file of version 1."""
+    """The word in the file of version 1."""
     key: str
-    """In io.stat of version 2."""
+    """The key in io.stat of version 2."""
 
 
 _SERVED = (
@@ -39,40 +39,40 @@ _SERVED = (
 
 @dataclass(frozen=True, slots=True)
 class CgroupLimits:
-    """What a process may use; None where nothing limits it."""
+    """The limits of a process; None where there is no limit."""
 
     cores: float | None = None
     read_iops: float | None = None
-    """Per second, of one disk, as are all of these."""
+    """Requests per second of one disk; the next three are per second of that disk, too."""
     write_iops: float | None = None
     read_bytes: float | None = None
     write_bytes: float | None = None
 
 
 class Throttled(NamedTuple):
-    """How often a CPU quota was used up so far."""
+    """The use of a CPU quota so far."""
 
     periods: int
     throttled: int
-    """Periods in which somebody had to wait for the next."""
+    """Periods in which a thread of the group had to wait for the next period."""
     seconds: float
-    """That processors of the group waited, added up."""
+    """The waiting time of the group's processors, in seconds, added up."""
 
 
 @dataclass(frozen=True, slots=True)
 class CgroupUsage:
-    """What the groups of a process had until now of what is limited; None where nothing is."""
+    """The use of limited resources by a process's groups so far; None where there is no limit."""
 
     throttled: Throttled | None
     reads: int | None
-    """Of the one disk, as are all of these."""
+    """Of that disk, as are the next three."""
     writes: int | None
     read_bytes: int | None
     write_bytes: int | None
 
 
 def account(host: Host, process: int, device: str | None) -> CgroupUsage:
-    """Return what is counted of a process's groups, those with the innermost limit of the disk."""
+    """Return the use of a process's groups so far; for the disk, of the innermost limited group."""
     number = _number(host, device)
     for folder in _io_folders(host, process) if number else ():
         if any(_limit(host, folder, number, *where) for where in _IO.values()):
@@ -82,7 +82,7 @@ def account(host: Host, process: int, device: str | None) -> CgroupUsage:
 
 
 def limits(host: Host, process: int, device: str | None) -> CgroupLimits:
-    """Return what the cgroups of a process leave to it; `device` as in /proc/diskstats."""
+    """Return the limits that its cgroups set a process; `device` as in /proc/diskstats."""
     cores = min((cores for cores, _ in host.cpu_quotas(process)), default=None)
     number = _number(host, device)
     if not number:
@@ -135,7 +135,7 @@ def _limit(host: Host, folder: str, number: str, file: str, key: str) -> float |
 
 
 def _served(host: Host, folder: str, number: str, where: _Served) -> int | None:
-    """Return what a group had of a disk so far."""
+    """Return one counter of a group's use of a disk so far; None if there is none."""
     first = rf"^{re.escape(number)} {where.word} (\d+)$"
     second = rf"^{re.escape(number)} .*\b{where.key}=(\d+)"
     match = re.search(first, host.read(f"{folder}/{where.file}"), re.MULTILINE) or re.search(

@@ -1,4 +1,4 @@
-"""One block device's line of /proc/diskstats, and how far its counters moved."""
+"""One block device's line of /proc/diskstats, and the movement of its counters."""
 
 from typing import NamedTuple
 
@@ -47,11 +47,11 @@ def counters(text: bytes, device: str) -> DiskCounters | None:
 
 
 def moved(before: DiskCounters, after: DiskCounters) -> DiskCounters | None:
-    """Return how far every counter moved, or None if they were set back.
+    """Return how far every counter moved, or None if they were reset.
 
-    Times wrap at 32 bits on every kernel, the others on 32-bit ones; `in_flight` is taken from
-    `after`, being no counter.  A counter that falls from below half of that range was not wrapped
-    but set back: the device is another one now.
+    Times wrap at 32 bits on every kernel, the other counters only on 32-bit kernels. `in_flight` is
+    no counter, so its value is that of `after`. A counter that falls from below half of that range
+    did not wrap but was reset: the device is now another one.
     """
     differences: list[int | None] = []
     for name, old, new in zip(DiskCounters._fields, before, after, strict=True):

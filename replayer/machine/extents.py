@@ -1,4 +1,4 @@
-"""Where a file's bytes lie on the device of its file system (FIEMAP)."""
+"""The places of a file's bytes on the device of its file system (FIEMAP)."""
 
 import fcntl
 import struct
@@ -13,12 +13,15 @@ _EXTENT = struct.Struct("=QQQ2QI3I")
 _AT_ONCE = 256
 _LAST = 0x0001
 _NOT_PLAIN = 0x0002 | 0x0004 | 0x0008 | 0x0200 | 0x0400
-"""UNKNOWN, DELALLOC, ENCODED, DATA_INLINE and DATA_TAIL: there is no such place on the device."""
+"""UNKNOWN, DELALLOC, ENCODED, DATA_INLINE and DATA_TAIL: no plain place on the device."""
 _UNWRITTEN = 0x0800
 
 
 def on_device(fd: int) -> list[FileExtent] | None:
-    """Return where the data of an open file lie on the device, None where that cannot be told."""
+    """Return the extents of an open file's data on the device; None if they are not known.
+
+    Unwritten extents are left out.
+    """
     places: list[FileExtent] = []
     start = 0
     while True:

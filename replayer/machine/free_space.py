@@ -1,4 +1,4 @@
-"""How much may still be written below a folder."""
+"""The free space below a folder."""
 
 import os
 from pathlib import Path
@@ -9,10 +9,10 @@ NO_LIMIT = 1 << 62
 
 
 def free_bytes(folder: Path) -> int:
-    """Return what an ordinary user may still write on the disk of a folder that is there.
+    """Return the bytes that an ordinary user may still write on the disk of an existing folder.
 
-    NO_LIMIT where the file system does not count its blocks, such as ramfs.  Raises Impossible when
-    the folder cannot be used.
+    NO_LIMIT if the file system does not count its blocks, such as ramfs. Raises Impossible if the
+    folder cannot be used.
     """
     try:
         about = os.statvfs(folder)

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    # An agent on another host reads this machine without pydantic's models: 0.2 s each time.
+    # An agent on another host reads this machine without pydantic's models: that saves 0.2 s each
+    # time.
     from replayer.model import Fact
 
 _SECRET = re.compile(
@@ -65,7 +66,7 @@ _QUEUE = {
 
 
 class Mount(NamedTuple):
-    """One line of /proc/self/mountinfo (proc(5)), with its octal escapes undone."""
+    """One line of /proc/self/mountinfo (proc(5)), with its octal escapes decoded."""
 
     device: str
     """major:minor of the file system."""
@@ -89,7 +90,7 @@ class Host:
     # Reading
 
     def path(self, path: str) -> Path:
-        """Return where `proc/stat` or `/proc/stat` is, below the root."""
+        """Return the path of `proc/stat` or `/proc/stat` below the root."""
         return self.root / path.lstrip("/")
 
     def read(self, path: str) -> str:
@@ -111,14 +112,14 @@ class Host:
             return []
 
     def exists(self, path: str) -> bool:
-        """Tell whether a file or folder is there and may be looked at."""
+        """Return whether a file or folder exists and may be accessed."""
         try:
             return self.path(path).exists()
         except OSError:
             return False
 
     def link(self, path: str) -> str:
-        """Return what a symbolic link says, or "" if it is none."""
+        """Return the target of a symbolic link, or "" if the path is no link."""
         try:
             return str(self.path(path).readlink())
         except OSError:
@@ -137,25 +138,31 @@ class Host:
             return error.strerror or str(error)
         return ""
 
-    # Questions
+    # Properties of the machine
 
     def memory_bytes(self) -> int:
         """Return the physical memory in bytes; 0 if it is unknown."""
         return self.memory("MemTotal")
 
     def memory(self, name: str) -> int:
-        """Return one line of /proc/meminfo in bytes, or a plain count such as HugePages_Total."""
+        """Return one line of /proc/meminfo in bytes, or a plain count such as HugePages_Total.
+
+        0 if there is no such line.
+        """
         amount = re.search(
             rf"^{re.escape(name)}:\s+(\d+)( kB)?$", self.read("proc/meminfo"), re.MULTILINE
         )
         return int(amount[1]) * (1024 if amount[2] else 1) if amount else 0
 
     def usable_memory_bytes(self) -> int:
-        """Return the physical memory, or the cgroup's limit where that is less."""
+        """Return the physical memory in bytes, or the cgroup's limit if that is less."""
         return min(self.memory_bytes(), self.memory_limit_bytes() or _UNLIMITED)
 
     def memory_limit_bytes(self, process: int | str = "self") -> int | None:
-        """Return the tightest memory limit of a process's cgroup and its parents, or None."""
+        """Return the tightest memory limit of a process's cgroup and its parents; None without one.
+
+        The limit is in bytes.
+        """
         limits = [
             self.number(f"{folder}/{name}")
             for folder in self.cgroups("memory", process)
@@ -170,7 +177,7 @@ class Host:
         return min((cores for cores, _ in self.cpu_quotas()), default=None)
 
     def cpu_quotas(self, process: int | str = "self") -> Iterator[tuple[float, str]]:
-        """Yield every CPU quota that a process is under: cores, and the cgroup's folder."""
+        """Yield every CPU quota that applies to a process: cores, and the cgroup's folder."""
         for folder in self.cgroups("cpu", process):
             quota, _, period = self.read(f"{folder}/cpu.max").partition(" ")
             quota = quota or self.read(f"{folder}/cpu.cfs_quota_us")
@@ -205,9 +212,9 @@ class Host:
         return best
 
     def device_of(self, path: str | Path) -> str | None:
-        """Return the disk that holds a path, as /proc/diskstats has it, or None (tmpfs, NFS, ZFS).
+        """Return the disk of a path, as named in /proc/diskstats, or None (tmpfs, NFS, ZFS).
 
-        A partition stands for its whole disk, a dm or md device for the one disk below it.  A dm or
+        A partition stands for its whole disk, a dm or md device for the one disk below it. A dm or
         md device over several disks stands for itself, and those disks are not counted.
         """
         name = self.block_device(path)
@@ -215,12 +222,12 @@ class Host:
         return self._disk(name).replace("!", "/") if name else None
 
     def device_facts(self, device: str, path: str | Path | None = None) -> dict[str, Fact]:
-        """Return what a disk is, as `facts` says it of the data's; `path` is a file on it."""
+        """Return the facts of a disk, with the keys of `facts`; `path` is a file on it."""
         upper = self.block_device(path) if path is not None else None
         return {**_disk_facts(self, device), **_upper_facts(self, upper or device, device)}
 
     def block_device(self, path: str | Path) -> str | None:
-        """Return the partition, dm, md or disk that the file system of a path is on."""
+        """Return the partition, dm, md or disk that holds a path's file system; None if unknown."""
         real = _nearest(Path(path))
         try:
             number = self._stat(real).st_dev
@@ -246,8 +253,8 @@ class Host:
                 return self.block_device(layer / inside)
         if layers and "upperdir=" in mount.options:
             return self.block_device(layers[0])
-        # Inside a container the upper folder is out of sight, but the files that the container's
-        # engine keeps beside it are mounted from the same file system.
+        # Inside a container the upper folder is not visible. But the container's engine keeps other
+        # files next to it, and these are mounted from the same file system.
         for other in self.mounts():
             if re.search(r"/(?:overlay-)?containers/[0-9a-f]{12,}/", other.root):
                 return self._named(other.device)
@@ -287,7 +294,7 @@ class Host:
         ]
 
     def cgroups(self, controller: str, process: int | str = "self") -> Iterator[str]:
-        """Yield a process's folder of a controller and every parent that we see, own first."""
+        """Yield a process's folder of a controller, then every parent that is visible."""
         for line in self.read(f"proc/{process}/cgroup").splitlines():
             number, _, rest = line.partition(":")
             controllers, colon, path = rest.partition(":")
@@ -311,8 +318,8 @@ class Host:
     def facts(self, data: str | Path | None = None) -> dict[str, Fact]:
         """Return what is known about this machine and, with `data`, the disk below that folder.
 
-        Keys are dotted; what is not known is absent.  Nothing secret is in it: values that look
-        like one are struck from the kernel's command line.
+        Keys are dotted; unknown values are absent. The facts hold no secrets: values that look like
+        one are removed from the kernel's command line.
         """
         facts: dict[str, Fact] = {}
         for part in (_kernel, _processor, _memory, _surroundings):
@@ -344,7 +351,7 @@ def _kernel(host: Host) -> dict[str, Fact]:
 
 
 def _command_line(host: Host) -> str:
-    # What follows " -- " is for init, not for the kernel.
+    # The words after " -- " are for init, not for the kernel.
     text = host.read("proc/cmdline").partition(" -- ")[0]
     return _SECRET.sub(r"\1=(not shown)", text)
 
@@ -362,7 +369,7 @@ def _preemption(host: Host, release: str) -> str | None:
 
 
 def _dynamic_preemption(host: Host, release: str) -> str:
-    """Return the mode in force: as debugfs says, as booted with, else as the kernel was built."""
+    """Return the active mode: from debugfs, else from the boot options, else from the build."""
     active = re.search(r"\((\w+)\)", host.read("sys/kernel/debug/sched/preempt"))
     booted = re.search(r"\bpreempt=(\w+)", host.read("proc/cmdline"))
     if active or booted:
@@ -431,12 +438,15 @@ def _allowed(host: Host, threads: int | None) -> str | None:
         return None
     ends = [part.partition("-") for part in listed[1].split(",")]
     many = sum(int(last or first) - int(first) + 1 for first, _, last in ends)
-    # Where there could be more processors than there are, all of those are listed.
+    # If the machine could have more processors than it has, the kernel lists all possible ones.
     return listed[1] if many < threads else "all"
 
 
 def _cpu_model(blocks: list[dict[str, str]], first: dict[str, str]) -> str | None:
-    """Return the model: x86 and most others name it, arm64 gives numbers, s390 and power differ."""
+    """Return the model, or None.
+
+    x86 and most others name it. arm64 gives numbers. s390 and power use other keys.
+    """
     for key in ("model name", "cpu model", "Processor", "cpu"):
         if key in first:
             return first[key]
@@ -493,7 +503,7 @@ def _surroundings(host: Host) -> dict[str, Fact]:
 
 
 def _virtualisation(host: Host) -> str | None:
-    """Return the hypervisor's name, "yes" if only that there is one is known, "none", or None."""
+    """Return the hypervisor's name, "yes" if its name is unknown, "none", or None if unknown."""
     flagged = (
         re.search(r"^flags\s*:.*\bhypervisor\b", host.read("proc/cpuinfo"), re.MULTILINE)
         is not None
@@ -517,10 +527,10 @@ def _virtualisation(host: Host) -> str | None:
 
 
 def _container(host: Host) -> str | None:
-    """Return what this process is contained by, or "none".
+    """Return the kind of container of this process, "none", or None if unknown.
 
-    A marker file alone proves nothing: an image made for containers can be booted as a machine, so
-    the marker counts only in namespaces that are not the kernel's first ones.
+    A marker file alone proves nothing: an image made for containers can be booted as a machine. So
+    the marker counts only in namespaces other than the kernel's first ones.
     """
     marker = _container_marker(host)
     namespaces = [host.link(f"proc/self/ns/{kind}") for kind in _FIRST_NAMESPACES]
@@ -576,7 +586,7 @@ def _device_model(host: Host, folder: str) -> str:
     model = " ".join(
         filter(None, (host.read(f"{folder}/device/vendor"), host.read(f"{folder}/device/model")))
     )
-    # A virtio disk's vendor is a number and it has no model; dm and md are named by themselves.
+    # A virtio disk has a number as vendor and no model; dm and md have their own names.
     if re.fullmatch(r"0x[0-9a-f]+", model):
         driver = host.link(f"{folder}/device/driver")
         model = Path(driver).name if driver else ""
@@ -584,7 +594,7 @@ def _device_model(host: Host, folder: str) -> str:
 
 
 def _upper_facts(host: Host, upper: str, device: str) -> dict[str, Fact]:
-    """Return what holds for the device that the file system is on: its read-ahead is in force."""
+    """Return the facts of the device that the file system is on: its read-ahead is in force."""
     folder = f"sys/class/block/{upper}"
     if host.exists(f"{folder}/partition"):
         folder = f"sys/class/block/{Path(os.path.realpath(host.path(folder))).parent.name}"
@@ -598,7 +608,7 @@ def _layers(options: str) -> list[Path]:
     """Return an overlay's folders, the upper one first, then those below it from top to bottom."""
     layers = re.findall(r"(?:^|,)(upperdir|lowerdir\+?)=((?:\\.|[^,\\])*)", options)
     upper = [text for name, text in layers if name == "upperdir"]
-    # A colon parts the folders, and one in a name has a backslash before it.
+    # A colon separates the folders, and a colon in a name has a backslash before it.
     lower = [
         part
         for name, text in layers
@@ -655,7 +665,7 @@ def _assignments(text: str) -> dict[str, str]:
 
 
 def _chosen(text: str) -> str:
-    """Return the word in brackets of "always [madvise] never", or the whole text without any."""
+    """Return the word in brackets of "always [madvise] never"; without brackets the whole text."""
     choice = re.search(r"\[([^\]]+)\]", text)
     return choice[1] if choice else text
 

@@ -1,4 +1,4 @@
-"""Counters in /proc/interrupts and /proc/softirqs: a line for each source, a column a CPU."""
+"""Counters of /proc/interrupts and /proc/softirqs: a line per source, a column per CPU."""
 
 import re
 from collections.abc import Collection, Mapping, Sequence
@@ -7,7 +7,7 @@ from itertools import pairwise
 FILE = "proc/interrupts"
 
 Table = Mapping[str, Mapping[str, int]]
-"""Source -> processor -> how many it had so far."""
+"""Source -> processor -> number of its interrupts so far."""
 
 _QUEUE = re.compile(
     r"([-_.:]?(q|tx-?rx|tx|rx|queue|comp|req|input|output|msix)[-_.]?\d+|[-.]\d+)$",
@@ -16,9 +16,9 @@ _QUEUE = re.compile(
 
 
 def table(text: bytes) -> dict[str, dict[str, int]]:
-    """Return the counters of all sources that have one for each processor.
+    """Return source -> processor -> count, for sources with a counter for each processor.
 
-    Lines without (`ERR`, `MIS`) count what is no interrupt of any processor.
+    Lines without one (`ERR`, `MIS`) count events that are no interrupts of a processor.
     """
     head, *lines = text.decode("ascii", "replace").splitlines() or [""]
     names = head.split()
@@ -37,9 +37,9 @@ def table(text: bytes) -> dict[str, dict[str, int]]:
 
 
 def quietest(text: bytes, among: Collection[int]) -> int:
-    """Return which of some processors had the fewest interrupts of devices, by /proc/interrupts.
+    """Return the processor of `among` with the fewest device interrupts in /proc/interrupts.
 
-    The lowest of equals; they are all equal where the file says nothing.
+    The lowest of equals; all are equal if the file has no counters.
     """
     head, *lines = text.decode("ascii", "replace").splitlines() or [""]
     names = head.split()
@@ -58,8 +58,8 @@ def quietest(text: bytes, among: Collection[int]) -> int:
 def rates(clocks: Sequence[int], tables: Sequence[Table]) -> dict[str, list[float]]:
     """Return `<source>/s` and `%busiest` for each interval between readings, `clocks` in ns.
 
-    A source that never had one has no column; one that comes or goes, as with its device, counts
-    from 0.
+    A source that never had an interrupt has no column. A source that appears or disappears, with
+    its device, counts from 0.
     """
     columns: dict[str, list[float]] = {"%busiest": []}
     sources = sorted(
@@ -83,10 +83,10 @@ def _moved(before: Mapping[str, int], after: Mapping[str, int]) -> dict[str, int
 
 
 def _source(label: str, described: str) -> str:
-    """Return what a line is called: the processors' own by their label, devices by their name.
+    """Return the name of a line's source: the label for a processor's own, else the device's name.
 
-    The description of a device's line ends in the name of who handles it, after a chip and an
-    edge; the queues of one device are one source.
+    The description of a device's line ends with the name of the handler, after the chip and the
+    edge. The queues of one device are one source.
     """
     if not label.isdigit() or not described:
         return label

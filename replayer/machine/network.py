@@ -2,11 +2,11 @@
 
 FILE = "proc/net/dev"
 _SENT = 8
-"""Which number of a line are the bytes sent; the first are those received."""
+"""The index of the bytes sent in a line; the bytes received have index 0."""
 
 
 def totals(text: bytes) -> tuple[int, int]:
-    """Return bytes received and sent by all interfaces of /proc/net/dev but the loopback."""
+    """Return bytes received and sent by all interfaces of /proc/net/dev except the loopback."""
     received = sent = 0
     for line in text.splitlines():
         name, colon, rest = line.partition(b":")

@@ -1,6 +1,6 @@
-"""Ask the kernel for the page cache's view of one file, and have it forget the file.
+"""System calls on one file's part of the page cache: count its pages, drop or load them.
 
-Direct system calls and nothing else, so that a worker process can import it at once.
+Nothing but direct system calls, so that a worker process can import the module at once.
 """
 
 import contextlib
@@ -30,7 +30,7 @@ _MAP_FAILED = ctypes.c_void_p(-1).value
 
 
 class Pages(NamedTuple):
-    """Bytes of one file in the page cache; None where the method cannot tell."""
+    """Bytes of one file in the page cache; None if the method does not count them."""
 
     resident: int
     dirty: int | None
@@ -38,7 +38,7 @@ class Pages(NamedTuple):
 
 
 class FileExtent(NamedTuple):
-    """A stretch of a file that lies on the disk, in bytes."""
+    """A part of a file that is stored on the disk, in bytes."""
 
     offset: int
     length: int
@@ -56,10 +56,10 @@ class _Stat(ctypes.Structure):
 
 
 def stored(fd: int, size: int) -> list[FileExtent]:
-    """Return what of an open file is data: neither a hole nor preallocated and never written.
+    """Return the data of an open file: neither holes nor preallocated and never written.
 
-    The whole file where the file system does not tell (SEEK_DATA in lseek(2)).  A page that was
-    read where nothing was ever written counts as data for as long as it is in the page cache.
+    The whole file if the file system does not report it (SEEK_DATA in lseek(2)). A page that was
+    read where nothing was ever written counts as data while it is in the page cache.
     """
     segments, end = [], 0
     try:
@@ -70,7 +70,7 @@ def stored(fd: int, size: int) -> list[FileExtent]:
                 break
             segments.append(FileExtent(begin, end - begin))
     except OSError as error:
-        if error.errno != errno.ENXIO:  # which says that no data follows
+        if error.errno != errno.ENXIO:  # that means that no data follows
             return [FileExtent(0, size)] if size else []
     finally:
         os.lseek(fd, 0, os.SEEK_SET)
@@ -78,10 +78,10 @@ def stored(fd: int, size: int) -> list[FileExtent]:
 
 
 def cachestat(fd: int, segments: Sequence[FileExtent]) -> Pages:
-    """Ask by the system call of Linux 6.5 how many bytes of these are in the page cache.
+    """Return how many bytes of these segments are in the page cache, by Linux 6.5's system call.
 
-    Raises OSError: ENOSYS on older kernels, EPERM for a file that is neither ours nor writable.
-    Sees no page of a file on overlayfs, which keeps them at the file below.
+    Raises OSError: ENOSYS on older kernels, EPERM for a file that this user neither owns nor may
+    write. It counts no page of a file on overlayfs, which keeps the pages at the file below.
     """
     resident = dirty = writeback = 0
     for offset, length in segments:
@@ -107,10 +107,10 @@ def _counted(fd: int, offset: int, length: int) -> _Stat:
 
 
 def mincore(fd: int, segments: Sequence[FileExtent]) -> Pages:
-    """Ask by the old system call how many bytes of these are in the page cache.
+    """Return how many bytes of these segments are in the page cache, by the old system call.
 
-    Raises OSError; EPERM for a file that is neither ours nor writable, of which the kernel would
-    say that every page is resident (can_do_mincore in mm/mincore.c).
+    Raises OSError: EPERM for a file that this user neither owns nor may write. For such a file the
+    kernel would report every page as resident (can_do_mincore in mm/mincore.c).
     """
     if not _may_ask(fd):
         raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
@@ -121,7 +121,7 @@ def mincore(fd: int, segments: Sequence[FileExtent]) -> Pages:
         flags = (ctypes.c_ubyte * ((size + PAGE - 1) // PAGE))()
         if _libc.mincore(ctypes.addressof(view), size, flags) != 0:
             raise _failure()
-    # The lowest bit of each is the answer, and the others are reserved.
+    # The lowest bit of each byte is the answer, and the other bits are reserved.
     answers = bytes(flags).translate(_LOWEST_BIT)
     resident = sum(
         min(length, PAGE * answers.count(1, offset // PAGE, (offset + length - 1) // PAGE + 1))
@@ -150,10 +150,10 @@ def mapped(fd: int, size: int) -> Iterator["ctypes.Array[ctypes.c_ubyte]"]:
 
 @cache
 def has_cachestat() -> bool:
-    """Tell whether cachestat works here, tried on a file of our own.
+    """Return whether cachestat works here, tried on a file of this process.
 
-    An old container runtime answers EPERM to calls that it does not know, which must not be taken
-    for EPERM on somebody else's file.
+    An old container runtime answers EPERM to unknown system calls. That must not be confused with
+    EPERM for another user's file.
     """
     fd = os.memfd_create("replayer-probe", os.MFD_CLOEXEC)
     try:
@@ -166,7 +166,7 @@ def has_cachestat() -> bool:
 
 
 def forget(path: str | os.PathLike[str]) -> None:
-    """Write a file's dirty pages out, then have the kernel drop its clean ones; raise OSError."""
+    """Write a file's dirty pages out, then make the kernel drop its clean ones; raise OSError."""
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fdatasync(fd)

@@ -1,4 +1,4 @@
-"""`perf record` beside a step: started, told when to record, stopped, and read."""
+"""`perf record` during a step: start it, enable and disable it, stop it, and read its file."""
 
 import contextlib
 import mmap
@@ -22,29 +22,29 @@ _FILE = "perf.data"
 _LOG = "perf.log"
 _FIFOS = ("control", "ack")
 _SCHEDULER = ["-e", "sched:sched_switch", "-e", "sched:sched_wakeup", "-m", "256"]
-"""With 1 MiB of each processor for what it has not read yet."""
+"""The scheduler's events, with a buffer of 1 MiB per processor for events not read yet."""
 _FIRST_NAMESPACE = "pid:[4026531836]"
-"""The one that the kernel boots with, include/linux/proc_ns.h."""
+"""The pid namespace that the kernel boots with, include/linux/proc_ns.h."""
 _DATA_SECTION = 40
-"""Where in the file it stands where the records are, and how many bytes."""
+"""The place in the file's header with the offset and the length of the records."""
 _HEADER = struct.Struct("=IHH")
-"""Of a record: its kind, its mode, and its length."""
+"""The header of a record: its kind, its mode, and its length."""
 _OF_BPF = frozenset({17, 18})
 """PERF_RECORD_KSYMBOL and PERF_RECORD_BPF_EVENT."""
 _PASSED_OVER = 65
 """PERF_RECORD_HEADER_EVENT_TYPE, which is deprecated."""
 _LEAST = 8 << 20
-"""What it writes of the processes that are there when it begins, on a machine with many."""
+"""perf writes about so much for the existing processes when it begins, if there are many."""
 _ROOM = 1 << 16
 _LARGEST = 1 << 30
 _OF_MEMORY = 0.05
-"""Of the memory that is free for use: no more is taken for the file."""
+"""A share of the memory that is available: the file takes no more than this."""
 _OF_FILE_SYSTEM = 0.5
 _READY_SECONDS = 5.0
 _END_SECONDS = 4.0
 _SCRIPT_SECONDS = 300.0
 _PLAIN = {"LC_ALL": "C", "PERF_CONFIG": "/dev/null", "DEBUGINFOD_URLS": "", "PAGER": "cat"}
-"""perf as it comes: nobody's settings, and no look-ups of symbols over the network."""
+"""perf's defaults: no user's settings, and no look-ups of symbols over the network."""
 _INSTALL = "apt-get install linux-perf, or dnf install perf"
 
 
@@ -52,18 +52,18 @@ class Perf:
     """One `perf record` of all processors."""
 
     def __init__(self, host: Host, folder: Path, events: Sequence[str]) -> None:
-        """Start it with these options; raise Skip with the reason where it cannot record.
+        """Start it with these options; raise Skip with the reason if it cannot record.
 
-        It records when it is told to, if `controlled`, and else all the time.
+        If `controlled`, it records only while it is enabled, otherwise all the time.
         """
         program = shell.find("perf")
         if program is None:
             raise Skip(f"perf is not installed ({_INSTALL})")
         self.data = folder / _FILE
         self.ended_badly = ""
-        """How it ended by itself, or why it was killed; "" where neither is so."""
+        """The way it ended by itself, or the reason why it was killed; "" if neither happened."""
         self.largest = _largest(host, folder)
-        """Bytes of its file."""
+        """The greatest size of its file, in bytes."""
         self._host = host
         self._program = program
         self._folder = folder
@@ -80,11 +80,11 @@ class Perf:
 
     @property
     def controlled(self) -> bool:
-        """Tell whether this perf, of 5.10 or later, can be told when to record."""
+        """Return whether this perf (5.10 or later) can be enabled and disabled."""
         return self._control is not None
 
     def tell(self, command: str, seconds: float) -> bool:
-        """Send `enable` or `disable`, and tell whether it was done within some seconds."""
+        """Send `enable` or `disable`; return whether perf confirmed it within `seconds`."""
         if self._control is None:
             return False
         self._control.ask(command)
@@ -101,7 +101,10 @@ class Perf:
     def script(
         self, fields: str, *options: str, wanted: Sequence[str] = ()
     ) -> AbstractContextManager[IO[str]]:
-        """Give what it recorded as lines of these fields, with those `wanted` that it knows."""
+        """Open its recording as lines of these fields.
+
+        Options of `wanted` are added if this perf knows them.
+        """
         known = _options(self._program, "script") if wanted else frozenset()
         with contextlib.suppress(OSError, ValueError):
             mend(self.data)
@@ -110,26 +113,26 @@ class Perf:
         return shell.printed(arguments, environment=_PLAIN, timeout=_SCRIPT_SECONDS)
 
     def is_full(self) -> bool:
-        """Tell whether its file reached its limit."""
+        """Return whether its file reached its limit."""
         return "size limit reached" in self.background.text()
 
     def last_words(self) -> str:
-        """Return the last lines that it wrote, without those that are of no interest."""
+        """Return the first lines that it printed, without its usual messages, in one line."""
         lines = [line.strip() for line in self.background.text().splitlines() if line.strip()]
         words = [line for line in lines if not line.startswith(("Events ", "[ perf record: "))]
         said_nothing = "it said nothing"
         if self._is_without_room():
-            # Nor could it write down what it had to say.
+            # Without space it could not write its messages either.
             said_nothing = "no space is left there"
         return "; ".join(words[:3])[:300] or said_nothing
 
     def limit(self) -> str:
-        """Return that its file reached its limit, as part of a sentence."""
+        """Return a part of a sentence: its file reached its limit."""
         return f"its file reached {show_size(self.largest)}"
 
     def _command(self) -> list[str | Path]:
         command: list[str | Path] = [self._program, "record", "-a"]
-        # The clock of the sampler; and no reading of all that it wrote when it is to end.
+        # Use the clock of the sampler, and do not read all that was written when it ends.
         command += ["-k", "mono", "-B", "-N", "-o", self.data]
         if "--max-size" in self._options:
             command.append(f"--max-size={self.largest >> 10}K")
@@ -138,7 +141,7 @@ class Perf:
         return command
 
     def _wait_until_ready(self) -> None:
-        """Wait until perf listens; raise Skip with its reason if it ended instead."""
+        """Wait until perf is ready; raise Skip with its reason if it ended instead."""
         end = time.monotonic() + _READY_SECONDS
         if self._control is not None:
             self._control.ask("ping")
@@ -160,13 +163,13 @@ class Perf:
             self._control.close()
 
     def _why_ended(self) -> str:
-        """Return how perf ended by itself, "" where it was at the limit of its file."""
+        """Return how perf ended by itself, "" if it reached the limit of its file."""
         end = self.background.early_end()
         killed = (self.background.status or 0) < 0
         return f"perf {end}{'' if killed else f': {self.last_words()}'}" if end else ""
 
     def _refusal(self) -> str:
-        """Return why perf does not watch, with what to do."""
+        """Return why perf does not record, and a remedy."""
         paranoid = self._host.read("proc/sys/kernel/perf_event_paranoid").strip()
         if os.geteuid() and paranoid.lstrip("-").isdigit() and int(paranoid) > 0:
             return (
@@ -185,9 +188,9 @@ class Perf:
 
 
 def of_scheduler(host: Host, folder: Path) -> Perf:
-    """Return a perf that records the scheduler's events when told to, with its file in a folder.
+    """Return a controllable perf that records the scheduler's events, with its file in a folder.
 
-    Raises Skip or Impossible with the reason where it cannot.
+    Raises Skip or Impossible with the reason if that is not possible.
     """
     if host.link("proc/self/ns/pid") not in {"", _FIRST_NAMESPACE}:
         raise Impossible("process ids in here are not the kernel's own")
@@ -199,16 +202,16 @@ def of_scheduler(host: Host, folder: Path) -> Perf:
 
 
 def mend(path: Path) -> None:
-    """Have perf pass over what a recording tells of BPF programs that came or went meanwhile.
+    """Make perf skip the records about BPF programs that came or went during a recording.
 
-    The kernel counts the length of such a record anew for each event that it is written for, so
-    that its end is not where perf looks for the event's number, and perf reads none of the file.
-    As a record of a kind that is no longer made every perf passes over it.  The layout of the file
-    is that of tools/perf/Documentation/perf.data-file-format.txt.
+    The kernel counts the length of such a record anew for each event that it is written for. So its
+    end is not where perf looks for the event's number, and perf rejects the whole file. Here such a
+    record gets a kind that is no longer written: every perf skips that. The layout of the file is
+    that of tools/perf/Documentation/perf.data-file-format.txt.
     """
     with path.open("r+b") as file, mmap.mmap(file.fileno(), 0) as data:
         place, size = struct.unpack_from("=QQ", data, _DATA_SECTION)
-        # Of a perf that was killed the size is none.
+        # If perf was killed, the size is 0.
         end = min(len(data), place + size) if size else len(data)
         while place + _HEADER.size <= end:
             kind, _, length = _HEADER.unpack_from(data, place)
@@ -220,44 +223,44 @@ def mend(path: Path) -> None:
 
 
 class _Control:
-    """The two pipes by which a perf of 5.10 or later is told what to do."""
+    """The two named pipes that control a perf of 5.10 or later."""
 
     def __init__(self, folder: Path) -> None:
         self._paths = [folder / name for name in _FIFOS]
         for path in self._paths:
             os.mkfifo(path, 0o600)
-        # Both ways, so that neither waits for perf to open its end.
+        # Both are opened for reading and writing, so that no end waits for the other.
         flags = os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC
         self._to_perf, self._from_perf = (os.open(path, flags) for path in self._paths)
         self.argument = f"fifo:{self._paths[0]},{self._paths[1]}"
 
     def ask(self, command: str) -> None:
-        """Send one command; an answer to an earlier one that came late is none to this."""
+        """Send one command; a late answer to an earlier command is discarded first."""
         with contextlib.suppress(BlockingIOError):
             os.read(self._from_perf, 64)
         with contextlib.suppress(BlockingIOError):
             os.write(self._to_perf, f"{command}\n".encode())
 
     def answered(self, seconds: float) -> bool:
-        """Wait so long for the answer to what was asked, and tell whether it came."""
+        """Wait `seconds` for the answer to the command; return whether it came."""
         ready, _, _ = select.select([self._from_perf], [], [], seconds)
         return bool(ready and os.read(self._from_perf, 64))
 
     def close(self) -> None:
-        """Let go of both."""
+        """Close both pipes."""
         os.close(self._to_perf)
         os.close(self._from_perf)
 
 
 def _options(perf: Path, command: str) -> frozenset[str]:
-    """Return the options that a command of this perf has."""
+    """Return the options that a command of this perf has; raises Skip if it lists none."""
     text = ""
     listing: list[str | Path] = [perf, command, "--list-opts"]
     try:
         with shell.printed(listing, environment=_PLAIN, timeout=_READY_SECONDS) as lines:
             text = lines.read()
     except ReplayerError as error:
-        # It ends with the status of a wrong usage, after it has listed them.
+        # It lists them, and then ends with the status of a wrong usage.
         if "--verbose" not in text:
             raise Skip(f"{error} ({_INSTALL})") from error
     return frozenset(text.split())

@@ -1,7 +1,8 @@
-"""Look at running processes: whose child is whose, where they work, how much CPU they used.
+"""Running processes: their parents, their folders, and their CPU time.
 
-By hand, since psutil was measured: 1.2 to 2 times as long for a family and 2 to 11 times for what
-serves a folder, 22 ms to import, and no accounts of children that ended and were not reaped.
+psutil is not used, by measurement: it takes 1.2 to 2 times as long for a family and 2 to 11 times
+for the processes that serve a folder. It takes 22 ms to import, and has no accounts of children
+that ended and were not reaped.
 """
 
 import os
@@ -22,7 +23,7 @@ _CPU_CLOCK = 2
 
 
 class CpuSeconds(NamedTuple):
-    """CPU time in user mode and in the kernel."""
+    """CPU time in user mode and in the kernel, in seconds."""
 
     user: float
     system: float
@@ -33,12 +34,12 @@ class Process(NamedTuple):
 
     pid: int
     name: str
-    """Of its program, cut to 15 bytes by the kernel."""
+    """The name of its program, cut to 15 bytes by the kernel."""
     parent: int
     cpu: float
-    """Seconds that it used so far."""
+    """CPU seconds that it used so far."""
     reaped: float
-    """Seconds that its children had used when they ended."""
+    """CPU seconds of its reaped children."""
 
 
 class _Stat(NamedTuple):
@@ -53,8 +54,8 @@ class _Stat(NamedTuple):
 def family(pid: int, *, ended: bool = False) -> list[int]:
     """Return a living process and all its descendants, itself first; [] when it is gone.
 
-    With `ended`, children that ended and were not reaped yet are among them: their CPU time is
-    in nobody else's account.
+    With `ended`, children that ended and were not reaped yet are included: their CPU time is in no
+    other process's account.
     """
     if not journal.identity(pid):
         return []
@@ -72,8 +73,8 @@ def family(pid: int, *, ended: bool = False) -> list[int]:
 def serving(data: Path, programs: Path, user: User | None) -> list[int]:
     """Return the living processes that run a program of that folder on that data directory.
 
-    They work in the data directory, or were started with it as an argument and are about to.
-    `user` is who they run as, None for the user of this process.
+    They work in the data directory, or were started with it as an argument and will change to it.
+    `user` is the user that they run as, None for the user of this process.
     """
     uid = os.geteuid() if user is None else user.uid
     home, folder = str(data.resolve()), str(programs.resolve())
@@ -87,7 +88,7 @@ def serving(data: Path, programs: Path, user: User | None) -> list[int]:
 
 
 def state(pid: int) -> str:
-    """Return the kernel's letter for what a process does, such as S or D; "" if it is gone."""
+    """Return the kernel's letter for a process's state, such as S or D; "" if it is gone."""
     stat = _stat(pid)
     return stat.state if stat else ""
 
@@ -104,16 +105,16 @@ def started(pid: int) -> float | None:
 
 
 def ends(pid: int) -> bool:
-    """Tell whether a process is gone or on its way out, which takes a large one a while.
+    """Return whether a process is gone or exiting, which takes a large one a while.
 
-    Whoever sees that its connections were closed by its end sees it here as well.
+    A client whose connections were closed by the end of a process gets True here as well.
     """
     stat = _stat(pid)
     return stat is None or stat.state in "ZX" or bool(stat.flags & _EXITING)
 
 
 def waits_for_disk(pid: int) -> bool:
-    """Tell whether a thread of a process is in an uninterruptible wait, which is one for a disk."""
+    """Return whether a thread of a process is in an uninterruptible wait, that is, for a disk."""
     try:
         threads = os.listdir(f"/proc/{pid}/task")  # noqa: PTH208
     except OSError:
@@ -123,7 +124,7 @@ def waits_for_disk(pid: int) -> bool:
 
 
 def work_done(pid: int) -> tuple[float, tuple[str, ...]]:
-    """Return what grows while a process works: CPU seconds and, if they may be seen, disk bytes."""
+    """Return values that grow while a process works: CPU seconds, and disk bytes if readable."""
     stat = _stat(pid)
     try:
         lines = Path(f"/proc/{pid}/io").read_text(encoding="ascii").splitlines()
@@ -134,7 +135,7 @@ def work_done(pid: int) -> tuple[float, tuple[str, ...]]:
 
 
 def working_folder(pid: int) -> Path | None:
-    """Return the folder that a process works in, None if it is gone or not ours to see."""
+    """Return the folder that a process works in; None if it is gone or may not be inspected."""
     folder = _link(pid, "cwd", None)
     return Path(folder) if folder else None
 
@@ -145,7 +146,7 @@ def every() -> Iterator[int]:
 
 
 def table() -> Iterator[Process]:
-    """Yield every process that can be seen; one that ends meanwhile is passed over."""
+    """Yield every visible process; one that ends meanwhile is skipped."""
     for pid in every():
         stat = _stat(pid)
         if stat is not None:
@@ -155,9 +156,10 @@ def table() -> Iterator[Process]:
 def cpu_seconds(pids: Iterable[int]) -> CpuSeconds:
     """Return the CPU seconds that these processes and their reaped children have used so far.
 
-    The sum of a living process is to the nanosecond, its parts and what children left behind to a
-    clock tick, 10 ms.  Give it a whole `family`: a child that ends moves its time from its own
-    account to its parent's, so the accounts are read again until none moved.
+    The sum of a living process is exact to the nanosecond. Its user and system parts, and the time
+    of its ended children, are exact to a clock tick, 10 ms. Give it a whole `family`: a child that
+    ends moves its time from its own account to its parent's, so the accounts are read again until
+    no time moved.
     """
     asked = tuple(pids)
     before: list[_Stat | None] = []
@@ -172,13 +174,13 @@ def cpu_seconds(pids: Iterable[int]) -> CpuSeconds:
 
 
 def _timed(pid: int) -> _Stat | None:
-    """Return a process's account, in which its own time is what its clock says.
+    """Return a process's account, with its own CPU time taken from its clock.
 
-    Of many sessions that do little, ticks that are not full yet would be most of what they did.
+    With many sessions that each do little, unfinished ticks would otherwise be most of their time.
     """
     stat = _stat(pid)
     try:
-        # The clock of another process, as clock_getcpuclockid(3) makes it of its number.
+        # The clock of another process, computed from its id as clock_getcpuclockid(3) does.
         seconds = time.clock_gettime((~pid << 3) | _CPU_CLOCK)
     except OSError:
         return stat
@@ -219,14 +221,17 @@ def arguments(pid: int) -> str:
 
 
 def _link(pid: int, name: str, user: User | None) -> str:
-    """Return where a link of a process points to, "" if it is gone or a zombie."""
+    """Return the target of a process's link, "" if the process is gone or a zombie.
+
+    If this process may not read the link, it is read as `user`.
+    """
     path = Path(f"/proc/{pid}/{name}")
     try:
         target = str(path.readlink())
     except PermissionError:
         if user is None:
             return ""
-        # Root in a container may not look at other users' processes; they themselves may.
+        # Root in a container may not inspect other users' processes, but those users may.
         try:
             target = shell.run(["readlink", path], user=user, folder=Path("/")).strip()
         except ReplayerError:

@@ -1,4 +1,4 @@
-"""Where the time of all processors went since the machine's start, from /proc/stat."""
+"""The time of all processors by state since the machine's start, from /proc/stat."""
 
 FILE = "proc/stat"
 STATES = ("usr", "nice", "sys", "idle", "iowait", "irq", "soft", "steal", "guest", "gnice")

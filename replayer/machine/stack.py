@@ -1,8 +1,8 @@
-"""What files lie on in the end: every device, file and piece of memory beneath a file system.
+"""The layers below files: every device, file and piece of memory beneath a file system.
 
-A loop device has a file beneath it, dm, md and bcache have other devices, and zram has memory: what
-such a device delivers need not have come from a disk.  The stack is followed to the disks, whose
-reads the kernel counts, or to where it cannot be followed any more.
+A loop device has a file beneath it, dm, md and bcache have other devices, and zram has memory: the
+data from such a device need not come from a disk. The stack is followed down to the disks, whose
+reads the kernel counts, or as far as possible.
 """
 
 from __future__ import annotations
@@ -35,19 +35,19 @@ class BackingFile(NamedTuple):
     device: str
     """The loop device."""
     offset: int | None
-    """Where byte 0 of the upper file system's device is in it; None if that is not known."""
+    """The offset in the file of byte 0 of the upper file system's device; None if not known."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stack:
-    """What some files lie on."""
+    """The layers beneath some files."""
 
     disks: frozenset[str] = frozenset()
-    """Devices that are no other's, as /proc/diskstats has them."""
+    """The lowest devices, with no other device beneath them, as named in /proc/diskstats."""
     memory: tuple[str, ...] = ()
     """File systems and devices that are memory, in words."""
     hidden: tuple[str, ...] = ()
-    """What cannot be looked into, in words."""
+    """Layers that cannot be followed, in words."""
     files: tuple[BackingFile, ...] = ()
 
 
@@ -60,11 +60,11 @@ class _Draft:
     hidden: list[str] = field(default_factory=list)
     files: list[BackingFile] = field(default_factory=list)
     devices: set[str] = field(default_factory=set)
-    """Those that were followed."""
+    """The devices that were followed already."""
 
 
 def beneath(host: Host, paths: Iterable[str | Path]) -> Stack:
-    """Return what files or folders lie on; one that is not there counts nothing."""
+    """Return the layers beneath files or folders; a missing one is ignored."""
     draft, numbers = _Draft(), set()
     for path in paths:
         try:
@@ -92,7 +92,7 @@ def read_bytes(host: Host, disks: Iterable[str]) -> int | None:
 
 
 def _follow_path(host: Host, path: Path, draft: _Draft, above: str) -> None:
-    """Follow what the file system of a path is on; `above` are the devices over it, in words."""
+    """Follow the device of a path's file system; `above` are the devices over it, in words."""
     mount = host.mount_of(path)
     kind = mount.type if mount is not None else "an unknown file system"
     if kind in IN_MEMORY:
@@ -118,7 +118,7 @@ def _members(host: Host, mount: Mount, device: str) -> list[str]:
 
 
 def _follow_device(host: Host, name: str, draft: _Draft, above: str, offset: int | None) -> None:
-    """Follow a block device, on which the file system begins at a byte of it, if that is known."""
+    """Follow a block device; the file system begins at byte `offset` of it, None if unknown."""
     if name in draft.devices:
         return
     draft.devices.add(name)
@@ -156,7 +156,7 @@ def _follow_loop(host: Host, name: str, draft: _Draft, above: str, offset: int |
         link = host.link(f"sys/dev/block/{os.major(number)}:{os.minor(number)}")
         _follow_device(host, Path(link).name, draft, f"{above}{name} over ", None)
     elif not _fits(host, folder, path):
-        # It was set up in another mount namespace, where this name is another file's.
+        # It was set up in another mount namespace; here the path belongs to another file.
         draft.hidden.append(words)
     else:
         first = host.number(f"{folder}/loop/offset") or 0
@@ -165,7 +165,7 @@ def _follow_loop(host: Host, name: str, draft: _Draft, above: str, offset: int |
 
 
 def _fits(host: Host, folder: str, path: Path) -> bool:
-    """Tell whether a file can be the one beneath a loop device, which is seen as large as it is."""
+    """Return whether a file can be the one beneath a loop device, judged by its size."""
     size = (host.number(f"{folder}/size") or 0) * _SECTOR
     first = host.number(f"{folder}/loop/offset") or 0
     try:

@@ -1,6 +1,6 @@
-"""What single threads do: their states, and the time that each ran and waited for a processor.
+"""Single threads: their states, and the time that each ran and waited for a processor.
 
-A thread is found by its id alone, /proc/TID, whichever process it is of.
+A thread is found by its id alone, /proc/TID, whatever its process is.
 """
 
 import contextlib
@@ -17,31 +17,34 @@ _LINE = 1024
 _LONGEST_NAME = 15
 
 JOB = "replayer-job"
-"""What threads are called that do a job of replayer's."""
+"""The name of threads that do a job for replayer."""
 WATCHING = "replayer-watch"
-"""What threads are called that only watch."""
+"""The name of threads that only watch."""
 
 
 class Look(NamedTuple):
-    """What a thread does, and what it has had since its start."""
+    """A thread's state, and its accounts since its start."""
 
     letter: str
-    """As in ps: R runs or would, S sleeps, D sleeps and cannot be woken, which is for a device."""
+    """As in ps: R runs or is runnable, S sleeps, D sleeps uninterruptibly, for a device."""
     user: int
-    """Ticks; user and system together are exact, the split is by the ticks that it met."""
+    """Ticks; user and system together are exact, but the split depends on when ticks occurred."""
     system: int
     ran_ns: int
-    """Zero where this kernel does not count it, as the next two; while it runs up to a tick old."""
+    """Nanoseconds on a processor; 0 if this kernel does not count it, as the next two.
+
+    While the thread runs, the value is up to a tick old.
+    """
     queued_ns: int
     slices: int
-    """How many times it was given a processor."""
+    """The number of times that it was given a processor."""
 
 
 class Thread:
     """The open files of one thread; OSError of every method means that it is gone."""
 
     def __init__(self, tid: int) -> None:
-        """Open them; raise OSError for a thread that is gone or may not be seen."""
+        """Open them; raise OSError for a thread that is gone or not visible."""
         self.tid = tid
         self._stat = os.open(f"/proc/{tid}/task/{tid}/stat", os.O_RDONLY)
         try:
@@ -56,7 +59,7 @@ class Thread:
         self.close()
 
     def look(self) -> Look:
-        """Return what it does now, and its accounts."""
+        """Return its state now, and its accounts."""
         ran, queued, slices = self._account()
         text = os.pread(self._stat, _LINE, 0)
         fields = text[text.rindex(b")") + 2 :].split(None, 13)
@@ -81,9 +84,9 @@ class Thread:
 
 
 def counts_queues() -> bool:
-    """Tell whether this kernel counts the time that threads run and wait for processors.
+    """Return whether this kernel counts the time that threads run and wait for processors.
 
-    Without CONFIG_SCHED_INFO the file is not there, or all zeros.
+    Without CONFIG_SCHED_INFO the file is missing, or all zeros.
     """
     try:
         with Thread(os.getpid()) as main:
@@ -99,9 +102,9 @@ def of(pid: int) -> Iterator[int]:
 
 
 def children(pid: int) -> list[int] | None:
-    """Return the children of all threads of a process; None where this kernel does not list them.
+    """Return the children of all threads of a process; None if this kernel does not list them.
 
-    They are listed with CONFIG_PROC_CHILDREN; of a process that is gone there are none.
+    It lists them with CONFIG_PROC_CHILDREN. A process that is gone has no children.
     """
     main = os.getpid()
     if not Path(f"/proc/{main}/task/{main}/children").exists():
@@ -114,7 +117,7 @@ def children(pid: int) -> list[int] | None:
 
 
 def belongs(tid: int, process: int) -> bool:
-    """Tell whether it is a thread of a process, or a child's of it."""
+    """Return whether a thread belongs to a process, or to a child of it."""
     if not process:
         return False
     if Path(f"/proc/{process}/task/{tid}").exists():
@@ -127,11 +130,12 @@ def belongs(tid: int, process: int) -> bool:
 
 
 def hurry() -> None:
-    """Have the calling thread run when it is due, on the processor with the fewest interrupts.
+    """Make the calling thread run on time, on the processor with the fewest interrupts.
 
-    As far as that is allowed.  Else it would run more often when others go to sleep, and see them
-    asleep; or see those awake who were just woken, in a virtual machine that is given the
-    interrupts of its devices together with those of its timer.
+    This is done as far as it is allowed. Otherwise the thread would run more often when other
+    threads go to sleep, and would see them asleep. Or it would see threads awake that were just
+    woken: a virtual machine may receive the interrupts of its devices together with those of its
+    timer.
     """
     with contextlib.suppress(OSError):
         quiet = interrupts.quietest(read(f"/{interrupts.FILE}"), os.sched_getaffinity(0))
@@ -141,7 +145,7 @@ def hurry() -> None:
 
 
 def name(tid: int) -> str:
-    """Return what a thread is called, "" if it is gone."""
+    """Return the name of a thread, "" if it is gone."""
     try:
         return read(f"/proc/{tid}/task/{tid}/comm").decode("utf-8", "replace").rstrip("\n")
     except OSError:

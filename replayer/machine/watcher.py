@@ -1,4 +1,4 @@
-"""A thread that only watches: begun by the first mark of a window, woken by each, ended in time."""
+"""A thread that only watches: begun by a window's first mark, woken by each, ended in time."""
 
 import threading
 from collections.abc import Callable
@@ -12,27 +12,27 @@ class WatcherThread:
     """One such thread."""
 
     def __init__(self, watch: Callable[[], None]) -> None:
-        """Take what it does, which returns soon after `ended`."""
+        """Take its function, which returns soon after `ended` is set."""
         self.ended = False
         self.cost = 0.0
-        """CPU seconds, as whoever watches counts them."""
+        """CPU seconds, as `watch` counts them."""
         self._watch = watch
         self._woken = threading.Event()
         self._thread = threading.Thread(target=self._run, name="replayer-watch", daemon=True)
 
     def wake(self) -> None:
-        """Have it look now; the first time begins it."""
+        """Make it look now; the first call starts it."""
         if self._thread.ident is None:
             self._thread.start()
         self._woken.set()
 
     def wait(self, seconds: float) -> None:
-        """Wait so long, or until it is woken; called by the thread itself."""
+        """Wait `seconds`, or until it is woken; called by the thread itself."""
         self._woken.wait(seconds)
         self._woken.clear()
 
     def end(self) -> float:
-        """Have it end, within some seconds; return what it cost."""
+        """Make it end, within some seconds; return its cost in CPU seconds."""
         self.ended = True
         self._woken.set()
         if self._thread.ident is not None:

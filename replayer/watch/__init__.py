@@ -1,1 +1,1 @@
-"""What happens while the clock runs: the sampler, the workers, the ledger, the calibration."""
+"""The parts that work during a measurement: sampler, workers, ledger and calibration."""

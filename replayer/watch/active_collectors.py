@@ -1,7 +1,7 @@
-"""What active collectors record beside a step: begun with it, ended with it, cut to its window.
+"""The recordings of active collectors during a step: begun and ended with it, cut to its window.
 
-One that fails, or that the machine does not allow, never harms the step: it is left out, and
-`failures` has the reason.
+A collector that fails, or that the machine does not allow, never harms the step: it is left out,
+and `failures` has the reason.
 """
 
 import contextlib
@@ -32,16 +32,16 @@ _OWNER_ONLY = 0o700
 
 
 def active() -> list[str]:
-    """Return the sorted names of all collectors that do something beside a step."""
+    """Return the sorted names of all active collectors: those that record during a step."""
     return [name for name in registry.names("collectors") if _begins(name)]
 
 
 def chosen(without: Iterable[str] = (), also: Iterable[str] = ()) -> tuple[str, ...]:
     """Return the active collectors that watch a run.
 
-    Without those of $REPLAYER_WITHOUT and those that are named, `all` being all of them; with those
-    that are named although they are left out by default.
-    Raises NotFound for a name that there is not, Impossible for one that is always there.
+    Those in $REPLAYER_WITHOUT and in `without` are left out; `all` stands for all of them. Those in
+    `also` are added, although they are left out by default. Raises NotFound for an unknown name,
+    and Impossible for a collector that is not active and so always runs.
     """
     asked = set(_checked(also, "--with"))
     left = set(_checked(without, "--without")) | set(_checked(_variable(), f"${WITHOUT}"))
@@ -50,7 +50,7 @@ def chosen(without: Iterable[str] = (), also: Iterable[str] = ()) -> tuple[str, 
 
 
 def is_default(name: str) -> bool:
-    """Tell whether an active collector watches unless it is left out."""
+    """Return whether an active collector watches unless it is left out."""
     return bool(getattr(registry.load("collectors", name), "BY_DEFAULT", True))
 
 
@@ -79,19 +79,20 @@ def _begins(name: str) -> bool:
 
 
 class Recordings:
-    """The recordings of one step, from the `with` on; its files are removed at the end of that."""
+    """The recordings of one step, inside a `with` block; their files are removed at its end."""
 
     def __init__(
         self, names: Sequence[str], scene: Callable[[contextlib.ExitStack, Path], CollectorContext]
     ) -> None:
-        """Take the names of collectors, and what makes the scene of one in a folder.
+        """Take the names of collectors, and a function that returns a collector's context.
 
-        What the scene opens it leaves on the stack, which is closed once all have ended.
+        The function gets a stack and the collector's folder. It leaves what it opens on the stack,
+        which is closed when all collectors have ended.
         """
         self.costs: dict[str, float] = {}
         """Collector -> CPU seconds that it used."""
         self.failures: dict[str, str] = {}
-        """Collector -> why it did not watch."""
+        """Collector -> the reason why it did not watch."""
         self._names = names
         self._scene = scene
         self._under_way: dict[str, Recording] = {}
@@ -103,7 +104,7 @@ class Recordings:
     def __enter__(self) -> Self:
         if not self._names:
             return self
-        # Bounded, and a signal in between would lose what was begun.
+        # This takes a bounded time, and a signal in between would lose what was begun.
         with signals.shield():
             try:
                 folder = self._files.enter_context(_folder())
@@ -126,7 +127,7 @@ class Recordings:
             self._files.close()
 
     def prepare(self) -> None:
-        """Have those that need a moment for it make ready for the first edge of a window."""
+        """Make the collectors that need time ready for the first edge of a window."""
         if self._prepared:
             return
         self._prepared = True
@@ -135,13 +136,13 @@ class Recordings:
                 getattr(recording, "prepare", lambda: None)()
 
     def mark(self, clock_ns: int) -> None:
-        """Tell all of an edge of a window."""
+        """Report an edge of a window, in CLOCK_MONOTONIC ns, to all collectors."""
         for name, recording in list(self._under_way.items()):
             with self.spared(name):
                 recording.mark(clock_ns)
 
     def end(self) -> None:
-        """Stop all, once; what they recorded is there until the end of the `with`."""
+        """Stop all, once; their recordings stay until the end of the `with` block."""
         with signals.shield():
             while self._under_way:
                 name, recording = self._under_way.popitem()
@@ -152,7 +153,7 @@ class Recordings:
                 self._scenes.close()
 
     def seen(self, begin_ns: int, end_ns: int) -> dict[str, WindowRecording]:
-        """Return collector -> what it saw between two marks, once all have ended."""
+        """Return collector -> its recording between two marks, after all have ended."""
         views: dict[str, WindowRecording] = {}
         for name in sorted(self._ended.keys() - self.failures.keys()):
             with self.spared(name):
@@ -163,12 +164,12 @@ class Recordings:
 
     @contextlib.contextmanager
     def spared(self, name: str) -> Iterator[None]:
-        """Keep to one collector, or to the account, what goes wrong with it: into `failures`."""
+        """Confine an error to one collector, or to the account: put it into `failures`."""
         try:
             yield
         except ReplayerError as error:
             self.failures.setdefault(name, str(error))
-        except Exception as error:  # noqa: BLE001 - a watcher's failure is told, and no more
+        except Exception as error:  # noqa: BLE001 - a watcher's failure is only reported
             self.failures.setdefault(name, f"it failed: {type(error).__name__}: {error}")
 
     def _begin(self, name: str, folder: Path) -> None:
@@ -179,7 +180,7 @@ class Recordings:
 
 @contextlib.contextmanager
 def _folder() -> Iterator[Path]:
-    """Make a folder for the collectors' files, which is removed at the end of the `with`."""
+    """Make a folder for the collectors' files; it is removed at the end of the `with` block."""
     parent = _MEMORY if os.access(_MEMORY, os.W_OK | os.X_OK) else Path(tempfile.gettempdir())
     path = Path(os.path.realpath(parent)) / f"replayer-watching-{uuid.uuid4().hex}"
     with journal.held(NOTES[0], lambda: shutil.rmtree(path, ignore_errors=True), path=str(path)):
@@ -190,7 +191,8 @@ def _folder() -> Iterator[Path]:
 def recover(note: Note) -> str:
     """End the programs and remove the files that a killed replayer's collectors left.
 
-    Returns what was done in a few words.  Raises Untrusted for what they never leave.
+    Returns what was done, in a few words. Raises Untrusted if the note does not name such a folder,
+    or if the folder belongs to another user.
     """
     path = note.path_of("path", _NAME)
     ended = _end_programs(path)
@@ -208,7 +210,10 @@ def recover(note: Note) -> str:
 
 
 def _end_programs(path: Path) -> int:
-    """Kill this user's programs that have files in a folder among their arguments."""
+    """Kill this user's programs that have files of a folder among their arguments.
+
+    Returns how many were killed.
+    """
     ended = 0
     for pid in processes.every():
         if f"{path}/" in processes.arguments(pid) and _is_own(pid):

@@ -1,12 +1,13 @@
 """The control: a short CPU and memory measurement before and after every run.
 
-No disk and no server takes part in it, so it should not move.  Where it does, the machine changed
-meanwhile (heat, neighbours, frequency), and the run's numbers with it.
+It uses neither disk nor server, so it should not move. If it does, the machine changed meanwhile
+(heat, neighbours, frequency), and the run's numbers changed with it.
 
-One process and the next differ by more than the samples within one (by which pages of memory they
-get, and where their code lies), so what counts is a process: several before, several after, one
-value of each.  And a program that wakes up beside them for half a second says nothing of a run that
-takes minutes: values that were measured while others used the processors are measured again.
+Two processes differ by more than the samples within one process: they get other pages of memory,
+and their code lies at other addresses. So one process gives one value: several processes before a
+run, several after. And a program that runs for half a second next to the control does not show what
+happens in a run of minutes: values that were measured while other programs used the processors are
+measured again.
 """
 
 import json
@@ -27,36 +28,44 @@ NAMES = ("cpu", "memory")
 
 PROCESSES = 6
 FALSE = 2 / math.comb(2 * PROCESSES, PROCESSES)
-"""How often all processes after lie above, or all below, those before, if nothing but chance orders
-them: 0.2 percent, whatever the noise is like."""
+"""The probability of a false alarm: 0.2 percent, whatever the distribution of the noise.
+
+It is the probability that, by chance alone, all processes after the run lie above, or all below,
+those before it.
+"""
 FLOOR = 0.05
-"""What moves by less than this share is never called moved: on a virtual machine that nobody uses
-the medians of six processes, minutes apart, were seen to do 3 percent by themselves."""
+"""A change by less than this share never counts as moved.
+
+On an idle virtual machine the medians of six processes, minutes apart, differed by 3 percent by
+themselves.
+"""
 _COUNT = "processes"
-"""The key of a control that says from how many processes its values are."""
+"""The key of a control under which the number of its processes stands."""
 _TRIES = 4
 _PAUSE_SECONDS = 0.5
 _CONFIRMATIONS = 2
 _CONFIRMED_AFTER = 1.0
 _DISTURBED = 0.05
-"""Of all processors' time: values during which others used more are measured again."""
+"""A share of all processors' time: if other programs used more, values are measured again."""
 _STATES = ("usr", "nice", "sys", "steal", "guest", "gnice")
 _TICK = os.sysconf("SC_CLK_TCK")
 _MOST_SECONDS = 60.0
-"""A process takes a tenth of a second; one of a machine at its end may take long."""
+"""A process takes a tenth of a second; on a machine at its limit it may take long."""
 
 Control = Mapping[str, Sequence[float]]
 
 
 def measure(when: str, before: Control | None = None) -> dict[str, tuple[float, ...]]:
-    """Return one value a process of every control, named such as `cpu.before`.
+    """Return one value per process for every control, with keys such as `cpu.before`.
 
-    With the values from before the run, those after it count as moved only if they still are a
-    second later: what lasts less was not there during the run.
+    `when` is "before" or "after". If `before` has the values from before the run, those after it
+    count as moved only if they still are moved a second later: a shorter change was not there
+    during the run.
 
-    The processes are fresh, so that what replayer did meanwhile does not count, and come one after
-    the other, so that none is in another's way.  It takes about half a second, and up to six where
-    others use the processors: it is measured again once they let go, and not where they do not.
+    The processes are fresh, so that replayer's own state has no influence, and run one after the
+    other, so that they do not compete. This takes about half a second, and up to six while other
+    programs use the processors: the control waits for them to stop and then measures again. If they
+    do not stop, it keeps the least disturbed values.
     """
     measured = _calm(when)
     for _ in range(_CONFIRMATIONS):
@@ -83,29 +92,29 @@ def _calm(when: str) -> dict[str, tuple[float, ...]]:
 
 
 def _paused() -> bool:
-    """Wait a while; tell whether others left the processors alone meanwhile."""
+    """Wait a while; return whether other programs used almost no processor time meanwhile."""
     begin, used = time.monotonic(), _used()
     time.sleep(_PAUSE_SECONDS)
     return _share_of(begin, _used() - used) <= _DISTURBED
 
 
 def _share_of(begin: float, seconds: float) -> float:
-    """Return the share of all processors' time since an instant that so many seconds are."""
+    """Return `seconds` as a share of all processors' time since the instant `begin`."""
     return max(0.0, seconds) / ((time.monotonic() - begin) * (os.cpu_count() or 1))
 
 
 def _round() -> tuple[list[dict[str, float]], float]:
-    """Return what the processes measured, and the share of the processors that others used."""
+    """Return the processes' values, and the share of the processors that others used."""
     begin, used, own = time.monotonic(), _used(), os.times()
     rounds = [_one_process() for _ in range(PROCESSES)]
     now = os.times()
-    # The parent's own, and its children's, which it has waited for.
+    # That is the CPU time of this process, and of its children that have ended.
     mine = sum(now[:4]) - sum(own[:4])
     return rounds, _share_of(begin, _used() - used - mine)
 
 
 def _used() -> float:
-    """Return the seconds that all processors worked, or were another machine's, since the start."""
+    """Return the seconds since boot in which processors worked, or another machine used them."""
     spent = processors.ticks(Host().read(processors.FILE).encode()).get("cpu", {})
     return sum(spent.get(state, 0) for state in _STATES) / _TICK
 
@@ -120,8 +129,8 @@ def _one_process() -> dict[str, float]:
 def moved(control: Control) -> dict[str, float]:
     """Return control -> share by which it moved from before to after, if beyond its noise.
 
-    It is if no process before overlaps one after.  A control of one process, as results had it
-    once, cannot tell.
+    It is beyond its noise if no process before overlaps one after, and the share exceeds FLOOR. Old
+    results have a control of one process only: for these, nothing is returned.
     """
     shares = {}
     for name in NAMES if control.get(_COUNT) else ():

@@ -1,14 +1,14 @@
-"""One process of the control: `python -I -S` runs this file, which so imports nothing of replayer.
+"""One process of the control: `python -I -S` runs this file, so it imports nothing of replayer.
 
-It prints the median of a few samples of each control as JSON.  A run starts twelve of it, so it
-imports next to nothing.
+It prints the median of a few samples of each control as JSON. A run starts twelve such processes,
+so this file imports almost nothing.
 """
 
 import sys
 import time
 
 try:
-    # `hashlib` asks OpenSSL for all that it has, which takes longer than what is measured.
+    # `hashlib` asks OpenSSL for all its algorithms, which takes longer than the measurement.
     from _hashlib import openssl_sha256 as sha256
 except ImportError:
     from hashlib import sha256
@@ -24,7 +24,7 @@ _MEMORY_BYTES = 1 << 24
 
 
 def main() -> None:
-    """Measure bytes per second through SHA-256 on one core, and bytes per second copied."""
+    """Print, as JSON, bytes per second through SHA-256 on one core, and bytes per second copied."""
     block = bytes(_CPU_BYTES)
     source, target = bytearray(_MEMORY_BYTES), bytearray(_MEMORY_BYTES)
 
@@ -37,7 +37,7 @@ def main() -> None:
 
 
 def _median(work: "Callable[[], object]", moved: int) -> float:
-    """Return the median of the samples but the first, which warms up."""
+    """Return the median of the samples except the first, which warms up."""
     samples = [_sample(work, moved) for _ in range(_SAMPLES + 1)][1:]
     return sorted(samples)[_SAMPLES // 2]
 

@@ -1,7 +1,8 @@
-"""Where the jobs of sessions run: in processes of this host, or on client hosts with one start.
+"""The place where the jobs of sessions run: processes of this host, or client hosts.
 
-A step asks its context for a pool and does not know which it has.  What cannot leave this host are
-jobs that share memory or a descriptor with each other or with the step: a Counter, a memfd.
+On client hosts all jobs have one common start. A step gets a pool from its context and does not
+know which kind it has. Jobs that share memory or a descriptor with each other or with the step (a
+Counter, a memfd) cannot run on another host.
 """
 
 import time
@@ -15,75 +16,75 @@ Accounts = TypeVar("Accounts")
 
 _LEAST_LEAD = 0.02
 _REHEARSALS = 2.5
-"""So many times as long as the accounts took before is left for them before the start."""
+"""The time for the accounts before the start, as a multiple of the time of their first reading."""
 
 
 class ClientShare(Protocol):
-    """What is known of one client host's part in a pool; None is what is not."""
+    """One client host's share of a pool; None stands for an unknown value."""
 
     @property
     def name(self) -> str:
-        """The host."""
+        """Return the name of the host."""
         ...
 
     @property
     def start_us(self) -> float | None:
-        """How much later than agreed it began, in microseconds of the pool's clock."""
+        """Return the delay of its start, in microseconds of the pool's clock."""
         ...
 
     @property
     def bound_us(self) -> float | None:
-        """By how much that may be wrong."""
+        """Return the greatest possible error of that delay, in microseconds."""
         ...
 
     @property
     def drift_ppm(self) -> float | None:
-        """By how much its clock ran faster than the pool's."""
+        """Return the drift of its clock, in parts per million: positive if it is the faster one."""
         ...
 
     @property
     def first_s(self) -> float | None:
-        """When its first job was done, in seconds since the start."""
+        """Return when its first job was done, in seconds since the start."""
         ...
 
     @property
     def last_s(self) -> float | None:
-        """When its last job was done."""
+        """Return when its last job was done, in seconds since the start."""
         ...
 
     @property
     def cores(self) -> int | None:
-        """Its processors."""
+        """Return the number of its processors."""
         ...
 
     @property
     def cpu_share(self) -> float | None:
-        """The share of their time that was busy, with whatever, while the jobs worked."""
+        """Return the busy share of its processors while the jobs worked, whatever the cause."""
         ...
 
     @property
     def replayer_cores(self) -> float | None:
-        """Processors that its workers used meanwhile."""
+        """Return the average number of processors that its workers used meanwhile."""
         ...
 
     @property
     def agent_cpu_s(self) -> float | None:
-        """CPU seconds that its agent used meanwhile."""
+        """Return the CPU seconds that its agent used meanwhile."""
         ...
 
     @property
     def lost(self) -> bool:
-        """Whether it was lost before its jobs were done."""
+        """Return whether it was lost before its jobs were done."""
         ...
 
     @property
     def heard_s(self) -> float | None:
-        """When it was last heard, in seconds since the start."""
+        """Return when its last answer came, in seconds since the start."""
         ...
 
 
 class Pool(Protocol):
-    """Jobs that start together, as WorkerPool has them; all times are of this host's clock."""
+    """Jobs that start together, with WorkerPool's interface; all times are of this host's clock."""
 
     def __enter__(self) -> Self: ...
 
@@ -96,22 +97,22 @@ class Pool(Protocol):
 
     @property
     def usage(self) -> tuple[float, float]:
-        """User and system CPU seconds of the workers, from the start to each one's end."""
+        """Return user and system CPU seconds of the workers, from the start to each one's end."""
         ...
 
     @property
     def first_done_ns(self) -> int | None:
-        """When the first job was done."""
+        """Return when the first job was done, as CLOCK_MONOTONIC nanoseconds."""
         ...
 
     @property
     def last_done_ns(self) -> int | None:
-        """When the last job was done."""
+        """Return when the last job was done, as CLOCK_MONOTONIC nanoseconds."""
         ...
 
     @property
     def shares(self) -> Sequence[ClientShare]:
-        """What is known of each client host, also after one was lost; () on this host."""
+        """Return each client host's share, also after a loss; () for this host alone."""
         ...
 
     def ready(self, timeout: float = ...) -> None:
@@ -123,11 +124,11 @@ class Pool(Protocol):
         ...
 
     def open(self) -> int:
-        """Let everybody go at once and return when that was, as CLOCK_MONOTONIC nanoseconds."""
+        """Start all jobs at once; return the instant in CLOCK_MONOTONIC nanoseconds."""
         ...
 
     def reports(self, timeout: float = ...) -> Iterator[Any]:
-        """Yield what the jobs report until all are done, and None after `timeout` s of silence.
+        """Yield the jobs' reports until all are done, and None after a silent `timeout` (s).
 
         Raises HostLost.
         """
@@ -143,18 +144,18 @@ class Clients(Protocol):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The hosts: job i is done by host i modulo their number; () is this one alone."""
+        """Return the hosts: host i modulo their number does job i; () is this host alone."""
         ...
 
     @property
     def cores(self) -> int:
-        """Processors of all of them."""
+        """Return the number of processors of all of them."""
         ...
 
     def pool(
         self, work: Work, jobs: Sequence[Any], *, processes: int, awaited: Awaited | None = None
     ) -> Pool:
-        """Return a pool of `processes` over all hosts, one of each host that has a job at least."""
+        """Return a pool of `processes` on all hosts; each host with a job has at least one."""
         ...
 
 
@@ -177,8 +178,9 @@ LOCAL_CLIENTS = LocalClients()
 def opened(pool: Pool, clients: Clients, accounts: Callable[[], Accounts]) -> tuple[Accounts, int]:
     """Open the barrier; return what `accounts` read just before, and when it was opened.
 
-    With client hosts the start is agreed on some seconds ahead, in which nothing is measured: the
-    accounts are read once in vain, to know how long before the start they have to be begun.
+    The instant is in CLOCK_MONOTONIC nanoseconds. With client hosts the start is agreed on some
+    seconds ahead, and nothing is measured during these. So the accounts are first read once without
+    use, to know how long before the start the real reading has to begin.
     """
     if clients.names:
         begun = time.monotonic()

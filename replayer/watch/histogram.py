@@ -1,7 +1,7 @@
 """The one latency histogram: nanoseconds, in the bins of an HdrHistogram of three digits.
 
-Workers record into a Recorder; Latencies add up what several of them recorded.  How a result file
-keeps them is results/stored_histogram.py's affair.
+Workers record into a Recorder; Latencies add up what several workers recorded. The form in result
+files is defined by results/stored_histogram.py.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _NEVER = 1 << 62
 
 
 class Recorder:
-    """Latencies as they are measured."""
+    """A collector of latencies while they are measured."""
 
     def __init__(self) -> None:
         self._counts: Any = None
@@ -33,7 +33,7 @@ class Recorder:
         self._most = 0
 
     def add(self, spans: Nanoseconds, counts: Nanoseconds | None = None) -> None:
-        """Add latencies in nanoseconds; `counts` says how often each was seen, else once."""
+        """Add latencies in nanoseconds; `counts` is the number of each, by default 1."""
         if not len(spans):
             return
         binned = np.bincount(bin_of(spans), counts).astype(np.int64)
@@ -68,7 +68,7 @@ class Recorder:
 def bin_of(spans: Nanoseconds) -> Nanoseconds:
     """Return the index of each value in an HdrHistogram(1, .., 3), as its format defines it.
 
-    Values below 2048 have a bin of their own; above, each power of two has 1024 bins.
+    Each value below 2048 has its own bin; above, each power of two has 1024 bins.
     """
     wide = np.maximum(spans, 1) | (2 * _HALF - 1)
     bucket = np.frexp(wide.astype(np.float64))[1].astype(np.int64) - 11
@@ -106,7 +106,7 @@ class Latencies:
 
     @classmethod
     def counted(cls, counts: Mapping[int, int]) -> Latencies:
-        """Return those of nanoseconds and how often each was seen."""
+        """Return the latencies of a map from nanoseconds to counts."""
         recorder = Recorder()
         spans, amounts = (
             np.fromiter(column, dtype=np.int64) for column in (counts.keys(), counts.values())
@@ -116,7 +116,7 @@ class Latencies:
 
     @classmethod
     def binned(cls, bins: Mapping[int, int]) -> Latencies:
-        """Return those of bins and how often each was hit; each stands for its highest value."""
+        """Return the latencies of a map from bins to counts; a bin stands for its highest value."""
         return cls.counted({_highest(index): count for index, count in bins.items()})
 
     @property
@@ -126,13 +126,13 @@ class Latencies:
 
     @property
     def deviation_ns(self) -> float:
-        """Return the standard deviation of all operations."""
+        """Return the standard deviation of all operations, 0 without operations."""
         if not self.operations:
             return 0.0
         return math.sqrt(max(0.0, self.squares / self.operations - self.mean_ns**2))
 
     def percentile_ns(self, share: float) -> float:
-        """Return the value that `share` percent of the operations do not exceed."""
+        """Return the nanoseconds that `share` percent of the operations do not exceed."""
         wanted = max(1, math.ceil(self.operations * share / 100))
         for index, count in self.bins.items():
             wanted -= count
@@ -143,7 +143,7 @@ class Latencies:
     def doublings(self) -> list[tuple[int, int, int]]:
         """Return ORION's buckets: (from us, to us, operations), each twice as wide as the last.
 
-        A bin that lies across a border counts where its middle is.
+        A bin that crosses a border counts in the bucket of its middle.
         """
         buckets: dict[int, int] = {}
         for index, count in self.bins.items():
@@ -157,7 +157,7 @@ class Latencies:
         ]
 
     def counts(self) -> dict[int, int]:
-        """Return nanoseconds and how often they were seen: each bin as its highest value."""
+        """Return nanoseconds -> operations; each bin is represented by its highest value."""
         return {_highest(index): count for index, count in self.bins.items()}
 
 

@@ -1,12 +1,12 @@
-"""What others do to a measurement: processor time and disk traffic of neither server nor replayer.
+"""Interference with a measurement: CPU time and disk traffic of neither server nor replayer.
 
-    before = foreign.point(host, server)
+    before = interference.point(host, server)
     ...                                             # the window
-    after = foreign.point(host, server)
-    others = foreign.between(before, after, delta)  # delta: what the device did meanwhile
+    after = interference.point(host, server)
+    others = interference.between(before, after, delta)  # delta: what the device did meanwhile
 
-`server` are the processes of the database's server, [] where none runs, and None where it is not
-known which they are, so that nobody can tell its work from that of others.
+`server` is the list of process ids of the database's server. It is [] if no server runs, and None
+if its processes are not known: then its work cannot be distinguished from that of other programs.
 """
 
 import os
@@ -24,17 +24,20 @@ from replayer.model import Foreign
 _KERNEL_THREADS = (2, "kthreadd")
 """Process id and name of the parent of all other threads of the kernel."""
 _STATES = ("usr", "nice", "sys", "guest", "gnice")
-"""Time that some process used.  Interrupts are nobody's, and stolen time is another machine's."""
+"""CPU states in which a process used the time.
+
+Interrupts belong to no process, and stolen time to another machine.
+"""
 _TICK = os.sysconf("SC_CLK_TCK")
 _NAMED = 0.1
-"""A program is named that used so much of what others used."""
+"""A program is named if it used at least this share of what all others used."""
 _MOST_NAMES = 3
 _TRIES = 20
 _PAUSE_SECONDS = 0.03
 
 
 class DeviceMovement(Protocol):
-    """What the device did in the window: sampler.DeviceDelta."""
+    """The movement of the device's counters in the window: sampler.DeviceDelta."""
 
     @property
     def read_bytes(self) -> int:
@@ -48,18 +51,18 @@ class DeviceMovement(Protocol):
 
 
 class ServerProcesses(Protocol):
-    """The database's server, as far as others are told from it."""
+    """The database's server, as far as needed to separate its work from that of others."""
 
     can_stop: bool
 
     def pids(self) -> list[int]:
-        """Return its main process and all its children; [] if none is known here."""
+        """Return the ids of its main process and all its children; [] if none is known here."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """Bytes that some processes had from and gave to devices since each of them began."""
+    """Bytes that processes read from and wrote to devices, since each process began."""
 
     read_bytes: int
     write_bytes: int
@@ -67,7 +70,7 @@ class Traffic:
 
 @dataclass(frozen=True, slots=True)
 class AccountMark:
-    """The accounts at one end of a window; None is what is not known."""
+    """The accounts at one end of a window; None stands for unknown."""
 
     clock: float
     busy: float | None
@@ -76,13 +79,13 @@ class AccountMark:
     """Seconds that the server, replayer and the kernel's threads used."""
     processors: int
     others: Mapping[tuple[int, str], float] = field(default_factory=dict)
-    """Process id and program of everybody else -> seconds."""
+    """Process id and program of every other process -> CPU seconds."""
     traffic: Traffic | None = None
-    """The server's."""
+    """The traffic of the server."""
 
 
 def pids_of(server: ServerProcesses | None) -> Sequence[int] | None:
-    """Return a server's processes: [] if it is none or stopped, None if they are not known here."""
+    """Return a server's process ids: [] if none runs, None if they are not known here."""
     if server is None:
         return []
     pids = server.pids()
@@ -118,10 +121,10 @@ def between(
     delta: DeviceMovement | None,
     own: Traffic | None = None,
 ) -> Foreign:
-    """Return what others did from one point to another.
+    """Return what other programs did between two points.
 
-    `delta` is what the data's device did meanwhile, None if it was not counted; `own` what those
-    whose reads are measured did of that, if it is not the server.
+    `delta` is what the data's device did meanwhile, None if it was not counted. `own` is the part
+    of that traffic that belongs to the measured processes, if these are not the server's.
     """
     own = own or server_moved(before, after)
     known = delta is not None and own is not None
@@ -137,7 +140,7 @@ def between(
 
 
 def server_moved(before: AccountMark, after: AccountMark) -> Traffic | None:
-    """Return what the server's processes read and wrote, None if they could not be asked."""
+    """Return what the server's processes read and wrote between two points; None if unknown."""
     if before.traffic is None or after.traffic is None:
         return None
     return Traffic(
@@ -147,10 +150,11 @@ def server_moved(before: AccountMark, after: AccountMark) -> Traffic | None:
 
 
 def server_traffic(host: Host, main: int) -> Traffic | None:
-    """Return what a server's processes had from and gave to devices so far, None if unknown.
+    """Return what a server's processes have read from and written to devices; None if unknown.
 
-    /proc/PID/io, where a process has the account of its children that ended; so the main process
-    and those that live, all at once: again while any come or go.
+    It is read from /proc/PID/io. There a process also has the account of its ended children, so the
+    main process and all living children are added up. All are read at once: the reading is repeated
+    while processes come or go.
     """
     for _ in range(_TRIES):
         pids = processes.family(main, ended=True)
@@ -166,7 +170,7 @@ def server_traffic(host: Host, main: int) -> Traffic | None:
 
 
 def counts_reads(host: Host) -> bool:
-    """Tell whether this kernel counts what each process reads from devices."""
+    """Return whether this kernel counts what each process reads from devices."""
     return _bytes(host.read("proc/self/io")) is not None
 
 
@@ -177,7 +181,7 @@ def _bytes(text: str) -> Traffic | None:
 
 
 def _families(table: Mapping[int, Process], roots: Sequence[int]) -> set[int]:
-    """Return those of the roots that are there, with all their descendants."""
+    """Return the roots that exist, with all their descendants."""
     children: dict[int, list[int]] = {}
     for process in table.values():
         children.setdefault(process.parent, []).append(process.pid)

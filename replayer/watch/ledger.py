@@ -1,16 +1,17 @@
-"""Where the blocks of one window came from: buffer pool, page cache or device, and the verdict.
+"""The source of a window's blocks: buffer pool, page cache or device, and the verdict.
 
-Where the server missed at most 2 percent of all blocks in its own buffers, the run is `buffered`:
-where so few came from says nothing of it.  Else the verdict looks at the blocks that it missed:
+If the server missed at most 2 percent of all blocks in its own buffers, the run is `buffered`: the
+source of so few blocks does not characterize the run. Otherwise the verdict depends on the blocks
+that it missed:
 
     cached    at most 2 percent of them were read from the device
     physical  at least 90 percent were
     mixed     everything between
 
 Their share is device reads / RIOPS as long as a device read is one block (at most 1.5 blocks on
-average), and bytes read / block size / RIOPS where reads are larger and bring several blocks each.
-The device's counters are those of the whole device.  Where the server's processes could be asked
-what they read themselves (/proc/PID/io), other readers do not change the verdict.
+average), and bytes read / block size / RIOPS if reads are larger and bring several blocks each. The
+device's counters are those of the whole device. If the server's processes could report what they
+read themselves (/proc/PID/io), other readers do not change the verdict.
 """
 
 import math
@@ -23,19 +24,22 @@ BUFFERED_AT_MOST = 0.02
 CACHED_AT_MOST = 0.02
 PHYSICAL_AT_LEAST = 0.9
 FOREIGN_FROM = 0.02
-"""From this share on what others read or wrote is told of, in bytes or in requests."""
+"""From this share on, other programs' reads or writes are reported, in bytes or in requests."""
 FOREIGN_ROWS_FROM = 0.1
-"""Of rows from this share on: what watches a server reads some of its tables of statistics."""
+"""The same for rows.
+
+It is higher, because a program that monitors a server reads some tables of its statistics.
+"""
 _FEW_BLOCKS = 50_000
-"""What other sessions do is held against no less than this."""
+"""The work of other sessions is compared with at least this many blocks."""
 _ONE_BLOCK = 1.5
 _MIB = 1 << 20
 _LITTLE = 16 * _MIB
-"""What others do is held against no less than this."""
+"""The traffic of other programs is compared with at least this many bytes."""
 
 
 class Moved(Protocol):
-    """What the device did in the window: sampler.DeviceDelta."""
+    """The movement of the device's counters in the window: sampler.DeviceDelta."""
 
     @property
     def reads(self) -> int:
@@ -64,9 +68,10 @@ class ServerCounters:
 
 @dataclass(frozen=True, slots=True)
 class OtherSessions:
-    """What sessions of somebody else's did in the same database meanwhile; None is not counted.
+    """The work of other users' sessions in the same database meanwhile; None means not counted.
 
-    Blocks are those beside the own ones; rows are in place of blocks that no session counts.
+    Blocks are those in addition to the own ones. Rows replace blocks if the server does not count
+    blocks per session.
     """
 
     hits: int | None = None
@@ -74,14 +79,14 @@ class OtherSessions:
     rows: int | None = None
     own_rows: int = 0
     counted: bool = False
-    """Whether these blocks are in the step's own numbers."""
+    """True if these blocks are included in the step's own numbers."""
 
 
 def riops(before: ServerCounters, after: ServerCounters) -> float:
     """Return blocks read (missed in the server's buffers) per second of the server's clock.
 
-    pgio's formula with one window for both parts: pgio starts its counters before it launches the
-    sessions and its timer after.
+    This is pgio's formula, but with one window for both parts: pgio starts its counters before it
+    launches the sessions and its timer after that.
     """
     return _rate(after.reads - before.reads, after.clock - before.clock)
 
@@ -110,11 +115,12 @@ def balance(  # noqa: PLR0917 - the order of the ledger's line
 ) -> Ledger:
     """Return the three layers of a window per second, and the verdict.
 
-    `reads_blocks` and `hits_blocks` are what the server's counters moved, `delta` what the whole
-    device did, `own_bytes` what the server's processes read from it, if that is known, and
-    `own_write_bytes` what they wrote.  `other_reads_blocks` were missed by sessions of somebody
-    else's: the server's bytes are theirs too, each session's by its share of the blocks.  Without
-    `delta` only `buffered` can be told: else the verdict is `unknown` and the note says why.
+    `reads_blocks` and `hits_blocks` are the movement of the server's counters, `delta` that of the
+    whole device. `own_bytes` is what the server's processes read from the device, if known, and
+    `own_write_bytes` what they wrote. `other_reads_blocks` were missed by other users' sessions.
+    The server's bytes include those of these sessions, so each side gets its share of the blocks.
+    Without `delta` only the verdict `buffered` is possible; otherwise it is `unknown`, and the note
+    gives the reason.
     """
     missed = _rate(reads_blocks, window_seconds)
     every_block = reads_blocks + other_reads_blocks
@@ -146,7 +152,7 @@ def balance(  # noqa: PLR0917 - the order of the ledger's line
         ),
         device_reads=reads,
         device_read_bytes=None if delta is None else _rate(delta.read_bytes, window_seconds),
-        # Of the few blocks that a buffered run missed no share is worth telling.
+        # A buffered run missed so few blocks that their share has no meaning.
         ratio=(
             None
             if reads is None or not missed or verdict is ReadOrigin.BUFFERED
@@ -188,10 +194,11 @@ def foreign_traffic(
     own_write_bytes: int,
     request_bytes: int,
 ) -> list[str]:
-    """Say what others read and wrote in the window, from 2 percent of what was needed on.
+    """Return sentences about other programs' reads and writes in the window, if above 2 percent.
 
-    `needed` bytes were asked for, in requests of about `request_bytes`; `own_bytes` of what the
-    device delivered were for those who asked, None if that is not known.
+    The limit is 2 percent of `needed`, the bytes that were requested, in requests of about
+    `request_bytes`. `own_bytes` is the part of the device's bytes that went to the measured
+    processes; None if it is not known.
     """
     against = max(needed, _LITTLE)
     notes = []
@@ -212,7 +219,11 @@ def foreign_traffic(
 
 
 def other_sessions(others: OtherSessions, blocks: int, seconds: float) -> list[str]:
-    """Say what somebody else's sessions did, beside own ones that touched so many blocks."""
+    """Return sentences about other users' sessions, next to own ones of so many blocks.
+
+    `seconds` is the length of the window. Traffic below 2 percent of the own blocks is not
+    reported.
+    """
     if others.hits is not None and others.reads is not None:
         if others.hits + others.reads < FOREIGN_FROM * max(blocks, _FEW_BLOCKS):
             return []

@@ -1,4 +1,4 @@
-"""Watch the kernel while a step runs: a thread only copies files, parsing comes after."""
+"""A thread that watches the kernel during a step: it only copies files; parsing comes later."""
 
 import bisect
 import math
@@ -27,7 +27,7 @@ _PACKED_AT = 64
 
 @dataclass(frozen=True, slots=True)
 class DeviceDelta:
-    """What the data's device did between two marks; requests as they reached it, after merging."""
+    """The device's work between two marks; requests as they reached it, after merging."""
 
     seconds: float
     reads: int
@@ -37,26 +37,26 @@ class DeviceDelta:
 
 
 class WindowWatcher(Protocol):
-    """Who wants to know of the edges of windows."""
+    """An object that is notified of the edges of windows."""
 
     def prepare(self) -> None:
-        """Make ready for an edge, which comes next."""
+        """Get ready for an edge, which comes next."""
         ...
 
     def mark(self, clock_ns: int) -> None:
-        """Take note of an edge, and return at once."""
+        """Record an edge, and return at once."""
         ...
 
 
 class _Copy(NamedTuple):
-    """All files at one time; None is a file that could not be read then."""
+    """Copies of all files at one time; None is a file that could not be read then."""
 
     clock_ns: int
     texts: tuple[bytes | None, ...]
 
 
 class _Pack(NamedTuple):
-    """Older copies, compressed: a long run on a large machine would fill memory otherwise."""
+    """Older copies, compressed: a long run on a large machine would otherwise fill memory."""
 
     first_ns: int
     last_ns: int
@@ -64,7 +64,7 @@ class _Pack(NamedTuple):
 
 
 class _Copies:
-    """All copies in the order of the clock; who adds or packs holds the lock."""
+    """All copies in the order of the clock; a caller that adds or packs holds the lock."""
 
     def __init__(self, lock: threading.Lock) -> None:
         self._lock = lock
@@ -78,7 +78,7 @@ class _Copies:
         self.newest = copy
 
     def pack(self) -> None:
-        """Compress what is recent, once there is enough of it."""
+        """Compress the recent copies, once there are enough."""
         if len(self._recent) >= _PACKED_AT:
             plain = pickle.dumps([tuple(copy) for copy in self._recent])
             first, last = self._recent[0].clock_ns, self._recent[-1].clock_ns
@@ -99,7 +99,7 @@ class _Copies:
 class Sampler:
     """Copies of the collectors' files, taken every `interval` seconds and at every `mark()`.
 
-    A file that cannot be read is told by `failures()`; it never stops the step that is watched.
+    `failures()` reports a file that cannot be read; this never stops the watched step.
     """
 
     def __init__(
@@ -111,7 +111,7 @@ class Sampler:
         clock: Callable[[], int] = time.monotonic_ns,
         watcher: WindowWatcher | None = None,
     ) -> None:
-        """Watch a host; `watcher` is told of the edges of windows."""
+        """Watch a host and a device; `watcher` is notified of the edges of windows."""
         self.device = device
         self.watcher = watcher
         self.cpu_seconds = 0.0
@@ -125,7 +125,8 @@ class Sampler:
         }
         wanted = {file: None for module in self._collectors.values() for file in module.FILES}
         wanted[diskstats.FILE] = None
-        # First, so that its copy is closest to the clock: the ledger is made of it.
+        # This file comes first, so that its copy is closest to the clock: the ledger is made from
+        # it.
         self._files = sorted(wanted, key=lambda file: file != diskstats.FILE)
         self._host = host
         self._open: dict[str, int] = {}
@@ -164,11 +165,11 @@ class Sampler:
     def mark(self) -> int:
         """Copy all files now and return the clock in ns: an exact edge for a window.
 
-        The next interval starts here, so that the seconds of a window are whole ones.
+        The next interval starts here, so a window has whole seconds.
         """
         if self.watcher is None:
             return self._edge()
-        # Whatever takes time is done before the window begins, never in it.
+        # All slow preparation is done before the window begins, never in it.
         self.watcher.prepare()
         clock_ns = self._edge()
         self.watcher.mark(clock_ns)
@@ -183,7 +184,7 @@ class Sampler:
     def device_delta(self, begin_ns: int, end_ns: int) -> DeviceDelta | None:
         """Return what the device did between two marks.
 
-        None if there is no device, either time is no mark, or its counters were set back meanwhile.
+        None if there is no device, either time is no mark, or its counters were reset meanwhile.
         """
         begin, end = self._device_at(begin_ns), self._device_at(end_ns)
         moved = diskstats.moved(begin, end) if begin and end else None
@@ -205,8 +206,8 @@ class Sampler:
     ) -> Series:
         """Return every collector's columns between two marks, as `<collector>.<column>`.
 
-        `cumulative` are counters of the step's own, as points of (clock in ns, total): they become
-        rates per second of the same intervals.  Intervals are as long as they really were.
+        `cumulative` are the step's own counters, as points of (clock in ns, total). They become
+        rates per second over the same intervals. Each interval has its real length.
         """
         times: list[int] = []
         columns: dict[str, list[float]] = {}
@@ -228,14 +229,14 @@ class Sampler:
         )
 
     def newest(self, files: Sequence[str]) -> Sample | None:
-        """Return the newest copy of some of the files; None where one of them is not there."""
+        """Return the newest copy of some of the files; None if one of them is missing."""
         copy = self._copies.newest
         if copy is None or not set(files) <= set(self._files):
             return None
         return _sample(copy, [self._files.index(file) for file in files])
 
     def failures(self) -> dict[str, str]:
-        """Return collector -> why it could not be read or understood, at least once."""
+        """Return collector -> why it could not be read or parsed, at least once."""
         failed = {}
         for name, module in self._collectors.items():
             reasons = [self._failed[key] for key in (*module.FILES, name) if key in self._failed]
@@ -254,7 +255,7 @@ class Sampler:
             self.cpu_seconds = time.thread_time()
 
     def _next_deadline(self) -> int:
-        """Return the next whole interval after now: lateness does not add up, a gap stays a gap."""
+        """Return the next whole interval after now: delays do not add up, a gap stays a gap."""
         step = int(self._interval * 1e9)
         late = max(0, self._clock() - self._due_ns)
         return self._due_ns + (late // step + 1) * step
@@ -272,7 +273,7 @@ class Sampler:
         parts = []
         offset = 0
         try:
-            # The kernel hands out such a file in pieces of a page or so: until nothing comes.
+            # The kernel returns such a file in pieces of about a page: read until nothing comes.
             while length := os.preadv(descriptor, [self._buffer], offset):
                 parts.append(bytes(memoryview(self._buffer)[:length]))
                 offset += length
@@ -282,9 +283,9 @@ class Sampler:
         return b"".join(parts)
 
     def _readable(self, begin_ns: int, end_ns: int) -> Iterator[_Copy]:
-        """Yield the copies of a window, without those that make an interval too short to read.
+        """Yield the copies of a window, without those that make an interval too short.
 
-        Both edges stay; one that is less than half an interval from its neighbour goes.
+        Both edges stay; a copy that is less than half an interval from its neighbour is dropped.
         """
         half = int(self._interval * 1e9) // 2
         kept: _Copy | None = None
@@ -298,14 +299,14 @@ class Sampler:
             yield last
 
     def _columns(self, name: str, module: ModuleType, copies: Sequence[_Copy]) -> Columns:
-        """Return a collector's columns; nan for the intervals whose ends could not be read."""
+        """Return a collector's columns; nan for intervals with an end that could not be read."""
         indexes = [self._files.index(file) for file in module.FILES]
         samples = [_sample(copy, indexes) for copy in copies]
         columns: dict[str, list[float]] = {}
         for start, run in _whole_runs(samples):
             try:
                 parsed = module.parse(run, self.device)
-            except Exception as error:  # noqa: BLE001 - a watcher's failure is told, and no more
+            except Exception as error:  # noqa: BLE001 - a watcher's failure is only reported
                 self._failed.setdefault(name, f"{name} could not be understood: {error!r}")
                 continue
             for column, values in parsed.items():
@@ -332,8 +333,8 @@ def columns_of(
 def rates(points: Sequence[tuple[int, float]], times: Sequence[int]) -> list[float]:
     """Return the rate per second of a counter over each interval between `times`, in ns.
 
-    The counter is interpolated between its points.  An interval that the points cover only in part
-    gets the rate of that part, and nan if that is less than half of it.
+    The counter is interpolated between its points. If the points cover only a part of an interval,
+    it gets the rate of that part, or nan if the part is less than half of the interval.
     """
     points = sorted(points)
     known = [point[0] for point in points]
@@ -367,7 +368,7 @@ def _sample(copy: _Copy, indexes: Sequence[int]) -> Sample | None:
 
 
 def _whole_runs(samples: Sequence[Sample | None]) -> Iterator[tuple[int, list[Sample]]]:
-    """Yield where each unbroken run of two or more samples starts, with the run."""
+    """Yield the start and the samples of each unbroken run of two or more samples."""
     run: list[Sample] = []
     for place, sample in enumerate([*samples, None]):
         if sample is not None:
@@ -379,7 +380,7 @@ def _whole_runs(samples: Sequence[Sample | None]) -> Iterator[tuple[int, list[Sa
 
 
 def _overlapping(copies: Iterable[_Copy], size: int) -> Iterator[list[_Copy]]:
-    """Yield lists of two or more; each begins with the last of the one before."""
+    """Yield lists of two or more copies; each begins with the last copy of the list before."""
     part: list[_Copy] = []
     for copy in copies:
         part.append(copy)

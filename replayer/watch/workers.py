@@ -1,16 +1,16 @@
 """Run one function in many fresh processes and threads that start together behind a barrier.
 
     with WorkerPool(work, jobs, processes=2) as pool:
-        pool.ready(timeout=60)                    # every job has prepared itself
-        opened_ns = pool.open()                   # CLOCK_MONOTONIC, the same in every process
-        for said in pool.reports(timeout=1.0):    # None when nothing was said for that long
+        pool.ready(timeout=60)                      # every job has prepared itself
+        opened_ns = pool.open()                     # CLOCK_MONOTONIC, the same in every process
+        for report in pool.reports(timeout=1.0):    # None after that long without a report
             ...
-        results = pool.results()                  # in the order of the jobs
+        results = pool.results()                    # in the order of the jobs
 
-`work(job, barrier, report)` is called once for each job, in a thread of its own.  It prepares,
+`work(job, barrier, report)` is called once for each job, in a separate thread. It prepares itself,
 calls `barrier.wait()`, which returns the instant at which the barrier was opened, works, and
-returns something that can be pickled.  It is found by its name in the new process, so it belongs
-into a module that imports little: never into a step, which draws in SQLAlchemy.
+returns an object that can be pickled. The new process finds it by its name and imports its module.
+So the module must import little: never put a work function into a step, which imports SQLAlchemy.
 """
 
 import contextlib
@@ -49,21 +49,24 @@ _STACK_BYTES = 512 << 10
 _PIPE_BYTES = 1 << 20
 _F_SETPIPE_SZ = 1031
 _INBLOCK = 512
-"""Linux counts the bytes that a process had read from devices, and getrusage(2) tells sectors."""
+"""The bytes of one unit of ru_inblock.
+
+Linux counts the bytes that a process read from devices, and getrusage(2) returns sectors.
+"""
 
 
 class Counter:
     """A number that all processes of a pool share: put it into the jobs.
 
-    It is the offset of one open file, which every process inherits; the kernel moves the offset of
-    a regular file (not of a memfd) under a lock, so that nobody can die while holding it.
+    It is the offset of one open file, which every process inherits. The kernel moves the offset of
+    a regular file (not of a memfd) under a lock, so no process can die while it holds the lock.
     """
 
     def __init__(self, fd: int | None = None) -> None:
         self._fd = _unnamed_file() if fd is None else fd
 
     def take(self, many: int = 1) -> int:
-        """Add to the number and return what it was before: `many` from there are ours."""
+        """Add to the number and return the old value: the caller gets `many` numbers from there."""
         return os.lseek(self._fd, many, os.SEEK_CUR) - many
 
     def value(self) -> int:
@@ -79,13 +82,13 @@ class Counter:
 
 
 def distributable(work: _Function) -> _Function:
-    """Mark a work function that another host may be asked to do: its jobs share nothing."""
+    """Mark a work function that may run on another host: its jobs share nothing."""
     work.__dict__["replayer_distributable"] = True
     return work
 
 
 def is_distributable(work: Callable[..., Any]) -> bool:
-    """Tell whether another host may be asked to do it."""
+    """Return whether a work function may run on another host."""
     return getattr(work, "replayer_distributable", False) is True
 
 
@@ -105,41 +108,43 @@ def _counter(passed: Any) -> Counter:
 
 
 class Awaited(Protocol):
-    """What the jobs wait for, beside each other; it can be read once that will never answer."""
+    """An object that the jobs wait for, in addition to each other, such as a server.
+
+    Its descriptor becomes readable when the object will never answer.
+    """
 
     def begin(self) -> None:
         """Watch it from now on."""
         ...
 
     def end(self) -> None:
-        """Watch it no longer; ending twice is fine."""
+        """Stop watching it; ending twice is fine."""
         ...
 
     def heard(self) -> None:
-        """Take notice that a job went on."""
+        """Record that a job made progress."""
         ...
 
     def fileno(self) -> int:
-        """Return the descriptor to read."""
+        """Return the descriptor that becomes readable."""
         ...
 
     def raise_silence(self) -> None:
-        """Raise ReplayerError once it can be read."""
+        """Raise ReplayerError if the descriptor is readable."""
         ...
 
 
 class WorkerPool:
     """Jobs dealt round robin to `processes` spawned processes, one thread for each job.
 
-    Leaving the `with` block, for whatever reason, kills and reaps every process.
-    `first_done_ns`, `last_done_ns` (CLOCK_MONOTONIC), `usage` and `read_bytes` are known after
-    `results()`.
+    Leaving the `with` block, for whatever reason, kills and reaps every process. `first_done_ns`,
+    `last_done_ns` (CLOCK_MONOTONIC), `usage` and `read_bytes` are known after `results()`.
     """
 
     def __init__(
         self, work: Work, jobs: Sequence[Any], *, processes: int, awaited: Awaited | None = None
     ) -> None:
-        """Have `awaited` tell of a server that is silent, if the jobs wait for one."""
+        """Take the jobs; `awaited` reports a silent server, if the jobs wait for one."""
         self._work = work
         self._jobs = list(jobs)
         self._count = max(1, min(processes, len(self._jobs))) if self._jobs else 0
@@ -153,7 +158,7 @@ class WorkerPool:
         self.usage: tuple[float, float] = (0.0, 0.0)
         """User and system CPU seconds of the processes, from the barrier to each one's end."""
         self.read_bytes = 0
-        """Bytes that they had read from devices in that time (read_bytes of /proc/PID/io)."""
+        """Bytes that they read from devices in that time (read_bytes of /proc/PID/io)."""
 
     def __enter__(self) -> Self:
         context = multiprocessing.get_context("spawn")
@@ -191,17 +196,17 @@ class WorkerPool:
 
     @property
     def shares(self) -> tuple[()]:
-        """Return nothing: no other host has a part in it."""
+        """Return an empty tuple: no other host has a share in this pool."""
         return ()
 
     @property
     def first_done_ns(self) -> int | None:
-        """Return when the first job was done, or None if none is known to be."""
+        """Return when the first job was done, or None if no job is known to be done."""
         return min(self._done_ns, default=None)
 
     @property
     def last_done_ns(self) -> int | None:
-        """Return when the last job was done, or None if none is known to be."""
+        """Return when the last job was done, or None if no job is known to be done."""
         return max(self._done_ns, default=None)
 
     def ready(self, timeout: float = 60.0) -> None:
@@ -221,7 +226,7 @@ class WorkerPool:
         """Do nothing, as `open` opens at once."""
 
     def open(self) -> int:
-        """Let everybody go at once and return when that was, as CLOCK_MONOTONIC nanoseconds."""
+        """Start all jobs at once and return the instant, as CLOCK_MONOTONIC nanoseconds."""
         assert self._barrier is not None
         if self.opened_ns is None:
             self.ready()
@@ -229,7 +234,10 @@ class WorkerPool:
         return self.opened_ns
 
     def reports(self, timeout: float = 1.0) -> Iterator[Any]:
-        """Yield what the jobs report until all are done, and None when `timeout` s were silent."""
+        """Yield the jobs' reports until all are done, and None after a silent `timeout` (s).
+
+        Raises ReplayerError if a job failed, a process died, or the awaited server is silent.
+        """
         while True:
             while self._said:
                 yield self._said.popleft()
@@ -241,7 +249,7 @@ class WorkerPool:
     def results(self, timeout: float | None = None) -> list[Any]:
         """Wait until all are done and return their results in the order of the jobs.
 
-        Raises what a job raised (as ReplayerError), or ReplayerError after `timeout` seconds.
+        Raises the error of a job (as ReplayerError), or ReplayerError after `timeout` seconds.
         """
         deadline = None if timeout is None else time.monotonic() + timeout
         while not self._all_done():
@@ -255,7 +263,7 @@ class WorkerPool:
         return len(self._results) == len(self._jobs)
 
     def _listen(self, timeout: float | None) -> bool:
-        """Take in what was sent; tell whether anything happened within `timeout` seconds."""
+        """Process what was sent; return whether anything happened within `timeout` seconds."""
         pipes = {member.pipe: member for member in self._members if not member.done}
         awaited = self._awaited
         happened = connection.wait([*pipes, *([awaited.fileno()] if awaited else [])], timeout)
@@ -329,7 +337,7 @@ class _Member:
             theirs.close()
 
     def messages(self) -> Iterator[Any]:
-        """Yield what it has sent so far; its process alone can write, so the end is its end."""
+        """Yield what it has sent so far. Only its process can write, so end of file is its end."""
         try:
             while not self.done and self.pipe.poll():
                 yield self.pipe.recv()
@@ -337,7 +345,7 @@ class _Member:
             self.ended = True
 
     def obituary(self) -> ReplayerError:
-        """Say how the process ended that did not deliver everything."""
+        """Return an error that describes how the process ended before all its results came."""
         self.process.join()
         status = self.process.exitcode or 0
         if status >= 0:
@@ -352,7 +360,7 @@ class _Member:
 
 
 class _ParentBarrier:
-    """The write end of a pipe: closing it wakes everybody who reads the other end."""
+    """The write end of a pipe: closing it wakes all jobs that read the other end."""
 
     def __init__(self) -> None:
         self._theirs, self._ours = os.pipe()
@@ -360,11 +368,11 @@ class _ParentBarrier:
         self._fds = [self._theirs, self._ours, self._instant]
 
     def passed(self) -> tuple["Descriptor", "Descriptor"]:
-        """Return what a process needs to wait at it."""
+        """Return the descriptors with which a process waits at it."""
         return Descriptor(self._theirs), Descriptor(self._instant)
 
     def open(self) -> int:
-        """Open it and return when."""
+        """Open it and return the instant, as CLOCK_MONOTONIC nanoseconds."""
         now = time.monotonic_ns()
         os.pwrite(self._instant, now.to_bytes(8, "little"), 0)
         self._fds.remove(self._ours)
@@ -372,7 +380,7 @@ class _ParentBarrier:
         return now
 
     def close(self) -> None:
-        """Give the files back; closing twice is fine."""
+        """Close the files; closing twice is fine."""
         while self._fds:
             os.close(self._fds.pop())
 
@@ -392,7 +400,7 @@ def _received(passed: Any) -> Descriptor:
 
 
 class Barrier:
-    """Where the jobs of one process wait for the common start."""
+    """The barrier at which the jobs of one process wait for the common start."""
 
     def __init__(self, opening: int, instant: int, arrived: Callable[[], None]) -> None:
         self._opening = opening
@@ -400,7 +408,7 @@ class Barrier:
         self._arrived = arrived
 
     def wait(self) -> int:
-        """Wait for the start and return when it was given: CLOCK_MONOTONIC ns, the same for all."""
+        """Wait for the start and return its instant: CLOCK_MONOTONIC ns, the same for all jobs."""
         self._arrived()
         os.read(self._opening, 1)
         return int.from_bytes(os.pread(self._instant, 8, 0), "little")
@@ -425,7 +433,7 @@ class _Share:
             self._pipe.send_bytes(packed)
 
     def report(self, message: Any) -> None:
-        """Send what a job wants to say."""
+        """Send a report of a job."""
         self.send("said", message)
 
     def arrived(self) -> None:
@@ -438,11 +446,11 @@ class _Share:
         self.send("ready")
 
     def run(self, work: Work, number: int, job: Any, barrier: Barrier) -> None:
-        """Do one job and keep its result, or send why there is none."""
+        """Do one job and keep its result, or send the reason why there is none."""
         threads.call_this(threads.JOB)
         try:
             result = work(job, barrier, self.report)
-        except BaseException as error:  # noqa: BLE001 - whatever it is, the parent must hear of it
+        except BaseException as error:  # noqa: BLE001 - the parent needs to know, whatever it is
             self._fail(error)
             return
         done_ns = time.monotonic_ns()
@@ -453,7 +461,7 @@ class _Share:
                 self._at_end = resource.getrusage(resource.RUSAGE_SELF)
 
     def finish(self) -> None:
-        """Send all results, which happens after all clocks were read."""
+        """Send all results; that happens after all clocks were read."""
         if self._working:
             return
         user = self._at_end.ru_utime - self._at_barrier.ru_utime
@@ -468,7 +476,7 @@ class _Share:
         trace = "".join(traceback.format_exception(error))
         known = error if isinstance(error, ReplayerError) else None
         text = f"a worker failed: {type(error).__name__}: {error}"
-        with contextlib.suppress(OSError):  # the parent has gone on without us
+        with contextlib.suppress(OSError):  # the parent is gone already
             self.send("failed", known, text, trace)
 
 
@@ -479,7 +487,7 @@ def _main(
     pipe: "connection.Connection[Any, Any]",
     parent: int,
 ) -> None:
-    """Be a worker process: one thread for each job, then one message with all results."""
+    """Run as a worker process: one thread for each job, then one message with all results."""
     for number in _PARENT_DECIDES:
         signal.signal(number, signal.SIG_IGN)
     die_with(parent)
@@ -505,9 +513,10 @@ def _main(
 
 
 def die_with(parent: int, by: signal.Signals = signal.SIGKILL) -> None:
-    """Have the kernel signal this process when its parent is gone, also if that was a moment ago.
+    """Make the kernel signal this process when its parent is gone; exit if it is gone already.
 
-    That is the thread which started it: it must live as long as the parent.
+    For the kernel the parent is the thread that started this process: that thread must live as long
+    as its own process.
     """
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(by), 0, 0, 0)
     if os.getppid() != parent:
@@ -524,10 +533,10 @@ def _failure(known: ReplayerError | None, text: str, trace: str) -> ReplayerErro
 def _signals_held() -> Iterator[None]:
     """Hold back signals: a process that is being started does not ignore them yet.
 
-    The mask is for that process, the shield for this one: another thread may take a signal whose
-    handler then runs in this thread, whatever its mask says.
+    The mask is for that process, the shield for this one: another thread may take a signal, and its
+    handler then runs in this thread, whatever the mask is.
     """
-    resource_tracker.ensure_running()  # it would let the signals through itself
+    resource_tracker.ensure_running()  # if it started later, it would unblock the signals
     with signals.shield():
         before = signal.pthread_sigmask(signal.SIG_BLOCK, _PARENT_DECIDES)
         try:
@@ -537,6 +546,6 @@ def _signals_held() -> Iterator[None]:
 
 
 def _widen(pipe: "connection.Connection[Any, Any]") -> None:
-    """Let many reports wait in the pipe, so that a busy parent does not hold up a worker."""
+    """Let many reports wait in the pipe, so that a busy parent does not block a worker."""
     with contextlib.suppress(OSError):
         fcntl.fcntl(pipe.fileno(), _F_SETPIPE_SZ, _PIPE_BYTES)

@@ -1,4 +1,4 @@
-"""perf while it samples: told when to, and what it saw of a window as a profile."""
+"""A recording by perf: enabled for a window, and returned as a profile of that window."""
 
 import contextlib
 import os
@@ -15,7 +15,7 @@ from replayer.machine.perf import Perf
 from replayer.model import StackProfile
 
 HERTZ = 99
-"""Not 100, so that it does not beat with what wakes up at round times."""
+"""Not 100, so that sampling is not in step with programs that wake up at round times."""
 _ENABLED_SECONDS = 0.5
 _LOOK_SECONDS = 1.0
 _LATE_NS = 100_000_000
@@ -33,13 +33,13 @@ class PerfRecording:
         self._perf = Perf(scene.host, scene.folder, ["-g", "-F", str(HERTZ)])
 
     def prepare(self) -> None:
-        """Have it sample from now on."""
+        """Make it sample from now on."""
         self._perf.background.charge()
         self._perf.tell("enable", _ENABLED_SECONDS)
 
     def mark(self, clock_ns: int) -> None:
-        """Look who the server is now."""
-        del clock_ns  # perf notes the same clock itself
+        """Note which process is the server now."""
+        del clock_ns  # perf records the same clock itself
         look = threading.Thread(target=self._look, daemon=True)
         look.start()
         self._looks.append(look)
@@ -52,7 +52,7 @@ class PerfRecording:
         return cost
 
     def cut(self, begin_ns: int, end_ns: int) -> WindowRecording:
-        """Return the stacks of a window; raise ReplayerError where perf left nothing of use."""
+        """Return the stacks of a window; raise ReplayerError if perf recorded nothing usable."""
         bad = self._perf.ended_badly
         try:
             folded = self._folded(begin_ns, end_ns)
@@ -93,8 +93,8 @@ class PerfRecording:
         except ReplayerError as error:
             if folded is None or not folded.samples:
                 raise
-            # perf gives up at a record that it cannot read: what it printed before that is in order
-            # and whole.
+            # perf stops at a record that it cannot read: its output before that is correct and
+            # complete.
             self._unread = f"perf could read its file no further ({error})"
         return folded
 
@@ -103,7 +103,7 @@ class PerfRecording:
         if folded.last_ns < end_ns - _LATE_NS and (bad or self._perf.is_full()):
             seconds = max(0, folded.last_ns - begin_ns) / 1e9
             return f"{bad or self._perf.limit()}, {seconds:.1f} s after the begin of the window"
-        # By the clock every processor is sampled, also one that is idle.
+        # If perf samples by the clock, it samples every processor, also an idle one.
         if folded.first_ns > begin_ns + _LATE_NS and folded.event.endswith("clock"):
             late = (folded.first_ns - begin_ns) / 1e9
             return f"perf began {late:.1f} s after the begin of the window"

@@ -1,4 +1,4 @@
-"""What `perf script` prints -> folded stacks of one window."""
+"""Folded stacks of one window, from the output of `perf script`."""
 
 import re
 from collections import Counter
@@ -15,31 +15,33 @@ _LOST = re.compile(r"PERF_RECORD_LOST(?:_SAMPLES)?\b.*?(\d+)\s*$")
 _FRAME = re.compile(r"\s*([0-9a-f]+) (.*?)(?: \(([/\[].*)\))?$")
 _UNKNOWN = "[unknown]"
 _KERNELS_HALF = 1 << 63
-"""Addresses from here on are the kernel's, on every machine of 64 bits that has one address space
-for it and its programs."""
+"""Addresses from here on are the kernel's.
+
+This holds on every 64-bit machine with one address space for the kernel and its programs.
+"""
 _KTHREADD = 2
 _INTERRUPTING = re.compile(
     r"asm_|sysvec|common_interrupt|do_softirq|handle_softirqs|irq_exit|irq_enter|smp_call"
     r"|schedule_idle|el1_interrupt|gic_handle"
 )
-"""In a stack of the idle task: then the processor did something after all."""
+"""If one of these is in a stack of the idle task, the processor was not idle."""
 
 
 @dataclass(frozen=True)
 class ProcessFamilies:
-    """Who is whose: the processes from which all others are told by their ancestors."""
+    """The processes by whose descendants all others are classified."""
 
     main: int
     """Replayer's own main process."""
     servers: frozenset[int]
     """Main processes that the server had while the step ran."""
     interpreter: str
-    """What replayer's worker processes are called, as the kernel cuts it."""
+    """The name of worker processes of replayer, as the kernel cuts it."""
 
 
 @dataclass
 class FoldedStacks:
-    """The stacks of a window, with what was counted on the way."""
+    """The stacks of a window, and the counts of its samples."""
 
     stacks: Counter[str] = field(default_factory=Counter)
     samples: int = 0
@@ -48,12 +50,12 @@ class FoldedStacks:
     outside: int = 0
     event: str = ""
     first_ns: int = 0
-    """Of the samples in the window; 0 if there is none."""
+    """The clock of the first sample in the window; 0 if there is none."""
     last_ns: int = 0
     kernel: int = 0
     """Samples in the kernel."""
     kernel_named: int = 0
-    """Of those the ones whose function has a name."""
+    """Samples in the kernel whose function has a name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +67,7 @@ class _Sample:
 
 
 class _Tree:
-    """Parents and names of processes, as the kernel told of them."""
+    """Parents and names of processes, as the kernel reported them."""
 
     def __init__(self, families: ProcessFamilies) -> None:
         self._families = families
@@ -73,16 +75,16 @@ class _Tree:
         self._names: dict[int, str] = {}
 
     def forked(self, pid: int, parent: int) -> None:
-        """Note a new process; a new thread of an old one is none."""
+        """Record a new process; a new thread of an old process is ignored."""
         if pid != parent:
             self._parents[pid] = parent
 
     def named(self, pid: int, name: str) -> None:
-        """Note what a process is called from now on."""
+        """Record the name of a process from now on."""
         self._names[pid] = name
 
     def whose(self, pid: int) -> str:
-        """Return the class of a process."""
+        """Return the class of a process: server, client, kernel threads, others or replayer."""
         families = self._families
         place, seen = pid, set[int]()
         while place not in seen:
@@ -105,11 +107,10 @@ class _Tree:
 def folded(
     lines: Iterable[str], begin_ns: int, end_ns: int, families: ProcessFamilies
 ) -> FoldedStacks:
-    """Fold what `perf script -F comm,pid,tid,time,event,ip,sym,dso` prints.
+    """Fold the output of `perf script -F comm,pid,tid,time,event,ip,sym,dso`.
 
-    `begin_ns` and `end_ns`, both included, are of the clock that perf recorded with.  Functions of
-    which perf does not know the name are one frame, `[library]` or `[unknown]`, however many
-    follow each other.
+    `begin_ns` and `end_ns`, both included, are of the clock that perf recorded with. Successive
+    functions whose names perf does not know are one frame, `[library]` or `[unknown]`.
     """
     whole = FoldedStacks()
     tree = _Tree(families)
@@ -141,7 +142,7 @@ def folded(
 
 
 def _noted(tree: _Tree, whole: FoldedStacks, event: re.Match[str]) -> bool:
-    """Take note of an event that is no sample, and tell whether it was none."""
+    """Record an event that is not a sample; return False if it is a sample."""
     text = event[6]
     if not text.startswith("PERF_RECORD_"):
         return False
@@ -188,7 +189,7 @@ def _fold(whole: FoldedStacks, whose: str, sample: _Sample, many: int) -> None:
     if sample.pid == 0:
         whose, thread = KERNEL_THREADS, "interrupts while idle"
     elif whose == KERNEL_THREADS:
-        # One for each processor and work queue.
+        # Each processor and work queue has a thread; all of them become one.
         thread = thread.partition("/")[0]
     mode = "kernel" if kernel else "user"
     stack = ";".join([whose, mode, thread.replace(";", ":"), *frames])

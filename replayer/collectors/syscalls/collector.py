@@ -1,7 +1,8 @@
 """System calls by kind: how many the server and replayer's clients made, by bpftrace.
 
-It is left out unless it is asked for (`--with syscalls`): every system call of the machine takes
-its slow way while the kernel counts it, which costs some percent of a run that makes many.
+It is left out unless it is requested (`--with syscalls`). While the kernel counts system calls,
+every system call of the machine takes a slower path; that costs some percent of a run that makes
+many.
 """
 
 from replayer.collectors import CollectorContext
@@ -11,5 +12,5 @@ BY_DEFAULT = False
 
 
 def begin(scene: CollectorContext) -> CallRecording:
-    """Start bpftrace; raise Skip with the reason where there is none or it may not count."""
+    """Start bpftrace; raise Skip with the reason if it is missing or may not count."""
     return CallRecording(scene)

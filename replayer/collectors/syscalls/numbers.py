@@ -88,7 +88,7 @@ removexattrat open_tree_attr file_getattr file_setattr
 
 
 def names(machine: str = "") -> dict[int, str]:
-    """Return the system calls of an architecture, as `uname -m` has it; of this one by default."""
+    """Return number -> system call of an architecture, named as in `uname -m`; default this one."""
     first = _X86_64 if (machine or platform.machine()) == "x86_64" else _GENERIC
     old = {number: name for number, name in enumerate(first.split()) if name != "-"}
     return old | {_ALIKE_FROM + number: name for number, name in enumerate(_ALIKE.split())}

@@ -1,4 +1,4 @@
-"""bpftrace while it counts: one map of all calls so far, written down at each edge of a window."""
+"""bpftrace as a counter: one map of all calls so far, printed at each edge of a window."""
 
 import contextlib
 import json
@@ -20,7 +20,10 @@ from replayer.machine.background import Background
 
 TABLE = "syscalls"
 _EDGE = 0x7E91A7
-"""Asked for by `getpriority` as a process, of which no machine has one: an edge of a window."""
+"""To mark an edge of a window, replayer calls `getpriority` with this process id.
+
+No machine has a process with this id.
+"""
 _READY = "counting"
 _PROGRAM = """
 BEGIN {{ printf("{ready}\\n"); }}
@@ -33,23 +36,23 @@ END {{ clear(@); }}
 _READY_SECONDS = 20.0
 _EDGE_SECONDS = 1.0
 _SLACK_NS = 50_000_000
-"""An edge is written down so soon after it was given, or it is another one."""
+"""An edge that is printed later than this after its mark belongs to another mark."""
 _MOST_KINDS = 20
 _KEYS = {"BPFTRACE_MAP_KEYS_MAX": "65536", "BPFTRACE_MAX_MAP_KEYS": "65536"}
-"""Pairs of a process and a call; older and newer bpftrace call it differently."""
+"""The limit for pairs of a process and a call; older and newer bpftrace name it differently."""
 _INSTALL = "apt-get install bpftrace, or dnf install bpftrace"
 
 
 @dataclass(frozen=True)
 class _Edge:
-    """All calls so far: (process, number of the call) -> how often."""
+    """All calls so far: (process, number of the call) -> count."""
 
     clock_ns: int
     calls: Counter[tuple[int, int]]
 
 
 class CallRecording:
-    """One bpftrace."""
+    """One bpftrace that counts system calls."""
 
     def __init__(self, scene: CollectorContext) -> None:
         bpftrace = shell.find("bpftrace")
@@ -76,8 +79,8 @@ class CallRecording:
             raise
 
     def mark(self, clock_ns: int) -> None:
-        """Have what was counted so far written down, and look who is who."""
-        del clock_ns  # bpftrace notes the same clock itself
+        """Make bpftrace print its counts so far, and note which processes are whose."""
+        del clock_ns  # bpftrace records the same clock itself
         self._program.charge()
         self._edges += 1
         with contextlib.suppress(OSError):
@@ -99,7 +102,10 @@ class CallRecording:
         return cost
 
     def cut(self, begin_ns: int, end_ns: int) -> WindowRecording:
-        """Return how often each kind was called between two edges, the most frequent first."""
+        """Return the calls of each kind between two edges, the most frequent first.
+
+        Raises ReplayerError if an edge is missing, or no call of the server was seen.
+        """
         first, last = (self._at(clock_ns) for clock_ns in (begin_ns, end_ns))
         made = last.calls - first.calls
         if self._servers and not any(pid in self._servers for pid, _ in made):
@@ -123,14 +129,14 @@ class CallRecording:
             time.sleep(0.02)
 
     def _look(self) -> None:
-        """Note whose processes there are now."""
+        """Note the processes of the server and of replayer as they are now."""
         with contextlib.suppress(ReplayerError, OSError):
             servers = self._scene.server()
             self._servers.update(servers)
             self._clients.update(self._scene.own())
 
     def _whose(self, made: Mapping[tuple[int, int], int]) -> dict[str, set[int]]:
-        """Return whose calls are told -> the processes."""
+        """Return owner -> its processes; the owners are server, client and others."""
         everybody = {pid for pid, _ in made}
         own = self._clients - self._servers - {self._program.process.pid}
         return {
@@ -148,7 +154,7 @@ class CallRecording:
         return kinds
 
     def _at(self, clock_ns: int) -> _Edge:
-        """Return what was counted at an edge; raise ReplayerError if it was not written down."""
+        """Return the counts at an edge; raise ReplayerError if bpftrace did not print them."""
         near = [one for one in self._written() if 0 <= one.clock_ns - clock_ns <= _SLACK_NS]
         if not near and self._early_end:
             raise ReplayerError(f"bpftrace {self._early_end}: {self._last_words()}")
@@ -161,7 +167,7 @@ class CallRecording:
     def _written(self) -> Sequence[_Edge]:
         messages: list[dict[str, Any]] = []
         for line in self._program.text().splitlines():
-            # The last one may not be whole, and others are bpftrace's warnings.
+            # The last line may be incomplete, and others are bpftrace's warnings.
             with contextlib.suppress(ValueError):
                 messages.append(json.loads(line))
         return [
@@ -174,13 +180,13 @@ class CallRecording:
 
     def _last_words(self) -> str:
         lines = [line.strip() for line in self._program.text().splitlines() if "{" not in line]
-        # That it may not raise a limit is no reason where it goes on without.
+        # The warning that a limit cannot be raised is no reason: bpftrace goes on without it.
         words = [line for line in lines if line and "RLIMIT_MEMLOCK" not in line]
         return "; ".join(words[-2:])[:300] or "it said nothing"
 
 
 def _calls(maps: Mapping[str, Mapping[str, int]]) -> Counter[tuple[int, int]]:
-    """Return a map of bpftrace's, whose keys are as `pid,number`."""
+    """Return a map of bpftrace's, with keys such as `pid,number`, as a counter."""
     calls: Counter[tuple[int, int]] = Counter()
     for key, count in maps.get("@", {}).items():
         pid, _, number = key.partition(",")

@@ -1,1 +1,1 @@
-"""The collector `waits`: what those wait for who do a step's work."""
+"""The collector `waits`: the waits of a step's sessions or threads."""

@@ -1,16 +1,17 @@
-"""What those wait for who do a step's work: the server's sessions, or replayer's own threads.
+"""Waits of the threads that do a step's work: the server's sessions, or replayer's own threads.
 
-At most ten times a second, at uneven intervals so that nothing regular is met or missed each time:
-first the kernel is asked what at most 64 of the threads do, then the server what its sessions wait
-for, then the kernel again whether a thread that slept has slept on meanwhile: of such a one the
-server's word is what it sleeps for, of any other it is only what it did soon after. Where the
-server has no session at work, replayer's own threads are looked at.
+Samples are taken at most ten times per second, at uneven intervals, so that no regular event is
+always met or always missed. For each sample the kernel is asked for the state of at most 64 of the
+threads. Then the server is asked what its sessions wait for. Then the kernel is asked again whether
+each sleeping thread has slept on meanwhile. If so, the server's answer is the reason of this sleep;
+otherwise it only shows what the thread did soon after. If the server has no session at work,
+replayer's own threads are sampled.
 
-Little's law then closes with parts that know nothing of each other
-(analysis/attribution/account.py): what each thread ran, and waited for a processor, is counted by
-the kernel in nanoseconds (schedstat) over the span in which it was observed; what it slept is known
-from short traces of the scheduler (`switches`), and without the right to those it is as long as it
-was seen asleep.
+The account by Little's law then closes, with parts that are measured independently of each other
+(analysis/attribution/account.py). The kernel counts in nanoseconds (schedstat) how long each thread
+ran and waited for a processor, over the span in which it was observed. The time asleep comes from
+short traces of the scheduler (`switches`). Without the permission to trace it comes from the
+samples in which the thread was asleep.
 """
 
 import contextlib
@@ -41,11 +42,11 @@ _MOST_THREADS = 64
 _PERIOD = 0.1
 _LONGEST_PAUSE = 1.0
 _SHARE = 0.004
-"""Of one processor for looking, unless that takes 4 ms each time."""
+"""The share of one processor that sampling may take, unless a sample takes more than 4 ms."""
 _RETRY = 1.0
-"""Seconds after which a server is asked again that did not answer."""
+"""Seconds after which a server that did not answer is asked again."""
 _LOOK_AGAIN = 5.0
-"""Seconds after which it is looked again which threads are replayer's own, or the server's."""
+"""Seconds after which the list of own threads, or of the server's, is renewed."""
 _SEED = 20261122
 
 _Word = tuple[str, str]
@@ -55,7 +56,7 @@ _TICK = os.sysconf("SC_CLK_TCK")
 
 
 class _Seen(NamedTuple):
-    """What was seen of one thread at one moment, and whether it slept on meanwhile."""
+    """The state of one thread in one sample, and whether it slept on meanwhile."""
 
     look: Look
     word: _Word
@@ -63,31 +64,34 @@ class _Seen(NamedTuple):
 
 
 class _Moment(NamedTuple):
-    """One look at all of them."""
+    """One sample of all threads and sessions."""
 
     clock_ns: int
     whose: str
     looks: Mapping[int, _Seen]
-    """By a number of the thread, as ids come back."""
+    """The key is a number for each thread, because the kernel reuses ids."""
     words: Mapping[_Word, int]
-    """What all sessions are at, as the server says, and how many; or all own threads."""
+    """(wait, part) -> the number of sessions, as the server reports; or all own threads."""
     letters: Mapping[int, str]
-    """Thread -> state, of those that were looked at."""
+    """Thread -> state, of the threads that were sampled."""
 
     @property
     def sessions(self) -> int:
-        """Return how many there were."""
+        """Return how many sessions there were."""
         return sum(self.words.values())
 
 
 @dataclass
 class _Sum:
-    """What was seen from one mark to the next: whole intervals between two looks."""
+    """The sum of samples from one mark to the next: whole intervals between two samples."""
 
     moments: int = 0
     seconds: float = 0.0
     sessions: float = 0.0
-    """Their seconds, as the next: each look stands for half of the interval at either side."""
+    """Sessions times seconds, as the next.
+
+    Each sample stands for half of the interval on either side.
+    """
     asked: dict[_Word, float] = field(default_factory=lambda: defaultdict(float))
     observations: int = 0
     threads: set[int] = field(default_factory=set)
@@ -100,7 +104,7 @@ class _Sum:
     """Ticks."""
 
     def add(self, before: _Moment, after: _Moment) -> None:
-        """Add the interval between two looks."""
+        """Add the interval between two samples."""
         seconds = (after.clock_ns - before.clock_ns) / 1e9
         self.moments += 1
         self.seconds += seconds
@@ -131,7 +135,7 @@ class _Sum:
         return dict(sums)
 
     def join(self, other: "_Sum") -> None:
-        """Add another."""
+        """Add another sum."""
         for name, value in vars(other).items():
             mine = getattr(self, name)
             if isinstance(mine, set):
@@ -148,12 +152,12 @@ def _of(moment: _Moment, numbers: Iterable[int]) -> list[_Seen]:
 
 
 def begin(scene: CollectorContext) -> "Waits":
-    """Return a recording that begins to look at the first mark."""
+    """Return a recording that begins to sample at the first mark."""
     return Waits(scene)
 
 
 class Waits:
-    """A thread that looks, and what it saw between each mark and the next."""
+    """A thread that samples, and its sums between each mark and the next."""
 
     def __init__(self, scene: CollectorContext) -> None:
         self._clock = scene.clock
@@ -163,9 +167,9 @@ class Waits:
         self._marks: list[int] = []
         self._scene = scene
         self._quotas: list[Mapping[str, Throttled | None]] = []
-        """At each mark: whose -> how often the CPU quota was used up by then."""
+        """At each mark: owner -> how often its CPU quota was used up by then."""
         self._sums: dict[tuple[int, str], _Sum] = {}
-        """(number of marks before, whose) -> what was seen."""
+        """(number of marks before, owner) -> the sum of the samples."""
         self._draw = random.Random(_SEED)  # noqa: S311 - the moments at which is looked
         self._failure: Exception | None = None
         self._watcher = WatcherThread(self._run)
@@ -177,7 +181,7 @@ class Waits:
             self._untraced = str(error)
 
     def mark(self, clock_ns: int) -> None:
-        """Look at once; the first mark begins it."""
+        """Sample at once; the first mark starts the thread."""
         self._marks.append(clock_ns)
         self._quotas.append({whose: self._quota(whose) for whose in ("server", "replayer")})
         self._own.look_again()
@@ -185,14 +189,14 @@ class Waits:
         self._watcher.wake()
 
     def end(self) -> float:
-        """Look no longer."""
+        """Stop sampling; return the CPU seconds that it cost."""
         cost = self._watcher.end()
         return cost + (self._switches.end() if self._switches is not None else 0.0)
 
     def cut(self, begin_ns: int, end_ns: int) -> WindowRecording:
-        """Return what was seen between two marks; nothing if nobody was at work.
+        """Return the samples between two marks; nothing if no thread was at work.
 
-        Raises ReplayerError with the reason where something kept it from looking.
+        Raises ReplayerError with the reason if sampling failed.
         """
         if self._failure is not None:
             raise self._failure
@@ -274,7 +278,7 @@ class Waits:
         threads.hurry()
         try:
             self._look_until_the_end()
-        except Exception as error:  # noqa: BLE001 - whatever it is, `cut` tells it
+        except Exception as error:  # noqa: BLE001 - `cut` raises it, whatever it is
             self._failure = error
         finally:
             self._crew.close()
@@ -283,9 +287,10 @@ class Waits:
     def _look_until_the_end(self) -> None:
         watcher = self._watcher
         before = self._moment()
-        # It made a connection, which is no measure of the others.
+        # The first sample made a connection, so its cost is not typical.
         watcher.cost, spent = self._spent(), 0.0
-        # The last look is after the last mark, so that a server that is gone by then is noticed.
+        # The last sample comes after the last mark, so that it notices a server that is gone by
+        # then.
         while not watcher.ended or before.clock_ns < self._marks[-1]:
             pause = min(spent / _SHARE, _LONGEST_PAUSE)
             watcher.wait(max(_PERIOD * self._draw.uniform(0.5, 1.5), pause))
@@ -298,11 +303,11 @@ class Waits:
             watcher.cost += spent
 
     def _spent(self) -> float:
-        """Return the CPU seconds of this thread and of the server's that answers it."""
+        """Return the CPU seconds of this thread, and of the server's thread that answers it."""
         return time.thread_time() + self._server.spent()
 
     def _keep(self, before: _Moment, moment: _Moment) -> None:
-        """Add an interval that no mark lies in."""
+        """Add an interval, unless a mark lies in it."""
         if before.whose != moment.whose:
             return
         place = self._marked(before.clock_ns)
@@ -314,7 +319,7 @@ class Waits:
         return sum(mark <= clock_ns for mark in self._marks)
 
     def _moment(self) -> _Moment:
-        """Look at the threads, ask the server, and look again at those that slept."""
+        """Sample the threads, ask the server, and look again at the threads that slept."""
         clock_ns = self._clock()
         seen = self._crew.look()
         words = self._server.sessions()
@@ -329,7 +334,7 @@ class Waits:
 
 
 class _Crew:
-    """The threads that are looked at, at most so many of all, drawn at random."""
+    """The sampled threads: at most _MOST_THREADS of all, drawn at random."""
 
     def __init__(self) -> None:
         self.counted = threads.counts_queues()
@@ -339,7 +344,7 @@ class _Crew:
         self._draw = random.Random(_SEED)  # noqa: S311 - which sessions are looked at
 
     def look(self) -> dict[int, Look]:
-        """Return id -> what it does; forget who is gone."""
+        """Return id -> state and accounts; forget threads that are gone."""
         looks = {}
         for tid, (_, thread) in list(self._members.items()):
             try:
@@ -349,9 +354,9 @@ class _Crew:
         return looks
 
     def told(self, looks: Mapping[int, Look], words: Mapping[int, _Word]) -> dict[int, _Seen]:
-        """Return number -> look, with what is known of those that are at work.
+        """Return number -> sample of the threads at work, with the server's answer for each.
 
-        Who slept, and was given no processor since, is still.
+        A thread that slept, and was given no processor since, counts as still asleep.
         """
         seen = {}
         for tid, look in looks.items():
@@ -363,9 +368,9 @@ class _Crew:
         return seen
 
     def take(self, words: Mapping[int, _Word]) -> dict[int, _Seen]:
-        """Let those go that are at work no more, and draw others in their places.
+        """Drop the threads that are no longer at work, and draw others in their places.
 
-        Return number -> what is seen of those that are new.
+        Return number -> sample of the new threads.
         """
         for tid in self._members.keys() - words.keys():
             self._forget(tid)
@@ -396,11 +401,11 @@ def _slices(thread: Thread) -> int:
 
 
 class _Server:
-    """The server, as far as it says what its sessions wait for."""
+    """The server, as the source of what its sessions wait for."""
 
     def __init__(self, scene: CollectorContext) -> None:
         self.missing = ""
-        """Why its threads or its words could not be seen."""
+        """The reason why its threads or its answers are missing."""
         self._scene = scene
         self._never = scene.ask is None
         self._silent_until = self._unknown_until = 0.0
@@ -410,10 +415,10 @@ class _Server:
         self._asked_ns = self._spent_ns = 0
 
     def sessions(self) -> dict[int, _Word]:
-        """Return thread -> what the server says that the session waits for; {} if none works.
+        """Return thread -> the wait of its session, as the server reports; {} if none works.
 
-        Replayer's connections that control a step are none, unless they do some of its work, and
-        those that only watch are none whatever they do.
+        Replayer's connections that control a step are left out, unless they do some of its work.
+        Connections that only watch are always left out.
         """
         if self._never or time.monotonic() < self._silent_until:
             return {}
@@ -435,14 +440,14 @@ class _Server:
             self._listed(row for row in rows if row["named"] or row["part"] == "own" or not named)
         )
         if unknown and not named:
-            # One of the new ones may be replayer's, whose number it is yet to be told.
+            # One of the new sessions may be an own connection whose id is not known yet.
             listed = {number: listed[number] for number in listed.keys() & self._listed_before}
         else:
             self._listed_before = set(listed)
         return dict(listed.values())
 
     def _listed(self, rows: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, tuple[int, _Word]]]:
-        """Yield the server's number of each session at work, with its thread and what it is at."""
+        """Yield the server's id of each session at work, with its thread and its wait."""
         control = set(map(str, self._scene.control()))
         watching = set(map(str, self._scene.watching()))
         for row in rows:
@@ -455,7 +460,7 @@ class _Server:
                     yield number, (int(thread or number), word)
 
     def _asks(self, tid: int) -> None:
-        """Take note of the thread of the server that answers, as its time is part of the cost."""
+        """Note the server's thread that answers, because its CPU time is part of the cost."""
         if self._asking is not None and self._asking.tid == tid:
             return
         self.close()
@@ -465,7 +470,7 @@ class _Server:
                 self._asked_ns = self._asking.look().ran_ns
 
     def spent(self) -> float:
-        """Return the CPU seconds that the server used for its answers, 0 where not known."""
+        """Return the CPU seconds that the server used for its answers, 0 if not known."""
         if self._asking is not None:
             with contextlib.suppress(OSError, ValueError):
                 ran_ns = self._asking.look().ran_ns
@@ -480,7 +485,7 @@ class _Server:
             self._asking = None
 
     def here(self, sessions: Mapping[int, _Word]) -> Mapping[int, _Word]:
-        """Return those whose threads are the server's own here, {} of a server elsewhere."""
+        """Return the sessions whose threads are the server's on this host; {} if it is remote."""
         if not sessions:
             return {}
         if self._is_here(next(iter(sessions))):
@@ -493,11 +498,11 @@ class _Server:
         return {}
 
     def look_again(self) -> None:
-        """Do not take for granted that its processes are unknown."""
+        """Look up its processes again at the next sample."""
         self._unknown_until = 0.0
 
     def _is_here(self, tid: int) -> bool:
-        """Tell whether a thread is the server's; whoever has its number elsewhere is not it."""
+        """Return whether a thread is the server's: another thread here may have the same id."""
         if threads.belongs(tid, self._main):
             return True
         if time.monotonic() < self._unknown_until:
@@ -509,7 +514,7 @@ class _Server:
 
 
 class _OwnThreads:
-    """The threads of replayer's workers that do a job."""
+    """The threads of own worker processes that do a job."""
 
     def __init__(self, scene: CollectorContext) -> None:
         self._scene = scene
@@ -517,11 +522,11 @@ class _OwnThreads:
         self._until = 0.0
 
     def look_again(self) -> None:
-        """Do not take for granted who they were."""
+        """Look them up again at the next sample."""
         self._until = 0.0
 
     def ids(self) -> list[int]:
-        """Return those that are there, or were some seconds ago."""
+        """Return the ids of these threads, looked up at most some seconds ago."""
         if time.monotonic() >= self._until:
             self._until = time.monotonic() + _LOOK_AGAIN
             self._ids = [

@@ -1,15 +1,16 @@
-"""How long threads slept, by short traces of all that the scheduler did: no look can be too late.
+"""Time asleep, from short traces of all scheduler events: a sample alone can come too late.
 
-A look at a thread's state needs a processor itself.  In a virtual machine that was idle it gets one
-together with what the disk has finished meanwhile: the look finds those awake who slept until just
-then, and of three sessions that slept for most of their time it met hardly one asleep.  So after
-a look every switch and every wake-up is recorded for 4 ms by `perf`, which is long against that:
-in it is known, to the nanosecond, when each thread ran, waited for a processor, or slept, and how.
+A sample of a thread's state needs a processor itself. In a virtual machine that was idle it gets
+one together with the interrupts of the disk: the sample then finds threads awake that slept until
+just then, and of three sessions that slept for most of their time it hardly ever found one asleep.
+So after a sample `perf` records every switch and every wake-up for 4 ms, which is long compared
+with that delay. The trace shows, to the nanosecond, when each thread ran, waited for a processor,
+or slept, and in which state.
 
-The kernel's own sum of such waits, delay accounting, is not used: since 6.12 a thread that goes to
-sleep may be taken off its queue later, beside another one, to whom the begin of the sleep is then
-noted down.  Of eight threads on two processors it told up to 1.9 times the time that there was, of
-one of them 16 hours in 3 s.
+The kernel's own sum of such waits, delay accounting, is not used. Since 6.12 a thread that goes to
+sleep may be taken off its queue later, together with another thread, and the begin of the sleep is
+then recorded for that other thread. For eight threads on two processors it reported up to 1.9 times
+the time that there was, for one of them 16 hours in 3 s.
 """
 
 import bisect
@@ -34,23 +35,26 @@ _WAKES = "wakes"
 _FOLDER = "switches"
 _FIELDS = "time,event,trace"
 _SETTLED = 0.001
-"""Seconds after perf was told to begin: that woke somebody up, too."""
+"""Seconds of a trace that are dropped: the command to begin wakes up threads, too."""
 _TRACED = 0.004
 _ANSWER_SECONDS = 0.1
 _SHARE = 0.0025
-"""Of one processor for perf."""
+"""The share of one processor that perf may take."""
 _BYTES_PER_SECOND = 1 << 19
 _PART = 0.01
-"""Of the time since the first trace, at least, between two of them: of an hour there are enough."""
+"""The least pause between two traces, as a share of the time since the first.
+
+So an hour has enough traces, but not too many.
+"""
 _DEAD = frozenset("XZ")
 _FEW = 8
-"""Traces, of which it cannot be known how much a look tells of what follows."""
+"""With fewer traces the relation of a sample to what follows is not known."""
 _LINE = re.compile(r"\s*(\d+)\.(\d{9}): +sched:(\w+): (.*)")
 _SWITCH = re.compile(
     r"prev_pid=(\d+) prev_prio=-?\d+ prev_state=(\w)\S* ==> .* next_pid=(\d+) next_prio=|"
     r":(\d+) \[-?\d+\] (\w)\S* ==> .*:(\d+) \[-?\d+\]"
 )
-"""As the kernel has it; and as perf does with a library of its own for the scheduler's events."""
+"""The kernel's own form, and the form of a perf that has its own library for scheduler events."""
 _WAKE = re.compile(r"pid=(\d+) prio=-?\d+|:(\d+) \[-?\d+\]")
 
 
@@ -58,35 +62,35 @@ Shares = npt.NDArray[np.float64]
 
 
 class ThreadSwitch(NamedTuple):
-    """What happened to a thread."""
+    """A change of a thread's state."""
 
     clock_ns: int
     tid: int
     state: str
-    """From then on: as it went to sleep, or RUNS, on a processor or in its queue."""
+    """The state from then on: the state of a sleep, or RUNS, on a processor or in its queue."""
     woken: bool
-    """Whether it slept before; else it was RUNS."""
+    """True if it slept before; otherwise it was RUNS."""
 
 
 @dataclass(frozen=True)
 class ThreadTrace:
-    """One of them."""
+    """One trace, a few milliseconds long."""
 
     asked_ns: int
-    """When perf was told to begin; it had by `begin_ns`."""
+    """The instant of the command to begin; by `begin_ns` perf had begun."""
     begin_ns: int
     end_ns: int
     letters: Mapping[int, str]
-    """Thread -> its state as it was seen just before; the one that looked is among them."""
+    """Thread -> its state in the sample just before the trace."""
     watcher: int
     whose: str
 
 
 class Switches:
-    """A perf that records when it is told to, and what it was told."""
+    """A perf that records short traces, and the list of these traces."""
 
     def __init__(self, scene: CollectorContext) -> None:
-        """Start it; raise Skip or Impossible with the reason where it cannot record."""
+        """Start perf; raise Skip or Impossible with the reason if it cannot record."""
         folder = scene.folder / _FOLDER
         folder.mkdir(mode=0o700)
         self._perf = perf.of_scheduler(scene.host, folder)
@@ -96,7 +100,7 @@ class Switches:
         self._spent = 0.0
 
     def trace(self, letters: Mapping[int, str], whose: str) -> None:
-        """Record what becomes of these threads, if it is time for that."""
+        """Trace these threads, unless the last trace is too recent."""
         now = time.monotonic()
         if now < self._due or not letters or self._perf.background.status is not None:
             return
@@ -122,8 +126,8 @@ class Switches:
     ) -> dict[str, float] | None:
         """Return state -> share of the threads' time in a window.
 
-        `looked` is the same by all looks of the window.  None where there was no trace yet, as in a
-        short window; raises ReplayerError with the reason where perf left nothing of use.
+        `looked` is the same from all samples of the window. None if there was no trace yet, as in a
+        short window. Raises ReplayerError with the reason if perf recorded nothing usable.
         """
         inside = [
             one
@@ -138,7 +142,7 @@ class Switches:
             with self._perf.script(_FIELDS) as lines:
                 steps.extend(parsed(lines, tids))
         except ReplayerError as error:
-            # What it could read of a file that is cut is as true as ever.
+            # The part of a cut file that could be read is correct.
             if not steps:
                 raise ReplayerError(self._perf.ended_badly or str(error)) from error
         return joined(inside, sorted(steps), looked)
@@ -152,7 +156,7 @@ class Switches:
 
 
 def parsed(lines: Iterable[str], tids: set[int]) -> Iterator[ThreadSwitch]:
-    """Yield what happened to some threads, of what `perf script` prints."""
+    """Yield the changes of some threads' states, from the output of `perf script`."""
     for line in lines:
         event = _LINE.match(line)
         if event is None:
@@ -173,11 +177,12 @@ def parsed(lines: Iterable[str], tids: set[int]) -> Iterator[ThreadSwitch]:
 def joined(
     traces: Sequence[ThreadTrace], steps: Iterable[ThreadSwitch], looked: Mapping[str, float]
 ) -> dict[str, float] | None:
-    """Return state -> share of the threads' time in some traces, weighted by what they stand for.
+    """Return state -> share of the threads' time in traces, weighted by the time of each.
 
-    `looked` is the same by all looks.  Where those at the begin of the traces tell what the traces
-    then hold, as with long waits, it is adjusted for what the other looks met: a control variate.
-    A trace in which the thread that looked did nothing is none: it slept in all of them, and woke.
+    `looked` is the same share from all samples. If the samples just before the traces predict the
+    traces, as with long waits, the result is adjusted by what the other samples found: a control
+    variate. A trace without a change of the sampling thread is not used: that thread slept and woke
+    in every trace. None without any such trace.
     """
     by_thread: dict[int, list[ThreadSwitch]] = defaultdict(list)
     for step in steps:
@@ -214,7 +219,7 @@ def _normal(sums: Mapping[str, float]) -> dict[str, float]:
 
 
 def _adjusted(held: Shares, seen: Shares, weights: Shares, looked: float) -> float:
-    """Return the mean of what traces held, adjusted by what was seen just before each of them."""
+    """Return the traces' mean share, adjusted by the samples just before each trace."""
     mean, met = np.average(held, weights=weights), np.average(seen, weights=weights)
     spread = np.average((seen - met) ** 2, weights=weights)
     if len(held) < _FEW or spread <= 0:
@@ -225,7 +230,7 @@ def _adjusted(held: Shares, seen: Shares, weights: Shares, looked: float) -> flo
 
 
 def _of(steps: list[ThreadSwitch], trace: ThreadTrace) -> list[ThreadSwitch]:
-    """Return a thread's steps from when perf was told to begin until the end of a trace."""
+    """Return a thread's changes from the command to begin until the end of a trace."""
     first = bisect.bisect_left(steps, trace.asked_ns, key=lambda step: step.clock_ns)
     last = bisect.bisect_right(steps, trace.end_ns, key=lambda step: step.clock_ns)
     return steps[first:last]
@@ -245,7 +250,7 @@ def _spans(
 
 
 def _first(steps: list[ThreadSwitch], letter: str) -> str:
-    """Return the state before the first step: as it was seen, where nothing tells."""
+    """Return the state before the first change: the sampled one if the changes do not show it."""
     if not steps:
         return letter
     if not steps[0].woken:
@@ -255,7 +260,7 @@ def _first(steps: list[ThreadSwitch], letter: str) -> str:
 
 
 def _weights(traces: list[ThreadTrace]) -> list[float]:
-    """Return the seconds that each trace stands for: half of the gaps at either side."""
+    """Return the seconds that each trace stands for: half of the gaps on either side."""
     middles = [(one.begin_ns + one.end_ns) / 2e9 for one in traces]
     gaps = [after - before for before, after in pairwise(middles)]
     if not gaps:
