@@ -29,7 +29,7 @@ _WORD = 8
 _SESSION, _WAITS, _SINCE, _COLUMNS = range(4)
 """Columns of a client: its session in the server, what it waits for, and since when (ns)."""
 _FREE, _BY_RANK, _BY_TURN = range(3)
-"""What a client waits for: nothing, a rank, or a turn of a chain (then its number is added)."""
+"""Waits of a client: none, for a rank, or for a turn of a chain (the chain's number is added)."""
 
 
 def client_number(process: int, who: int, processes: int) -> int:

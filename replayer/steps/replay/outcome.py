@@ -62,11 +62,11 @@ class ReplayWindow:
     cpu: float
     """CPU time that the worker processes used, in seconds."""
     whole: bool
-    """Whether the replay ran to its end."""
+    """True if the replay ran to its end."""
     use: MachineUse | None = None
     activity: Activity | None = None
     queues: Queues | None = None
-    """What sessions waited for; None if the server could not be asked."""
+    """Waits of the sessions; None if the server could not be asked."""
 
 
 def record(spec: Spec, context: Context, window: ReplayWindow, cold: Cold) -> None:

@@ -92,7 +92,7 @@ class ReplaySchedule:
     left_out: Mapping[str, int]
     """Reason why statements do not run -> number of statements."""
     errors_logged: bool
-    """Whether the log shows which statements failed."""
+    """True if the log shows which statements failed."""
     part_s: float
     """Length of each of the PARTS of the capture, in seconds."""
 

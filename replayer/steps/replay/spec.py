@@ -26,7 +26,7 @@ class Spec(StepSpec):
     file: str = ""
     """The capture that `replayer convert` wrote: a path to a .replay file."""
     speed: float = Field(1.0, ge=0, le=1_000_000)
-    """How many times as fast as it was captured; 0 is as fast as the server answers."""
+    """Speed as a multiple of the captured one; 0 is as fast as the server answers."""
     order: Literal["none", "commit", "serial"] = "none"
     """`none`: each session keeps its own order.  `commit`: a transaction starts when all those have
     ended that had ended before it started in the capture, and changes of a table follow each other
@@ -67,8 +67,7 @@ class Spec(StepSpec):
     until: units.Duration | None = Field(None, gt=0)
     """Second of the capture before which the last action starts; by default its end."""
     verify: Literal["none", "rows", "hash"] = "rows"
-    """What is kept of the answers to find divergences: nothing, numbers of rows, or hashes of the
-    rows."""
+    """Data kept of the answers to find divergences: nothing, numbers of rows, or hashes of rows."""
     against: str = ""
     """A run, by its id or path, with a replay of the same file, to compare this replay with."""
     cold: Temperature = Temperature.UNKNOWN

@@ -1,4 +1,4 @@
-"""The step `replay`: run the statements of a capture again, in the same sessions.
+"""Run a capture again: the same statements in the same sessions.
 
 `replayer run FILE.replay` is a workload with this one step.  Every session of the capture gets its
 own connection, its prepared statements stay prepared, and the server chooses the types of its

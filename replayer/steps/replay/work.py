@@ -72,7 +72,7 @@ class SessionWork(NamedTuple):
     first: Place
     """Place of its first records."""
     before: bool
-    """Whether the session already exists when the replay begins."""
+    """True if the session already exists when the replay begins."""
 
 
 @dataclass(eq=False)
@@ -156,6 +156,6 @@ class ReplayJob:
     connections: int | None
     """Most connections at the same time; None if each session has its own."""
     read_only: bool = False
-    """Whether a connection on which something could be written is closed."""
+    """Close a connection on which something could be written."""
     feeds: tuple[Descriptor, ...] = ()
     """Files with data for COPY FROM STDIN."""

@@ -51,9 +51,9 @@ class Spec(StepSpec):
     arrivals: Arrivals = Field("poisson", exclude_if=lambda value: value == "poisson")
     """When the statements of a `rate` arrive: at random (`poisson`), or evenly."""
     resolution: units.Duration = Field(0.0, ge=0, le=1, exclude_if=lambda value: not value)
-    """How often clients check which statements are due or answered: 0 is at once.  A wake-up for
-    each statement costs more than the statement, so that 2ms halves the clients' CPU time; response
-    times get longer by as much."""
+    """Interval at which clients check which statements are due or answered: 0 is at once.  A
+    wake-up for each statement costs more than the statement, so that 2ms halves the clients' CPU
+    time; response times get longer by as much."""
     mix: WeightedMix | None = Field(None, exclude_if=_not_given)
     """Kinds of statements, as `point=70 range=10 update=15 insert=4 scan=1`: their weights, and
     `work_unit`, `update_rows`, `insert_bytes`, `hot=20%/80%` (rows / accesses), `cpu=2ms` (of the

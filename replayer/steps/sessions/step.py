@@ -1,4 +1,4 @@
-"""Sessions of the SLOB method, as in pgio: random reads of tables with one row for each block.
+"""Run sessions of the SLOB method, as in pgio: random reads of tables with one row per block.
 
 Every session runs a loop inside the server, in slices of 1/4 to 2 seconds.  RIOPS are the blocks
 that the server missed in its own buffers, per second of the server's clock.  The ledger shows how
