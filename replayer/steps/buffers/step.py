@@ -21,7 +21,7 @@ from replayer.units import show_size
 HAS_WINDOW = False
 """Every size has its own windows, so the step has none."""
 _STILL = 0.01
-"""Buffers are full if a window misses at most so much less than the one before, as a share."""
+"""Buffers are full if the missed share falls, between two windows, by at most this part of it."""
 
 
 def footprint(spec: Spec, block_size: int) -> Footprint:

@@ -115,7 +115,7 @@ class _Search:
         )
         self._began = time.monotonic()
         self._waited = 0.0
-        """Seconds spent on void trials, which do not count towards the time limit of `decide`."""
+        """Seconds spent on void trials: the key `wait` limits them, and `decide` ignores them."""
         self.trials: list[CapacityTrial] = []
 
     @property

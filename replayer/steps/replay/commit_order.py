@@ -266,7 +266,7 @@ class Gate:
         return present
 
     def _owner(self, waits: int) -> int:
-        """Return the client that must end next for what a client waits for, _NOBODY if none."""
+        """Return the client that must end the first unended item of a wait, _NOBODY if none."""
         if waits == _BY_RANK:
             place, end = self._prefix(), self._shared.ranks
         else:

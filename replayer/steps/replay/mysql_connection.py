@@ -63,7 +63,7 @@ class MySQLConnectionAttempt:
         """Begin to connect.
 
         `conninfo` is a JSON object of PyMySQL's arguments; its key `first` lists statements to run
-        at once.  Raises Refused if no descriptor or thread is left.
+        first.  Raises Refused if no descriptor or thread can be created.
         """
         self._arguments = json.loads(conninfo)
         try:
@@ -89,7 +89,7 @@ class MySQLConnectionAttempt:
                 for statement in first:
                     cursor.execute(statement)
             self._made = made
-        except Exception as error:  # noqa: BLE001 - whatever it is, it is told by go_on
+        except Exception as error:  # noqa: BLE001 - go_on raises it, whatever it is
             self._error = error
         os.eventfd_write(self._bell, 1)
 
@@ -123,7 +123,7 @@ class MySQLConnectionAttempt:
         self._thread.join()
         os.close(self._bell)
         if self._made is not None:
-            self._made._force_close()  # noqa: SLF001 - without a word to the server
+            self._made._force_close()  # noqa: SLF001 - sends no message to the server
 
 
 class MySQLConnection:
@@ -131,7 +131,7 @@ class MySQLConnection:
 
     def __init__(self, connection: Any, verify: str) -> None:
         self._connection = connection
-        self._socket = connection._sock  # noqa: SLF001 - it has no other face
+        self._socket = connection._sock  # noqa: SLF001 - there is no public name for it
         self._socket.setblocking(False)
         self.fd: int = self._socket.fileno()
         self._hashes = verify == "hash"

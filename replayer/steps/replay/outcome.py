@@ -42,7 +42,7 @@ from replayer.watch.histogram import Latencies
 _WITH_HISTOGRAM = 1000
 """Number of fingerprints, the heaviest first, whose histograms are stored."""
 _FEW = 64
-"""Number of executions up to which a lighter fingerprint's places are stored: they are small."""
+"""Executions up to which the places of a lighter fingerprint are stored, as they are small."""
 _NEITHER = Better.NEITHER
 _SECOND = 10**9
 

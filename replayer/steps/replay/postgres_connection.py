@@ -1,4 +1,4 @@
-"""One session of a replay in PostgreSQL's protocol, fast, and with the messages as captured.
+"""One session of a replay in PostgreSQL's protocol: it sends what was captured, and fast.
 
 libpq makes the connection.  From then on, the messages are written and read here.
 """
@@ -26,12 +26,15 @@ _FED = 1 << 18
 """Bytes of a file that are sent as one message of COPY."""
 _HEAD = struct.Struct(">BI")
 _SHORT = 96
-"""Size up to which an answer is cached with its meaning: most writes have equal answers."""
+"""Most bytes of an answer whose meaning is cached: most writes have equal answers."""
 _MOST_REMEMBERED = 4096
 _ERROR, _READY, _ROW, _COMPLETE = b"EZDC"
 _COPY_IN, _PARSED, _SETTING = ord("G"), ord("1"), ord("S")
 _GUARDS = (b"default_transaction_read_only", b"standard_conforming_strings")
-"""Settings that the server reports: is the session read only, are texts read as replayer does."""
+"""Settings that the server reports.
+
+They show whether the session is read only, and whether the server reads strings as replayer does.
+"""
 _WRITABLE = tuple(b"%s\0off" % name for name in _GUARDS)
 _IDLE = ord("I")
 _MASK = (1 << 64) - 1
@@ -232,7 +235,7 @@ class PostgresConnection:
             self._end_feed()
 
     def _end_feed(self) -> None:
-        """End COPY on the client's side; resend Sync, which the extended protocol has skipped."""
+        """End COPY on the client's side; in the extended protocol, resend the skipped Sync."""
         self._fed = self.feed = -1
         self.unsent += wire_message.SYNC if self._extended else b""
 

@@ -51,7 +51,7 @@ class ReadOnlyTest:
     def only(self, text: str) -> bool:
         """Return whether a text is one single statement that may be sent.
 
-        Such a statement reads, controls a transaction, or changes settings of its own session.
+        Such a statement reads, controls a transaction, or changes settings of this session only.
         """
         known = self._fingerprints.statement(text).fingerprint
         if known.kind not in _READS or known.writes or _LEAVES.search(text):

@@ -19,7 +19,7 @@ _BIN_BITS = 17
 """Bits of a key that hold the bin of a histogram."""
 _BINS = 1 << _BIN_BITS
 _DENSE = 1 << 16
-"""Size of a range of keys that is counted without sorting."""
+"""Largest range of keys that is counted without sorting them."""
 _STATE = re.compile(r"[0-9A-Z]{5}")
 _CODES = 36**5
 """Number of SQLSTATEs: they are stored as numbers in base 36."""
@@ -45,7 +45,7 @@ transaction.
 """
 _HELD_BITS = 2
 _SPREAD = 0x9E3779B97F4A7C15
-"""An odd number: its multiples modulo 2^64 differ, so that sums of them show other row counts."""
+"""An odd number: different numbers of rows give different multiples of it modulo 2^64."""
 
 Whole = npt.NDArray[np.int64]
 _NONE = np.zeros(0, np.int64)
@@ -137,7 +137,7 @@ class First:
     """Time and session of the first occurrence of something."""
 
     seconds: float
-    """Since the replay began."""
+    """Time since the start of the replay."""
     session: int
 
 

@@ -181,7 +181,7 @@ def _load(dump: Path, url: URL, context: Context) -> None:
 
 
 def _user(context: Context) -> User | None:
-    """Return the user who runs replayer's own server; None (the current user) for others."""
+    """Return the user who loads a dump: replayer's server's user, else None (this user)."""
     own = getattr(context.server, "programs", None)
     return None if own is None else own.user
 
@@ -330,7 +330,7 @@ def _for_libpq(spec: Spec, database: Database) -> Callable[[LoggedSession, str],
         ours.append(("statement_timeout", f"{round(spec.statement_timeout * 1e3)}ms"))
     if spec.read_only:
         ours.append(("default_transaction_read_only", "on"))
-        # So the server finds the end of a text where replayer does.
+        # With it, the server finds the end of a string where replayer finds it.
         ours.append(("standard_conforming_strings", "on"))
 
     def of(session: LoggedSession, role: str) -> str:

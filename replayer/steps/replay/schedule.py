@@ -161,7 +161,7 @@ class Planner:
         self._left_out: Counter[str] = Counter()
         self._databases: Counter[str] = Counter()
         self._others: Counter[str] = Counter()
-        """Number of statements of each database that was not chosen."""
+        """Database that was not chosen -> number of its statements."""
         self._of_others: dict[int, str] = {}
         self._actions = 0
         self._errors_logged = errors_logged
@@ -476,7 +476,7 @@ def shares(whole: int | None, parts: int) -> list[int | None]:
 
 
 def _most_at_once(processes: Sequence[_Process]) -> int:
-    """Return the largest number of sessions that existed at the same time."""
+    """Return the largest number of sessions that the capture had at the same time."""
     begins = np.concatenate([np.frombuffer(one.first_ns, np.int64) for one in processes])
     ends = np.concatenate([np.frombuffer(one.last_ns, np.int64) for one in processes])
     # A session that ends at the instant another begins counts as present.

@@ -62,7 +62,8 @@ def run_here_reason(_spec: Spec) -> str:
 def measures_machine(spec: Spec) -> bool:
     """Return whether the replay needs the server for itself.
 
-    It does for its caches, or for the one database that is made from a dump or a copy.
+    It does if the caches have to be in some state, or if its database is made from a dump or a
+    copy: a server has only one such database.
     """
     return spec.cold is not Temperature.UNKNOWN or bool(spec.restore)
 

@@ -79,7 +79,7 @@ _LONGEST_PAUSE_NS = 1_000_000_000
 _IN_FAILED_TRANSACTION = number_of("25P02")
 _ANY_STATE = number_of(UNKNOWN_STATE)
 _MISSING = frozenset(map(number_of, ("26000", "34000", "3B001")))
-"""No such prepared statement, cursor or savepoint: the statement that should make it failed."""
+"""No such prepared statement, cursor or savepoint, if the statement that creates it failed."""
 
 LOST_SESSIONS: Final = "sessions lost"
 NOT_RUN: Final = "not run"
@@ -97,7 +97,7 @@ class ReplayProgress:
 
     process: int
     seconds: float
-    """Since the start of the replay."""
+    """Time since the start of the replay."""
     tally: ReplayCounts
     at_work: int
     """Sessions with a statement under way."""
@@ -138,8 +138,8 @@ class _Client:
         self.begun_ns = self.free_ns = self.since_ns = self.asked_ns = 0
         self.pause_ns = _FIRST_PAUSE_NS
         self.cut = self.failed = self.forced = False
-        """Flags: its transaction was lost with its connection; a statement failed; it no longer
-        waits for its turn."""
+        """Flags: the rest of its transaction is skipped, as its connection was lost; a statement
+        failed; it no longer waits for its turn."""
         self.strayed = False
         """A statement of its open transaction ended in another way than in the log."""
         self.where = where(work.number, 0)
@@ -517,7 +517,7 @@ class _Clients:
         self._stray(client, record, 0)
         return held(logged, OTHERWISE)
 
-    def _write(  # noqa: PLR0917 - what it became
+    def _write(  # noqa: PLR0917 - the columns of a record
         self, client: _Client, record: Record, code: int, rows: int, hashed: int, held_rows: int
     ) -> None:
         """Record the times and the result of a statement."""

@@ -20,7 +20,7 @@ from replayer.watch import ledger
 
 _TITLE = "sessions"
 _FEW_WAITS = 0.05
-"""Average number of sessions in one wait, from which on that wait is reported."""
+"""Least number of sessions, on average, in a wait that is reported."""
 
 
 def asked_of(spec: Spec, wanted: TableSet) -> LevelRequest:

@@ -42,7 +42,7 @@ def look(database: Database) -> Look | None:
 
 
 def notes(before: Look | None, after: Look | None, blocks: int, seconds: float) -> list[str]:
-    """Return notes on the blocks of other sessions, which still exist at the end.
+    """Return notes on the work of those other sessions that still exist at the end.
 
     `blocks` is the number of all blocks in the window, and `seconds` its length.
     """

@@ -72,7 +72,7 @@ def run(spec: Spec, context: Context) -> None:
     wanted = spec.tables(context.engine.block_size)
     findings = context.findings
     findings.writes = mix_of(spec).writes
-    # Before `serving` changes the settings: direct I/O would write block by block.
+    # Load the tables before `serving` sets direct I/O, which would write block by block.
     provide = dataset.provide_tables if spec.loads else provide_tables
     findings.notes += provide(wanted, context)
     refused = no_direct_reads(wanted, context) if spec.memory == "direct" else ""

@@ -179,7 +179,7 @@ def measure_window(
             hosts.heard(result.number - 1, result.operations)
         hosts.record(context.findings, pool.shares, window.seconds)
     if first.rows is not None or database.engine.verb(SETTLE) is not None or context.clients.names:
-        # The server counts late, but has counted all: the last slice's end closes the window.
+        # The counters were read later, and have counted all: the last slice ends the window.
         ended = max(result.ended for result in window.results)
         window.after = ServerCounters(ended, window.after.hits, window.after.reads)
     _tell_apart(window, first.rows, _rows_read(database))
@@ -190,10 +190,10 @@ def measure_window(
 
 
 def _tell_apart(window: SessionsWindow, first: _RowsRead | None, last: _RowsRead | None) -> None:
-    """Separate the blocks of replayer's sessions from those of others in the same database.
+    """Separate the blocks read by replayer's sessions from those of other sessions in the database.
 
-    If the server counts blocks for each session, the window's counters become those of replayer's
-    sessions.  If it counts only rows, these show how much the other sessions did.
+    If the server counts blocks for each session, the window then counts only the blocks that
+    replayer's sessions have read.  If it counts only rows, these show how much the others did.
     """
     before, after = window.before, window.after
     if all(result.counts_blocks for result in window.results):
