@@ -1,1 +1,1 @@
-"""The step `buffers`: how many blocks are found in buffers of several sizes."""
+"""The step `buffers`: the share of blocks found in the server's buffers, for several sizes."""

@@ -1,4 +1,4 @@
-"""The share of hits by the size of the buffers."""
+"""Display of the share of blocks found, by the size of the buffers."""
 
 from collections.abc import Iterator, Sequence
 
@@ -7,7 +7,7 @@ from replayer.run.display import Chart, ChartTrace, Form, Results, WholeTable
 
 
 def form(result: StepResult) -> Form:
-    """Return the table, which tells all that is measured."""
+    """Return the display: the table, which has everything that is measured."""
     metrics = frozenset(one.metric for one in result.measurements)
     return Form(
         [WholeTable("buffers")] if "buffers" in result.tables else [],
@@ -17,7 +17,7 @@ def form(result: StepResult) -> Form:
 
 
 def charts(sides: Sequence[Results]) -> Iterator[Chart]:
-    """Yield the share of hits by the size of the buffers."""
+    """Yield a chart of the share of blocks found by the size of the buffers."""
     traces = [
         ChartTrace(
             side,

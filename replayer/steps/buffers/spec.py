@@ -1,4 +1,4 @@
-"""The keys of a look at several sizes of the server's buffers."""
+"""The keys of the step `buffers`."""
 
 from pydantic import Field
 
@@ -7,19 +7,19 @@ from replayer.load.spec import LoadSpec
 
 
 class Spec(LoadSpec):
-    """The keys of a look at several sizes of the server's buffers."""
+    """The keys of the step `buffers`."""
 
     rate: float = Field(gt=0, le=10_000_000)
     """Statements a second."""
     sessions: int = Field(32, ge=1, le=4096)
-    """Sessions that they are sent over."""
+    """Sessions that send the statements."""
     sizes: tuple[units.Size, ...] = Field(min_length=1)
-    """Sizes of the buffers, each measured by itself."""
+    """Sizes of the server's buffers, each measured separately."""
     window: units.Duration = Field(5.0, ge=1)
-    """Seconds between two looks at the share of blocks that are found."""
+    """Seconds of a window; the shares of blocks found in two successive windows are compared."""
     longest: units.Duration = Field(60.0, ge=1)
-    """Seconds after which a size is taken as it is, still filling or not."""
+    """Seconds after which a size is recorded, even if the buffers still fill."""
 
     def lasts(self) -> float:
-        """Return the seconds that sizes take which are full soon."""
+        """Return the seconds that all sizes take if their buffers fill soon."""
         return 3 * self.window * len(self.sizes)

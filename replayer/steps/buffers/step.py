@@ -1,7 +1,7 @@
-"""How many blocks the server finds in its own buffers, by their size.
+"""Measure the share of blocks that the server finds in its own buffers, by their size.
 
-The same load is put on the server with buffers of each size, until the share of blocks that are
-found changes no more: the curve tells what more memory would do, or less.
+The same load runs on the server with buffers of each size, until the share of blocks found no
+longer changes.  The curve shows what more memory would gain, or what less memory would cost.
 """
 
 from collections.abc import Iterator
@@ -19,25 +19,25 @@ from replayer.steps.buffers.spec import Spec
 from replayer.units import show_size
 
 HAS_WINDOW = False
-"""Every size has one of its own."""
+"""Every size has its own windows, so the step has none."""
 _STILL = 0.01
-"""By how much less of the blocks may be missed, as a share of those missed, when it is full."""
+"""Buffers are full if the missed share falls, between two windows, by at most this part of it."""
 
 
 def footprint(spec: Spec, block_size: int) -> Footprint:
-    """Return what the tables take."""
+    """Return the size of the tables."""
     return spec.footprint(block_size)
 
 
 def check(spec: Spec, context: Context) -> None:
-    """Raise Impossible or Skip for what cannot be done here."""
+    """Raise Impossible or Skip if the step cannot run here."""
     check_load(spec, context)
     if not context.server.can_stop or context.engine.spec.sessions.buffers is None:
         raise Skip("the size of the server's buffers is not replayer's to set")
 
 
 def run(spec: Spec, context: Context) -> None:
-    """Measure every size, and write its share of hits down."""
+    """Measure every size, and record its share of blocks found."""
     check(spec, context)
     for size in sorted(set(spec.sizes)):
         sized = spec.model_copy(update={"shared_buffers": size})
@@ -51,7 +51,7 @@ def run(spec: Spec, context: Context) -> None:
 def _measure(
     spec: Spec, asked: LevelRequest, size: int, context: Context, database: Database
 ) -> None:
-    """Write down what the last window had, once two that follow each other are alike."""
+    """Measure windows until two successive ones are alike, or time is up; record the last."""
     seconds, before = 0.0, 1.0
     for level in _levels(spec, asked, context, database):
         seconds += level.seconds

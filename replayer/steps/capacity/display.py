@@ -1,4 +1,4 @@
-"""The trials in the order in which they were run, the multiple with its interval, the hold."""
+"""Display of a search: its trials in order, the multiple with its interval, and the hold."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -18,7 +18,7 @@ _FACTS = frozenset(
         *("capacity.first", "capacity.proof", "capacity.held", "capacity.held_why", "memory.kind"),
     }
 )
-"""What the sentences say."""
+"""Facts that the sentences report."""
 _TONES = {"within": Tone.GOOD, "exceeded": Tone.BAD}
 _GLOSSES = {
     "capacity.multiple": "of the required rate; held twice",
@@ -31,7 +31,7 @@ Row = Mapping[str, Any]
 
 
 def form(result: StepResult) -> Form:
-    """Return the trials, the answer with its interval, what gave first and the hold."""
+    """Return the display: trials, multiple with its interval, limiting resource, and the hold."""
     parts: list[Part] = [
         _trials(result.tables.get("trials", ())),
         *_answer(result),
@@ -126,7 +126,7 @@ def _hold(result: StepResult) -> Iterator[Sentence]:
 
 
 def charts(sides: Sequence[Results]) -> Iterator[Chart]:
-    """Yield the response times by rate, of the trials that were sustained."""
+    """Yield a chart of the response times of sustained trials by rate."""
     traces = [
         ChartTrace(
             side,

@@ -1,4 +1,4 @@
-"""What a search for the highest rate came to, written into the findings."""
+"""The results of a search for the highest rate, written into the findings."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,33 +17,33 @@ from replayer.watch.histogram import Latencies
 
 _NEITHER = Better.NEITHER
 _DISTURBED = 0.1
-"""Of the time of all processors."""
+"""Share of the time of all processors that other programs use, above which a trial is disturbed."""
 _ALMOST = 0.999
-"""Of a multiple, for what arithmetic takes of it."""
+"""Factor applied to a multiple before comparing, which allows for rounding errors."""
 
 
 @dataclass(frozen=True, eq=False)
 class CapacityTrial:
-    """One trial of one multiple."""
+    """One trial of one multiple of the required rate."""
 
     multiple: float
     level: LevelResult
     point: LevelPoint
     ended: SearchTrial
     reason: str
-    """Why it did not hold, "" if it did."""
+    """The reason why the rate did not hold, "" if it did."""
     void: bool = False
-    """It does not count: it did not hold while others used the processors, and was run again."""
+    """The trial does not count, and was run again: it failed while it was disturbed."""
 
     @property
     def disturbed(self) -> bool:
-        """Tell whether others used so much of the processors that a failure may be theirs."""
+        """Return whether other programs used so much CPU time that they may explain a failure."""
         others = self.level.use.foreign
         return others is not None and (others.cpu_share or 0.0) > _DISTURBED
 
 
 def disturbance(trials: Sequence[CapacityTrial]) -> str:
-    """Return who was in the way of trials that do not count, as a sentence."""
+    """Return a sentence on the programs that disturbed these trials."""
     known = [foreign for trial in trials if (foreign := trial.level.use.foreign) is not None]
     most = max((one.cpu_share or 0.0 for one in known), default=0.0)
     programs = ", ".join(known[-1].programs) if known else ""
@@ -54,10 +54,11 @@ def disturbance(trials: Sequence[CapacityTrial]) -> str:
 
 
 def timed(level: LevelResult) -> dict[str, Latencies]:
-    """Return the response times that an objective is about, by what they are of.
+    """Return the response times that the objective applies to, by a prefix for their group.
 
-    Statements that do nothing but burn CPU do not dilute those that read and write.  A scan takes
-    as long as the table is large: it has to be kept up with, and the objective is not for it.
+    Statements that only burn CPU time have their own group: they must not dilute the times of
+    statements that read and write.  Scans are left out: a scan takes time in proportion to its
+    table, so only its rate must be kept, and the objective does not apply to it.
     """
     by_kind = level.response_by_kind
     groups = {
@@ -71,13 +72,13 @@ _APART = frozenset({"scan", "compute"})
 
 
 def _judged(level: LevelResult) -> Latencies:
-    """Return the response times that are shown: of the slower ones that the objective is about."""
+    """Return the response times to show: the slower group of those under the objective."""
     slower = sorted(timed(level).values(), key=lambda times: times.percentile_ns(99))
     return slower[-1] if slower else level.response
 
 
 def record_trial(findings: StepRecorder, trial: CapacityTrial) -> None:
-    """Write a trial down as soon as it is measured."""
+    """Record a trial as soon as it is measured."""
     findings.row("trials", **_columns(trial))
 
 
@@ -105,7 +106,10 @@ def record(
     *,
     cut_short: bool = False,
 ) -> None:
-    """Write down what the search found, and what gave first where it failed."""
+    """Record the result of the search, and the limiting resource of the trials that failed.
+
+    `cut_short`: the search ended early, so that a higher multiple may exist.
+    """
     if found.accepted is not None:
         findings.measure("capacity.multiple", found.accepted, "times")
         findings.measure(
@@ -144,7 +148,7 @@ def record(
 
 
 def _record_first(findings: StepRecorder, found: Capacity, trials: Sequence[CapacityTrial]) -> None:
-    """Write down what gave first: in the trials that failed at what was refused, or above."""
+    """Record the limiting resource of the trials that failed at the refused multiple or above."""
     failed = [trial for trial in trials if trial.ended is SearchTrial.FAILED and not trial.void]
     if not failed:
         return
@@ -161,7 +165,7 @@ def _record_first(findings: StepRecorder, found: Capacity, trials: Sequence[Capa
 
 
 def record_hold(findings: StepRecorder, trial: CapacityTrial) -> None:
-    """Write down whether the required rate was held for long within the objective."""
+    """Record whether the required rate was held for long within the objective."""
     level = trial.level
     findings.row("hold", **_columns(trial))
     findings.facts["capacity.held"] = "within" if trial.ended is SearchTrial.HELD else "exceeded"

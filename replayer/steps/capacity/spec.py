@@ -1,4 +1,4 @@
-"""The keys of a search for the highest rate."""
+"""The keys of the step `capacity`."""
 
 from pydantic import Field, model_validator
 
@@ -13,35 +13,35 @@ _BETWEEN = 1.0
 
 
 class Spec(LoadSpec):
-    """The keys of a search for the highest rate."""
+    """The keys of the step `capacity`."""
 
     rate: float = Field(gt=0, le=10_000_000)
-    """Statements a second that are required: the multiple 1."""
+    """Required statements a second: the multiple 1."""
     arrivals: Arrivals = "poisson"
-    """When they arrive: at random, or evenly."""
+    """When statements arrive: at random (`poisson`), or evenly."""
     sessions: int = Field(32, ge=1, le=4096)
-    """Sessions that the statements are sent over."""
+    """Sessions that send the statements."""
     slo: Objective = "p99=20ms"
-    """Response times from the intended start that a rate must keep to: `p50=5ms p99=20ms`."""
+    """Limits of the response times, from the intended start, of a rate: `p50=5ms p99=20ms`."""
     trial: units.Duration = Field(20.0, ge=1)
     """Seconds of a trial of one rate."""
     resolution: float = Field(0.05, ge=0.005, le=1)
-    """How much larger one rate is than the next smaller one that may be tried, as a share."""
+    """Smallest difference between two rates that are tried, as a share of the smaller one."""
     least: float = Field(1 / 16, gt=0, le=1)
     """The smallest multiple of the required rate that is tried."""
     most: float = Field(16.0, ge=1)
-    """The largest one."""
+    """The largest multiple of the required rate that is tried."""
     trials: int = Field(30, ge=2, le=1000)
-    """The most trials that are run."""
+    """The largest number of trials."""
     decide: bool = False
-    """Search no lower once it is clear that the required rate does not hold, and end the search
-    when it has taken a quarter more time than was told: for a verdict, not for the multiple."""
+    """Aim at a verdict, not at the multiple: try no lower rates once it is clear that the required
+    rate does not hold, and end the search when it has taken a quarter longer than announced."""
     wait: units.Duration = Field(0.0, ge=0)
-    """Seconds for which trials that others disturbed are run again; without it the search is given
-    up after two of them in a row."""
+    """Seconds for which trials that other programs disturbed are run again; by default the search
+    is given up after two disturbed trials in a row."""
     hold: units.Duration = Field(600.0, ge=0)
-    """Seconds for which the required rate is held in the end, for what gives out late only, such as
-    the credits of a cloud's disk; 0 for not at all."""
+    """Seconds for which the required rate is held at the end, to find limits that show late only,
+    such as the credits of a cloud's disk; 0 skips this."""
 
     @model_validator(mode="after")
     def _holdable(self) -> "Spec":

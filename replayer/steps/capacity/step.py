@@ -1,13 +1,14 @@
-"""The highest multiple of a required rate that is sustained within an objective, and its hold.
+"""Find the highest multiple of a required rate that is sustained; hold the required rate.
 
-Statements arrive at a rate, whether the database is ready or not.  The multiple is doubled, then
-bisected (analysis/capacity/capacity_search.py), the accepted one is run again, and at last the
-required rate is held for long.  What the result has of it:
+A rate is sustained if the response times stay within an objective.  Statements arrive at a rate,
+whether the database is ready or not.  The multiple is doubled, then bisected
+(analysis/capacity/capacity_search.py).  The accepted multiple is run again.  At last the required
+rate is held for long.  The result has:
 
 facts         capacity.clear (false: trials disagreed near the end), capacity.disputed,
-              capacity.first, capacity.proof (what gave first at the refused rate),
-              capacity.gave_up (who was in the way of one trial after the other), capacity.held
-              (`within`, `exceeded` or why it was not held), capacity.held_why
+              capacity.first, capacity.proof (the limiting resource at the refused rate),
+              capacity.gave_up (the programs that disturbed one trial after the other),
+              capacity.held (`within`, `exceeded` or why it was not held), capacity.held_why
 measurements  capacity.multiple, capacity.low and capacity.high (its 95 percent interval),
               capacity.refused, capacity.rate; capacity.hold.*
 tables        trials (every one, in order), resources
@@ -38,40 +39,40 @@ from replayer.steps.capacity.spec import Spec
 from replayer.units import show_count, show_duration
 
 HAS_WINDOW = False
-"""Every trial has one of its own."""
+"""Every trial has its own window, so the step has none."""
 _SAMPLE_SECONDS = 0.1
 _WARM_UP_SECONDS = 5.0
 _BUSY_CLIENTS = 0.9
 _MOST_VOID = 2
-"""Trials in a row that others disturbed, upon which a search is given up."""
+"""Disturbed trials in a row after which a search is given up."""
 _TWICE = 2
 _DONE = 0.9
-"""Of what was asked: less than that is not held."""
+"""Share of the offered statements that must be done for a rate to be held."""
 _FAR = 1.5
-"""So many times the objective is no matter of noise."""
+"""A time beyond this multiple of the objective is not explained by noise."""
 _LONGER = 1.25
-"""Of the time that was told for a search, from which on it ends where only a verdict is wanted."""
+"""With `decide`, a search ends at this multiple of the announced time."""
 _ALMOST = 0.999
-"""A multiple of 1 that arithmetic made a little less."""
+"""A multiple above this counts as 1, which allows for rounding errors."""
 
 
 def uses_client_hosts(_spec: Spec) -> bool:
-    """Return that its sessions may be processes of other hosts."""
+    """Return True: the sessions may be processes of other hosts."""
     return True
 
 
 def footprint(spec: Spec, block_size: int) -> Footprint:
-    """Return what the tables take."""
+    """Return the size of the tables."""
     return spec.footprint(block_size)
 
 
 def check(spec: Spec, context: Context) -> None:
-    """Raise Impossible or Skip for what cannot be done here."""
+    """Raise Impossible or Skip if the step cannot run here."""
     check_load(spec, context)
 
 
 def run(spec: Spec, context: Context) -> None:
-    """Search the highest rate, then hold the one that is required."""
+    """Search for the highest rate, then hold the required rate."""
     check(spec, context)
     with ready(spec, spec.sessions, context, rate=spec.rate) as (database, plain):
         asked = replace(
@@ -96,11 +97,11 @@ def run(spec: Spec, context: Context) -> None:
 
 
 class _GaveUp(Exception):
-    """Others were in the way of one trial after the other."""
+    """Other programs disturbed one trial after the other."""
 
 
 class _Search:
-    """The trials of a search, which is written down when it has ended."""
+    """The trials of a search; its result is recorded when it ends."""
 
     def __init__(
         self, spec: Spec, asked: LevelRequest, context: Context, database: Database
@@ -114,16 +115,16 @@ class _Search:
         )
         self._began = time.monotonic()
         self._waited = 0.0
-        """Seconds of trials that were void, for which somebody said to wait."""
+        """Seconds spent on void trials: the key `wait` limits them, and `decide` ignores them."""
         self.trials: list[CapacityTrial] = []
 
     @property
     def accepted(self) -> bool:
-        """Tell whether the required rate held once at least."""
+        """Return whether the required rate was held at least once."""
         return any(t.ended is SearchTrial.HELD and t.multiple > _ALMOST for t in self.trials)
 
     def run(self) -> None:
-        """Search, and write down what was found."""
+        """Run the search, and record its result."""
         spec, findings = self._spec, self._context.findings
         try:
             found = capacity_search.search(self._run_one, self._limits, self._enough)
@@ -131,7 +132,7 @@ class _Search:
             findings.facts["capacity.gave_up"] = str(error)
             self._record_so_far()
         except (ReplayerError, Interrupted):
-            # What held until then is worth minutes, and says what the machine can do at least.
+            # The trials so far took minutes, and show what the machine can do at least.
             self._record_so_far()
             raise
         else:
@@ -144,7 +145,7 @@ class _Search:
             record(self._spec, self._context.findings, found, self.trials, cut_short=True)
 
     def _run_one(self, multiple: float) -> SearchTrial:
-        """Run one multiple until a trial of it counts; raise _GaveUp where none does."""
+        """Run one multiple until a trial of it counts; raise _GaveUp if none does."""
         void, began = 0, time.monotonic()
         while (trial := self._run_once(multiple)).void:
             void += 1
@@ -161,7 +162,7 @@ class _Search:
             self._asked, rate=multiple * spec.rate, seconds=spec.trial, title=title
         ).drawn(len(self.trials) + 1)
         trial = _trial(spec, wanted, self._context, self._database)
-        # A failure then says nothing of the machine, nor of the clients; a success does.
+        # A failure of a disturbed trial is not due to the machine or the clients; a success counts.
         failed = trial.ended is not SearchTrial.HELD and trial.level.offered > 0
         trial = replace(trial, void=failed and trial.disturbed)
         self.trials.append(trial)
@@ -169,9 +170,9 @@ class _Search:
         return trial
 
     def _enough(self) -> bool:
-        """Tell whether nothing that is still to be tried would change the verdict."""
+        """Return whether no further trial can change the verdict."""
         if not self.trials[-1].level.offered:
-            # Of a lower rate there are even fewer.
+            # A lower rate offers even fewer statements.
             return True
         if not self._spec.decide:
             return False
@@ -183,7 +184,7 @@ class _Search:
         return len(required) >= _TWICE and all(self._far_off(trial) for trial in required)
 
     def _far_off(self, trial: CapacityTrial) -> bool:
-        """Tell whether a trial failed by so much that it is no matter of noise."""
+        """Return whether a trial failed by so much that noise cannot be the reason."""
         if trial.ended is not SearchTrial.FAILED:
             return False
         level = trial.level
@@ -193,22 +194,22 @@ class _Search:
 
 
 def _loose(objective: str) -> tuple[Goal, ...]:
-    """Return goals so much easier that one who misses them misses the objective for sure."""
+    """Return goals with larger limits: a level that misses them surely misses the objective."""
     return tuple(goal._replace(seconds=_FAR * goal.seconds) for goal in goals(objective))
 
 
 def _trial(spec: Spec, wanted: LevelRequest, context: Context, database: Database) -> CapacityTrial:
-    """Measure a rate, and tell whether it held."""
+    """Measure a rate; return the trial, with whether the rate was held."""
     level, used = measure_point(wanted, spec.given_ceilings, context, database)
     ended, reason = outcome_of(spec.slo, level)
     return CapacityTrial((wanted.rate or 0.0) / spec.rate, level, used, ended, reason)
 
 
 def outcome_of(objective: str, level: LevelResult) -> tuple[SearchTrial, str]:
-    """Return how a trial ended, and why if it did not hold.
+    """Return how a trial ended, and the reason if its rate was not held.
 
-    Held is done: what was asked of the server was answered within the window, but for a tenth, and
-    within the objective.
+    A rate is held if nine tenths of the offered statements were answered within the window, and
+    the response times are within the objective.
     """
     if not level.offered:
         rate = show_count(round(level.asked.rate or 0.0, 3))
@@ -229,6 +230,6 @@ def outcome_of(objective: str, level: LevelResult) -> tuple[SearchTrial, str]:
 
 
 def _over(wanted: tuple[Goal, ...], level: LevelResult) -> str:
-    """Return which goals a level misses, "" if none."""
+    """Return the goals that a level misses, "" if none."""
     over = [(name, missed(wanted, times)) for name, times in timed(level).items()]
     return ", ".join(f"{name}{words}" for name, words in over if words)

@@ -1,1 +1,1 @@
-"""The step `ramp`: how throughput grows with sessions, and what gives first."""
+"""The step `ramp`: throughput by the number of sessions, and the limiting resource."""

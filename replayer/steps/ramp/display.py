@@ -1,4 +1,4 @@
-"""The curve, level by level, and what gives first."""
+"""Display of a ramp: the curve, level by level, and the limiting resource."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -22,7 +22,7 @@ Row = Mapping[str, Any]
 
 
 def form(result: StepResult) -> Form:
-    """Return the curve as a table with bars, the law's coefficients, the resources, the answer."""
+    """Return the display: the curve with bars, the law's coefficients, resources, the answer."""
     first, proof = result.facts.get("ramp.first"), result.facts.get("ramp.proof")
     tone = Tone.BAD if first == "unclear" else Tone.GOOD
     answer = [Sentence(f"first to give: {proof}", tone)] if proof else []
@@ -142,7 +142,7 @@ def _percent(share: float | None) -> str:
 
 
 def charts(sides: Sequence[Results]) -> Iterator[Chart]:
-    """Yield the curve with its law, the response times and the use of each resource by level."""
+    """Yield charts of the curve with its law, response times, and resource use by level."""
     runs = [(side, one) for side, results in enumerate(sides) for _, one in results]
     curve = [trace for side, one in runs for trace in _curves(side, one.tables)]
     if not curve:

@@ -1,4 +1,4 @@
-"""What a ramp came to: its levels, the law through them, what gives first; into the findings."""
+"""The results of a ramp, put into the findings: levels, scalability law, limiting resource."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ class RampTrial:
 
 
 def record_trial(findings: StepRecorder, trial: RampTrial) -> None:
-    """Write one repeat down as soon as it is measured."""
+    """Record one repeat as soon as it is measured."""
     level = trial.level
     findings.row(
         "trials",
@@ -43,7 +43,7 @@ def record_trial(findings: StepRecorder, trial: RampTrial) -> None:
 
 
 def record(spec: Spec, context: Context, trials: Sequence[RampTrial]) -> None:
-    """Write the curve down, and what it means."""
+    """Record the curve, the law fitted to it, and the limiting resource."""
     findings = context.findings
     points = [trial.point for trial in trials]
     found = saturation.first(points)
@@ -72,7 +72,7 @@ def _by_level(trials: Sequence[RampTrial]) -> list[tuple[int, list[RampTrial]]]:
 
 
 def _law(spec: Spec, findings: StepRecorder, trials: Sequence[RampTrial]) -> Scalability | None:
-    """Return the law through the means of the levels; None, and a note, where there is none."""
+    """Return the law fitted to the means of the levels; add a note and return None if none fits."""
     means = [
         (level, fmean(trial.point.throughput for trial in same))
         for level, same in _by_level(trials)
@@ -87,7 +87,7 @@ def _law(spec: Spec, findings: StepRecorder, trials: Sequence[RampTrial]) -> Sca
 
 
 def _level_row(sessions: int, same: Sequence[RampTrial], law: Scalability | None) -> dict[str, Any]:
-    """Return the means of a level's repeats."""
+    """Return the row of a level: the means of its repeats."""
     service = Latencies.of(trial.level.service for trial in same)
     rows = [level_columns(trial.point, trial.level, service) for trial in same]
     throughputs = [trial.point.throughput for trial in same]
@@ -102,7 +102,7 @@ def _level_row(sessions: int, same: Sequence[RampTrial], law: Scalability | None
 
 
 def _busy(same: Sequence[RampTrial]) -> dict[str, float]:
-    """Return how busy each resource was whose capacity is known, means of the repeats."""
+    """Return the utilization of each resource of known capacity, as the mean of the repeats."""
     names = dict.fromkeys(name for trial in same for name in trial.point.uses)
     shares = {
         name: [
@@ -152,7 +152,7 @@ def _measure(findings: StepRecorder, trials: Sequence[RampTrial], found: Saturat
 
 
 def _waits(trials: Sequence[RampTrial], knee: int) -> Iterator[str]:
-    """Yield what the server waited for from the knee on, the most first."""
+    """Yield the server's waits from the knee on, those with the most sessions first."""
     flat = [trial.level for trial in trials if trial.point.sessions >= knee]
     names = {name for level in flat for name in level.waits}
     means = {name: fmean(level.waits.get(name, 0.0) for level in flat) for name in names}

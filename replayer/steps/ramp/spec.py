@@ -1,4 +1,4 @@
-"""The keys of a ramp."""
+"""The keys of the step `ramp`."""
 
 from typing import Annotated
 
@@ -15,16 +15,16 @@ def _rising(levels: tuple[int, ...]) -> tuple[int, ...]:
 
 
 class Spec(LoadSpec):
-    """The keys of a ramp."""
+    """The keys of the step `ramp`."""
 
     levels: Annotated[tuple[int, ...], AfterValidator(_rising)] = (1, 2, 4, 8, 16, 32)
     """Numbers of sessions."""
     around_knee: bool = True
-    """Whether levels between are added where throughput stops to grow."""
+    """Measure further levels around the one where throughput stops growing."""
     repeats: int = Field(3, ge=3, le=1000)
-    """How often each level is measured, in an order drawn by `seed`."""
+    """Repeats of each level, in an order drawn by `seed`."""
     shortest: units.Duration = Field(5.0, ge=1)
-    """Seconds of a level; as many again, twice as long, where they were not steady."""
+    """Seconds of a level; it is measured again, twice as long, if its rate was not steady."""
     longest: units.Duration = Field(20.0, ge=1)
     """Seconds that no level exceeds, steady or not."""
 

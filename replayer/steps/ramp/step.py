@@ -1,8 +1,8 @@
-"""How throughput grows with the number of sessions, where it stops to, and what gives first.
+"""Measure the growth of throughput with the number of sessions, and find the limiting resource.
 
 Every level is a closed loop of so many sessions, measured several times in random order.  The
-Universal Scalability Law is fitted to the levels' means, and the operational laws tell which
-resource saturates first: see analysis/capacity/scalability.py and analysis/capacity/saturation.py.
+Universal Scalability Law is fitted to the levels' means.  The operational laws show which resource
+saturates first: see analysis/capacity/scalability.py and analysis/capacity/saturation.py.
 """
 
 import math
@@ -23,31 +23,31 @@ from replayer.steps.ramp.outcome import RampTrial, record, record_trial
 from replayer.steps.ramp.spec import Spec
 
 HAS_WINDOW = False
-"""Every level has one of its own."""
+"""Every level has its own window, so the step has none."""
 _SAMPLE_SECONDS = 0.05
 
 
 def uses_client_hosts(_spec: Spec) -> bool:
-    """Return that its sessions may be processes of other hosts."""
+    """Return True: the sessions may be processes of other hosts."""
     return True
 
 
 def footprint(spec: Spec, block_size: int) -> Footprint:
-    """Return what the tables take."""
+    """Return the size of the tables."""
     return spec.footprint(block_size)
 
 
 def check(spec: Spec, context: Context) -> None:
-    """Raise Impossible or Skip for what cannot be done here."""
+    """Raise Impossible or Skip if the step cannot run here."""
     check_load(spec, context)
 
 
 def run(spec: Spec, context: Context) -> None:
-    """Measure every level, those around the knee included, and judge the curve."""
+    """Measure every level and the levels around the knee; record and judge the curve."""
     check(spec, context)
     with ready(spec, max(spec.levels), context) as (database, plain):
         asked = replace(plain, sample_seconds=_SAMPLE_SECONDS)
-        # What is first is slow once: plans, buffers, the processors' clock.
+        # The first measurement would be slow: plans, buffers and the processors' clock warm up.
         warm_up = replace(asked, sessions=spec.levels[len(spec.levels) // 2], title="warm up")
         measure_level(replace(warm_up, seconds=spec.shortest), context, database)
         trials = _measured(spec, asked, context, database)
@@ -73,7 +73,7 @@ def _shuffled(levels: Sequence[int], order: random.Random) -> list[int]:
 
 
 def _between(trials: Sequence[RampTrial]) -> list[int]:
-    """Return the levels between the knee and its neighbours, where there are any."""
+    """Return the levels between the knee and its neighbours, if there are any."""
     knee = saturation.knee([trial.point for trial in trials])
     levels = sorted(trial.point.sessions for trial in trials)
     at = levels.index(knee)
@@ -85,12 +85,12 @@ def _between(trials: Sequence[RampTrial]) -> list[int]:
 def _trial(
     spec: Spec, loads: Iterator[LevelRequest], sessions: int, context: Context, database: Database
 ) -> RampTrial:
-    """Measure one level, again and longer until it was steady."""
+    """Measure one level; repeat it, each time longer, until it was steady."""
     seconds = spec.shortest
     title = f"{sessions} session{'s' if sessions > 1 else ''}"
     while True:
         wanted = replace(next(loads), sessions=sessions, seconds=seconds, title=title)
-        # The ceilings are asked for each time: who runs the server may change what it may use.
+        # The ceilings are read each time: a server's owner may change its limits meanwhile.
         level, used = measure_point(wanted, spec.given_ceilings, context, database)
         settled = _settled(level)
         if settled or seconds >= spec.longest:
@@ -102,6 +102,6 @@ def _trial(
 
 
 def _settled(level: LevelResult) -> bool:
-    """Tell whether the answers of every second of the window were steady, from the first on."""
+    """Return whether the answers of every second of the window were steady, from the first on."""
     found = steadiness.steady(level.answers[: int(level.seconds)])
     return found.start == 0 and not found.left

@@ -1,1 +1,1 @@
-"""The step `replay`: what a capture recorded, run again."""
+"""The step `replay`: run the statements of a capture again."""

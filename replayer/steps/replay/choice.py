@@ -1,9 +1,10 @@
-"""What of a capture is replayed: the keys users, applications, fingerprints and tables.
+"""Selection of what a replay runs: the keys users, applications, fingerprints and tables.
 
-Users and applications choose sessions.  Fingerprints and tables choose statements, and with one of
-them its whole transaction: one in which a name after ! is met is left out, whatever else is in it.
-A statement that sets up its session outside of a transaction is always kept.  A capture is read
-twice for that: what a transaction is, its last statement may tell.
+The keys users and applications choose sessions.  The keys fingerprints and tables choose
+statements.  A chosen statement is replayed with its whole transaction.  A transaction in which a
+name after ! matches is left out, whatever else is in it.  A statement that sets up its session
+outside of a transaction is always kept.  The capture is read twice: only the last statement of a
+transaction may show whether the transaction is replayed.
 """
 
 import difflib
@@ -28,13 +29,16 @@ else:
 _MOST_NAMED = 5
 _MOST_SHOWN = 60
 _OTHER, _KEPT, _EXCLUDED = 0, 1, 2
-"""What is known of a transaction; the larger number wins."""
+"""Ranks of a transaction: not chosen, chosen, excluded; the larger number wins."""
 _EVERYWHERE = frozenset({"begin", "commit", "rollback"})
 
 
 @dataclass(frozen=True)
 class Names:
-    """What a key asks for: names with * and ? in them, and after ! those to leave out."""
+    """The names that one key gives: those to keep, and those to leave out (written after !).
+
+    Names may have the wildcards * and ?.
+    """
 
     key: str
     kept: tuple[str, ...]
@@ -42,7 +46,7 @@ class Names:
 
     @classmethod
     def of(cls, key: str, asked: Sequence[str], change: Callable[[str], str] = str) -> "Names":
-        """Return what the values of a key ask for."""
+        """Return the names that the values of a key give; `change` is applied to each name."""
         kept = tuple(change(one) for one in asked if not one.startswith("!"))
         excluded = tuple(change(one[1:]) for one in asked if one.startswith("!"))
         return cls(key, kept, excluded)
@@ -51,7 +55,7 @@ class Names:
         return bool(self.kept or self.excluded)
 
     def rank(self, names: Iterable[str], matches: Callable[[str, str], bool]) -> int:
-        """Return whether what has these names is kept, excluded or neither."""
+        """Return the rank of an item that has these names: _KEPT, _EXCLUDED or _OTHER."""
         known = list(names)
         if any(matches(name, one) for one in self.excluded for name in known):
             return _EXCLUDED
@@ -62,12 +66,12 @@ class Names:
 
 @dataclass
 class _Seen:
-    """What a capture has of that which a key chooses by, with its statements."""
+    """The names of a capture that one key chooses by, each with its number of statements."""
 
     names: Counter[str] = field(default_factory=Counter)
 
     def unmatched(self, asked: Iterable[str], matches: Callable[[str, str], bool]) -> Iterator[str]:
-        """Yield what was asked for and is not there, with the nearest of what is."""
+        """Yield each name asked for that matches nothing, with the most similar existing name."""
         for one in asked:
             if not any(matches(name, one) for name in self.names):
                 yield f"{one!r}{self._nearest(one)}"
@@ -80,14 +84,14 @@ class _Seen:
         return f" (there are: {self.most_common(_short)})" if names else " (there are none)"
 
     def most_common(self, shown: Callable[[str], str] = str) -> str:
-        """Return the names with the most statements, as part of a sentence."""
+        """Return the names with the most statements, as a part of a sentence."""
         known = [shown(name) for name, _ in self.names.most_common(_MOST_NAMED) if name]
         more = len([name for name in self.names if name]) - len(known)
         return ", ".join(known) + (f" and {more:,} more" if more > 0 else "")
 
 
 class Choice:
-    """Tells of each action whether it is replayed, and counts what is not."""
+    """Decides for each action whether it is replayed, and counts the statements left out."""
 
     def __init__(self, spec: Spec, wire: str) -> None:
         self._spec, self._wire = spec, wire
@@ -97,21 +101,21 @@ class Choice:
         self._tables = Names.of("tables", spec.tables, _folded)
         self._seen = {key: _Seen() for key in ("users", "applications", "fingerprints", "tables")}
         self._ranks: dict[int, int] = {}
-        """Of each fingerprint, by its number."""
+        """Number of a fingerprint -> its rank."""
         self._marks = bytearray()
-        """What is known of each transaction, in the order in which they begin."""
+        """Rank of each transaction, in the order in which the transactions begin."""
         self._walk = _Walk()
         self._working: set[int] = set()
-        """Sessions of which some transaction is replayed."""
+        """Sessions with at least one transaction that is replayed."""
         self._left_out: Counter[str] = Counter()
 
     @property
     def asked(self) -> bool:
-        """Tell whether anything is to be left out."""
+        """Return whether one of the keys is given."""
         return any(True for _ in self._keys())
 
     def look(self, blocks: Iterable[Block]) -> None:
-        """Learn which transactions are to be replayed; raise Impossible where nothing is."""
+        """Decide which transactions are replayed; raise Impossible if none is."""
         for block in blocks:
             for session in block.sessions:
                 self._walk.describe(session)
@@ -139,7 +143,7 @@ class Choice:
                 self._working.add(session.number)
 
     def _rank(self, statement: LoggedStatement) -> int:
-        """Return what a statement makes of its transaction."""
+        """Return the rank that a statement gives to its transaction."""
         form = statement.fingerprint
         rank = self._ranks.get(form.number)
         if rank is None:
@@ -157,7 +161,10 @@ class Choice:
         return rank
 
     def keeps(self, action: Action, statement: LoggedStatement | None, place: CommitPlace) -> bool:
-        """Tell whether an action is replayed; actions come as they did before."""
+        """Return whether an action is replayed.
+
+        Actions must come in the same order as they came to `look`.
+        """
         session = self._walk.session(action)
         number, alone = self._walk.transaction(action, statement, place)
         reason = self._reason(session)
@@ -172,15 +179,15 @@ class Choice:
         return not reason
 
     def describe(self, session: LoggedSession) -> None:
-        """Take who a session is, before its first action."""
+        """Take the description of a session (user, application) before its first action."""
         self._walk.describe(session)
 
     def left_out(self) -> Mapping[str, int]:
-        """Return why statements are not replayed -> how many."""
+        """Return the number of statements left out, by the reason."""
         return self._left_out
 
     def notes(self) -> Iterator[str]:
-        """Yield a sentence for each key of which a name is nowhere in the capture."""
+        """Yield a sentence for each key that has a name which is not in the capture."""
         for names, matches in self._keys():
             missing = list(self._seen[names.key].unmatched((*names.kept, *names.excluded), matches))
             if missing:
@@ -194,7 +201,7 @@ class Choice:
             yield self._tables, _matches_table
 
     def _reason(self, session: LoggedSession) -> str:
-        """Return why a session is not replayed; "" if it is."""
+        """Return the reason why a session is not replayed; "" if it is replayed."""
         for names, name, what in (
             (self._users, session.user, "user"),
             (self._applications, session.application, "application"),
@@ -205,7 +212,7 @@ class Choice:
         return ""
 
     def _why_not(self, statement: LoggedStatement) -> str:
-        """Return why a transaction is not replayed."""
+        """Return the reason why a transaction is not replayed."""
         keys = " and ".join(names.key for names in (self._tables, self._fingerprints) if names)
         unknown = statement.fingerprint.kind == "call" and not _tables(statement, self._wire)
         if self._tables and unknown:
@@ -213,7 +220,7 @@ class Choice:
         return f"their transactions have no statement that {keys} choose, or one that is excluded"
 
     def _nothing(self) -> str:
-        """Return the sentence for a choice that leaves nothing."""
+        """Return the error sentence for a choice that leaves nothing to replay."""
         file = self._spec.file
         for names, matches in self._keys():
             seen = self._seen[names.key]
@@ -233,7 +240,7 @@ class Choice:
 
 
 class _Walk:
-    """Numbers the transactions of a capture, whose actions come by their starts."""
+    """Numbers the transactions of a capture; its actions come in the order of their starts."""
 
     def __init__(self) -> None:
         self._sessions: dict[int, LoggedSession] = {}
@@ -244,7 +251,7 @@ class _Walk:
         self._sessions[session.number] = session
 
     def session(self, action: Action) -> LoggedSession:
-        """Return whose an action is."""
+        """Return the session of an action."""
         known = self._sessions.get(action.session)
         return known or self._sessions.setdefault(action.session, LoggedSession(action.session))
 
@@ -259,7 +266,8 @@ class _Walk:
             number, self._count = self._count, self._count + 1
         goes_on = place.ends < 0 and (inside or place.needs >= 0)
         if statement is not None and statement.fingerprint.bounds == "restart":
-            # What is chained to a transaction, or ends it by beginning another, goes with it.
+            # A transaction chained to the last one (AND CHAIN), or one whose BEGIN ends the last
+            # one, counts as the same transaction.
             goes_on = True
         if goes_on:
             self._open[session] = number
@@ -272,7 +280,7 @@ class _Walk:
 
 
 def _tables(statement: LoggedStatement, wire: str) -> tuple[str, ...]:
-    """Return the tables of a statement, with their schemas where it has them."""
+    """Return the tables of a statement, with their schemas where the statement has them."""
     form: Fingerprint = statement.fingerprint
     names = fingerprint.tables_of(statement.text, wire)
     last = {name.rpartition(".")[2] for name in names}
@@ -288,7 +296,7 @@ def _matches(name: str, asked: str) -> bool:
 
 
 def _matches_table(name: str, asked: str) -> bool:
-    """Tell whether a table may be meant: one of the two names may lack the schema."""
+    """Return whether a table matches a name; one of the two may lack the schema."""
     schema, _, table = asked.rpartition(".")
     own_schema, _, own_table = name.rpartition(".")
     if schema and own_schema and not _matches(own_schema, schema):

@@ -1,11 +1,13 @@
-"""The order of commits, in memory that all worker processes share.
+"""The order of commits of a replay, in memory that all worker processes share.
 
-One byte for each transaction by its rank, and one for each change of a table by its turn: 1 once it
-has ended.  Whoever ends something wakes only the processes in which somebody waits.
+The memory has one byte for each transaction, at its rank, and one for each change of a table, at
+its turn.  A byte becomes 1 when its transaction or change has ended.  A process that ends one wakes
+only those processes in which a client waits.
 
-Where one waits here for another that waits in the server for a lock of the first, neither would
-ever go on, and the server sees no deadlock.  So the memory says as well whose each rank and turn
-is, and what each session waits for: with what the server says of its locks, such a circle is seen.
+A client may wait here for a second client, which waits in the server for a lock of the first.
+Neither would ever go on, and the server sees no deadlock.  So the memory also has the owner of each
+rank and turn, and what each client waits for.  Together with the lock waits that the server
+reports, such a cycle is found.
 """
 
 import contextlib
@@ -25,32 +27,38 @@ _NEVER = b"\0"
 _NOBODY = -1
 _WORD = 8
 _SESSION, _WAITS, _SINCE, _COLUMNS = range(4)
-"""What is known of each client: its session in the server, what it waits for, and since when."""
+"""Columns of a client: its session in the server, what it waits for, and since when (ns)."""
 _FREE, _BY_RANK, _BY_TURN = range(3)
-"""What a client waits for: nothing, a rank, or the turn of a chain, whose number is added."""
+"""Waits of a client: none, for a rank, or for a turn of a chain (the chain's number is added)."""
 
 
 def client_number(process: int, who: int, processes: int) -> int:
-    """Return the number of a process's client among those of all processes."""
+    """Return the number, among the clients of all processes, of a process's client `who`."""
     return who * processes + process
 
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """Where the bytes lie, and what wakes each process; it travels to all of them."""
+    """The layout of the shared memory, and the eventfds that wake processes.
+
+    Every worker process gets it.
+    """
 
     memory: Descriptor
     bells: tuple[Descriptor, ...]
     """One eventfd for each process."""
     ranks: int
     chains: Mapping[int, tuple[int, int]]
-    """Number of a chain -> its first byte, and the byte behind its last."""
+    """Number of a chain -> offset of its first byte, and of the byte after its last."""
     size: int
-    """Bytes of all of them; behind it is one for each process: 1 while somebody waits there."""
+    """Bytes of all ranks and chains.
+
+    After them comes one byte for each process: 1 while a client waits there.
+    """
     owners: int
-    """Where the owner of each of them stands, by 8 bytes."""
+    """Offset of the owners: 8 bytes for each rank and turn, the number of a client."""
     clients: int
-    """Where what is known of each client stands."""
+    """Offset of the columns of the clients."""
     end: int
 
     def number(self, process: int, who: int) -> int:
@@ -63,7 +71,7 @@ class Shared:
 
 
 class Sequenced:
-    """Who has to end what, collected while a replay is prepared."""
+    """The ranks and turns of a replay with their owners, collected while it is prepared."""
 
     def __init__(self) -> None:
         self._ranks = bytearray()
@@ -72,19 +80,19 @@ class Sequenced:
         self._of_turns: dict[int, array[int]] = {}
 
     def ends(self, rank: int, owner: int = _NOBODY) -> None:
-        """Tell who will end a transaction; those of whom nobody tells have ended."""
+        """Mark a rank as one whose transaction `owner` will end; unmarked ranks count as ended."""
         _mark(self._ranks, self._of_ranks, rank, owner)
 
     def takes(self, chain: int, turn: int, owner: int = _NOBODY) -> None:
-        """Tell whose change will take its turn."""
+        """Mark a turn of a chain as one that `owner` will take."""
         owners = self._of_turns.setdefault(chain, array("q"))
         _mark(self._chains.setdefault(chain, bytearray()), owners, turn, owner)
 
     @contextlib.contextmanager
     def shared(self, processes: int, clients: int = 0) -> Iterator[Shared]:
-        """Put all of it into memory that can be shared, for as long as the `with` block runs.
+        """Yield all of it in memory that can be shared, which exists while the `with` block runs.
 
-        `clients` is how many each process has, at most.
+        `clients` is the largest number of clients that a process has.
         """
         with contextlib.ExitStack() as stack:
             memory = os.memfd_create("replayer-order", os.MFD_CLOEXEC)
@@ -136,7 +144,7 @@ def _write(file: int, content: bytes | bytearray) -> None:
 
 
 class Gate:
-    """The order as one process sees it: who waits here, and for what."""
+    """The order as one process sees it: which of its clients wait, and for what."""
 
     def __init__(self, shared: Shared, process: int) -> None:
         self._shared = shared
@@ -166,15 +174,16 @@ class Gate:
         return words
 
     def close(self) -> None:
-        """Give the memory back."""
+        """Release the mapping of the memory."""
         for words in self._views:
             words.release()
         self._bytes.close()
 
     def waits(self, who: int, needs: int, chain: int, turn: int) -> bool:
-        """Tell whether somebody has to wait; he is named by `released` when he need not any more.
+        """Return whether a client has to wait; `released` returns it when its wait may be over.
 
-        `needs` and `chain` are -1 where there is nothing to wait for.
+        `needs` is the number of ranks that must have ended, `chain` and `turn` the turn to wait
+        for.  `needs` or `chain` is -1 if there is nothing to wait for.
         """
         if needs > self._ended and needs > self._prefix():
             heapq.heappush(self._by_rank, (needs, who))
@@ -190,25 +199,26 @@ class Gate:
         return True
 
     def _note(self, who: int, waits: int) -> None:
-        """Let all processes know what a client waits for, and since when."""
+        """Publish to all processes what a client waits for, and since when."""
         at = self._shared.number(self._process, who) * _COLUMNS
         if not self._clients[at + _WAITS]:
             self._clients[at + _SINCE] = time.monotonic_ns()
         self._clients[at + _WAITS] = waits
 
     def goes(self, who: int) -> None:
-        """Take notice that a client waits no more, whether or not it was its turn."""
+        """Publish that a client no longer waits, whether or not it was its turn."""
         self._clients[self._shared.number(self._process, who) * _COLUMNS + _WAITS] = _FREE
 
     def meet(self, who: int, session: int) -> None:
-        """Take the number that a client's session has in the server."""
+        """Publish the number of a client's session in the server, 0 for none."""
         self._clients[self._shared.number(self._process, who) * _COLUMNS + _SESSION] = session
 
     def deadlocked(self, blocked: Iterable[tuple[int, int]], asked_ns: int) -> list[int]:
-        """Return who must go, as those that it waits for wait for it in the server.
+        """Return the clients of this process to release: they are part of a deadlock.
 
-        `blocked` has the sessions that waited there for a lock at `asked_ns`, each with those that
-        it waited for.  Of each circle one goes: one that holds such a lock.
+        `blocked` has pairs of sessions in the server at the time `asked_ns` (monotonic, ns): one
+        that waited for a lock, and one that it waited for.  One client of each cycle is released,
+        if possible one that holds such a lock.
         """
         edges = self._edges(blocked, asked_ns)
         going: list[int] = []
@@ -222,13 +232,13 @@ class Gate:
             chosen = min(held_up or circle)
             del edges[chosen]
             process, who = self._shared.of(chosen)
-            # Each process finds the same circles, and lets its own clients go.
+            # Each process finds the same cycles, and releases only its own clients.
             if process == self._process and self._clients[chosen * _COLUMNS + _WAITS]:
                 going.append(who)
         return going
 
     def _edges(self, blocked: Iterable[tuple[int, int]], asked_ns: int) -> dict[int, set[int]]:
-        """Return for each client that waits, here or in the server, for whom it does."""
+        """Return, for each client that waits here or in the server, the clients it waits for."""
         known = self._clients
         edges: dict[int, set[int]] = {}
         numbers: dict[int, int] = {}
@@ -237,7 +247,7 @@ class Gate:
             if known[at + _SESSION]:
                 numbers[known[at + _SESSION]] = number
             waits = known[at + _WAITS]
-            # One that has begun to wait since may have let go of what it held.
+            # A client that began to wait after the query may no longer hold the lock.
             if waits and known[at + _SINCE] < asked_ns:
                 owner = self._owner(waits)
                 if owner not in {_NOBODY, number}:
@@ -248,7 +258,7 @@ class Gate:
         return edges
 
     def _present(self) -> list[int]:
-        """Return the clients that are connected or wait: few of those that a long capture has."""
+        """Return the clients that are connected or wait: a small part of a long capture."""
         if not len(self._clients):
             return []
         table = np.frombuffer(self._clients, np.int64).reshape(-1, _COLUMNS)
@@ -256,7 +266,7 @@ class Gate:
         return present
 
     def _owner(self, waits: int) -> int:
-        """Return whose end is the next one of what a client waits for."""
+        """Return the client that must end the first unended item of a wait, _NOBODY if none."""
         if waits == _BY_RANK:
             place, end = self._prefix(), self._shared.ranks
         else:
@@ -268,7 +278,7 @@ class Gate:
         """Return how many transactions have ended without a gap."""
         first = self._bytes.find(_NEVER, self._ended, self._shared.ranks)
         self._ended = self._shared.ranks if first < 0 else first
-        # Those that nobody ends lie behind the last that somebody does.
+        # Ranks after the last marked one have no owner: they count as ended.
         return self._ended if first >= 0 else 1 << 62
 
     def _turn(self, chain: int) -> int:
@@ -278,7 +288,7 @@ class Gate:
         return self._next[chain]
 
     def end(self, rank: int, chain: int, turn: int) -> None:
-        """Tell that a transaction has ended, or a change, or both; -1 is none."""
+        """Mark a transaction, a change of a table, or both as ended; -1 stands for none."""
         if rank >= 0:
             self._bytes[rank] = 1
             self._moved = True
@@ -287,7 +297,7 @@ class Gate:
             self._moved = True
 
     def released(self) -> Sequence[int]:
-        """Return who need not wait any more, each to ask `waits` again; nobody if nothing ended."""
+        """Return the clients that may go on; each must call `waits` again."""
         free: list[int] = []
         if self._by_rank:
             prefix = self._prefix()
@@ -301,7 +311,7 @@ class Gate:
         return free
 
     def ring(self) -> None:
-        """Wake the other processes in which somebody waits, if something ended here."""
+        """Wake the other processes in which a client waits, if something has ended here."""
         if self._moved:
             self._moved = False
             for place, bell in self._others:
@@ -309,19 +319,25 @@ class Gate:
                     os.eventfd_write(bell, 1)
 
     def sleep(self) -> bool:
-        """Tell the others whether somebody waits here; True if nobody is released yet."""
+        """Publish whether a client waits in this process, and return it.
+
+        After True, call `released` again before sleeping: something may have ended meanwhile.
+        """
         waiting = bool(self._by_rank) or any(self._by_turn.values())
         self._bytes[self._own] = waiting
         return waiting
 
     def silence(self) -> None:
-        """Take notice of the bell."""
+        """Reset the eventfd of this process."""
         with contextlib.suppress(BlockingIOError):
             os.eventfd_read(self.bell)
 
 
 def _circle(edges: Mapping[int, set[int]]) -> list[int] | None:
-    """Return some that wait for each other, each for the next one and the last for the first."""
+    """Return a cycle: nodes that wait each for the next one, and the last for the first.
+
+    None if there is no cycle.
+    """
     done: set[int] = set()
     for begin in edges:
         path: list[int] = []

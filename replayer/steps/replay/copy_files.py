@@ -1,8 +1,8 @@
-"""Data for COPY FROM STDIN, which no log has: files of a folder that the user gives.
+"""Data for COPY FROM STDIN: files of a folder that the user gives, as no log has the data.
 
-`schema.table.copy` is sent to each COPY of that table, as it is; where there is a file
-`schema.table.3.copy`, the third COPY of the capture gets that one.  The schema may be missing in
-the name of a file, and `public` in the statement.
+The file `schema.table.copy` is sent, unchanged, to each COPY of that table.  If a file
+`schema.table.3.copy` exists, the third COPY of the table in the capture gets that one.  The schema
+may be missing in the name of a file, and `public` may be missing in the statement.
 """
 
 import contextlib
@@ -26,12 +26,13 @@ _OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
 
 class CopyFiles:
-    """The files of a folder, open once they are needed; no folder has none."""
+    """The files of the folder, each opened at its first use; empty if no folder is given."""
 
     def __init__(self, folder: str) -> None:
-        """Open the folder; raise Impossible where it is none, or another user could plant a file.
+        """Open the folder.
 
-        Only root's folders are looked at so: what an ordinary user may read is the kernel's affair.
+        Raise Impossible if it cannot be opened, or if root runs replayer and another user could
+        place a file there.  For other users the kernel's permissions decide what they can read.
         """
         self._path = Path(folder)
         self._given = bool(folder)
@@ -57,11 +58,14 @@ class CopyFiles:
         self.close()
 
     def close(self) -> None:
-        """Close all."""
+        """Close the folder and all files."""
         self._close.close()
 
     def check(self, copies: Mapping[str, int]) -> None:
-        """Raise Impossible for tables without a file; `copies` is how often each is filled."""
+        """Raise Impossible if a table has no file, or a file cannot be read.
+
+        `copies` has the number of COPY statements of each table.
+        """
         if not self._given:
             return
         counts: Counter[str] = Counter()
@@ -82,9 +86,10 @@ class CopyFiles:
                 self._place(self._name(table, number))
 
     def feed(self, statement: LoggedStatement | None, *, kept: bool = True) -> int | None:
-        """Return which file a statement's data comes from, -1 for a statement that takes none.
+        """Return the place of the file with a statement's data, -1 for a statement that takes none.
 
-        None is for one without a file: it cannot run, and is counted if it is `kept` else.
+        None means that there is no file: the statement cannot run.  It is then counted as left
+        out, if the user's choice would have `kept` it.
         """
         table = None if statement is None else copied(statement.text)
         if table is None:
@@ -98,18 +103,18 @@ class CopyFiles:
         return self._place(name)
 
     def left_out(self) -> Mapping[str, int]:
-        """Return why statements were left out -> how many."""
+        """Return the number of statements left out, by the reason."""
         return self._left_out
 
     def descriptors(self) -> tuple[Descriptor, ...]:
-        """Return the files, as worker processes inherit them."""
+        """Return the descriptors of the open files, for worker processes to inherit."""
         return tuple(Descriptor(fd) for fd in self._fds)
 
     def _missing(self, table: str, count: int) -> bool:
         return any(not self._name(table, number) for number in range(1, count + 1))
 
     def _name(self, table: str, number: int) -> str:
-        """Return the file for the COPY of that number, from 1; "" if there is none."""
+        """Return the name of the file for the COPY of that number, from 1; "" if there is none."""
         _, dot, last = table.rpartition(".")
         stems = (table, last) if dot else (f"public.{table}", table)
         names = (f"{stem}{part}{ENDING}" for part in (f".{number}", "") for stem in stems)
@@ -123,7 +128,7 @@ class CopyFiles:
         return place
 
     def _open(self, name: str) -> int:
-        """Open a file of the folder, and of no other; raise Impossible for what is none."""
+        """Open a plain file of the folder; raise Impossible if that fails, or it is a link."""
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         shown = one_line(name)
         try:
@@ -146,7 +151,7 @@ class CopyFiles:
 
 
 def _bare(table: str) -> str:
-    """Return a table's name without the schema that names without one are usually of."""
+    """Return a table's name without `public`, the schema of most names that give none."""
     return table.removeprefix("public.")
 
 

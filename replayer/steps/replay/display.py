@@ -1,4 +1,4 @@
-"""What a replay came to: how much ran, how late, the heaviest fingerprints, what diverged."""
+"""Display of a replay: what ran, how late, the heaviest fingerprints, and the divergences."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -28,7 +28,7 @@ _GLOSSES = {
 
 
 def form(result: StepResult) -> Form:
-    """Return how much ran, the heaviest fingerprints and the divergences."""
+    """Return the display of what ran, the heaviest fingerprints and the divergences."""
     times = "response" if result.value("replay.response.p99") is not None else "service"
     parts: list[Part] = [_ran(result), *_heaviest(result.replayed), *_divergences(result)]
     return Form(
@@ -118,7 +118,10 @@ def _first(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _since(row: Mapping[str, Any]) -> float | None:
-    """Return the second at which a divergence came first, or of the capture from which on."""
+    """Return the second at which a divergence came first, in the replay or in the capture.
+
+    If the time in the replay is not known, it is the begin of the part of the capture.
+    """
     since = row["first_s"] if row["first_s"] is not None else row.get("from_s")
     return None if since is None else float(since)
 
@@ -126,7 +129,7 @@ def _since(row: Mapping[str, Any]) -> float | None:
 def _at(row: Mapping[str, Any]) -> str:
     if row["first_s"] is not None:
         return f"{row['first_s']:.1f} s"
-    # Of another run it is not known more closely.
+    # Compared with another run, only the part of the capture is known.
     return f"{row['from_s']:.1f} to {row['until_s']:.1f} s of the capture"
 
 
@@ -143,7 +146,7 @@ def _divergence(row: Mapping[str, Any]) -> list[str]:
 
 
 def charts(sides: Sequence[Results]) -> Iterator[Chart]:
-    """Yield answers a second and lag over time, both sides in one chart."""
+    """Yield charts of answers a second and of lag over time, both sides in one chart."""
     for name, title, y in (
         ("replay.statements", "replay: answers by time", "per second"),
         ("replay.lag_server", "replay: lag by time, the server's", "s"),

@@ -1,11 +1,11 @@
-"""How a connection ends, or is not made."""
+"""Exceptions of a replay's connections: lost, or not made."""
 
 LOST = "08006"
-"""SQLSTATE of a connection that broke."""
+"""SQLSTATE of a lost connection."""
 
 
 class ConnectionGone(Exception):
-    """The connection broke; `sqlstate` is what the server said before, if it said something."""
+    """The connection is lost; `sqlstate` is the server's last error, if it sent one."""
 
     def __init__(self, why: str, sqlstate: str = LOST) -> None:
         super().__init__(why)
@@ -13,7 +13,7 @@ class ConnectionGone(Exception):
 
 
 class Refused(Exception):
-    """No connection was made; `passing` where one may be had a little later."""
+    """No connection was made; `passing` is true if another attempt may succeed a little later."""
 
     def __init__(self, why: str, *, passing: bool) -> None:
         super().__init__(why)

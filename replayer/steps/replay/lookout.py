@@ -1,4 +1,4 @@
-"""Who waits in the server for whom, asked while a replay goes on."""
+"""Queries for lock waits, sent to the server in a thread while a replay runs."""
 
 import contextlib
 import os
@@ -15,20 +15,20 @@ _SILENT_SECONDS = 0.5
 
 
 class Lookout:
-    """Asks, in a thread of its own, who waits in the server for whom."""
+    """Asks the server, in its own thread, which sessions wait for which other sessions."""
 
     def __init__(self, job: ReplayJob) -> None:
         assert job.blocked is not None
         self._wire, self._asked = job.wire, job.blocked
         self.bell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-        """What can be read when there is an answer."""
+        """An eventfd that becomes readable when there is an answer."""
         self._wanted: queue.SimpleQueue[int] = queue.SimpleQueue()
         self._made: queue.SimpleQueue[tuple[int, list[tuple[int, int]]]] = queue.SimpleQueue()
         self._under_way = False
         self._thread: threading.Thread | None = None
 
     def ask(self) -> None:
-        """Have it asked, unless it is already."""
+        """Start a query, unless one is under way."""
         if self._under_way:
             return
         if self._thread is None:
@@ -38,7 +38,11 @@ class Lookout:
         self._wanted.put(time.monotonic_ns())
 
     def answers(self) -> Iterator[tuple[int, list[tuple[int, int]]]]:
-        """Yield who waited for whom at a time, as far as that was answered meanwhile."""
+        """Yield the answers that have come since the last call.
+
+        An answer has the time at which the query was asked for (monotonic, in ns), and pairs of
+        session numbers in the server: the session that waits, and the session that it waits for.
+        """
         with contextlib.suppress(BlockingIOError):
             os.eventfd_read(self.bell)
         while not self._made.empty():
@@ -46,7 +50,10 @@ class Lookout:
             yield self._made.get()
 
     def close(self) -> None:
-        """End the thread, unless it waits for a server that is silent: then it ends with all."""
+        """End the thread.
+
+        A thread that waits for a silent server is not awaited: it ends with the process.
+        """
         self._wanted.put(_NO_MORE)
         if self._thread is not None:
             self._thread.join(_SILENT_SECONDS)

@@ -1,8 +1,8 @@
-"""A session of a replay on MySQL's wire: statements as texts, answers packet by packet.
+"""One session of a replay in MySQL's protocol: statements go out as text, answers come as packets.
 
-PyMySQL makes the connection, in a thread of its own as it waits for the server; from then on
-packets are written and read here.  Packets as in the MySQL client/server protocol: 3 bytes of
-length, a number, the payload.
+PyMySQL makes the connection, in its own thread, because it blocks until the server answers.  From
+then on, packets are written and read here.  A packet is as in the MySQL client/server protocol:
+3 bytes of length, a sequence number, the payload.
 """
 
 import contextlib
@@ -29,11 +29,14 @@ _MASK = (1 << 64) - 1
 _DEADLOCK = "40001"
 _MATCHED = re.compile(rb"Rows matched: (\d+)")
 _PASSING = frozenset({1040, 1203, 1226, 2002, 2003, 2006, 2013, 1053})
-"""Too many connections, of all or of one user; a server that is not there, or stops."""
+"""Errors that may pass: too many connections, or a server that is down or shuts down.
+
+The limit of connections may be that of all users or of one user.
+"""
 
 
 def query(text: bytes) -> bytes:
-    """Return COM_QUERY; a text of 16 MiB or more takes several packets."""
+    """Return COM_QUERY for a text; a text of 16 MiB or more takes several packets."""
     rest, number, parts = _COM_QUERY + text, 0, []
     while True:
         part, rest = rest[:_LARGEST], rest[_LARGEST:]
@@ -44,20 +47,24 @@ def query(text: bytes) -> bytes:
 
 
 def failing(sqlstate: str) -> bytes:
-    """Return a query that leaves a transaction where a statement left it that failed so.
+    """Return a query that leaves a transaction as a statement failing with `sqlstate` left it.
 
-    A deadlock ends all of it; of what else fails only the statement itself is undone.
+    A deadlock rolls back the whole transaction; any other error undoes the statement only.
     """
     return query(b"ROLLBACK" if sqlstate == _DEADLOCK else b"DO 0")
 
 
 class MySQLConnectionAttempt:
-    """A connection that is being made by another thread."""
+    """An attempt to connect, made by another thread."""
 
     events = select.EPOLLIN
 
     def __init__(self, conninfo: str) -> None:
-        """Begin; `conninfo` is what PyMySQL is given, as JSON.  Raises Refused."""
+        """Begin to connect.
+
+        `conninfo` is a JSON object of PyMySQL's arguments; its key `first` lists statements to run
+        first.  Raises Refused if no descriptor or thread can be created.
+        """
         self._arguments = json.loads(conninfo)
         try:
             self._bell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
@@ -82,16 +89,16 @@ class MySQLConnectionAttempt:
                 for statement in first:
                     cursor.execute(statement)
             self._made = made
-        except Exception as error:  # noqa: BLE001 - whatever it is, it is told by go_on
+        except Exception as error:  # noqa: BLE001 - go_on raises it, whatever it is
             self._error = error
         os.eventfd_write(self._bell, 1)
 
     def fileno(self) -> int:
-        """Return what can be read once it is made, or is not."""
+        """Return the descriptor that becomes readable when the attempt has succeeded or failed."""
         return self._bell
 
     def go_on(self) -> bool:
-        """Tell whether it is made; raise Refused."""
+        """Return whether the connection is made; raise Refused if the attempt failed."""
         try:
             os.eventfd_read(self._bell)
         except BlockingIOError:
@@ -103,17 +110,20 @@ class MySQLConnectionAttempt:
         return True
 
     def connection(self, verify: str, *, read_only: bool) -> "MySQLConnection":
-        """Return the connection that was made; the server does not tell what becomes of it."""
+        """Return the connection that was made.
+
+        `read_only` has no effect: this server does not report when a session becomes writable.
+        """
         del read_only
         os.close(self._bell)
         return MySQLConnection(self._made, verify)
 
     def close(self) -> None:
-        """Give up, or give back what is no longer needed."""
+        """Wait for the thread to end; close the descriptor and the connection, if it was made."""
         self._thread.join()
         os.close(self._bell)
         if self._made is not None:
-            self._made._force_close()  # noqa: SLF001 - without a word to the server
+            self._made._force_close()  # noqa: SLF001 - sends no message to the server
 
 
 class MySQLConnection:
@@ -121,7 +131,7 @@ class MySQLConnection:
 
     def __init__(self, connection: Any, verify: str) -> None:
         self._connection = connection
-        self._socket = connection._sock  # noqa: SLF001 - it has no other face
+        self._socket = connection._sock  # noqa: SLF001 - there is no public name for it
         self._socket.setblocking(False)
         self.fd: int = self._socket.fileno()
         self._hashes = verify == "hash"
@@ -133,7 +143,7 @@ class MySQLConnection:
         self._status = 0
         self._came = b""
         self._parts: list[bytes] = []
-        """What came after it of a packet that is not whole."""
+        """Parts of a packet that is not complete yet, received after `_came`."""
         self._missing = 0
         self._in_order = False
         self._start()
@@ -143,7 +153,7 @@ class MySQLConnection:
         self._matched = -1
         self._digest: Any = None
         self._columns = -1
-        """Descriptions of columns that are still to come; -1 before an answer, 0 among rows."""
+        """Column descriptions still to come; -1 before an answer, 0 among rows."""
         self._continues = False
 
     @property
@@ -153,11 +163,11 @@ class MySQLConnection:
 
     @property
     def idle(self) -> bool:
-        """Tell whether no transaction is open."""
+        """Return whether no transaction is open."""
         return not self._status & _IN_TRANSACTION
 
     def send(self, whole: bytes, *, extended: bool, in_order: bool) -> None:
-        """Send a message; what the socket does not take at once goes with `flush`."""
+        """Send a message; `flush` sends the bytes that the socket does not take at once."""
         del extended
         self._in_order = in_order
         self.unsent = whole
@@ -166,12 +176,12 @@ class MySQLConnection:
     def execute(
         self, name: bytes, place: int, text: bytes, ending: bytes, *, in_order: bool
     ) -> None:
-        """Send the text: logs of this wire have statements with their values."""
+        """Send the text as a query: logs of this protocol have statements with their values."""
         del name, place, ending
         self.send(query(text), extended=False, in_order=in_order)
 
     def flush(self) -> None:
-        """Send more of what could not be sent at once."""
+        """Send more of the bytes that the socket did not take at once; raise ConnectionGone."""
         try:
             self.unsent = self.unsent[self._socket.send(self.unsent) :]
         except (BlockingIOError, InterruptedError):
@@ -180,7 +190,7 @@ class MySQLConnection:
             raise ConnectionGone(f"the connection broke: {error.strerror or error}") from error
 
     def receive(self) -> bool:
-        """Take what came; True at the answer's end.  Raises Gone."""
+        """Read what arrived; return True at the end of the answer.  Raises ConnectionGone."""
         try:
             part = self._socket.recv(_READ)
         except (BlockingIOError, InterruptedError):
@@ -200,7 +210,7 @@ class MySQLConnection:
         return self._read_packets()
 
     def _read_packets(self) -> bool:
-        """Look at each packet that came; True if the last one ends the answer."""
+        """Read each packet that arrived; return True if the last one ends the answer."""
         came, place = self._came, 0
         self._missing = 0
         while place + 4 <= len(came):
@@ -217,7 +227,7 @@ class MySQLConnection:
         return False
 
     def _take(self, payload: bytes, size: int) -> bool:
-        """Take one packet; True if it ends the answer."""
+        """Read one packet; return True if it ends the answer."""
         if self._continues:
             self._continues = size == _LARGEST
             return False
@@ -246,7 +256,7 @@ class MySQLConnection:
                 self._matched = int(match[1])
             return not self._status & _MORE_RESULTS
         if kind == _FILE:
-            # The data of LOAD DATA LOCAL were not captured: an empty packet ends them.
+            # The data of LOAD DATA LOCAL were not captured: send an empty packet, which ends them.
             self.unsent += struct.pack("<I", 2 << 24)
             self.flush()
             return False
@@ -284,14 +294,14 @@ class MySQLConnection:
         self._start()
 
     def close(self) -> None:
-        """Close the connection."""
+        """Close the connection; ignore errors."""
         with contextlib.suppress(Exception):
             self._socket.setblocking(True)
             self._connection.close()
 
 
 def _number(payload: bytes, place: int) -> tuple[int, int]:
-    """Return a length-encoded whole number, and where what follows it begins."""
+    """Return a length-encoded integer, and the offset of the byte after it."""
     first = payload[place]
     if first < _FILE:
         return first, place + 1
@@ -300,7 +310,10 @@ def _number(payload: bytes, place: int) -> tuple[int, int]:
 
 
 def blocked(conninfo: str, statement: str) -> Generator[list[tuple[int, int]], None, None]:
-    """Yield who waits for whom, each time that it is asked for; end where that cannot be asked."""
+    """Yield, at each step, pairs of sessions: one that waits for a lock, one that it waits for.
+
+    The generator ends at the first error, also if it cannot connect.
+    """
     with contextlib.suppress(Exception):
         arguments = json.loads(conninfo)
         arguments.pop("first", None)

@@ -1,4 +1,4 @@
-"""Functions whose answer is another one each time: what differs by them is no divergence."""
+"""Functions that return another value at each call: rows that differ by them are no divergence."""
 
 import re
 
@@ -20,7 +20,10 @@ _MIDDLES = re.compile(r"\b(ctid|xmin|xmax)\b", re.IGNORECASE)
 
 
 def functions(text: str) -> tuple[str, ...]:
-    """Return why the rows of a normalised statement vary, sorted: `now()`, `generated ids`."""
+    """Return the reasons why the rows of a normalised statement vary, sorted.
+
+    Examples: `now()`, `generated ids`.
+    """
     reasons = {f"{call.lower()}()" for call in _CALL.findall(text)}
     reasons |= {word.lower() for word in (*_WORD.findall(text), *_MIDDLES.findall(text))}
     if _RETURNS_NEW.search(text):

@@ -1,4 +1,4 @@
-"""What a replay came to, written into the findings."""
+"""The results of a replay, written into the findings."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -40,37 +40,37 @@ from replayer.watch import ledger
 from replayer.watch.histogram import Latencies
 
 _WITH_HISTOGRAM = 1000
-"""Of the heaviest fingerprints."""
+"""Number of fingerprints, the heaviest first, whose histograms are stored."""
 _FEW = 64
-"""Executions whose places take next to nothing."""
+"""Executions up to which the places of a lighter fingerprint are stored, as they are small."""
 _NEITHER = Better.NEITHER
 _SECOND = 10**9
 
 
 @dataclass(frozen=True, eq=False)
 class ReplayWindow:
-    """A replay as far as it came."""
+    """The measurements of a replay, up to the point where it ended."""
 
     schedule: ReplaySchedule
     tally: ReplayCounts
     begin_ns: int
     end_ns: int
-    """Marks of the sampler."""
+    """Marks of the sampler, in ns."""
     opened_ns: int
     seconds: float
-    """Until the last action was over."""
+    """Time from the begin of the replay until the last action was over."""
     cpu: float
-    """Seconds of CPU that the clients used."""
+    """CPU time that the worker processes used, in seconds."""
     whole: bool
-    """Whether it came to its end."""
+    """True if the replay ran to its end."""
     use: MachineUse | None = None
     activity: Activity | None = None
     queues: Queues | None = None
-    """What sessions waited for; None where nobody could be asked."""
+    """Waits of the sessions; None if the server could not be asked."""
 
 
 def record(spec: Spec, context: Context, window: ReplayWindow, cold: Cold) -> None:
-    """Write down what was replayed, and how."""
+    """Record what was replayed, and with which results."""
     findings = context.findings
     schedule, tally = window.schedule, window.tally
     findings.replayed = tuple(_by_fingerprint(spec, schedule, tally))
@@ -94,7 +94,7 @@ def record(spec: Spec, context: Context, window: ReplayWindow, cold: Cold) -> No
 def _by_fingerprint(
     spec: Spec, schedule: ReplaySchedule, tally: ReplayCounts
 ) -> Iterator[Replayed]:
-    """Yield what became of each fingerprint, the heaviest first."""
+    """Yield the results of each fingerprint, the heaviest first."""
     executions, service_ns = dict(tally.executions.items()), dict(tally.service_ns.items())
     order = sorted(range(len(schedule.fingerprints)), key=lambda one: -service_ns.get(one, 0))
     heavy = frozenset(order[:_WITH_HISTOGRAM])
@@ -141,7 +141,7 @@ def _by_fingerprint(
 
 
 def _places(schedule: ReplaySchedule, tally: ReplayCounts) -> dict[int, Places]:
-    """Return by fingerprint what was answered where."""
+    """Return, by fingerprint, the sums of its answers by part of the capture and by session."""
     sessions = by_place(tally.by_session, session=True)
     return {
         fingerprint: Places(part_s=schedule.part_s, parts=parts, sessions=sessions[fingerprint])
@@ -150,7 +150,7 @@ def _places(schedule: ReplaySchedule, tally: ReplayCounts) -> dict[int, Places]:
 
 
 def _of(histograms: Counts, fingerprints: frozenset[int]) -> Counts:
-    """Return the histograms of some fingerprints."""
+    """Return the histograms of these fingerprints only."""
     return histograms.chosen(fingerprints)
 
 
@@ -194,7 +194,7 @@ def _measure_lag(findings: StepRecorder, tally: ReplayCounts, *, timed: bool) ->
 
 
 def _series(context: Context, window: ReplayWindow, *, timed: bool) -> Series:
-    """Return what was watched meanwhile, with statements a second, sessions at work and lag."""
+    """Return the sampled series, with statements a second, sessions at work and lag."""
     answered = dict(window.tally.answered_in.items())
     total, points = 0, [(window.opened_ns, 0.0)]
     for second in range(math.ceil(window.seconds)):
@@ -220,7 +220,12 @@ def _by_interval(
     offset: float,
     combine: Callable[[Sequence[float]], float],
 ) -> Iterator[float | None]:
-    """Yield what the seconds that each interval of a series touches have together."""
+    """Yield one value for each interval of a series, None where no value is known.
+
+    `values` has a value for each second of the replay.  The values of the seconds that an
+    interval touches are combined by `combine`.  `ends` are the ends of the intervals in seconds;
+    `offset` is the begin of the replay on the same scale.
+    """
     for begin, end in pairwise((0.0, *ends)):
         first = max(0, int(begin - offset))
         seconds = range(first, max(first + 1, math.ceil(end - offset)))
@@ -315,7 +320,7 @@ def _planned_and_done(window: ReplayWindow) -> Iterator[Replayed]:
 
 
 def _keep_accounts(context: Context, window: ReplayWindow, cold: Cold) -> None:
-    """Write down where the blocks came from, and what others did meanwhile."""
+    """Record where blocks were read from, and what other processes did meanwhile."""
     findings, use, activity = context.findings, window.use, window.activity
     findings.cold = cold
     if use is None:
@@ -352,7 +357,7 @@ def _keep_accounts(context: Context, window: ReplayWindow, cold: Cold) -> None:
 
 
 def _record_uses(context: Context, window: ReplayWindow) -> None:
-    """Write down how much of each resource was in use, and where sessions stood in line."""
+    """Record how much of each resource was in use, and in which queues sessions waited."""
     use, findings = window.use, context.findings
     if use is None:
         return

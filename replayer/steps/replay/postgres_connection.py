@@ -1,6 +1,6 @@
-"""A session of a replay on PostgreSQL's wire: what was captured goes out as it was, and fast.
+"""One session of a replay in PostgreSQL's protocol: it sends what was captured, and fast.
 
-libpq makes the connection; from then on its messages are written and read here.
+libpq makes the connection.  From then on, the messages are written and read here.
 """
 
 import contextlib
@@ -26,19 +26,22 @@ _FED = 1 << 18
 """Bytes of a file that are sent as one message of COPY."""
 _HEAD = struct.Struct(">BI")
 _SHORT = 96
-"""Bytes of an answer whose meaning is remembered: most writes are answered alike."""
+"""Most bytes of an answer whose meaning is cached: most writes have equal answers."""
 _MOST_REMEMBERED = 4096
 _ERROR, _READY, _ROW, _COMPLETE = b"EZDC"
 _COPY_IN, _PARSED, _SETTING = ord("G"), ord("1"), ord("S")
 _GUARDS = (b"default_transaction_read_only", b"standard_conforming_strings")
-"""What a server reports of a session that is read only, and whose texts are read as by replayer."""
+"""Settings that the server reports.
+
+They show whether the session is read only, and whether the server reads strings as replayer does.
+"""
 _WRITABLE = tuple(b"%s\0off" % name for name in _GUARDS)
 _IDLE = ord("I")
 _MASK = (1 << 64) - 1
 _PASSING = frozenset({"57P01", "57P02", "57P03"})
-"""The server stops, has crashed, or cannot take connections now; class 53 are its limits."""
+"""The server shuts down, has crashed, or cannot take connections now; class 53 are its limits."""
 _UNSURE = ("", "08", "XX")
-"""Classes of SQLSTATEs that tell little: poolers use them for all that they have to say."""
+"""Classes of SQLSTATEs that are too general: poolers use them for all their messages."""
 _PASSING_WORDS = (
     "too many",
     "starting up",
@@ -50,22 +53,22 @@ _PASSING_WORDS = (
     "no more connections",
     "cannot connect",
 )
-"""In what a pooler says that may take a connection a little later."""
+"""Words in a pooler's message which show that it may take a connection a little later."""
 _VERBOSE = 2
 _FATAL = re.compile(r":  (?:([0-9A-Z]{5}): )?")
-"""Between the severity, which is a word of the server's language, and what it says."""
+"""The text between the severity, a word in the server's language, and the message."""
 _LIBPQ = re.compile(r" (/.*/libpq[-.][^/\n]*)$", re.MULTILINE)
 
 
 class PostgresConnectionAttempt:
-    """A connection that is being made, without waiting for it."""
+    """An attempt to connect that never blocks."""
 
     def __init__(self, conninfo: str) -> None:
-        """Begin; raise Refused where that is impossible at once."""
+        """Begin to connect; raise Refused if that fails at once."""
         self._pg = pq.PGconn.connect_start(conninfo.encode())
         set_verbosity = _set_verbosity()
         if set_verbosity is not None:
-            # Not among what psycopg promises of all its kinds, but each has it.
+            # psycopg does not guarantee this attribute, but each of its implementations has it.
             libpq: Any = self._pg
             set_verbosity(libpq.pgconn_ptr, _VERBOSE)
         if self._pg.status == pq.ConnStatus.BAD:
@@ -77,7 +80,7 @@ class PostgresConnectionAttempt:
         return int(self._pg.socket)
 
     def go_on(self) -> bool:
-        """Do what can be done now; True when it is made.  Raises Refused."""
+        """Continue without blocking; return True when the connection is made.  Raises Refused."""
         status = self._pg.connect_poll()
         if status == pq.PollingStatus.FAILED:
             raise self._refusal()
@@ -85,13 +88,16 @@ class PostgresConnectionAttempt:
         return status == pq.PollingStatus.OK
 
     def connection(self, verify: str, *, read_only: bool) -> "PostgresConnection":
-        """Return the connection that was made; one that is not read only any more is Gone."""
+        """Return the connection that was made.
+
+        With `read_only`, it raises ConnectionGone once its session is no longer read only.
+        """
         self._pg.nonblocking = 1
         kind = EncryptedPostgresConnection if self._pg.ssl_in_use else PostgresConnection
         return kind(self._pg, verify, read_only=read_only)
 
     def close(self) -> None:
-        """Give up."""
+        """Give the attempt up and close its socket."""
         self._pg.finish()
 
     def _refusal(self) -> Refused:
@@ -102,9 +108,9 @@ class PostgresConnectionAttempt:
 
 @functools.cache
 def _set_verbosity() -> Callable[[int | None, int], int] | None:
-    """Return PQsetErrorVerbosity of the libpq that psycopg works with; None where that is not seen.
+    """Return PQsetErrorVerbosity of the libpq that psycopg uses; None if it is not found.
 
-    It is what has libpq tell the SQLSTATE of a refusal, and psycopg has no face for it.
+    It makes libpq report the SQLSTATE of a refusal.  psycopg has no function for it.
     """
     try:
         (path,) = set(_LIBPQ.findall(Path("/proc/self/maps").read_text(encoding="utf-8")))
@@ -117,9 +123,9 @@ def _set_verbosity() -> Callable[[int | None, int], int] | None:
 
 
 def refusal(words: str) -> Refused:
-    """Return why no connection was made, as libpq says it: with or without the server's SQLSTATE.
+    """Return a refusal from libpq's message, which may have the server's SQLSTATE or not.
 
-    Where the server said nothing, it may be there a little later.
+    If the server sent nothing, it may be reachable a little later.
     """
     lines = [line.strip() for line in words.splitlines() if line.strip()]
     fatal = next((line for line in lines if _FATAL.search(line)), "")
@@ -147,18 +153,18 @@ class PostgresConnection:
         self.prepared: dict[bytes, int] = {}
         """Names of prepared statements -> the places of their texts."""
         self.status = _IDLE
-        """I: no transaction is open; T: one is; E: one is, and it failed."""
+        """I: no transaction is open; T: one is open; E: one is open, and it failed."""
         self.sqlstate, self.rows, self.hash = "", -1, 0
         self.matched = -1
-        """Of the last answer that is complete."""
+        """Of the last complete answer; -1, as this protocol does not report rows matched."""
         self.unsent = b""
         self.feed = -1
         self._fed = -1
-        """Bytes of it that were sent so far; -1 while none are asked for."""
+        """Bytes of the file `feed` sent so far; -1 if the server has not asked for data."""
         self._came = b""
         self._place = 0
         self._parts: list[bytes] = []
-        """What came after it of a message that is not whole."""
+        """Parts of a message that is not complete yet, received after `_came`."""
         self._missing = 0
         self._extended = self._in_order = False
         self._parsing: bytes | None = None
@@ -167,12 +173,12 @@ class PostgresConnection:
 
     @property
     def session(self) -> int:
-        """Return the number of the session's process."""
+        """Return the number of the session's process in the server."""
         return int(self._pg.backend_pid)
 
     @property
     def idle(self) -> bool:
-        """Tell whether no transaction is open."""
+        """Return whether no transaction is open."""
         return self.status == _IDLE
 
     def _start(self) -> None:
@@ -180,10 +186,10 @@ class PostgresConnection:
         self._digest: Any = None
 
     def send(self, whole: bytes, *, extended: bool, in_order: bool) -> None:
-        """Send a message; what the socket does not take at once goes with `flush`."""
+        """Send a message; `flush` sends the bytes that the socket does not take at once."""
         self._extended, self._in_order = extended, in_order
         if self.unsent:
-            # What a COPY that failed still had to send.
+            # It is the rest of the data of a COPY that failed.
             whole = self.unsent + whole
             self.unsent = b""
         try:
@@ -198,7 +204,7 @@ class PostgresConnection:
     def execute(
         self, name: bytes, place: int, text: bytes, ending: bytes, *, in_order: bool
     ) -> None:
-        """Send Bind, Execute and Sync of a named statement, which is prepared if it is not yet."""
+        """Send Bind, Execute and Sync of a named statement; prepare it first if necessary."""
         whole = wire_message.bind(name, ending) + wire_message.EXECUTE_AND_SYNC
         before = self.prepared.get(name)
         if before != place:
@@ -210,7 +216,7 @@ class PostgresConnection:
         self.send(whole, extended=True, in_order=in_order)
 
     def flush(self) -> None:
-        """Send more of what could not be sent at once."""
+        """Send more of the bytes that the socket did not take at once; raise ConnectionGone."""
         try:
             self.unsent = self.unsent[os.write(self.fd, self.unsent) :]
             if not self.unsent and self._fed >= 0:
@@ -221,7 +227,7 @@ class PostgresConnection:
             self._last_words(error)
 
     def _feed_more(self) -> None:
-        """Have the next part of a file sent, or that it was all."""
+        """Queue the next part of the file to be sent, or CopyDone at its end."""
         data = os.pread(self.feed, _FED, self._fed)
         self._fed += len(data)
         self.unsent += wire_message.copy_data(data) if data else wire_message.COPY_DONE
@@ -229,12 +235,12 @@ class PostgresConnection:
             self._end_feed()
 
     def _end_feed(self) -> None:
-        """Take COPY as over for the client; in the extended protocol its Sync was skipped."""
+        """End COPY on the client's side; in the extended protocol, resend the skipped Sync."""
         self._fed = self.feed = -1
         self.unsent += wire_message.SYNC if self._extended else b""
 
     def _last_words(self, error: OSError) -> None:
-        """Raise Gone with what the server said before it closed the connection."""
+        """Read the server's last messages, and raise ConnectionGone with its error code."""
         poll = select.poll()
         poll.register(self.fd, select.POLLIN)
         while not self.receive():
@@ -245,7 +251,7 @@ class PostgresConnection:
         ) from error
 
     def receive(self) -> bool:
-        """Take what came; True at the answer's end.  Raises Gone."""
+        """Read what arrived; return True at the end of the answer.  Raises ConnectionGone."""
         try:
             part = os.read(self.fd, _READ)
         except (BlockingIOError, InterruptedError):
@@ -269,7 +275,7 @@ class PostgresConnection:
         return self._read_messages(part)
 
     def _joined(self, part: bytes) -> bool:
-        """Take what follows upon a part of a message; True if there may be a whole one now."""
+        """Add bytes to an incomplete message; return True if it may be complete now."""
         self._parts.append(part)
         self._missing -= len(part)
         if self._missing > 0:
@@ -279,7 +285,7 @@ class PostgresConnection:
         return True
 
     def _read_messages(self, part: bytes) -> bool:
-        """Look at each message that came; True if the last one ends the answer."""
+        """Read each message that arrived; return True if the last one ends the answer."""
         came, place, head = self._came, 0, _HEAD.unpack_from
         last = len(came) - 5
         self._missing = 0
@@ -339,7 +345,7 @@ class PostgresConnection:
             self.flush()
 
     def _finish(self, status: int, whole: bytes) -> None:
-        """Take the answer as complete, and remember a short one."""
+        """Mark the answer as complete; cache a short one."""
         self.sqlstate, self.rows, self.status = self._error, self._counted, status
         digest = self._digest
         self.hash = (
@@ -354,7 +360,7 @@ class PostgresConnection:
         self._start()
 
     def close(self) -> None:
-        """Close the connection, with a word to the server if it can be had."""
+        """Close the connection, with a message to the server if that is possible."""
         self._pg.finish()
 
 
@@ -367,7 +373,7 @@ class EncryptedPostgresConnection(PostgresConnection):
     }
 
     def send(self, whole: bytes, *, extended: bool, in_order: bool) -> None:
-        """Send what a message has by the means of libpq."""
+        """Send a message through libpq's functions."""
         self._extended, self._in_order = extended, in_order
         if whole[:1] == b"Q":
             self._do(self._pg.send_query, whole[5:-1])
@@ -378,7 +384,7 @@ class EncryptedPostgresConnection(PostgresConnection):
     def execute(
         self, name: bytes, place: int, text: bytes, ending: bytes, *, in_order: bool
     ) -> None:
-        """Send a named statement, which is prepared, and waited for, if it is not yet."""
+        """Send a named statement; prepare it first if necessary, and block for that answer."""
         self._extended, self._in_order = True, in_order
         before = self.prepared.get(name)
         if before is not None and before != place:
@@ -387,7 +393,7 @@ class EncryptedPostgresConnection(PostgresConnection):
             self.prepared[name] = place
             if self._pg.prepare(name, text).status != pq.ExecStatus.COMMAND_OK:
                 self.prepared.pop(name)
-                # What is wrong with it the server says of this one, too.
+                # Run as an unnamed statement, it returns the same error to the client.
                 self._do(self._pg.send_query_params, text, wire_message.values_of(ending))
                 return
         self._do(self._pg.send_query_prepared, name, wire_message.values_of(ending))
@@ -401,14 +407,14 @@ class EncryptedPostgresConnection(PostgresConnection):
         self.flush()
 
     def flush(self) -> None:
-        """Send more of what could not be sent at once."""
+        """Send more of the bytes that libpq has buffered; raise ConnectionGone."""
         try:
             self.unsent = b"\0" if self._pg.flush() else b""
         except OperationalError as error:
             raise ConnectionGone(str(error), self._error or LOST) from error
 
     def receive(self) -> bool:
-        """Take what came; True at the answer's end.  Raises Gone."""
+        """Read what arrived; return True at the end of the answer.  Raises ConnectionGone."""
         pg = self._pg
         try:
             pg.consume_input()
@@ -429,7 +435,7 @@ class EncryptedPostgresConnection(PostgresConnection):
             raise ConnectionGone("its session is not read only any more", LOST)
 
     def _put_copy(self) -> None:
-        """Give libpq the data of a COPY, which it keeps until the server takes it."""
+        """Give libpq the data of a COPY; libpq buffers it until the server takes it."""
         place = 0
         while self.feed >= 0 and (data := os.pread(self.feed, _FED, place)):
             self._pg.put_copy_data(data)
@@ -467,7 +473,10 @@ def _sqlstate(body: bytes) -> str:
 
 
 def blocked(conninfo: str, statement: str) -> Generator[list[tuple[int, int]], None, None]:
-    """Yield who waits for whom, each time that it is asked for; end where that cannot be asked."""
+    """Yield, at each step, pairs of sessions: one that waits for a lock, one that it waits for.
+
+    The generator ends at the first error, also if it cannot connect.
+    """
     own = pq.PGconn.connect(conninfo.encode())
     with contextlib.ExitStack() as stack:
         stack.callback(own.finish)

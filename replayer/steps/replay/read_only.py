@@ -1,9 +1,10 @@
-"""Which statements may be sent where nothing is to be changed, whoever made the capture.
+"""A filter for replays that must change nothing: which statements may be sent.
 
-The server refuses what writes, in a session that is read only.  A session can leave that state by
-itself, though, so what could do so is not sent; and what a statement is, its text tells, not the
-file.  What a function does that is called cannot be seen here: a connection that leaves the state
-all the same is closed before its next statement.
+The server refuses writes in a session that is read only.  A session can leave that state by its own
+statements, so a statement that could do so is not sent.  The text of a statement decides, not the
+kind that the file records: another user may have made the capture.  The body of a called function
+is not visible here.  A connection that leaves the read-only state all the same is closed before its
+next statement.
 """
 
 import re
@@ -14,7 +15,7 @@ from replayer.lazy_import import Later
 if TYPE_CHECKING:
     from replayer.capture import fingerprint
 else:
-    # It loads sqlglot, and only a replay that is to change nothing asks for it.
+    # It loads sqlglot, and only a read-only replay needs it.
     fingerprint = Later("replayer.capture.fingerprint")
 
 _READS = frozenset({"select", "begin", "commit", "rollback", "set"})
@@ -24,26 +25,34 @@ _LEAVES = re.compile(
     rf"|\binto{_BETWEEN}(?:outfile|dumpfile)\b|/\*m?!|/\*(?:(?!\*/).)*/\*",
     re.IGNORECASE | re.DOTALL,
 )
-"""What a read only state is left by, files, names that are written in codes, and comments that one
-server understands in another way than the next."""
+"""Texts that may leave the read-only state, write files, or hide either of these.
+
+The settings themselves, INTO OUTFILE, names written as Unicode escapes, and comments that one
+server reads in another way than the next.
+"""
 _CHANGES = re.compile(
     rf"\bread{_BETWEEN}write\b|\brole\b|authorization"
     r"|\b(?:global|persist|persist_only|password)\b",
     re.IGNORECASE | re.DOTALL,
 )
-"""In what is no SELECT: it has a transaction write, or changes more than the session, or whose it
-is."""
+"""Texts that are refused in statements other than SELECT.
+
+They make a transaction writable, or change settings beyond the session, or its role or user.
+"""
 
 
 class ReadOnlyTest:
-    """Tells which texts of an engine's clients only read."""
+    """Decides from its text whether a statement only reads."""
 
     def __init__(self, wire: str) -> None:
         self._wire = wire
         self._fingerprints = fingerprint.Fingerprints(wire)
 
     def only(self, text: str) -> bool:
-        """Tell whether a text is one statement that reads, or of a transaction, or of settings."""
+        """Return whether a text is one single statement that may be sent.
+
+        Such a statement reads, controls a transaction, or changes settings of this session only.
+        """
         known = self._fingerprints.statement(text).fingerprint
         if known.kind not in _READS or known.writes or _LEAVES.search(text):
             return False

@@ -1,4 +1,4 @@
-"""What became of the statements, counted by fingerprint and by the second."""
+"""Counts of a replay's statements and their results, by fingerprint and by second."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,47 +16,53 @@ if TYPE_CHECKING:
 
 _SECOND = 10**9
 _BIN_BITS = 17
-"""A bin of the histogram has no larger number."""
+"""Bits of a key that hold the bin of a histogram."""
 _BINS = 1 << _BIN_BITS
 _DENSE = 1 << 16
-"""Keys in so small a range are counted without sorting them."""
+"""Largest range of keys that is counted without sorting them."""
 _STATE = re.compile(r"[0-9A-Z]{5}")
 _CODES = 36**5
-"""SQLSTATEs are numbers in base 36."""
+"""Number of SQLSTATEs: they are stored as numbers in base 36."""
 _UNKNOWN = _CODES - 1
-"""ZZZZZ, which is none."""
+"""ZZZZZ, which is no valid SQLSTATE, stands for an unknown one."""
 FIELDS = 10
-"""Fingerprint, intended start, when the session was free for it, begun, done, SQLSTATE, rows,
-what the log says it ended with, how its rows are held against the log's, where it stands; a
-SQLSTATE below 0 only follows from an earlier error."""
+"""Fields of a record; times are in ns.
+
+Fingerprint, intended start, time at which the session was free for it, begin, end, SQLSTATE, rows,
+the log's SQLSTATE, the comparison of its rows with the log's (see `held`), its place (see `where`).
+A SQLSTATE below 0 only follows from an earlier error.
+"""
 _FINGERPRINT, _INTENDED, _FREE, _BEGUN, _DONE, _CODE, _ROWS, _LOGGED, _HELD, _WHERE = range(FIELDS)
 _PART_BITS = 6
 _SESSION_BITS = 8
 _LAST_SESSION = (1 << _SESSION_BITS) - 1
 """Sessions from this number on are counted together."""
 SAME, OTHERWISE, FOLLOWS = range(3)
-"""How rows are held against the log's: the same, others, others as follows from something before
-in the same transaction."""
+"""Results of the comparison of rows with the log's.
+
+SAME: equal.  OTHERWISE: different.  FOLLOWS: different, after an earlier difference in the same
+transaction.
+"""
 _HELD_BITS = 2
 _SPREAD = 0x9E3779B97F4A7C15
-"""Odd, so that sums of its multiples modulo 2^64 tell numbers of rows apart."""
+"""An odd number: different numbers of rows give different multiples of it modulo 2^64."""
 
 Whole = npt.NDArray[np.int64]
 _NONE = np.zeros(0, np.int64)
 
 
 def held(logged: int, how: int) -> int:
-    """Return the log's rows and how an answer's are held against them as one number."""
+    """Return the log's number of rows and the result of the comparison, packed as one number."""
     return logged << _HELD_BITS | how
 
 
 def where(session: int, part: int) -> int:
-    """Return a session and a part of the capture as one number."""
+    """Return a session and a part of the capture, packed as one number."""
     return min(session, _LAST_SESSION) << _PART_BITS | part
 
 
 def number_of(sqlstate: str) -> int:
-    """Return a SQLSTATE as a number, 0 for none; what is none, whoever says it, is XX000."""
+    """Return a SQLSTATE as a number, 0 for ""; an invalid one counts as XX000."""
     if not sqlstate:
         return 0
     if sqlstate == UNKNOWN_STATE:
@@ -76,19 +82,19 @@ def sqlstate_of(number: int) -> str:
 
 
 _FOLLOWING = number_of("25P02")
-"""What only follows from an earlier error."""
+"""SQLSTATE of errors that only follow from an earlier error in the transaction."""
 
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """Numbers that are counted under keys: sorted keys, and how many of each."""
+    """Sums by key: an array of sorted keys, and an array of their amounts."""
 
     keys: Whole = field(default_factory=lambda: _NONE)
     amounts: Whole = field(default_factory=lambda: _NONE)
 
     @classmethod
     def of(cls, keys: Whole, amounts: Whole | None = None) -> "Counts":
-        """Return how often each key comes, or the sum of its amounts."""
+        """Return the number of occurrences of each key, or the sum of its amounts."""
         if not len(keys):
             return cls()
         if amounts is None:
@@ -110,28 +116,28 @@ class Counts:
 
     @classmethod
     def sum(cls, parts: Sequence["Counts"]) -> "Counts":
-        """Return all of them added up."""
+        """Return the sum of several counts, key by key."""
         return cls.of(
             np.concatenate([_NONE, *(part.keys for part in parts)]),
             np.concatenate([_NONE, *(part.amounts for part in parts)]),
         )
 
     def chosen(self, fingerprints: frozenset[int]) -> "Counts":
-        """Return those of histograms that are of some fingerprints."""
+        """Return the part of histograms that belongs to these fingerprints."""
         wanted = np.isin(self.keys >> _BIN_BITS, np.fromiter(fingerprints, np.int64))
         return Counts(self.keys[wanted], self.amounts[wanted])
 
     def items(self) -> Iterable[tuple[int, int]]:
-        """Return keys and amounts."""
+        """Return pairs of a key and its amount."""
         return zip(self.keys.tolist(), self.amounts.tolist(), strict=True)
 
 
 @dataclass(frozen=True, slots=True)
 class First:
-    """Where something happened first."""
+    """Time and session of the first occurrence of something."""
 
     seconds: float
-    """Since the replay began."""
+    """Time since the start of the replay."""
     session: int
 
 
@@ -147,47 +153,48 @@ _LONGEST = ("longest_client_in", "longest_server_in")
 
 @dataclass(frozen=True, slots=True)
 class ReplayCounts:
-    """What became of the statements of one process in a while, or of several.
+    """Counts of the statements of one process in some time, or of several processes.
 
-    Histograms have the fingerprint above the bin in their keys, errors above the SQLSTATE; what
-    ends in `_in` has seconds of the replay as keys.  Times are nanoseconds.
+    Keys of histograms have the fingerprint in the bits above the bin.  Keys of errors are the
+    fingerprint times _CODES, plus the SQLSTATE.  Counts whose names end in `_in` have seconds of
+    the replay as keys.  Times are in ns.
     """
 
     service: Counts = Counts()
     response: Counts = Counts()
     lag: Counts = Counts()
-    """Bins of how late statements were begun."""
+    """Histogram of the lag: how late statements began."""
     lag_client: Counts = Counts()
-    """The same, as far as that was replayer's doing."""
+    """The part of the lag that replayer caused."""
     lag_server: Counts = Counts()
-    """The same, as far as the session was not free: unanswered, or waiting for its turn."""
+    """The part of the lag in which the session was busy, or waited for its turn."""
     errors: Counts = Counts()
     consequences: Counts = Counts()
     logged: Counts = Counts()
     here: Counts = Counts()
-    """Errors of statements that went well in the log."""
+    """Errors of statements that succeeded in the log."""
     there: Counts = Counts()
-    """The log's errors of statements that went well."""
+    """Errors in the log of statements that succeeded in the replay."""
     others_here: Counts = Counts()
-    """Errors of statements that have another one in the log."""
+    """Errors of statements that have a different error in the log."""
     others_there: Counts = Counts()
-    """The log's errors of the same."""
+    """The errors that the log has for the same statements."""
     rows: Counts = Counts()
     hashes: Counts = Counts()
     service_ns: Counts = Counts()
     executions: Counts = Counts()
     held_rows: Counts = Counts()
-    """Rows of the answers whose rows the log has, too."""
+    """Rows of those answers whose number of rows is in the log, too."""
     logged_rows: Counts = Counts()
-    """The log's rows of the same."""
+    """The log's rows of the same answers."""
     otherwise: Counts = Counts()
-    """Of those the answers with other rows."""
+    """Number of those answers that have other rows than the log."""
     follows: Counts = Counts()
-    """And those with other rows after something in the same transaction ended otherwise."""
+    """Number of those with other rows after an earlier difference in the same transaction."""
     by_part: Counts = Counts()
     """Fingerprint above the part of the capture -> a sum over rows and hashes, modulo 2^64."""
     by_session: Counts = Counts()
-    """The same by fingerprint above the session."""
+    """The same sums, by fingerprint above the session."""
     begun_in: Counts = Counts()
     answered_in: Counts = Counts()
     busy_in: Counts = Counts()
@@ -196,10 +203,12 @@ class ReplayCounts:
     longest_client_in: Mapping[int, int] = field(default_factory=dict)
     longest_server_in: Mapping[int, int] = field(default_factory=dict)
     first: Mapping[tuple[int, int], First] = field(default_factory=dict)
-    """Fingerprint and SQLSTATE -> where it came first: of an error that the log does not have; the
-    SQLSTATE is below 0 of an error that only the log has, 0 of rows that are not the log's."""
+    """Fingerprint and SQLSTATE -> first occurrence of an error that the log does not have.
+
+    The SQLSTATE is below 0 for an error that only the log has, and 0 for other rows than the log's.
+    """
     happened: Mapping[str, int] = field(default_factory=dict)
-    """What else happened -> how often: see worker.py."""
+    """Other events -> how often they happened; worker.py has their names."""
 
     @classmethod
     def of(cls, parts: Sequence["ReplayCounts"]) -> "ReplayCounts":
@@ -232,7 +241,11 @@ def _longest(parts: Sequence[Mapping[int, int]]) -> dict[int, int]:
 def tally(
     records: "array[int]", hashes: "array[int]", begin_ns: int, *, timed: bool
 ) -> ReplayCounts:
-    """Count records of FIELDS numbers each; `hashes` has one for each, or none at all."""
+    """Count records of FIELDS numbers each.
+
+    `hashes` has one number for each record, or is empty.  `begin_ns` is the begin of the replay;
+    only a `timed` replay, one at a speed above 0, has lags and response times.
+    """
     rows = np.frombuffer(records, np.int64).reshape(-1, FIELDS)
     if not len(rows):
         return ReplayCounts()
@@ -278,12 +291,12 @@ def _errors(rows: Whole, chosen: npt.NDArray[np.bool_], column: int) -> Counts:
 def _hashes(fingerprint: Whole, fine: npt.NDArray[np.bool_], hashes: "array[int]") -> Counts:
     if not len(hashes):
         return Counts()
-    # Sums wrap around at 2^64, as they are meant to.
+    # The sums wrap around at 2^64, on purpose.
     return Counts.of(fingerprint[fine], np.frombuffer(hashes, np.int64)[fine])
 
 
 def _places(rows: Whole, answered: npt.NDArray[np.bool_], hashes: "array[int]") -> dict[str, Any]:
-    """Return sums over what was answered, by the part of the capture and by the session."""
+    """Return sums over rows and hashes of the answers, by part of the capture and by session."""
     values = (rows[:, _ROWS] + 1) * np.int64(_SPREAD - (1 << 64))
     if len(hashes):
         values += np.frombuffer(hashes, np.int64)
@@ -297,9 +310,9 @@ def _places(rows: Whole, answered: npt.NDArray[np.bool_], hashes: "array[int]") 
 
 
 def by_place(counts: Counts, *, session: bool) -> dict[int, dict[int, int]]:
-    """Return by fingerprint what was answered in each part of the capture, or in each session.
+    """Return, by fingerprint, the sums over answers by part of the capture, or by session.
 
-    The sums are 32 bits of the ones that were counted.
+    Each value is the upper 32 bits of a sum of 64 bits.
     """
     bits = _SESSION_BITS if session else _PART_BITS
     sums: dict[int, dict[int, int]] = {}
@@ -319,7 +332,7 @@ def _times(rows: Whole, begin_ns: int) -> dict[str, Any]:
 
 
 def _busy(begun: Whole, done: Whole) -> Counts:
-    """Return the nanoseconds with a statement under way in each second, all sessions together."""
+    """Return the nanoseconds with a statement under way in each second, summed over sessions."""
     last = done // _SECOND
     same = begun // _SECOND == last
     parts = [Counts.of(last[same], (done - begun)[same])]
@@ -376,7 +389,7 @@ def by_fingerprint(histograms: Counts) -> dict[int, Latencies]:
 
 
 def all_together(histograms: Counts) -> Latencies:
-    """Return the latencies of all fingerprints."""
+    """Return the latencies of all fingerprints together."""
     return latencies(Counts.of(histograms.keys & (_BINS - 1), histograms.amounts))
 
 
@@ -386,7 +399,7 @@ def latencies(bins: Counts) -> Latencies:
 
 
 def by_code(counts: Counts) -> dict[int, dict[str, int]]:
-    """Return by fingerprint how often each SQLSTATE came."""
+    """Return how often each SQLSTATE came, by fingerprint."""
     codes: dict[int, dict[str, int]] = {}
     for key, amount in counts.items():
         fingerprint, code = divmod(key, _CODES)

@@ -1,4 +1,4 @@
-"""Where a replay goes: a database that replayer made for it, or one that may be changed."""
+"""The target of a replay: a database that replayer made, or one that may be changed."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ _EMPTY = "template0"
 _NOT_OF_LIBPQ = frozenset({"autocommit", "context", "row_factory", "cursor_factory"})
 _SETTING = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")
 _PARTING = re.compile(r"[\\\s]", re.ASCII)
-"""At white space a server parts its options."""
+"""A server splits its options at white space."""
 _LONGEST_NAME = 63
-"""Characters of an application's name: of a longer one a server keeps no more."""
+"""Characters of an application's name: the server truncates a longer one."""
 _MOST_OF_A_DUMP = 16
 _MOST_NAMED = 5
 _PSQL = ("-X", "-q", "-v", "ON_ERROR_STOP=1", "-f", "-")
@@ -56,11 +56,11 @@ _MYSQL = {
     "unix_socket": "socket",
     "database": "database",
 }
-"""Names of a driver's arguments -> those of the client's options."""
+"""Names of the driver's arguments -> names of the client program's options."""
 
 
 def check(spec: Spec, context: Context) -> None:
-    """Raise Impossible for a database that may not be changed, Skip where no replay is possible."""
+    """Raise Impossible for a database that may not be changed, Skip if no replay is possible."""
     context.engine.needs(_OBJECTS)
     server = context.server
     if server.can_stop or spec.restore:
@@ -86,14 +86,14 @@ def check(spec: Spec, context: Context) -> None:
 
 
 def is_mysql(context: Context) -> bool:
-    """Tell whether the server speaks MySQL's language."""
+    """Return whether the server uses MySQL's protocol."""
     return context.engine.wire.startswith("mysql")
 
 
 def _check_named(spec: Spec) -> None:
-    """Raise Impossible where a server on which a session may use any database is not to be changed.
+    """Raise Impossible if the user has not allowed changes, on a server of the MySQL family.
 
-    What the URL names is not more than the first of them.
+    There a session may use any database: the URL names only the first one.
     """
     if not spec.read_only and not spec.i_will_change:
         raise Impossible(
@@ -104,7 +104,7 @@ def _check_named(spec: Spec) -> None:
 
 @contextlib.contextmanager
 def opened(spec: Spec, context: Context) -> Iterator[Database]:
-    """Make the database what a replay is to begin from, and connect to it."""
+    """Prepare the database from which a replay begins, and yield a connection to it."""
     url = context.server.start()
     if spec.restore or context.server.can_stop:
         with contextlib.closing(Database(context.engine, url)) as control:
@@ -126,12 +126,12 @@ def reopened(context: Context, url: URL) -> Database:
 
 
 def _is_template(restore: str) -> bool:
-    """Tell whether it is the name of a database and no path."""
+    """Return whether the key `restore` has the name of a database, and not a path."""
     return "/" not in restore and not Path(restore).exists()
 
 
 def _make_own(spec: Spec, context: Context, control: Database) -> None:
-    """Make a database of replayer's own anew; without `restore` the one that is there stays."""
+    """Create replayer's own database anew; without `restore`, keep it if it exists."""
     known = control.execute(_KNOWN, name=_OWN)
     if known and not known[0]["ours"]:
         raise Impossible(f"the server has a database {_OWN} that replayer did not make: rename it")
@@ -150,10 +150,10 @@ def _make_own(spec: Spec, context: Context, control: Database) -> None:
 
 
 def _load(dump: Path, url: URL, context: Context) -> None:
-    """Load a dump into a database; raise ReplayerError with the program's words.
+    """Load a dump into a database; raise ReplayerError with the program's error message.
 
-    A dump is a program: its loader runs its commands of a shell, so that it is never root where
-    the server is replayer's own.  The dump itself need not be open to that user.
+    A dump is a program: its loader runs the shell commands in it.  So the loader never runs as
+    root if the server is replayer's own.  The user who runs it need not be able to open the dump.
     """
     arguments = dict(connector_of(url).arguments)
     password = arguments.pop("password", None)
@@ -165,7 +165,7 @@ def _load(dump: Path, url: URL, context: Context) -> None:
             secret, words = "MYSQL_PWD", _words_of_mysql(dump, file, arguments, context)
         else:
             plain = _of_libpq(arguments)
-            # Older programs know no such parameter, and pass over such a variable.
+            # Older programs reject this parameter, but ignore this environment variable.
             if login.REQUIRE in plain:
                 variables["PGREQUIREAUTH"] = plain.pop(login.REQUIRE)
             where = make_conninfo(**plain)
@@ -173,7 +173,7 @@ def _load(dump: Path, url: URL, context: Context) -> None:
         shell.run(
             words,
             user=user,
-            # Nobody but root may be able to enter the one where replayer was started.
+            # That user may not be able to enter the folder in which replayer was started.
             folder=None if user is None else Path("/"),
             stdin=file,
             environment=variables | ({secret: str(password)} if password else {}),
@@ -181,7 +181,7 @@ def _load(dump: Path, url: URL, context: Context) -> None:
 
 
 def _user(context: Context) -> User | None:
-    """Return who loads a dump: whoever runs replayer's own server, else who runs replayer."""
+    """Return the user who loads a dump: replayer's server's user, else None (this user)."""
     own = getattr(context.server, "programs", None)
     return None if own is None else own.user
 
@@ -205,7 +205,7 @@ def _opened(dump: Path) -> IO[bytes]:
 def _words_of_libpq(
     dump: Path, file: IO[bytes] | None, where: str, context: Context
 ) -> list[str | Path]:
-    """Return the program that loads a dump of PostgreSQL's, and its arguments."""
+    """Return the program that loads a PostgreSQL dump, and its arguments."""
     if file is not None and _is_plain(file):
         return [_program("psql", context), *_PSQL, "-d", where]
     words: list[str | Path] = [_program("pg_restore", context), *_PG_RESTORE, "-d", where]
@@ -225,7 +225,7 @@ def _words_of_libpq(
 def _words_of_mysql(
     dump: Path, file: IO[bytes] | None, arguments: Mapping[str, object], context: Context
 ) -> list[str | Path]:
-    """Return the program that loads a dump of MySQL's, and its arguments."""
+    """Return the program that loads a MySQL dump, and its arguments."""
     if file is None:
         raise Impossible(f"restore = {str(dump)!r} is a folder, and a dump is one file")
     program = _found("mariadb", context) or _found("mysql", context)
@@ -236,7 +236,7 @@ def _words_of_mysql(
 
 
 def _is_plain(file: IO[bytes]) -> bool:
-    """Tell whether a dump is SQL; it is read from its beginning afterwards."""
+    """Return whether a dump is plain SQL; leave the file at its beginning."""
     plain = not file.read(_MOST_OF_A_DUMP).startswith(b"PGDMP")
     file.seek(0)
     plain = plain and not tarfile.is_tarfile(file)
@@ -261,10 +261,10 @@ def _of_libpq(arguments: Mapping[str, object]) -> dict[str, str]:
 
 
 class Conninfo:
-    """What makes of a captured session how its own connection is opened.
+    """A function that returns the conninfo for the connection of a captured session.
 
-    Its application's name and its settings are its own; its user where the URL's user may become
-    that one.
+    The connection has the application name and the settings of the session.  It has the session's
+    user, too, if the URL's user may take on that role.
     """
 
     def __init__(self, spec: Spec, database: Database) -> None:
@@ -275,7 +275,7 @@ class Conninfo:
         self._as_ours: Counter[str] = Counter()
 
     def __call__(self, session: LoggedSession) -> str:
-        """Return a session's conninfo."""
+        """Return the conninfo of a session."""
         role = ""
         if session.user in self._roles and session.user != self._ours:
             role = session.user
@@ -284,7 +284,7 @@ class Conninfo:
         return self._of(session, role)
 
     def note(self) -> str:
-        """Return which users' sessions were opened as somebody else's, "" if none were."""
+        """Return a sentence on sessions that ran as another user than captured, "" if none did."""
         if not self._as_ours:
             return ""
         named = [f"{_sent(user)} {many:,}" for user, many in self._as_ours.most_common(_MOST_NAMED)]
@@ -330,7 +330,7 @@ def _for_libpq(spec: Spec, database: Database) -> Callable[[LoggedSession, str],
         ours.append(("statement_timeout", f"{round(spec.statement_timeout * 1e3)}ms"))
     if spec.read_only:
         ours.append(("default_transaction_read_only", "on"))
-        # What is one text is read as one.
+        # With it, the server finds the end of a string where replayer finds it.
         ours.append(("standard_conforming_strings", "on"))
 
     def of(session: LoggedSession, role: str) -> str:
@@ -345,7 +345,10 @@ def _for_libpq(spec: Spec, database: Database) -> Callable[[LoggedSession, str],
 
 
 def _settable(settings: Iterable[tuple[str, str]], spec: Spec) -> Iterator[tuple[str, str]]:
-    """Yield the settings of a capture whose names are some, and that may be set by it."""
+    """Yield the captured settings that have valid names.
+
+    With `read_only`, those that change the role are left out.
+    """
     for name, value in settings:
         who = name.lower() in {"role", "session_authorization"}
         if _SETTING.fullmatch(name) and not (who and spec.read_only):
@@ -359,7 +362,7 @@ def _options(settings: Iterable[tuple[str, str]]) -> Iterator[str]:
 
 
 def _sent(text: str) -> str:
-    """Return a text as a connection can be begun with: without what is no character, or a zero."""
+    """Return a text that may be in a conninfo: invalid characters become ?, zero bytes go."""
     return text.encode("utf-8", "replace").decode().replace("\0", "")
 
 

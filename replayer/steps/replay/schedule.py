@@ -1,4 +1,4 @@
-"""A capture becomes work: which actions run, when, in what order, on which process."""
+"""The plan of a replay: which actions of a capture run, when, in which order, in which process."""
 
 import contextlib
 import os
@@ -48,50 +48,53 @@ from replayer.watch.workers import Descriptor
 
 _SECOND = 10**9
 _LONGEST_PAUSE = _SECOND
-"""Of a capture in which no session did anything, where pauses are skipped."""
+"""Longest pause, in ns, in which no session of the capture does anything, with idle = "skip"."""
 _RATE_OF_A_PROCESS = 8_000
-"""Statements a second that one process sends in time, with room for a busy minute."""
+"""Statements a second that one process can send on time, with reserve for a busy minute."""
 _CORES_OF_A_PROCESS = 4
 _FORGETS = re.compile(r"\s*(?:deallocate|discard)\b", re.IGNORECASE)
 _INTO = re.compile(r"\binto\b", re.IGNORECASE)
 _MOST_NAMED = 5
 _MOST_HELD = 1 << 16
-"""Records of all sessions that wait to be a whole chunk: then shorter ones are written."""
+"""Limit of records in memory that wait for a full chunk; then shorter chunks are written."""
 _NO_NAME = "one that the log does not name"
 _COUNTED = frozenset({"select", "insert", "update", "delete"})
 _BY_OTHERS = re.compile(r"40[0-9A-Z]{3}|57[0-9A-Z]{3}|55P03")
-"""SQLSTATEs of statements that other sessions, a clock or an operator ended: rolled back as a
-victim, cancelled, waiting for a lock for too long.  What they do is no matter of the data."""
+"""SQLSTATEs of statements that another session, a timeout or an operator ended.
+
+Such a statement was rolled back as a victim, was cancelled, or waited for a lock for too long.
+These errors do not depend on the data.
+"""
 _BY_OTHERS_IN_MYSQL = frozenset({"40001", "70100"})
 _NO_STATE, _SHORTEST_WAIT = "HY000", _SECOND
-"""Of a lock that was waited for in vain MySQL has no SQLSTATE of its own; it waits for seconds."""
+"""MySQL has no own SQLSTATE for a lock wait timeout, which takes at least a second."""
 _ORDERED = re.compile(r"\border\s+by\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
 class ReplaySchedule:
-    """All that is to be done."""
+    """The complete work of a replay."""
 
     jobs: tuple[ReplayJob, ...]
     fingerprints: tuple[Fingerprint, ...]
     planned: tuple[int, ...]
-    """Statements of each fingerprint that are to run."""
+    """Statements that are to run, for each fingerprint."""
     actions: int
     seconds: float
-    """From the begin to the last intended start; at speed 0 those of the capture."""
+    """Time from the begin to the last intended start; at speed 0 that of the capture."""
     sessions: int
     databases: tuple[str, ...]
-    """Those that the sessions are of, as far as the log tells; the most usual first."""
+    """Databases that the log names for the sessions, those with the most sessions first."""
     at_once: int
-    """Sessions at a time, at most."""
+    """Most sessions at the same time."""
     others: tuple[str, ...]
-    """The databases that were left out, that with the most statements first."""
+    """Databases that were left out, those with the most statements first."""
     left_out: Mapping[str, int]
-    """Why statements are not to run -> how many."""
+    """Reason why statements do not run -> number of statements."""
     errors_logged: bool
-    """Whether the log tells which statements failed."""
+    """True if the log shows which statements failed."""
     part_s: float
-    """Seconds of the capture that each of its PARTS has."""
+    """Length of each of the PARTS of the capture, in seconds."""
 
 
 @dataclass(slots=True)
@@ -100,27 +103,27 @@ class _Session:
 
     process: int
     place: int
-    """Among the sessions of its process."""
+    """Place among the sessions of its process."""
     pending: list[Record] = field(default_factory=list)
     last: Chunk = NOWHERE
-    """Where its last records lie."""
+    """Place of its last chunk of records in the spool."""
     opened: int = -1
-    """Place among the pending of the first record of its open transaction, in serial order."""
+    """In serial order: place in `pending` of the first record of its open transaction."""
 
 
 @dataclass(eq=False)
 class _Process:
-    """What one process is to do, while that is collected."""
+    """The work of one process, while it is collected."""
 
     spool: Spool
     sessions: SessionColumns = field(default_factory=SessionColumns)
     first_ns: "array[int]" = field(default_factory=lambda: array("q"))
-    """When each session began in the capture."""
+    """Start of each session in the capture, in ns."""
     last_ns: "array[int]" = field(default_factory=lambda: array("q"))
 
 
 class Planner:
-    """Collects the records of a capture; its memory grows by some bytes a session, no more."""
+    """Collects the records of a capture; its memory grows only by some bytes for each session."""
 
     def __init__(
         self,
@@ -154,11 +157,11 @@ class Planner:
         self._prepared: dict[tuple[str, str], int] = {}
         self._flags: dict[int, int] = {}
         self._counted: dict[int, bool] = {}
-        """Whether logs and servers count the rows of a fingerprint alike."""
+        """Place of a fingerprint -> whether logs and servers count its rows in the same way."""
         self._left_out: Counter[str] = Counter()
         self._databases: Counter[str] = Counter()
         self._others: Counter[str] = Counter()
-        """Statements of the databases that were not chosen."""
+        """Database that was not chosen -> number of its statements."""
         self._of_others: dict[int, str] = {}
         self._actions = 0
         self._errors_logged = errors_logged
@@ -169,19 +172,20 @@ class Planner:
         self._until_ns = None if spec.until is None else round(spec.until * _SECOND)
 
     def close(self) -> None:
-        """Give the spools back."""
+        """Close the spools."""
         self._close()
 
     def describe(self, session: LoggedSession) -> None:
-        """Take who a session is, before its first action."""
+        """Take the description of a session (user, database) before its first action."""
         self._described[session.number] = session
 
     def add(
         self, action: Action, statement: LoggedStatement | None, place: CommitPlace, feed: int = -1
     ) -> None:
-        """Take the next action; they come by their starts, which count from the first of all.
+        """Add the next action to the plan.
 
-        `feed` is the place among `feeds` of the data that a COPY FROM STDIN asks for.
+        Actions must come in the order of their starts, which count from the start of the capture.
+        `feed` is the place in `feeds` of the data for a COPY FROM STDIN, -1 for none.
         """
         since = action.start_ns
         if since < self._from_ns or (self._until_ns is not None and since >= self._until_ns):
@@ -216,7 +220,8 @@ class Planner:
     ) -> Record:
         """Return a record as it is sent: made to fail as in the log, or with the data of a file.
 
-        `feed` is the number of the file, -1 for none; what is made to fail takes no data.
+        `feed` is the place of the file in `feeds`, -1 for none.  A statement that is made to fail
+        takes no data.
         """
         if statement and self._spec.order != "none" and self._is_by_others(action):
             return self._impose(record, action, statement.fingerprint)
@@ -229,7 +234,7 @@ class Planner:
         self._left_out.update(left_out)
 
     def _intended(self, action: Action, since: int) -> int:
-        """Return when an action is to start, in ns since the begin of the replay."""
+        """Return the intended start of an action, in ns since the begin of the replay."""
         start = since - self._from_ns
         if self._spec.idle == "skip":
             pause = start - self._busy_until
@@ -242,7 +247,7 @@ class Planner:
         return start
 
     def _session(self, action: Action, since: int) -> _Session | None:
-        """Return a session, None if it is left out."""
+        """Return the session of an action, None if it is left out; create it if it is new."""
         if action.session in self._sessions:
             return self._sessions[action.session]
         number = action.session
@@ -297,7 +302,7 @@ class Planner:
         )
 
     def _is_by_others(self, action: Action) -> bool:
-        """Tell whether a statement failed by what other sessions did, or when they did it."""
+        """Return whether a statement failed because of other sessions, a timeout or an operator."""
         code = action.sqlstate
         if self._wire == "mysql":
             waited = code == _NO_STATE and action.duration_ns >= _SHORTEST_WAIT
@@ -305,10 +310,10 @@ class Planner:
         return _BY_OTHERS.fullmatch(code) is not None
 
     def _impose(self, record: Record, action: Action, fingerprint: Fingerprint) -> Record:
-        """Return what has a statement fail as it did, when it did, and wait for no turn.
+        """Return a record that fails as the statement did, when it did, and waits for no turn.
 
-        It changed nothing but what became of its transaction; run, it could go well, or have
-        another session fail in its place.
+        The failed statement changed nothing except the state of its transaction.  If it ran in the
+        replay, it could succeed, or make another session fail in its place.
         """
         if self._wire == "mysql":
             payload = mysql_connection.failing(action.sqlstate)
@@ -335,7 +340,7 @@ class Planner:
         return place
 
     def _put(self, session: _Session, record: Record) -> None:
-        """Add a record to its session, and write a chunk once there is one."""
+        """Add a record to its session; write a chunk when there are enough records."""
         self._actions += 1
         self._processes[session.process].sessions.begin(session.place, record.start_ns)
         self._held += 1
@@ -345,7 +350,7 @@ class Planner:
                 session.opened = len(pending)
             if record.ends >= 0 and session.opened >= 0:
                 pending.append(record)
-                # It begins when all that ended before it have ended.
+                # In serial order it begins when all transactions that ended before it have ended.
                 first = pending[session.opened]
                 pending[session.opened] = first._replace(needs=record.ends)
                 session.opened = -1
@@ -359,11 +364,11 @@ class Planner:
             for one in self._sessions.values():
                 if one is not None and one.opened < 0:
                     self._write(one)
-            # Those that are left are of open transactions.
+            # The records that are left belong to open transactions.
             self._held = 0
 
     def _write(self, session: _Session) -> None:
-        """Write a chunk of what a session does."""
+        """Write the pending records of a session as one chunk."""
         if not session.pending:
             return
         process = self._processes[session.process]
@@ -385,7 +390,7 @@ class Planner:
 
     @contextlib.contextmanager
     def schedule(self) -> Iterator[ReplaySchedule]:
-        """Give all that is to be done, for as long as the `with` block runs."""
+        """Yield the complete work, which is valid while the `with` block runs."""
         for session in self._sessions.values():
             if session is not None:
                 self._write(session)
@@ -405,7 +410,7 @@ class Planner:
             for number, (process, limit) in enumerate(zip(self._processes, limits, strict=True)):
                 slots = _most_at_once([process])
                 if limit is not None and self._spec.order == "none" and not self._spec.speed:
-                    # Each has a connection for itself, one after the other.
+                    # Each session has its own connection; the sessions run one after the other.
                     slots, limit = min(slots, limit), None  # noqa: PLW2901 - none is needed
                 jobs.append(
                     ReplayJob(
@@ -441,7 +446,7 @@ class Planner:
             )
 
     def _of_another_database(self) -> dict[str, int]:
-        """Return how many statements are of databases that were not chosen, by a reason."""
+        """Return the number of statements of databases that were not chosen, by the reason."""
         if not self._others:
             return {}
         named = [f"{name} {many:,}" for name, many in self._others.most_common(_MOST_NAMED)]
@@ -451,7 +456,10 @@ class Planner:
 
 
 def processes_for(speed: float, per_second: float, sessions: int) -> int:
-    """Return how many processes a replay has: few, as each has to be woken."""
+    """Return the number of processes of a replay: few, as each of them has to be woken.
+
+    `per_second` is the highest rate of statements in the capture.
+    """
     if speed:
         wanted = int(per_second * speed / _RATE_OF_A_PROCESS) + 1
         wanted = min(wanted, os.cpu_count() or 1)
@@ -461,17 +469,17 @@ def processes_for(speed: float, per_second: float, sessions: int) -> int:
 
 
 def shares(whole: int | None, parts: int) -> list[int | None]:
-    """Return a number of connections as shares of so many processes, at least one each."""
+    """Divide a number of connections into shares, at least 1 each; None has no limit."""
     if whole is None:
         return [None] * parts
     return [max(1, (whole + part) // parts) for part in range(parts)]
 
 
 def _most_at_once(processes: Sequence[_Process]) -> int:
-    """Return how many sessions there were at a time, at most."""
+    """Return the largest number of sessions that the capture had at the same time."""
     begins = np.concatenate([np.frombuffer(one.first_ns, np.int64) for one in processes])
     ends = np.concatenate([np.frombuffer(one.last_ns, np.int64) for one in processes])
-    # One that ends when another begins is there beside it.
+    # A session that ends at the instant another begins counts as present.
     before = np.searchsorted(np.sort(ends), np.sort(begins), "left")
     return int((np.arange(1, len(begins) + 1) - before).max(initial=0))
 

@@ -1,9 +1,10 @@
-"""What all sessions of a replay do, ready to be sent, in a file without a name.
+"""The records of all sessions of a replay, ready to be sent, in a file without a name.
 
-A session's records lie in chunks of some hundred, each of which says where the session's next one
-lies: a chunk of each session that is under way is in memory, whatever the capture's length.  The
-file lies in a folder and not in memory, of which the database under test gets what is left; it is
-packed, and the next chunk is asked for ahead, so that nobody waits for a disk in the middle of it.
+A session's records are in chunks of some hundred records.  Each chunk has the place of the
+session's next chunk.  So only one chunk of each session under way is in memory, whatever the
+capture's length.  The file is in a folder on disk, because the memory that is left belongs to the
+database under test.  Chunks are compressed.  The next chunk is read ahead, so that no session waits
+for a disk during the replay.
 """
 
 import marshal
@@ -23,15 +24,15 @@ _unpack = zstandard.ZstdDecompressor().decompress
 
 
 class Spool:
-    """Takes the records of sessions in any order, and writes them in chunks."""
+    """A file that takes the records of sessions in any order, in chunks."""
 
     CHUNK = 256
 
     def __init__(self, folder: Path | None = None) -> None:
-        """Make the file in a folder, or where temporary files go."""
+        """Create the file in `folder`, or in the folder for temporary files."""
         self._folder = folder or Path(tempfile.gettempdir())
         try:
-            # Nobody else can open it, and whatever ends the replay, nothing is left of it.
+            # It has no name: no other user can open it, and nothing is left when the replay ends.
             self._file = tempfile.TemporaryFile(dir=folder, buffering=0)  # noqa: SIM115
         except OSError as error:
             raise self._full(error) from error
@@ -40,7 +41,10 @@ class Spool:
         self._pack = zstandard.ZstdCompressor(level=1).compress
 
     def write(self, records: Sequence[Record], last: Place = NOWHERE) -> Place:
-        """Write one chunk, which follows the `last` of its session, and return where it is."""
+        """Write one chunk, linked from the `last` chunk of its session, and return its place.
+
+        Raises ReplayerError if the file cannot be written.
+        """
         packed = self._pack(marshal.dumps([tuple(record) for record in records]))
         place = (self._end, len(packed))
         view = memoryview(_NEXT.pack(*NOWHERE) + packed)
@@ -55,14 +59,14 @@ class Spool:
         return place
 
     def flush(self) -> None:
-        """Have it on the disk, so that nothing of it is written while the replay runs."""
+        """Write the file to disk now, so that nothing of it is written during the replay."""
         try:
             os.fdatasync(self.fd)
         except OSError as error:
             raise self._full(error) from error
 
     def close(self) -> None:
-        """Give it back."""
+        """Close the file, which also deletes it."""
         self._file.close()
 
     def _full(self, error: OSError) -> ReplayerError:
@@ -73,7 +77,7 @@ class Spool:
 
 
 def records(fd: int, first: Place) -> Iterator[Record]:
-    """Yield the records of a session, a chunk at a time."""
+    """Yield the records of a session, reading one chunk at a time from the descriptor."""
     offset, length = first
     while length:
         chunk = os.pread(fd, _NEXT.size + length, offset)

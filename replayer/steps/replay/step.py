@@ -1,9 +1,9 @@
-"""What a capture recorded, run again: the same statements in the same sessions.
+"""Run a capture again: the same statements in the same sessions.
 
-`replayer run FILE.replay` is a workload of this one step.  Every session of the capture has a
-connection of its own, its prepared statements stay prepared, and the types of its parameters are
-the server's.  At a speed each action has an intended start that is never moved; how late it began,
-and whether the server or replayer was why, is measured all the time.
+`replayer run FILE.replay` is a workload with this one step.  Every session of the capture gets its
+own connection, its prepared statements stay prepared, and the server chooses the types of its
+parameters.  At a speed above 0 each action has an intended start that is never moved.  The replay
+records how late each action began, and whether the server or replayer was the reason.
 """
 
 import contextlib
@@ -44,7 +44,7 @@ _SETTLE = VerbName("mix/settle")
 _WAITS = VerbName("replay/waits")
 _BLOCKED = VerbName("replay/blocked")
 _ASKED_EVERY = 0.25
-"""Seconds after which the sessions are asked again what they wait for."""
+"""Seconds between two samples of what the sessions wait for."""
 _MERGED_AT = 32
 _MOST_NAMED = 5
 _PREPARING = 600.0
@@ -55,12 +55,16 @@ _NO_COPIES = (
 
 
 def run_here_reason(_spec: Spec) -> str:
-    """Return why a replay is not run on the database's host."""
+    """Return the reason why a replay is not run on the database's host."""
     return "a replay is run where its capture lies"
 
 
 def measures_machine(spec: Spec) -> bool:
-    """Tell whether it needs the server for itself: its caches, or the one database for copies."""
+    """Return whether the replay needs the server for itself.
+
+    It does if the caches have to be in some state, or if its database is made from a dump or a
+    copy: a server has only one such database.
+    """
     return spec.cold is not Temperature.UNKNOWN or bool(spec.restore)
 
 
@@ -79,17 +83,17 @@ def check(spec: Spec, context: Context) -> None:
 
 
 def run(spec: Spec, context: Context) -> None:
-    """Make the database what it is to be, plan, replay, and hold it against the other side."""
+    """Prepare the database, plan and run the replay, and compare it with the log or another run."""
     check(spec, context)
     context.findings.writes = not spec.read_only
     with contextlib.ExitStack() as stack:
         capture = stack.enter_context(_capture(spec))
-        # Two replays are of the same work if this is the same, wherever the file lies.
+        # Two replays have the same work if the digests are equal, in whatever folder the file is.
         context.findings.facts["replay.capture"] = capture.digest
         database = stack.enter_context(replay_target.opened(spec, context))
         cold = _bring(spec, context, database)
         if spec.cold is Temperature.COLD and context.server.can_stop:
-            # Its server was stopped meanwhile.
+            # The server was stopped to empty its caches, which ended the connection.
             database = stack.enter_context(
                 contextlib.closing(replay_target.reopened(context, database.url))
             )
@@ -127,7 +131,10 @@ def _capture(spec: Spec) -> ArchiveReader:
 
 
 def _control(spec: Spec) -> tuple[Replayed, ...]:
-    """Return what the run of `against` replayed; raise Impossible where it is no such run."""
+    """Return what the run named by `against` replayed, () if none is named.
+
+    Raise Impossible if that run has no replay.
+    """
     if not spec.against:
         return ()
     run = store.load(store.find(spec.against, store.folder()))
@@ -138,7 +145,7 @@ def _control(spec: Spec) -> tuple[Replayed, ...]:
 
 
 def _bring(spec: Spec, context: Context, database: Database) -> Cold:
-    """Bring the database to the temperature asked for, where its files are on this machine."""
+    """Bring the database to the cache temperature asked for, if its files are on this host."""
     folder = context.server.data_directory()
     if folder is None or context.engine.verb(_FILES) is None:
         why, todo = context.server.no_files()
@@ -153,7 +160,7 @@ def _bring(spec: Spec, context: Context, database: Database) -> Cold:
 def _planned(
     spec: Spec, context: Context, database: Database, capture: ArchiveReader, copy_files: CopyFiles
 ) -> Planner:
-    """Return what is to be done, action by action."""
+    """Return a planner that has every action of the capture that is to run."""
     summary = capture.summary
     seconds = max(1e-3, summary.span_ns / 1e9)
     busiest = max(summary.busiest_minute_statements / 60, summary.statements / seconds)
@@ -192,7 +199,7 @@ def _add_all(
     capture: ArchiveReader,
     context: Context,
 ) -> None:
-    """Give the planner what is chosen of a capture and has its data, and count the rest."""
+    """Add the chosen actions that have their data to the planner, and count the others."""
     if choice.asked:
         with context.progress.task("look for what is chosen"):
             choice.look(capture.blocks())
@@ -215,7 +222,7 @@ def _add_all(
 
 
 def _blocked(spec: Spec, context: Context, conninfo: replay_target.Conninfo) -> Blocked | None:
-    """Return how processes ask who waits for whom, None where there is no order to hold."""
+    """Return how worker processes query lock waits; None if no order is kept."""
     verb = context.engine.verb(_BLOCKED)
     if spec.order == "none" or verb is None:
         return None
@@ -224,7 +231,7 @@ def _blocked(spec: Spec, context: Context, conninfo: replay_target.Conninfo) -> 
 
 
 class _Replay:
-    """A replay while it runs."""
+    """A replay in progress, on the side of the coordinating process."""
 
     def __init__(
         self, spec: Spec, context: Context, database: Database, schedule: ReplaySchedule, cold: Cold
@@ -240,10 +247,10 @@ class _Replay:
         self._rates = Rates(context.progress)
 
     def run(self) -> None:
-        """Replay, and write down what ran, whatever ends it."""
+        """Run the replay; record what ran even if an error ends it."""
         schedule, context = self._schedule, self._context
         jobs = schedule.jobs
-        # Never on client hosts: the jobs share the archive's plan and a gate of order in memory.
+        # Never on client hosts: the jobs share the plan and the order in this host's memory.
         with WorkerPool(
             worker.work, jobs, processes=len(jobs), awaited=self._database.waiting()
         ) as pool:
@@ -283,7 +290,7 @@ class _Replay:
         self._check(window, results)
 
     def _watch(self, pool: WorkerPool) -> None:
-        """Take in what the processes report until all are done."""
+        """Collect the reports of the worker processes until all of them are done."""
         total = self._schedule.actions
         done_by: dict[int, ReplayProgress] = {}
         self._rates = Rates(self._context.progress)
@@ -298,7 +305,7 @@ class _Replay:
                     asked = time.monotonic()
 
     def _ask(self) -> None:
-        """Ask the sessions what they wait for."""
+        """Sample what the sessions of the server wait for."""
         verb = self._database.engine.verb(_WAITS)
         if verb is None:
             return
@@ -308,7 +315,7 @@ class _Replay:
         except Interrupted:
             raise
         except ReplayerError:
-            # A server that is lost is told by those who work on it.
+            # If the server is lost, the worker processes report it.
             return
         self._waiting.add({str(row["wait"]): row.real("sessions") for row in rows})
 
@@ -330,7 +337,10 @@ class _Replay:
     def _activity(
         self, counted: machine_usage.Counted, opened_ns: int
     ) -> machine_usage.Activity | None:
-        """Return what the server counted, once it has counted all; None where it is gone."""
+        """Return what the server counted in the replay; None if the server cannot be asked.
+
+        The verb mix/settle runs first, so that the server has counted all.
+        """
         try:
             verb = self._database.engine.verb(_SETTLE)
             if verb is not None:
@@ -340,7 +350,7 @@ class _Replay:
             return None
 
     def _hold_against(self, window: ReplayWindow) -> None:
-        """Write down where it answered differently than the log, and than another replay."""
+        """Record where the answers differ from the log's, and from those of another replay."""
         findings, spec = self._context.findings, self._spec
         sides: list[tuple[str, Iterator[divergence.Divergence]]] = []
         logged = self._schedule.errors_logged
@@ -362,7 +372,7 @@ class _Replay:
                 findings.row("divergences", against=side, **_columns(one, side, window))
 
     def _check(self, window: ReplayWindow, results: list[WorkerResult]) -> None:
-        """Raise ReplayerError where the server took no connection any more."""
+        """Raise ReplayerError if every session was given up without a connection."""
         given_up = window.tally.happened.get(GIVEN_UP, 0)
         if given_up and given_up >= self._schedule.sessions:
             reason = next((one.refusal for one in results if one.refusal), "it said nothing")
@@ -372,7 +382,7 @@ class _Replay:
 
 
 def _columns(one: divergence.Divergence, side: str, window: ReplayWindow) -> dict[str, Any]:
-    """Return a divergence as a row of its table."""
+    """Return a divergence as a row of the table `divergences`."""
     errors = one.what == "errors"
     first = _first(window, one) if errors or side == "log" else None
     where = one.where
@@ -395,7 +405,10 @@ def _columns(one: divergence.Divergence, side: str, window: ReplayWindow) -> dic
 
 
 def _first(window: ReplayWindow, one: divergence.Divergence) -> First | None:
-    """Return where a fingerprint first had an error, lacked one of the log's, or had other rows."""
+    """Return where a divergence of a fingerprint came first, None if that is not known.
+
+    The divergence is an error, the absence of an error that the log has, or other rows.
+    """
     wanted = {"": 1, "here": 1, "otherwise": 1, "there": -1}[one.failed] * (one.what == "errors")
     firsts = [
         first

@@ -1,4 +1,4 @@
-"""What a replay needs of a server's wire: connections that are made and used without waiting."""
+"""Interface of a replay to a server's protocol: connections that never block the caller."""
 
 from collections.abc import Generator
 from typing import Protocol
@@ -15,15 +15,15 @@ class Connection(Protocol):
     feed: int
     """Descriptor of the file whose data the next COPY FROM STDIN sends, -1 for none."""
     unsent: bytes
-    """What the socket did not take at once."""
+    """Bytes that the socket did not take at once."""
     sqlstate: str
-    """Of the last answer that is complete; "" where it went well."""
+    """SQLSTATE of the last complete answer; "" if it has no error."""
     rows: int
-    """Returned or changed by it, -1 where it says nothing of rows."""
+    """Rows that the answer returned or changed; -1 if it has no number of rows."""
     matched: int
-    """Rows that it looked for to change them, where the server tells that too, else -1."""
+    """Rows that an UPDATE matched, if the server reports them; else -1."""
     hash: int
-    """Of its rows."""
+    """Hash of the rows of the last complete answer."""
 
     @property
     def session(self) -> int:
@@ -32,25 +32,31 @@ class Connection(Protocol):
 
     @property
     def idle(self) -> bool:
-        """Tell whether no transaction is open."""
+        """Return whether no transaction is open."""
         ...
 
     def send(self, whole: bytes, *, extended: bool, in_order: bool) -> None:
-        """Send a message; what the socket does not take at once goes with `flush`.  Raises Gone."""
+        """Send a message; `flush` sends the bytes that the socket does not take at once.
+
+        Raises ConnectionGone.
+        """
         ...
 
     def execute(
         self, name: bytes, place: int, text: bytes, ending: bytes, *, in_order: bool
     ) -> None:
-        """Execute a named statement, which is prepared if it is not yet.  Raises Gone."""
+        """Execute a named statement; prepare it first if necessary.  Raises ConnectionGone.
+
+        `place` identifies its `text`; `ending` is the end of the Bind message.
+        """
         ...
 
     def flush(self) -> None:
-        """Send more of what could not be sent at once.  Raises Gone."""
+        """Send more of the bytes that the socket did not take at once.  Raises ConnectionGone."""
         ...
 
     def receive(self) -> bool:
-        """Take what came; True at the answer's end.  Raises Gone."""
+        """Read what arrived; return True at the end of the answer.  Raises ConnectionGone."""
         ...
 
     def close(self) -> None:
@@ -59,30 +65,34 @@ class Connection(Protocol):
 
 
 class ConnectionAttempt(Protocol):
-    """A connection that is being made."""
+    """An attempt to connect."""
 
     events: int
-    """What of epoll it waits for."""
+    """The epoll events that it waits for."""
 
     def fileno(self) -> int:
-        """Return what it waits on now."""
+        """Return the descriptor that it waits for now."""
         ...
 
     def go_on(self) -> bool:
-        """Do what can be done now; True when it is made.  Raises Refused."""
+        """Continue without blocking; return True when the connection is made.  Raises Refused."""
         ...
 
     def connection(self, verify: str, *, read_only: bool) -> Connection:
-        """Return the connection that was made; one that is not read only any more is Gone."""
+        """Return the connection that was made.
+
+        With `read_only`, it raises ConnectionGone once the server reports that its session is no
+        longer read only.
+        """
         ...
 
     def close(self) -> None:
-        """Give up."""
+        """Give the attempt up."""
         ...
 
 
 def connecting(wire: str, conninfo: str) -> ConnectionAttempt:
-    """Begin to connect; raise Refused where that is impossible at once."""
+    """Begin to connect; raise Refused if that fails at once."""
     return (
         mysql_connection.MySQLConnectionAttempt(conninfo)
         if wire == "mysql"
@@ -93,9 +103,10 @@ def connecting(wire: str, conninfo: str) -> ConnectionAttempt:
 def blocked(
     wire: str, conninfo: str, statement: str
 ) -> Generator[list[tuple[int, int]], None, None]:
-    """Yield who waits for whom in the server, each time that it is asked for, by their numbers.
+    """Yield, at each step, pairs of sessions: one that waits for a lock, one that it waits for.
 
-    It ends where that cannot be asked.
+    The numbers are those of the sessions in the server.  The generator ends if the server cannot
+    be asked.
     """
     if wire == "mysql":
         return mysql_connection.blocked(conninfo, statement)

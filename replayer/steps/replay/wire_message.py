@@ -1,7 +1,7 @@
 """Messages of PostgreSQL's protocol, as bytes: what is sent for one action of a capture.
 
-As in the chapter Frontend/Backend Protocol: a letter, a length, what it has.  Parameters and
-results are text, and their types are the server's own.
+They are as in the chapter Frontend/Backend Protocol: a letter, a length, the body.  Parameters
+and results are sent as text, and the server chooses their types.
 """
 
 import struct
@@ -18,20 +18,20 @@ _NO_FORMATS = _COUNT.pack(0)
 
 
 def encoded(text: str) -> bytes:
-    """Return a text as the source's client sent it; a zero byte, which none can have, is left."""
+    """Return a text as the bytes that the client sent, without zero bytes, which are invalid."""
     return text.encode("utf-8", "surrogateescape").replace(b"\0", b"")
 
 
 def query(text: str) -> bytes:
-    """Return a simple query."""
+    """Return the message Query (a simple query)."""
     body = encoded(text) + b"\0"
     return b"Q" + _LENGTH.pack(4 + len(body)) + body
 
 
 def failing(sqlstate: str, *, begins: bool, ends: bool) -> bytes:
-    """Return a query after which a transaction is where a statement left it that failed so.
+    """Return a query that leaves a transaction as a statement failing with `sqlstate` left it.
 
-    `begins` where the statement's text began the transaction, `ends` where it was its end.
+    `begins`: the text of the statement began the transaction.  `ends`: it was its end.
     """
     if ends:
         return query("ROLLBACK")
@@ -54,7 +54,7 @@ def forget(name: bytes) -> bytes:
 
 
 def parameters(values: Sequence[str | None]) -> bytes:
-    """Return the end of Bind: its parameters as text, and that results are text."""
+    """Return the end of Bind: the parameters as text (None is NULL), and text results."""
     parts = [_NO_FORMATS, _COUNT.pack(len(values))]
     for value in values:
         if value is None:
@@ -67,18 +67,18 @@ def parameters(values: Sequence[str | None]) -> bytes:
 
 
 def bind(name: bytes, ending: bytes) -> bytes:
-    """Return Bind of the unnamed portal; `ending` is of `parameters`."""
+    """Return Bind of the unnamed portal; `ending` comes from `parameters`."""
     body = b"\0" + name + b"\0" + ending
     return b"B" + _LENGTH.pack(4 + len(body)) + body
 
 
 def unnamed(text: str, values: Sequence[str | None]) -> bytes:
-    """Return all that runs an unnamed prepared statement once."""
+    """Return all messages that run an unnamed prepared statement once."""
     return parse(b"", encoded(text)) + bind(b"", parameters(values)) + EXECUTE_AND_SYNC
 
 
 def parts_of(whole: bytes) -> tuple[bytes, bytes]:
-    """Return the text, and the end of Bind, of what `unnamed` returned."""
+    """Return the text, and the end of Bind, of messages made by `unnamed`."""
     bound = 1 + _LENGTH.unpack_from(whole, 1)[0]
     after = bound + 1 + _LENGTH.unpack_from(whole, bound + 1)[0]
     return whole[6 : bound - 3], whole[bound + 7 : after]
@@ -116,4 +116,4 @@ def copy_data(data: bytes) -> bytes:
 
 
 COPY_FAIL = b"f" + _LENGTH.pack(4 + len(b"not captured\0")) + b"not captured\0"
-"""What is said to a server that wants the data of COPY FROM STDIN."""
+"""CopyFail, the answer to a server that wants data for COPY FROM STDIN that was not captured."""

@@ -1,4 +1,4 @@
-"""What worker processes are given: actions as they are sent, and how a process goes about them."""
+"""The data given to worker processes: actions as they are sent, and settings of a process."""
 
 from array import array
 from collections.abc import Iterator, Sequence
@@ -9,38 +9,46 @@ from replayer.steps.replay.commit_order import Shared
 from replayer.watch.workers import Descriptor
 
 WHOLE, NAMED, CONNECT, DISCONNECT = range(4)
-"""What a record does: its payload is all that is sent; it ends the Bind of a named statement."""
+"""Kinds of records.
+
+WHOLE: its payload is all that is sent.  NAMED: its payload is the end of the Bind of a named
+statement.  CONNECT and DISCONNECT have no payload.
+"""
 IN_ORDER, FORGETS, EXTENDED, IMPOSED = 1, 2, 4, 8
-"""Flags: the rows of the answer have an order; names of prepared statements are forgotten; the
-extended protocol is spoken; what is sent fails as the statement did in the log, in its place."""
+"""Flags of a record.
+
+IN_ORDER: the rows of the answer have an order.  FORGETS: names of prepared statements are
+forgotten.  EXTENDED: it uses the extended protocol.  IMPOSED: what is sent fails as the statement
+failed in the log, in its place.
+"""
 FED = 8
 """Bits of the flags below the number, from 1, of the file with the data that the action sends."""
 PARTS = 64
-"""Of a capture's time, in each of which what was answered is added up."""
+"""Parts of a capture's time; answers are summed up for each of them."""
 
 
 class Record(NamedTuple):
-    """One action of a session, as it lies in the spool."""
+    """One action of a session, as it is stored in the spool."""
 
     does: int
     fingerprint: int
-    """Its place in the list of fingerprints; -1 of what is no statement."""
+    """Its place in the list of fingerprints; -1 if the action is no statement."""
     payload: bytes
     start_ns: int
-    """Intended, since the begin of the replay."""
+    """Intended start, in ns since the begin of the replay."""
     needs: int
     ends: int
     chain: int
     turn: int
     logged: int
-    """SQLSTATE that the log has, as a number."""
+    """SQLSTATE in the log, as a number."""
     named: int
-    """Place of the prepared statement, -1 of others."""
+    """Place of the prepared statement; -1 if it has none."""
     flags: int
     rows: int
-    """That the log has of it, -1 where it has none that can be held against an answer's."""
+    """Rows in the log; -1 if the log has none that can be compared with an answer's."""
     part: int
-    """Which of the PARTS of the capture's time it started in."""
+    """Number of the part of the capture's time (see PARTS) in which it started."""
 
 
 class Prepared(NamedTuple):
@@ -51,20 +59,20 @@ class Prepared(NamedTuple):
 
 
 Place = tuple[int, int]
-"""Offset and length of a session's records in the spool; no bytes are none."""
+"""Offset and length of a session's records in the spool; length 0 means none."""
 NOWHERE: Place = (0, 0)
 _UNKNOWN = -1
 
 
 class SessionWork(NamedTuple):
-    """What one captured session does."""
+    """The work of one captured session."""
 
     number: int
     conninfo: str
     first: Place
-    """Of its records."""
+    """Place of its first records."""
     before: bool
-    """Whether it was there when the replay begins."""
+    """True if the session already exists when the replay begins."""
 
 
 @dataclass(eq=False)
@@ -73,16 +81,16 @@ class SessionColumns:
 
     numbers: "array[int]" = field(default_factory=lambda: array("q"))
     begins: "array[int]" = field(default_factory=lambda: array("q"))
-    """When the first action of each is to start, in ns since the begin of the replay."""
+    """Intended start of the first action of each, in ns since the begin of the replay."""
     offsets: "array[int]" = field(default_factory=lambda: array("q"))
     lengths: "array[int]" = field(default_factory=lambda: array("q"))
     before: bytearray = field(default_factory=bytearray)
     conninfo: "array[int]" = field(default_factory=lambda: array("l"))
     conninfos: dict[str, int] = field(default_factory=dict)
-    """Each that there is -> its number."""
+    """Conninfo -> its number; each distinct conninfo is stored once."""
 
     def add(self, number: int, conninfo: str, *, before: bool) -> int:
-        """Take the next session, and return its place among them."""
+        """Add the next session, and return its place."""
         self.numbers.append(number)
         self.begins.append(_UNKNOWN)
         self.offsets.append(0)
@@ -92,24 +100,24 @@ class SessionColumns:
         return len(self.numbers) - 1
 
     def begin(self, place: int, start_ns: int) -> None:
-        """Take when an action of a session starts; the first one counts."""
+        """Set the start of a session, in ns; only the first call for a session counts."""
         if self.begins[place] == _UNKNOWN:
             self.begins[place] = start_ns
 
     def set_first(self, place: int, chunk: Place) -> None:
-        """Take where the first records of a session lie."""
+        """Set the place of a session's first records."""
         self.offsets[place], self.lengths[place] = chunk
 
     def __len__(self) -> int:
         return len(self.numbers)
 
     def all(self) -> Iterator[SessionWork]:
-        """Yield each of them."""
+        """Yield the work of each session."""
         names = list(self.conninfos)
         return (self.work(place, names) for place in range(len(self)))
 
     def work(self, place: int, conninfos: Sequence[str]) -> SessionWork:
-        """Return one of them; `conninfos` are the keys of its own, as a list."""
+        """Return the work of one session; `conninfos` is the list of this object's keys."""
         return SessionWork(
             self.numbers[place],
             conninfos[self.conninfo[place]],
@@ -120,16 +128,16 @@ class SessionColumns:
 
 @dataclass(frozen=True, slots=True)
 class Blocked:
-    """How a process asks which sessions of the server wait for a lock, and for whom."""
+    """The query for lock waits in the server, and the connection for it."""
 
     conninfo: str
     statement: str
-    """Its rows have the number of a session that waits, and of one that it waits for."""
+    """Its rows have two session numbers: one that waits, and one that it waits for."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReplayJob:
-    """What one worker process does."""
+    """The work of one worker process."""
 
     process: int
     wire: str
@@ -139,15 +147,15 @@ class ReplayJob:
     prepared: tuple[Prepared, ...]
     order: Shared | None
     blocked: Blocked | None
-    """How to ask who waits in the server for whom; None where that cannot be asked."""
+    """The query for lock waits in the server; None if there is none."""
     order_timeout: float
     speed: float
     verify: str
     slots: int
-    """Sessions at a time at speed 0: as many as there were at a time in the capture."""
+    """Sessions at the same time at speed 0: as many as in the capture."""
     connections: int | None
-    """Connections at a time at most; None where each session has its own."""
+    """Most connections at the same time; None if each session has its own."""
     read_only: bool = False
-    """A connection on which something could be written is closed."""
+    """Close a connection on which something could be written."""
     feeds: tuple[Descriptor, ...] = ()
     """Files with data for COPY FROM STDIN."""

@@ -1,10 +1,12 @@
-"""One process of a replay: many sessions on one loop, each with its actions in their order.
+"""One worker process of a replay: many sessions on one event loop.
 
-At a speed every action has an intended start, which is never moved: a session that is not free by
-then begins it late, and whose fault that is, is written down with it.  At speed 0 a session sends
-its next action at once when it has the answer of the last.
+Each session runs its actions in their captured order.  At a speed above 0 every action has an
+intended start, which is never moved.  A session that is still busy at that time begins the action
+late.  The time at which the session became free is recorded with it: it shows whether the server or
+replayer was the reason.  At speed 0 a session sends its next action as soon as it has the answer of
+the last.
 
-What runs in worker processes is here, in modules that import little.
+Only code that runs in worker processes is here; the modules that it needs import little.
 """
 
 import contextlib
@@ -61,21 +63,23 @@ _REPORT_NS = 1_000_000_000
 _ENOUGH = FIELDS << 16
 _LONGEST_WAIT = 0.5
 _SWITCH_SECONDS = 1e-4
-"""After so long the thread that counts lets go of the interpreter: it must not hold up anybody."""
+"""Switch interval of the interpreter, so that the counting thread never holds up the loop."""
 _LOOK_AGAIN = 0.1
-"""Seconds after which who waits in the order looks again, however he missed that he was woken."""
+"""Seconds after which a waiting client checks the order again, in case a wake-up was missed."""
 _LOOK_NS, _LONGEST_LOOK_NS = 5_000_000, 100_000_000
-"""For so long somebody waits before it is looked whether those wait for each other, and how long it
-is at most until that is looked at again."""
+"""Wait before the first check for deadlocks, and the longest pause until the next check.
+
+The wait is that of the client that waits in the order for longest.
+"""
 _PATIENCE_NS = 30 * 10**9
-"""For so long a server that takes no connection is asked again while nobody has an answer of it."""
+"""Time for which a server that refuses connections is tried again, while it answers no client."""
 _CONNECT_NS = 10 * 10**9
 _FIRST_PAUSE_NS = 100_000_000
 _LONGEST_PAUSE_NS = 1_000_000_000
 _IN_FAILED_TRANSACTION = number_of("25P02")
 _ANY_STATE = number_of(UNKNOWN_STATE)
 _MISSING = frozenset(map(number_of, ("26000", "34000", "3B001")))
-"""A prepared statement, a cursor, a savepoint that is not there: as what made it failed."""
+"""No such prepared statement, cursor or savepoint, if the statement that creates it failed."""
 
 LOST_SESSIONS: Final = "sessions lost"
 NOT_RUN: Final = "not run"
@@ -89,33 +93,33 @@ SHARED: Final = "connections handed on"
 
 @dataclass(frozen=True, slots=True)
 class ReplayProgress:
-    """What a process did since its last report."""
+    """The work of a process since its last report."""
 
     process: int
     seconds: float
-    """Since the begin of the replay."""
+    """Time since the start of the replay."""
     tally: ReplayCounts
     at_work: int
     """Sessions with a statement under way."""
     done: int
-    """Actions of the capture that are over."""
+    """Actions of the capture that are finished."""
     behind: float
-    """Seconds that the session is late that is due for longest, 0 if none is."""
+    """Seconds by which the session that is due for longest is late; 0 if none is late."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerResult:
-    """How a process ended."""
+    """The result of one worker process."""
 
     ended: float
-    """Second of the replay at which its last action was over."""
+    """Second of the replay at which the last action of this process was over."""
     cpu: tuple[float, float]
     refusal: str
-    """Why the server took no connection, where sessions were given up for that."""
+    """The server's reason to refuse connections, if sessions were given up for it; else ""."""
 
 
 class _Client:
-    """One captured session."""
+    """One captured session in the replay."""
 
     __slots__ = (
         *("asked_ns", "begun_ns", "connecting", "connection", "cut", "failed", "forced"),
@@ -134,19 +138,26 @@ class _Client:
         self.begun_ns = self.free_ns = self.since_ns = self.asked_ns = 0
         self.pause_ns = _FIRST_PAUSE_NS
         self.cut = self.failed = self.forced = False
-        """Its transaction was cut off with its connection; a statement failed; it waits no more."""
+        """Flags: the rest of its transaction is skipped, as its connection was lost; a statement
+        failed; it no longer waits for its turn."""
         self.strayed = False
-        """Something of its open transaction ended otherwise than in the log."""
+        """A statement of its open transaction ended in another way than in the log."""
         self.where = where(work.number, 0)
 
 
 _DUE, _BUSY, _WAITING, _CONNECTING, _RETRYING, _WANTING, _OVER = range(7)
-"""Whether a client waits for its time, an answer, its turn, a connection, another try of one, one
-of others, or for nothing any more."""
+"""States of a client.
+
+It waits for its start time, an answer, its turn in the order, a connection, another attempt to
+connect, or a connection of another client.  _OVER: it has finished.
+"""
 
 
 def work(job: ReplayJob, barrier: Barrier, report: Report) -> WorkerResult:
-    """Be one process of a replay: connect, wait for the barrier, replay."""
+    """Run one process of a replay: connect, wait for the barrier, replay.
+
+    Connections that the server refuses before the barrier are tried again during the replay.
+    """
     _allow_all_files()
     with contextlib.ExitStack() as opened:
         clients = _Clients(job, report)
@@ -159,7 +170,7 @@ def work(job: ReplayJob, barrier: Barrier, report: Report) -> WorkerResult:
 
 
 class _Clients:
-    """The sessions of one process."""
+    """The captured sessions of one process, and the event loop that runs them."""
 
     def __init__(self, job: ReplayJob, report: Report) -> None:
         self._job = job
@@ -169,7 +180,7 @@ class _Clients:
         self._sessions = job.sessions
         self._conninfos = list(job.sessions.conninfos)
         self._clients: dict[int, _Client] = {}
-        """Those who are under way, by their places among the sessions."""
+        """The clients under way, by their places among the sessions."""
         self._next = 0
         """Place of the session that begins next."""
         self._by_fd: dict[int, _Client] = {}
@@ -183,11 +194,11 @@ class _Clients:
             self._lookout = Lookout(job)
             self._poll.register(self._lookout.bell, select.EPOLLIN)
         self._look_ns, self._look_pause = 0, _LOOK_NS
-        """When it is looked next for those that wait for each other, and how long after."""
+        """Time of the next check for deadlocks, and the pause after that check, in ns."""
         self._due: list[tuple[int, int]] = []
-        """When clients are due, by the clock."""
+        """Heap of the clients that are due: time (monotonic clock, in ns), place of the client."""
         self._waiting: dict[int, int] = {}
-        """Clients that wait in the order -> when they give up."""
+        """Clients that wait for their turn in the order -> when they give up waiting, in ns."""
         self._wanting: deque[_Client] = deque()
         self._open = 0
         self._live = len(self._sessions)
@@ -205,7 +216,7 @@ class _Clients:
         self._several = job.connections is not None
 
     def close(self) -> None:
-        """Give everything back."""
+        """Close all connections and descriptors."""
         for client in self._clients.values():
             if client.connection is not None:
                 client.connection.close()
@@ -221,7 +232,10 @@ class _Clients:
     # Before the clock starts
 
     def connect_first(self) -> None:
-        """Connect those who are there when the replay begins; a refusal is met again later."""
+        """Connect the sessions that exist when the replay begins.
+
+        A refused connection is ignored here: the session tries again during the replay.
+        """
         room = self._job.connections or len(self._sessions)
         if self._timed:
             first = [place for place, before in enumerate(self._sessions.before) if before][:room]
@@ -232,7 +246,7 @@ class _Clients:
                 self._connect_now(self._enter(place))
 
     def _enter(self, place: int) -> _Client:
-        """Return the client of a session that begins."""
+        """Return the client of a session that begins; create it if it does not exist."""
         client = self._clients.get(place)
         if client is None:
             work = self._sessions.work(place, self._conninfos)
@@ -264,7 +278,7 @@ class _Clients:
     # The loop
 
     def run(self, begin_ns: int) -> WorkerResult:
-        """Replay; return when every session is over."""
+        """Run the replay, which begins at `begin_ns`; return when all sessions are over."""
         self._begin = self._seen = self._answered = begin_ns
         self._next_report = begin_ns + _REPORT_NS
         before = _cpu()
@@ -307,20 +321,20 @@ class _Clients:
             self._begin_next(now)
 
     def _await_next(self) -> None:
-        """Put the session that begins next down for its time; they follow each other."""
+        """Schedule the session that begins next; when it begins, it schedules the one after it."""
         if self._next < len(self._sessions):
             begins = self._begin + self._sessions.begins[self._next]
             heapq.heappush(self._due, (begins, self._next))
 
     def _begin_next(self, now: int) -> None:
-        """Have the next session begin at speed 0, where there is one."""
+        """Start the next session at speed 0, if there is one left."""
         if self._next < len(self._sessions):
             self._enter(self._next)
             heapq.heappush(self._due, (now, self._next))
             self._next += 1
 
     def _schedule(self, client: _Client) -> None:
-        """Put a client down for the time of its next action."""
+        """Schedule a client for the intended start of its next action."""
         if client.record is None:
             self._finish(client, self._seen)
         else:
@@ -328,13 +342,13 @@ class _Clients:
             heapq.heappush(self._due, (self._begin + client.record.start_ns, client.number))
 
     def _sleep(self, now: int) -> float:
-        """Return for how long there is nothing to do but to wait for events."""
+        """Return the longest time, in seconds, that the loop may wait for events."""
         longest = _LONGEST_WAIT
         if self._gate is not None and self._gate.sleep():
             longest = _LOOK_AGAIN
             if self._lookout is not None:
                 longest = min(longest, max(1_000_000, self._look_ns - now) / 1e9)
-            # What ended before the others were told that somebody waits here.
+            # Transactions may have ended before the other processes knew that clients wait here.
             if released := self._gate.released():
                 self._release(released)
                 return 0
@@ -352,7 +366,7 @@ class _Clients:
             self._let_deadlocked_go()
 
     def _go(self, place: int, now: int) -> None:
-        """Go on with a client whose time has come: of an action, or of another try to connect."""
+        """Continue a client whose time has come, for an action or another attempt to connect."""
         if self._timed and place == self._next:
             self._next += 1
             self._await_next()
@@ -368,7 +382,7 @@ class _Clients:
             self._advance(client, now)
 
     def _advance(self, client: _Client, now: int) -> None:
-        """Start a client's actions until one is under way, or waits."""
+        """Start the actions of a client until one is under way, or waits."""
         while (record := client.record) is not None:
             if self._timed and self._begin + record.start_ns > now:
                 self._schedule(client)
@@ -378,7 +392,7 @@ class _Clients:
         self._finish(client, now)
 
     def _start(self, client: _Client, now: int) -> bool:
-        """Start a client's action; True if it is over at once."""
+        """Start the next action of a client; return True if it is over at once."""
         record = client.record
         assert record is not None
         if client.cut:
@@ -425,7 +439,7 @@ class _Clients:
         return False
 
     def _receive(self, client: _Client, mask: int) -> None:
-        """Take what came for a statement that is under way, and go on with the next at its end."""
+        """Read the answer of a statement under way; at its end, go on with the next action."""
         connection, record = client.connection, client.record
         assert connection is not None
         assert record is not None
@@ -450,7 +464,7 @@ class _Clients:
         code = number_of(connection.sqlstate) if connection.sqlstate else 0
         if record.flags & IMPOSED:
             self._happens(IMPOSED_FAILURES)
-            # A wire may have no way to say it.
+            # Some wire protocols cannot fail with a chosen SQLSTATE.
             code = code or record.logged
         if code:
             code = self._judge(client, record, code)
@@ -468,7 +482,7 @@ class _Clients:
             self._hand_on(client)
 
     def _judge(self, client: _Client, record: Record, code: int) -> int:
-        """Return the SQLSTATE of an error, negative if it only follows from an earlier one."""
+        """Return the SQLSTATE of an error, negative if it only follows from an earlier error."""
         if code == _IN_FAILED_TRANSACTION or (code in _MISSING and client.failed):
             return -code
         client.failed = True
@@ -477,9 +491,9 @@ class _Clients:
         return code
 
     def _stray(self, client: _Client, record: Record, code: int) -> None:
-        """Take notice that a statement ended otherwise than in the log, and where that was first.
+        """Record that a statement ended in another way than in the log, and the first time it did.
 
-        `code` is as in Tally.first.
+        `code` is as in ReplayCounts.first.
         """
         client.strayed = True
         key = (record.fingerprint, code)
@@ -487,11 +501,15 @@ class _Clients:
             self._first[key] = First((self._seen - self._begin) / 1e9, client.work.number)
 
     def _hold(self, client: _Client, record: Record, connection: Connection) -> int:
-        """Hold the rows of an answer against the log's; return how, with the log's rows."""
+        """Compare the number of rows of an answer with the log's.
+
+        Return the result of the comparison together with the log's number, as `held` packs them; -1
+        for an answer that has no number of rows.
+        """
         logged = record.rows
         if connection.rows < 0:
             return -1
-        # A client may have asked for the rows that were found in place of those changed.
+        # A MySQL client may have asked for the number of rows found instead of rows changed.
         if logged in {connection.rows, connection.matched}:
             return held(logged, SAME)
         if client.strayed:
@@ -499,12 +517,12 @@ class _Clients:
         self._stray(client, record, 0)
         return held(logged, OTHERWISE)
 
-    def _write(  # noqa: PLR0917 - what it became
+    def _write(  # noqa: PLR0917 - the columns of a record
         self, client: _Client, record: Record, code: int, rows: int, hashed: int, held_rows: int
     ) -> None:
-        """Write down what became of a statement."""
+        """Record the times and the result of a statement."""
         begun = client.begun_ns
-        # Without a time of its own it was due when it was sent.
+        # At speed 0 there is no intended start: the statement was due when it was sent.
         intended = self._begin + record.start_ns if self._timed else begun
         self._records.extend(
             (
@@ -524,7 +542,7 @@ class _Clients:
             self._hashes.append(hashed)
 
     def _over(self, client: _Client, record: Record) -> None:
-        """Take a client's action as over, and look at its next."""
+        """Mark the current action of a client as over, and move to its next."""
         if record.ends >= 0:
             client.strayed = False
         if self._gate is not None:
@@ -536,7 +554,7 @@ class _Clients:
         client.record = next(client.records, None)
 
     def _finish(self, client: _Client, now: int) -> None:
-        """Take a session as over."""
+        """Mark a session as over, and release its connection."""
         if client.state == _OVER:
             return
         self._let_go(client)
@@ -561,20 +579,20 @@ class _Clients:
         return True
 
     def _keep_order(self) -> None:
-        """Let those go who need not wait any more, tell the other processes, count who gave up."""
+        """Release the clients whose turn has come, wake other processes, count timeouts."""
         gate = self._gate
         assert gate is not None
         while released := gate.released():
             self._release(released)
         gate.ring()
-        # Those that wait for longest come first.
+        # The clients are in the order in which they began to wait.
         late = list(takewhile(lambda one: one[1] <= self._seen, self._waiting.items()))
         for number, _ in late:
             self._force(number, ORDER_TIMEOUTS)
         self._look_for_deadlocks()
 
     def _force(self, number: int, why: str) -> None:
-        """Let a client go that waits, although it is not its turn."""
+        """Release a client that waits in the order, although it is not its turn."""
         assert self._gate is not None
         client = self._clients[number]
         self._happens(why)
@@ -585,7 +603,7 @@ class _Clients:
         self._resume(client)
 
     def _look_for_deadlocks(self) -> None:
-        """Have the server asked who waits there, where somebody has waited here for a while."""
+        """Start a query for lock waits in the server, once a client has waited here for a while."""
         if self._lookout is None or not self._waiting or self._seen < self._look_ns:
             return
         since = next(iter(self._waiting.values())) - round(self._job.order_timeout * 1e9)
@@ -597,7 +615,7 @@ class _Clients:
         self._lookout.ask()
 
     def _let_deadlocked_go(self) -> None:
-        """Let those go for which somebody waits in the server for whom they wait here."""
+        """Release clients whose wait here is part of a deadlock with lock waits in the server."""
         assert self._gate is not None
         assert self._lookout is not None
         for asked_ns, waits in self._lookout.answers():
@@ -610,12 +628,12 @@ class _Clients:
     def _release(self, numbers: Sequence[int]) -> None:
         for number in numbers:
             client = self._clients.get(number)
-            # One that gave up waiting has left its name there.
+            # A client that gave up waiting is still in the gate's queue.
             if client is not None and client.state == _WAITING and not client.forced:
                 self._resume(client)
 
     def _resume(self, client: _Client) -> None:
-        """Start an action that waited, and what follows it."""
+        """Start the action that waited, and the actions that follow it."""
         now = self._seen
         if self._start(client, now):
             self._advance(client, now)
@@ -623,7 +641,7 @@ class _Clients:
     # Connections
 
     def _has_connection(self, client: _Client, now: int) -> bool:
-        """Begin to connect, or take an idle connection; True if there is one now."""
+        """Start to connect, or take over an idle connection; return True if there is one now."""
         limit = self._job.connections
         if limit is not None and self._open >= limit:
             other = self._idle_one(client)
@@ -639,7 +657,7 @@ class _Clients:
         return False
 
     def _idle_one(self, client: _Client) -> _Client | None:
-        """Return who has a connection that it does not need now; one that is like ours, if any."""
+        """Return a client whose connection is idle, if possible one with the same conninfo."""
         idle = [
             one
             for one in self._by_fd.values()
@@ -657,7 +675,7 @@ class _Clients:
         self._happens(SHARED)
 
     def _hand_on(self, client: _Client) -> None:
-        """Give a client's connection, which is idle, to the one who wants one for longest."""
+        """Give the idle connection of a client to the client that has wanted one for longest."""
         other = self._wanting.popleft()
         other.state = _DUE
         if other.work.conninfo == client.work.conninfo:
@@ -668,13 +686,13 @@ class _Clients:
         self._resume(other)
 
     def _meet(self, client: _Client) -> None:
-        """Have it known which session of the server is a client's now."""
+        """Publish to all processes which session in the server a client has now."""
         if self._gate is not None:
             connection = client.connection
             self._gate.meet(client.number, 0 if connection is None else connection.session)
 
     def _connect(self, client: _Client, now: int) -> None:
-        """Begin to connect."""
+        """Start to connect; a refusal at once is handled as a later one."""
         client.state = _CONNECTING
         client.asked_ns = now
         client.since_ns = client.since_ns or now
@@ -689,7 +707,7 @@ class _Clients:
         self._poll.register(fd, client.connecting.events)
 
     def _go_on(self, client: _Client) -> None:
-        """Go on with a connection that is being made, and with its session once it is."""
+        """Continue an attempt to connect, and the session once the connection is made."""
         attempt = client.connecting
         assert attempt is not None
         before = attempt.fileno()
@@ -703,7 +721,7 @@ class _Clients:
             return
         fd = attempt.fileno()
         if fd != before:
-            # libpq went on to another address.
+            # libpq went on to the next address, with another socket.
             self._forget(before)
             self._by_fd[fd] = client
             self._poll.register(fd, attempt.events)
@@ -719,7 +737,7 @@ class _Clients:
         self._resume(client)
 
     def _refuse(self, client: _Client, refusal: Refused) -> None:
-        """Try again a little later, or give the session up."""
+        """Schedule another attempt a little later, or give the session up."""
         now = time.monotonic_ns()
         self._happens(REFUSED)
         waited = now - max(client.since_ns, self._answered)
@@ -738,7 +756,7 @@ class _Clients:
         self._finish(client, self._seen)
 
     def _skip(self, client: _Client, record: Record) -> None:
-        """Do not run an action of a session that was cut off; nobody waits for it."""
+        """Skip an action of a session that was cut off; clients that wait for it are released."""
         if record.fingerprint >= 0:
             self._happens(NOT_RUN)
         if record.ends >= 0 or record.does == DISCONNECT:
@@ -746,7 +764,7 @@ class _Clients:
         self._over(client, record)
 
     def _lose(self, client: _Client, record: Record, error: ConnectionGone) -> None:
-        """Take a connection as lost: what is left of its transaction cannot be run."""
+        """Handle a lost connection: what is left of its transaction cannot be run."""
         connection = client.connection
         assert connection is not None
         self._happens(LOST_SESSIONS)
@@ -758,7 +776,7 @@ class _Clients:
         client.cut = open_before and record.ends < 0
 
     def _interrupted(self, client: _Client) -> None:
-        """Take notice that a connection ended on which nothing was under way."""
+        """Handle a connection that ended while no statement was under way on it."""
         connection = client.connection
         if connection is None:
             return
@@ -770,7 +788,7 @@ class _Clients:
             self._let_go(client)
 
     def _let_go(self, client: _Client) -> None:
-        """Close a client's connection, if it has one."""
+        """Close the connection of a client, and its attempt to connect, if it has one."""
         if client.connecting is not None:
             self._forget(client.connecting.fileno())
             client.connecting.close()
@@ -786,7 +804,7 @@ class _Clients:
                 self._begin_wanting()
 
     def _begin_wanting(self) -> None:
-        """Have the one connect who wants to for longest: there is room again."""
+        """Let the client connect that has wanted a connection for longest: there is room again."""
         other = self._wanting.popleft()
         other.state = _RETRYING
         heapq.heappush(self._due, (self._seen, other.number))
@@ -796,16 +814,16 @@ class _Clients:
             with contextlib.suppress(OSError):
                 self._poll.unregister(fd)
 
-    # What is told
+    # Reports
 
     def _happens(self, what: str) -> None:
         self._happened[what] = self._happened.get(what, 0) + 1
 
     def _tell(self) -> None:
-        """Report what was done since the last time."""
+        """Report the work done since the last report."""
         self._next_report = self._seen + _REPORT_NS
         if not self._records and not self._happened and self._told == self._done:
-            # Whoever says something has heard of the server: one that is silent is noticed by that.
+            # A report means that the server answered: a silent server shows by missing reports.
             return
         self._told = self._done
         behind = max(0, self._seen - self._due[0][0]) / 1e9 if self._due else 0.0
@@ -818,7 +836,7 @@ class _Clients:
 
 
 class _Teller:
-    """Counts records and reports them, in a thread of its own: nobody waits for it meanwhile."""
+    """Counts records and reports them in its own thread, so that the loop does not wait."""
 
     def __init__(self, job: ReplayJob, report: Report) -> None:
         self._timed = job.speed > 0
@@ -833,11 +851,11 @@ class _Teller:
     def tell(
         self, part: ReplayProgress, counted: "array[int]", hashes: "array[int]", begin_ns: int
     ) -> None:
-        """Count the records soon, and report them with the rest of what is to be told."""
+        """Queue records to be counted, and the report that carries the counts."""
         self._waiting.put((part, counted, hashes, begin_ns))
 
     def finish(self) -> None:
-        """Return when all is reported; raise what went wrong with it."""
+        """Wait until all is reported; raise the error that the thread met, if any."""
         self._waiting.put(None)
         self._thread.join()
         if self._failure is not None:
@@ -857,15 +875,15 @@ class _Teller:
 
 
 def _answered(attempt: ConnectionAttempt, seconds: float) -> bool:
-    """Wait so long at most until an attempt to connect can go on; tell whether it can."""
-    # select(2) knows no descriptor beyond 1023.
+    """Return whether an attempt to connect can go on; wait at most `seconds` for it."""
+    # select(2) supports no descriptor above 1023.
     poll = select.poll()
     poll.register(attempt.fileno(), attempt.events)
     return bool(poll.poll(max(0.0, seconds) * 1e3))
 
 
 def _allow_all_files() -> None:
-    """Let this process have as many connections as the system allows it."""
+    """Raise this process's limit of open files to the hard limit."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     with contextlib.suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))

@@ -1,4 +1,7 @@
-"""pgio's line, as it is: programs look for it; the sessions' shares; and what a load came to."""
+"""Display of sessions: pgio's line, the sessions' shares, and the results of a load.
+
+pgio's line is unchanged: programs search for it.
+"""
 
 from collections.abc import Iterator
 
@@ -26,7 +29,7 @@ _LOAD = ("sessions.offered", "sessions.begun", "sessions.completed")
 
 
 def form(result: StepResult) -> Form:
-    """Return the lines and how evenly the sessions worked, or what a mix or a rate came to."""
+    """Return the display: pgio's lines and the sessions' shares, or the results of a load."""
     return _load(result) if "sessions.sustained" in result.facts else _slices(result)
 
 
@@ -36,7 +39,7 @@ def _slices(result: StepResult) -> Form:
     done = [row["operations"] for row in rows if isinstance(row.get("operations"), int)]
     each = f"{show_count(min(done))} to {show_count(max(done))} statements each" if done else ""
     shares: list[Part] = [Labelled("sessions", [f"{len(done)}, {each}"])] if done else []
-    # What a buffered run missed says nothing of it.
+    # With buffered blocks, the few missed blocks are not meaningful.
     buffered = result.ledger is not None and result.ledger.verdict is ReadOrigin.BUFFERED
     first = "cache_hits" if buffered else "riops"
     return Form(
@@ -66,7 +69,7 @@ def _load(result: StepResult) -> Form:
 
 
 def _verdict(result: StepResult) -> Part:
-    """Return in one line whether the rate was sustained."""
+    """Return one line that shows whether the rate was sustained."""
     offered, begun, completed = (show(result.value(name) or 0.0, "1/s") for name in _LOAD)
     sustained = bool(result.facts.get("sessions.sustained"))
     words = "sustained" if sustained else "NOT SUSTAINED"
@@ -75,7 +78,7 @@ def _verdict(result: StepResult) -> Part:
 
 
 def _kinds(result: StepResult) -> Iterator[Part]:
-    """Yield the mix as it was: the kinds of statements and their service times."""
+    """Yield the mix as measured: the kinds of statements and their service times."""
     rows = result.tables.get("kinds", ())
     if rows:
         headings = ("statements", "asked", "share", "per second", "service p50", "p99")

@@ -1,4 +1,4 @@
-"""Whether the reads asked for can be had here, and which ways remain where they cannot."""
+"""A check whether the reads asked for are possible here, and which ways remain if not."""
 
 import os
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ _PAGE_CACHE_SHARE = 0.85
 
 
 def possible_kind(spec: Spec, context: Context) -> tuple[Spec, list[str]]:
-    """Return the keys with a kind of memory that can be had here, and what to say of it."""
+    """Return the keys with a kind of memory that is possible here, and notes on a replacement."""
     refused = _refused(spec.memory, spec, context)
     if not refused:
         return spec, []
@@ -32,9 +32,9 @@ def possible_kind(spec: Spec, context: Context) -> tuple[Spec, list[str]]:
 
 
 def instead_of_direct(refused: str, spec: Spec, context: Context) -> tuple[Spec, list[str]]:
-    """Return the keys with the next way to physical reads, and what to say of it.
+    """Return the keys with the next possible way to physical reads, and notes on it.
 
-    Raises Skip with the reason against each way when there is none.
+    Raises Skip, with the reason against each way, if none is possible.
     """
     reasons = [f"memory = 'direct': {refused}"]
     for kind in memory_bound.KINDS:
@@ -84,7 +84,10 @@ def _refused(kind: MemoryKind, spec: Spec, context: Context) -> str:
 
 
 def _lacking(kind: MemoryKind, context: Context) -> str:
-    """Return what a kind of memory needs that somebody else's server does not have; "" if none."""
+    """Return what a kind of memory needs and a server that is not replayer's own lacks.
+
+    "" if the server lacks nothing.
+    """
     wanted = engine_keys(context).of(kind).settings
     if kind in memory_bound.KINDS or (kind == "direct" and not wanted):
         return "it needs a restart of the server, and this server is not replayer's own"
@@ -142,7 +145,7 @@ def _no_direct(context: Context) -> str:
 
 
 def no_direct_reads(wanted: TableSet, context: Context) -> str:
-    """Return why the file system of the tables refuses direct I/O, "" if it does not."""
+    """Return the file system's reason to refuse direct I/O for the tables, "" if it does not."""
     with context.database() as database:
         files = files_of(database, wanted, context)
     for file in files[:1]:
@@ -154,7 +157,7 @@ def no_direct_reads(wanted: TableSet, context: Context) -> str:
 
 
 def files_of(database: Database, wanted: TableSet, context: Context) -> list[Path]:
-    """Return every file of the tables and their indexes; [] if they are not on this machine."""
+    """Return every file of the tables and their indexes; [] if they are not on this host."""
     folder = context.server.data_directory()
     if folder is None:
         return []

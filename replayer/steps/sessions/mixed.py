@@ -1,4 +1,4 @@
-"""Sessions that put a mix of statements on the database, as fast as it answers or at a rate."""
+"""Sessions that run a mix of statements, as fast as the database answers or at a rate."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -20,7 +20,7 @@ from replayer.watch import ledger
 
 _TITLE = "sessions"
 _FEW_WAITS = 0.05
-"""Sessions that wait for the same, on average, from which on it is told."""
+"""Least number of sessions, on average, in a wait that is reported."""
 
 
 def asked_of(spec: Spec, wanted: TableSet) -> LevelRequest:
@@ -39,7 +39,7 @@ def asked_of(spec: Spec, wanted: TableSet) -> LevelRequest:
 
 
 def mix_of(spec: Spec) -> WeightedMix:
-    """Return the mix of a step; without the key `mix` it is made of its other keys."""
+    """Return the mix of a step; without the key `mix` it is made of the other keys."""
     if spec.mix is not None:
         return spec.mix
     return WeightedMix(
@@ -51,7 +51,7 @@ def mix_of(spec: Spec) -> WeightedMix:
 
 
 def measure_mix(spec: Spec, wanted: TableSet, context: Context, database: Database) -> LevelResult:
-    """Calibrate what a statement burns, if it is to burn some, and measure the level."""
+    """Measure the level; if its statements burn CPU time, calibrate that first."""
     asked = asked_of(spec, wanted)
     if asked.mix.cpu:
         found = cpu_burn.calibrate(asked, context, database)
@@ -65,7 +65,7 @@ def measure_mix(spec: Spec, wanted: TableSet, context: Context, database: Databa
 
 
 def record_level(spec: Spec, context: Context, level: LevelResult, cold: Cold) -> None:
-    """Write what the level came to into the findings."""
+    """Record the results of a level in the findings."""
     findings = context.findings
     balance = _balance(context, level)
     _measure_rates(findings, level)
@@ -115,7 +115,7 @@ def _measure_rates(findings: StepRecorder, level: LevelResult) -> None:
     if at_a_rate:
         findings.measure("sessions.offered", level.offered, "1/s", Better.NEITHER)
         findings.measure("sessions.begun", level.begun, "1/s", Better.NEITHER)
-    # At a rate that is sustained it can be no other.
+    # At a sustained rate it equals the rate.
     better = Better.NEITHER if at_a_rate and level.sustained else Better.MORE
     findings.measure("sessions.completed", level.completed, "1/s", better)
 
@@ -188,7 +188,10 @@ def _series(context: Context, level: LevelResult) -> Series:
 
 
 def _lags(level: LevelResult, ends: tuple[float, ...]) -> Iterator[float | None]:
-    """Yield the longest lag of each interval of a series, from the seconds that it touches."""
+    """Yield the longest lag of each interval of a series, from the seconds that it touches.
+
+    None stands for an interval without a known lag.
+    """
     longest = {lag.second: lag.longest for lag in level.lag}
     for begin, end in pairwise((0.0, *ends)):
         seconds = range(int(begin), max(int(begin) + 1, math.ceil(end)))

@@ -1,4 +1,4 @@
-"""What sessions of somebody else's did in the same database while a load was measured."""
+"""Counters of other sessions in the same database, while a load is measured."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,13 +15,13 @@ _OTHERS = VerbName("mix/others")
 
 @dataclass(frozen=True, slots=True)
 class OthersActivity:
-    """What each other session had done so far: (process, begin) -> blocks found and missed."""
+    """Blocks that other sessions have found and missed so far, by (process, session's begin)."""
 
     sessions: Mapping[tuple[int, float], tuple[int, int]]
 
 
 def look(database: Database) -> OthersActivity | None:
-    """Ask what other sessions have done, None where the server does not count it for each."""
+    """Return the counters of other sessions, None if the server has none for each session."""
     verb = database.engine.verb(_OTHERS)
     if verb is None:
         return None
@@ -44,7 +44,10 @@ def look(database: Database) -> OthersActivity | None:
 def notes(
     before: OthersActivity | None, after: OthersActivity | None, blocks: int, seconds: float
 ) -> list[str]:
-    """Say what those did that were still there at the end, beside so many blocks of all."""
+    """Return notes on the work of those other sessions that still exist at the end.
+
+    `blocks` is the number of all blocks in the window, and `seconds` its length.
+    """
     if before is None or after is None:
         return []
     moved = [

@@ -1,4 +1,4 @@
-"""What a window came to: rates, latencies, ledger, series and notes, written into the findings."""
+"""The results of a window: rates, latencies, ledger, series and notes, put into the findings."""
 
 import itertools
 import math
@@ -23,7 +23,7 @@ _GRID_SECONDS = 0.25
 
 
 def record(spec: Spec, context: Context, window: SessionsWindow, cold: Cold) -> None:
-    """Write what the window came to into the findings."""
+    """Record the results of a window in the findings."""
     findings = context.findings
     delta = context.sampler.device_delta(window.begin_ns, window.end_ns)
     local = context.server.data_directory() is not None
@@ -66,10 +66,10 @@ def record(spec: Spec, context: Context, window: SessionsWindow, cold: Cold) -> 
 def _watched_window(
     spec: Spec, window: SessionsWindow, balance: Ledger
 ) -> findings_of.MeasuredWindow:
-    """Return the window of the account: by blocks that the server missed, else by those it had.
+    """Return the window for the account, counted in missed blocks, or in blocks found.
 
-    The two are named differently, because a block of one takes many times as long as of the other,
-    and runs that differ in this are not to be compared by it.
+    Blocks found count if the verdict is `buffered`.  The two have different names: a missed block
+    takes many times as long, and runs that differ in this must not be compared by it.
     """
     buffered = balance.verdict is ReadOrigin.BUFFERED
     blocks = balance.buffer_hits if buffered else balance.riops
@@ -84,7 +84,10 @@ def _watched_window(
 
 
 _RIOPS = "sessions.riops"
-"""The number of a sessions step; a statement has so many blocks, so that others repeat it."""
+"""The main metric of the step.
+
+A statement reads a fixed number of blocks, so other metrics are multiples of it.
+"""
 
 
 def _foreign(window: SessionsWindow, delta: DeviceDelta | None) -> Foreign | None:
@@ -94,7 +97,7 @@ def _foreign(window: SessionsWindow, delta: DeviceDelta | None) -> Foreign | Non
 
 
 def _physical_reads(spec: Spec, context: Context, balance: Ledger) -> Reads | None:
-    """Return the sessions' reads where they were the device's: one block at a time each."""
+    """Return the reads of the sessions if the device served them, one block each; else None."""
     if balance.verdict is not ReadOrigin.PHYSICAL or balance.device is None:
         return None
     return Reads(
@@ -109,7 +112,7 @@ def _physical_reads(spec: Spec, context: Context, balance: Ledger) -> Reads | No
 def _measure_rates(
     findings: StepRecorder, spec: Spec, window: SessionsWindow, balance: Ledger
 ) -> None:
-    # Where hardly a block was missed, the few that were are no measure of anything.
+    # With nearly no missed block, the few that were missed measure nothing.
     buffered = balance.verdict is ReadOrigin.BUFFERED
     findings.measure(_RIOPS, balance.riops, "1/s", Better.NEITHER if buffered else Better.MORE)
     findings.measure("sessions.cache_hits", balance.buffer_hits, "1/s", Better.NEITHER)
@@ -142,13 +145,13 @@ def _latencies(results: Sequence[SessionResult]) -> dict[str, Latencies]:
         for result in results:
             for bucket, amount in getattr(result, kind).items():
                 counts[_middle(bucket, longest)] += amount
-        # The longest itself is known to the microsecond, where a bucket is 2 % wide.
+        # The longest time itself is exact to the microsecond; a histogram bucket is 2 % wide.
         latencies[kind] = replace(Latencies.counted(counts), most_ns=round(longest * 1e9))
     return latencies
 
 
 def _middle(bucket: int, longest: float) -> int:
-    """Return the nanoseconds that stand for a bucket of the slice's histogram, at least one."""
+    """Return the nanoseconds, at least 1, that stand for a bucket of a slice's histogram."""
     seconds = (math.exp((bucket + 0.5) / 50) - 1) * 1e-6
     return max(1, round(min(seconds, longest) * 1e9))
 
@@ -156,7 +159,7 @@ def _middle(bucket: int, longest: float) -> int:
 def _steadiness(window: SessionsWindow) -> Steadiness:
     """Return whether RIOPS were steady, by the rules of steadiness.unsteady."""
     reads = _progress(window, "reads", 1.0)
-    # The last point closes the window, and what it ends is no whole second.
+    # The last point closes the window, and its interval is not a whole second.
     rates = [other - one for (_, one), (_, other) in itertools.pairwise(reads[:-1])]
     if len(rates) < steadiness.LEAST_SECONDS:
         return Steadiness(settled=None, words=f"too short to tell: {len(rates)} seconds")
@@ -178,10 +181,10 @@ def _series(context: Context, window: SessionsWindow) -> Series:
 
 
 def _progress(window: SessionsWindow, counted: str, step: float) -> list[tuple[int, float]]:
-    """Return a counter of the whole window as points of (our clock in ns, total), `step` s apart.
+    """Return a counter over the window as points (replayer's clock in ns, total), `step` s apart.
 
-    The server's counters move when a slice ends.  What a slice did is spread evenly over its time
-    here, and all of it scaled to what the server's counters moved.
+    The server's counters move when a slice ends.  So the blocks of a slice are spread evenly over
+    its time.  The sum is scaled to the change of the server's counters.
     """
     first, seconds = window.before.clock, window.seconds
     bins = [0.0] * max(1, math.ceil(seconds / step))
@@ -200,7 +203,7 @@ def _progress(window: SessionsWindow, counted: str, step: float) -> list[tuple[i
 
 
 def _spread(bins: list[float], step: float, began: float, ended: float, amount: float) -> None:
-    """Add an amount to the bins that a time from `began` to `ended` touches, by their shares."""
+    """Add an amount to the bins that the time from `began` to `ended` touches, in proportion."""
     last = len(bins) - 1
     if ended <= began:
         bins[min(last, max(0, int(ended / step)))] += amount
@@ -221,10 +224,10 @@ def pgio_line(name: str, spec: Spec, seconds: float, riops: float, cache_hits: f
 
 
 def _tell(findings: StepRecorder, spec: Spec, context: Context, window: SessionsWindow) -> None:
-    """Add pgio's line and what else is known of the window."""
+    """Add pgio's line and further facts of the window to the findings."""
     riops = ledger.riops(window.before, window.after)
     hits = ledger.cache_hits(window.before, window.after)
-    # Nobody chose the name of a private server's database; pgio's own is looked for.
+    # The name of a private server's database has no meaning; pgio's users look for pgio.
     name = "pgio" if context.server.can_stop else str(context.server.start().database)
     findings.lines("pgio", [pgio_line(name, spec, window.seconds, riops, hits)])
     findings.facts |= {
@@ -240,7 +243,7 @@ def _tell(findings: StepRecorder, spec: Spec, context: Context, window: Sessions
 
 
 def _detail(result: SessionResult) -> dict[str, Any]:
-    """Return one session's row, as pgio_session_detail.out has it, and what else is known."""
+    """Return the row of one session: the columns of pgio_session_detail.out, and more."""
     return {
         "session": result.number,
         "table": result.table,
@@ -265,14 +268,14 @@ def _update_notes(spec: Spec, window: SessionsWindow) -> list[str]:
 
 
 def _count_notes(context: Context) -> list[str]:
-    """Say what else is in the server's counters."""
+    """Return a note if the server counts late."""
     if context.engine.verb(SETTLE) is None:
         return []
     return ["this server counts late: the counters were read when they stopped moving"]
 
 
 def _others(window: SessionsWindow) -> list[str]:
-    """Say what somebody else's sessions did in the same database."""
+    """Return notes on other sessions in the same database."""
     if window.others is None:
         return []
     moved = [getattr(window.after, n) - getattr(window.before, n) for n in ("reads", "hits")]

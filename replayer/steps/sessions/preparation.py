@@ -1,4 +1,4 @@
-"""What is done before the window: tables, settings, memory and what of the tables is in it."""
+"""Preparation of the window: tables, settings, memory, and how much of the tables is in it."""
 
 import contextlib
 from collections.abc import Iterator, Sequence
@@ -16,11 +16,11 @@ from replayer.tables.pgio import TableSet
 
 _PROCEDURE = VerbName("slob/procedure")
 _ORDINARY_SESSIONS = 350
-"""More sessions than this need a higher limit of connections."""
+"""Number of sessions above which the server needs a higher limit of connections."""
 
 
 def provide_tables(wanted: TableSet, context: Context) -> list[str]:
-    """See to it that the tables and what a session calls are there; return what was done."""
+    """Create the tables and the sessions' procedure if they are missing; return notes on it."""
     notes = dataset.provide_tables(wanted, context)
     with context.database() as database:
         for name in wanted.names:
@@ -29,7 +29,7 @@ def provide_tables(wanted: TableSet, context: Context) -> list[str]:
 
 
 def settings_of(spec: Spec, context: Context) -> dict[str, str]:
-    """Return the server settings of a run."""
+    """Return the server settings of a run, as name -> value."""
     keys, server = engine_keys(context), ServerMemory.of(context)
     settings = {
         name: setting.value
@@ -47,7 +47,7 @@ def settings_of(spec: Spec, context: Context) -> dict[str, str]:
 
 @contextlib.contextmanager
 def bounded_memory(spec: Spec, context: Context) -> Iterator[memory_bound.Bound | None]:
-    """Bound the memory as the keys ask for it, None where they do not."""
+    """Bound the memory as the keys ask for; yield the bound, or None if they ask for none."""
     if spec.memory not in memory_bound.KINDS:
         yield None
         return
@@ -60,7 +60,7 @@ def bounded_memory(spec: Spec, context: Context) -> Iterator[memory_bound.Bound 
 
 @contextlib.contextmanager
 def out_of_memory_told(taken: memory_bound.Bound | None) -> Iterator[None]:
-    """Say so when it was the limit that ended the server."""
+    """Raise a clearer ReplayerError if the memory limit made the kernel kill the server."""
     try:
         yield
     except ReplayerError as error:
@@ -74,9 +74,9 @@ def out_of_memory_told(taken: memory_bound.Bound | None) -> Iterator[None]:
 
 
 def bring_to_temperature(spec: Spec, files: Sequence[Path], context: Context) -> Cold:
-    """Fill the page cache with the tables, or drop them from it, and measure what was achieved.
+    """Fill the page cache with the tables, or drop them from it; return the state reached.
 
-    A server of replayer's own has just been restarted, so its buffers hold nothing of them.
+    replayer's own server has just been restarted, so its buffers hold nothing of the tables.
     """
     ours = context.server.can_stop
     dropped = Temperature.COLD if ours else Temperature.LUKEWARM
@@ -96,7 +96,7 @@ def bring_to_temperature(spec: Spec, files: Sequence[Path], context: Context) ->
 
 
 def displaced(spec: Spec, files: Sequence[Path]) -> list[str]:
-    """Say so if the tables did not stay in the page cache, which explains device reads."""
+    """Return a note if the tables did not stay in the page cache, which explains device reads."""
     if spec.asked is not ReadOrigin.CACHED or not files:
         return []
     share = residency(files).share

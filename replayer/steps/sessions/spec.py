@@ -1,4 +1,4 @@
-"""The keys of a sessions step, and what they come to on a server of some block size."""
+"""The keys of the step `sessions`, and the sizes that follow from them and the block size."""
 
 from dataclasses import dataclass
 from typing import Annotated, Literal
@@ -31,10 +31,10 @@ def _not_given(value: object) -> bool:
 
 
 class Spec(StepSpec):
-    """The keys of a sessions step: pgio's names in lower case, and some of its own."""
+    """The keys of the step `sessions`: pgio's names in lower case, and more."""
 
     num_schemas: int = Field(4, ge=1, le=8192)
-    """Tables."""
+    """Number of tables."""
     num_threads: int = Field(2, ge=1, le=4096)
     """Sessions for each table."""
     work_unit: int = Field(255, ge=1, le=1_000_000)
@@ -49,10 +49,11 @@ class Spec(StepSpec):
     rate: float | None = Field(None, gt=0, le=10_000_000, exclude_if=_not_given)
     """Statements a second over all sessions, each with an intended start that is never moved."""
     arrivals: Arrivals = Field("poisson", exclude_if=lambda value: value == "poisson")
-    """When the statements of a `rate` arrive: at random, or evenly."""
+    """When the statements of a `rate` arrive: at random (`poisson`), or evenly."""
     resolution: units.Duration = Field(0.0, ge=0, le=1, exclude_if=lambda value: not value)
-    """How often clients look at what is due and answered: 0 at once.  To be woken for each costs
-    more than the statement, so that 2ms halves the clients' CPU; times get longer by as much."""
+    """Interval at which clients check which statements are due or answered: 0 is at once.  A
+    wake-up for each statement costs more than the statement, so that 2ms halves the clients' CPU
+    time; response times get longer by as much."""
     mix: WeightedMix | None = Field(None, exclude_if=_not_given)
     """Kinds of statements, as `point=70 range=10 update=15 insert=4 scan=1`: their weights, and
     `work_unit`, `update_rows`, `insert_bytes`, `hot=20%/80%` (rows / accesses), `cpu=2ms` (of the
@@ -60,14 +61,14 @@ class Spec(StepSpec):
     operations: units.Count | None = Field(None, ge=1)
     """A fixed number of statements for each session, instead of a run time."""
     access: Literal["index", "planner"] = "index"
-    """`index` pins an index scan; `planner` plans every statement anew, as pgio does."""
+    """`index` forces an index scan; `planner` plans every statement anew, as pgio does."""
     seed: int = Field(1, ge=0, le=1 << 31)
     memory: MemoryKind = "direct"
     """`cached` reads from the page cache; the others are ways to physical reads."""
     shared_buffers: units.Size | None = Field(None, ge=128 << 10)
-    """The server's own cache; small unless it is given."""
+    """The server's own cache; small by default."""
     memory_limit: units.Size | None = Field(None, ge=16 << 20)
-    """What a cgroup leaves to the server and its page cache."""
+    """Memory that a cgroup leaves to the server and its page cache."""
     keep: units.Size = Field(1 << 30, ge=64 << 20)
     """Memory that huge pages or ballast leave free."""
 
@@ -79,11 +80,11 @@ class Spec(StepSpec):
 
     @property
     def loads(self) -> bool:
-        """Tell whether clients send the statements, instead of a loop inside the server."""
+        """Return whether clients send the statements, instead of a loop inside the server."""
         return self.rate is not None or self.mix is not None
 
     def lasts(self) -> float:
-        """Return the run time, 0 for a number of operations."""
+        """Return the run time in seconds, 0 for a number of operations."""
         return self.run_time if self.operations is None else 0.0
 
     @property
@@ -93,11 +94,11 @@ class Spec(StepSpec):
 
     @property
     def asked(self) -> ReadOrigin:
-        """Return the verdict that this kind of memory is for."""
+        """Return the origin of reads that this kind of memory is for."""
         return ReadOrigin.CACHED if self.memory == "cached" else ReadOrigin.PHYSICAL
 
     def rows(self, block_size: int) -> int:
-        """Return the rows, and so the blocks, of each table."""
+        """Return the number of rows, and so of blocks, of each table."""
         if isinstance(self.scale, int) or self.scale.strip().isdigit():
             return int(self.scale)
         return units.size(self.scale) // block_size
@@ -111,10 +112,10 @@ class Spec(StepSpec):
         return self.num_schemas * self.rows(block_size) * block_size
 
     def buffers(self, block_size: int, least: int = MIB) -> int:
-        """Return the bytes of the server's own cache: as given, else tables / 16, 1 to 16 MiB.
+        """Return the bytes of the server's own cache: the key, else tables / 16, 1 to 16 MiB.
 
-        Never less than 8 blocks for each session, as every session holds some of them, nor than
-        `least`, without which the server does not work.
+        The default is at least 8 blocks for each session, because every session holds some of them.
+        No value is below `least`, without which the server does not work.
         """
         if self.shared_buffers is not None:
             return max(least, self.shared_buffers)
@@ -122,18 +123,18 @@ class Spec(StepSpec):
         return max(least, self.sessions * 8 * block_size, min(16 * MIB, share))
 
     def needs(self, memory_of: "ServerMemory") -> int:
-        """Return the memory that the server's processes need for themselves."""
+        """Return the bytes of memory that the server's processes need for themselves."""
         buffers = self.buffers(memory_of.block_size, memory_of.least_buffers)
         return buffers + memory_of.base + memory_of.per_session * self.sessions
 
     def limit(self, memory_of: "ServerMemory") -> int:
-        """Return the limit of a cgroup: as given, else what the server itself needs and 40 MiB."""
+        """Return the limit of a cgroup in bytes: the key, else the server's need and 40 MiB."""
         return self.memory_limit or self.needs(memory_of) + 40 * MIB
 
 
 @dataclass(frozen=True, slots=True)
 class ServerMemory:
-    """What an engine's engine.toml says about the memory that its server needs, in bytes."""
+    """Memory that an engine's server needs, in bytes, as its engine.toml has it."""
 
     block_size: int
     least_buffers: int
@@ -142,7 +143,7 @@ class ServerMemory:
 
     @classmethod
     def of(cls, context: Context) -> "ServerMemory":
-        """Read it from [sessions]."""
+        """Read it from [sessions] of engine.toml."""
         keys = engine_keys(context)
         return cls(
             context.engine.block_size,
@@ -153,5 +154,5 @@ class ServerMemory:
 
 
 def engine_keys(context: Context) -> SessionsSpec:
-    """Return what the engine's engine.toml says about sessions."""
+    """Return the section [sessions] of the engine's engine.toml."""
     return context.engine.spec.sessions

@@ -1,12 +1,12 @@
-"""Sessions of the SLOB method, as pgio runs them: random reads of tables with one row per block.
+"""Run sessions of the SLOB method, as in pgio: random reads of tables with one row per block.
 
 Every session runs a loop inside the server, in slices of 1/4 to 2 seconds.  RIOPS are the blocks
-that the server missed in its own buffers, per second of the server's clock; the ledger says how
+that the server missed in its own buffers, per second of the server's clock.  The ledger shows how
 many of them came from the page cache and how many from the device.
 
-With `rate` or `mix` clients send single statements instead: as fast as they are answered, or each
-at an intended start that is never moved, so that a stall is in the response time of all that came
-meanwhile.
+With `rate` or `mix`, clients send single statements instead.  They send them as fast as they are
+answered, or each at an intended start that is never moved.  So a stall counts in the response time
+of all statements that arrived meanwhile.
 """
 
 from collections.abc import Callable
@@ -41,21 +41,21 @@ from replayer.tables.pgio import TableSet
 
 
 def uses_client_hosts(_spec: Spec) -> bool:
-    """Return that its sessions may be processes of other hosts."""
+    """Return True: the sessions may be processes of other hosts."""
     return True
 
 
 def footprint(spec: Spec, block_size: int) -> Footprint:
-    """Return what the tables take, and how much of them a cached run keeps in memory."""
+    """Return the size of the tables, and how much of them a cached run keeps in memory."""
     size = spec.bytes(block_size)
     return Footprint(spec.tables(block_size), size, size if spec.memory == "cached" else 0)
 
 
 def check(spec: Spec, context: Context) -> None:
-    """Raise Impossible for what cannot be done here, naming the ways that remain.
+    """Raise Impossible if the step cannot run here, with the ways that remain.
 
-    What somebody else's server does not allow is a Skip, and so is direct I/O where no other way to
-    physical reads can take its place: the other steps go on.
+    A limit of a server that is not replayer's own raises Skip: the other steps go on.  So does
+    direct I/O that is not possible, if no other way to physical reads can replace it.
     """
     check_numbers(spec, context.engine.block_size)
     if spec.loads:
@@ -66,13 +66,13 @@ def check(spec: Spec, context: Context) -> None:
 
 
 def run(spec: Spec, context: Context) -> None:
-    """Load the tables if they are not there, bring memory into the state asked for, and measure."""
+    """Load the tables if they are missing, bring memory to the state asked for, and measure."""
     check(spec, context)
     spec, instead = possible_kind(spec, context)
     wanted = spec.tables(context.engine.block_size)
     findings = context.findings
     findings.writes = mix_of(spec).writes
-    # With the server's ordinary settings: direct I/O would write block by block.
+    # Load the tables before `serving` sets direct I/O, which would write block by block.
     provide = dataset.provide_tables if spec.loads else provide_tables
     findings.notes += provide(wanted, context)
     refused = no_direct_reads(wanted, context) if spec.memory == "direct" else ""
@@ -95,14 +95,17 @@ def run(spec: Spec, context: Context) -> None:
     }
     if taken:
         findings.facts |= {"memory.bytes": taken.bytes, "memory.how": taken.how}
-    # First of all that there is to say.
+    # These notes come before all others.
     findings.notes[:0] = instead
 
 
 def _measured(
     spec: Spec, wanted: TableSet, context: Context, database: Database, cold: Cold
 ) -> Callable[[], None]:
-    """Measure, and return what writes the result down, once the memory is given back."""
+    """Measure, and return a function that records the result.
+
+    It is called after the memory is given back.
+    """
     if spec.loads:
         reached = measure_mix(spec, wanted, context, database)
         return lambda: record_level(spec, context, reached, cold)

@@ -37,12 +37,12 @@ _SHORTEST_SLICE = 0.25
 _LONGEST_SLICE = 2.0
 _POLL = 1.0
 _GRACE = 2.0
-"""Seconds in which other sessions may also say that the server is gone."""
+"""Seconds in which more sessions may report that they have lost the server."""
 
 
 @dataclass
 class SessionsWindow:
-    """What was measured between the barrier's opening and the last session's end."""
+    """Measurements between the opening of the barrier and the end of the last session."""
 
     before: ServerCounters
     after: ServerCounters
@@ -56,30 +56,30 @@ class SessionsWindow:
     updated: int = 0
     hot: int = 0
     own: Traffic | None = None
-    """What the server's processes read from the device and wrote, if they can be asked."""
+    """Bytes that the server's processes read from the device and wrote; None if not known."""
     accounts: tuple[interference.AccountMark, interference.AccountMark] | None = None
-    """The accounts of everybody at both ends."""
+    """Accounts of all processes of the host, at both ends of the window."""
     others: OtherSessions | None = None
-    """What sessions of somebody else's did in the same database; None if that is not known."""
+    """Blocks or rows of other sessions in the same database; None if that is not known."""
     slice_seconds: float = 0.0
 
     @property
     def seconds(self) -> float:
-        """Return the length by the server's clock."""
+        """Return the length of the window in seconds of the server's clock."""
         return self.after.clock - self.before.clock
 
 
 def _counters(database: Database) -> ServerCounters:
-    """Return the server's counters and clock; what this connection itself reads is in them.
+    """Return the server's counters and clock, including this connection's own reads.
 
-    That is a handful of catalogue blocks for each poll, against the sessions' hundred thousands.
+    Each poll reads a few catalogue blocks; the sessions read hundreds of thousands.
     """
     row = database.row(protocol.COUNTERS)
     return ServerCounters(row.real("clock"), row.number("hits"), row.number("reads"))
 
 
 def _settled(database: Database) -> ServerCounters:
-    """Return the counters when they no longer move, on a server that is late in counting."""
+    """Return the counters; on a server that counts late, wait until they stop moving."""
     latest = _counters(database)
     if database.engine.verb(SETTLE) is None:
         return latest
@@ -92,14 +92,14 @@ def _settled(database: Database) -> ServerCounters:
 
 
 class _RowsRead(NamedTuple):
-    """Rows that were read so far: by all sessions, and by the one that asks."""
+    """Rows read so far: by all sessions, and by this connection's own session."""
 
     all: int
     own: int
 
 
 def _rows_read(database: Database) -> _RowsRead | None:
-    """Return the rows that were read so far, None where the server does not count them."""
+    """Return the rows read so far, None if the server does not count them."""
     whole, own = (database.engine.verb(verb) for verb in (_ALL_ROWS, _OWN_ROWS))
     if whole is None or own is None:
         return None
@@ -108,7 +108,7 @@ def _rows_read(database: Database) -> _RowsRead | None:
 
 @dataclass(frozen=True)
 class _Accounts:
-    """What was counted just before the start."""
+    """Counters and accounts read just before the start."""
 
     rows: _RowsRead | None
     accounts: interference.AccountMark
@@ -118,7 +118,7 @@ class _Accounts:
     mark_ns: int
 
     def moved_to(self, opened_ns: int) -> ServerCounters:
-        """Return the counters as they were at the start: nothing was done for the sessions yet."""
+        """Return the counters at the start: only the clock has moved, as no session has worked."""
         waited = (opened_ns - self.counted_ns) / 1e9
         return replace(self.counters, clock=self.counters.clock + waited)
 
@@ -137,7 +137,10 @@ def _accounts(context: Context, database: Database) -> _Accounts:
 def measure_window(
     spec: Spec, wanted: TableSet, context: Context, database: Database
 ) -> SessionsWindow:
-    """Connect every session, open the barrier, watch; read the counters after the last slice."""
+    """Connect all sessions, open the barrier, watch; return the window after the last slice.
+
+    Raises ReplayerError if sessions lost the server.
+    """
     slice_seconds = min(_LONGEST_SLICE, max(_SHORTEST_SLICE, spec.sessions / 32))
     jobs = list(_jobs(spec, wanted, database, slice_seconds, tells=bool(context.clients.names)))
     with context.pool(
@@ -176,7 +179,7 @@ def measure_window(
             hosts.heard(result.number - 1, result.operations)
         hosts.record(context.findings, pool.shares, window.seconds)
     if first.rows is not None or database.engine.verb(SETTLE) is not None or context.clients.names:
-        # Counted late, but done by then: the last slice's end closes the window.
+        # The counters were read later, and have counted all: the last slice ends the window.
         ended = max(result.ended for result in window.results)
         window.after = ServerCounters(ended, window.after.hits, window.after.reads)
     _tell_apart(window, first.rows, _rows_read(database))
@@ -187,10 +190,10 @@ def measure_window(
 
 
 def _tell_apart(window: SessionsWindow, first: _RowsRead | None, last: _RowsRead | None) -> None:
-    """Tell the own sessions' blocks from those of somebody else's in the same database.
+    """Separate the blocks read by replayer's sessions from those of other sessions in the database.
 
-    Where the server counts blocks for each session, the window's counters become those of the own
-    ones.  Where it counts rows only, these tell how much others were there.
+    If the server counts blocks for each session, the window then counts only the blocks that
+    replayer's sessions have read.  If it counts only rows, these show how much the others did.
     """
     before, after = window.before, window.after
     if all(result.counts_blocks for result in window.results):
@@ -248,7 +251,10 @@ def _watch(
 
 
 def _due(report: object, polled: float) -> bool:
-    """Tell whether it is time to poll: in silence, and where sessions tell what they have done."""
+    """Return whether to poll: after a timeout, or a second after the last poll.
+
+    The second case matters if sessions report their work, so that no timeout occurs.
+    """
     return report is None or time.monotonic() - polled >= _POLL
 
 
@@ -307,6 +313,6 @@ def _told(database: Database, verb: VerbName, **holes: str | int) -> tuple[str, 
 
 
 def _random_seed(seed: int, number: int) -> float:
-    """Return a number from -1 to 1 that is each session's own and the same in every run."""
+    """Return a number from -1 to 1 that differs for each session and is the same in every run."""
     drawn = hashlib.blake2b(f"{seed} session {number}".encode(), digest_size=6).digest()
     return int.from_bytes(drawn, "little") / (1 << 47) - 1
