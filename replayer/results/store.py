@@ -249,7 +249,7 @@ def newer(path: Path) -> Iterator[StoredRun]:
 
 
 def runs(where: str | Path) -> list[StoredRun | Unreadable]:
-    """Return the runs in a results folder, sorted by their start; files that are no runs come first.
+    """Return the runs in a results folder by their start; files that are no runs come first.
 
     Only the heads of files are read, so thousands of files take only a second or two.
     """
@@ -324,7 +324,7 @@ def summary(path: Path) -> StoredRun | Unreadable:
 def _head(path: Path) -> dict[str, Any]:
     """Return the keys of a run file that come before `steps`, without reading its series.
 
-    If that fails, all of the file is parsed.  Raises Impossible if it is not a complete JSON object.
+    If that fails, all of the file is parsed.  Raises Impossible if it is not a whole JSON object.
     """
     try:
         start, last = _ends(path)
