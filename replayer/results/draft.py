@@ -96,7 +96,7 @@ def give_back(say: Callable[[str], None]) -> None:
 def recover(note: Note) -> str:
     """Remove a draft whose writer is gone, and return a sentence about what was done.
 
-    Raises Untrusted if the note does not name a draft of its own writer.
+    Raises Untrusted if the note's path is not a draft of the note's writer.
     """
     path = note.path_of("path", _NAME)
     named = _NAME.fullmatch(path.name)

@@ -2,7 +2,7 @@
 
 The history of the format, newest first; every format that was ever released still loads.
 
-2   a step's `printed`, `steady`, `reads` and `writes` are fields of their own, not facts whose keys
+2   a step's `printed`, `steady`, `reads` and `writes` are fields, and no longer facts whose keys
     end in .line, .lines, .steady or storage.writes; a piece of advice is `found` and `todo`;
     a series has the `device` that was watched; `cpu.events` are passes/s, not events/s;
     a ledger may be `buffered`; a step has `foreign`; `cold` has what is stored and what read it

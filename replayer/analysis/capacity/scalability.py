@@ -75,7 +75,7 @@ class Scalability:
 
     @property
     def limit(self) -> float:
-        """Return the limit of throughput by contention alone (Amdahl); infinite if there is none."""
+        """Return the limit of throughput by contention alone (Amdahl); infinite without any."""
         return self.scale.value / self.contention.value if self.contention.value else math.inf
 
 

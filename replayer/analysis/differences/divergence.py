@@ -17,7 +17,8 @@ _NAMED = 3
 
 What = Literal["errors", "rows", "answers", "varying"]
 Failed = Literal["", "here", "there", "otherwise"]
-"""Where statements failed: only here, only in the log (`there`), or in both with other errors."""
+"""The side on which statements failed: only here, only in the log (`there`), or on both sides with
+different errors (`otherwise`)."""
 
 
 @dataclass(frozen=True, slots=True)

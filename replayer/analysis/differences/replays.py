@@ -82,7 +82,7 @@ class Compared(Noun):
     time: MetricRow | None
     """Mean seconds per execution over the work that both sides have in common."""
     errors: MetricRow | None
-    """Percent of these executions with an error of their own."""
+    """Percent of these executions with an error that does not only follow from an earlier one."""
     fingerprints: tuple[FingerprintComparison, ...]
     """The common fingerprints, those that cost most first."""
     only: tuple[int, int]
