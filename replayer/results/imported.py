@@ -39,14 +39,14 @@ _LARGEST_JSON = 32 << 20
 """Bytes; less than for text, as parsed JSON takes up to thirty times its bytes."""
 _LONGEST_LINE = 4096
 _SECONDS = 60.0
-"""Processor time in which the lines of one file must be read."""
+"""Seconds of processor time in which the lines of one file must be read."""
 _PATIENCE = 3.0
 """Seconds in which a process must begin to write into a named pipe."""
 _NAMED = 20
 _MOST_BROKEN = 100
-"""Braces that begin no JSON, after which reading stops.
+"""Number of braces without valid JSON after which reading stops.
 
-There must be a limit, as each error of the decoder counts all lines before it.
+There must be a limit: the decoder counts all lines before each error, which is slow.
 """
 _HEAD = 64 << 10
 _MOST = 1e18
@@ -173,7 +173,10 @@ def _wrong(error: json.JSONDecodeError, length: int) -> str:
 
 
 def _cut(stream: io.TextIOWrapper) -> Iterator[str]:
-    """Yield lines; of a line that is too long only the first _LONGEST_LINE + 1 characters."""
+    """Yield lines; of an overlong line, yield only the first _LONGEST_LINE + 1 characters.
+
+    The one extra character shows the caller that the line is too long.
+    """
     while line := stream.readline(_LONGEST_LINE + 1):
         rest = line
         while len(rest) > _LONGEST_LINE and not rest.endswith("\n"):
@@ -346,7 +349,7 @@ def host(line: str) -> dict[str, Fact]:
 
 
 def measured(metric: str, value: float, unit: str, better: Better = Better.MORE) -> Measurement:
-    """Return a measurement with this metric, value and unit; a higher value is the better one."""
+    """Return a measurement; by default, a higher value is better."""
     return Measurement(metric=metric, value=value, unit=unit, better=better)
 
 

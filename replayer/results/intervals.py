@@ -101,7 +101,7 @@ def profile(
 
 
 class _Order:
-    """The indexes of the rows that are taken, in the order of time, and the ends of these rows."""
+    """The rows that are taken, as indexes in the order of time, and the ends of these rows."""
 
     def __init__(self, name: str, rows: IntervalRows, *, zoned: bool, in_order: bool) -> None:
         self.gaps: list[Gap] = []
@@ -134,7 +134,7 @@ class _Order:
         distances = np.diff(ends)
         usual = _usual(distances)
         back = np.flatnonzero(np.abs(distances + HOUR - usual) <= max(1.0, usual / 2))
-        # A file whose times go back at a second place is simply not sorted.
+        # A file whose times go back at several places is not sorted at all.
         if len(back) != 1 or (distances < 0).sum() > 1 or usual > HOUR:
             return ends
         row = int(back[0])

@@ -17,7 +17,7 @@ KEYS: dict[str, Callable[[StoredRun], str]] = {
     "status": lambda run: run.status,
     "note": lambda run: "\n".join(run.notes),
 }
-"""Key -> how to read it from a run, to filter and sort by it; tag.NAME is allowed too."""
+"""Key for filters and sorting -> the function that reads it from a run; tag.NAME is a key, too."""
 _TAG = "tag."
 
 

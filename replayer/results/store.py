@@ -48,8 +48,7 @@ _HOST = b'\n "host": {\n'
 _HOST_END = b"\n }"
 _KERNEL = b'  "kernel.release": '
 _STEPS = b'\n "steps":'
-"""The text after the head of a file that `save` wrote; it is unique, as no text has a line break.
-"""
+"""The text after the head of a file that `save` wrote; no JSON string has a line break like it."""
 _COLUMNS = b'\n    "columns": {\n'
 _COLUMNS_END = b"\n    }"
 _COLUMN = b'     "'
@@ -143,7 +142,7 @@ def save(path: str | Path, run: Run) -> None:
 def _make(where: Path) -> None:
     """Make the folder of results if it is missing; its parent must exist.
 
-    Raises OSError: FileExistsError if something else than a folder has this name.
+    Raises OSError if that fails: FileExistsError if there is a file of this name, and no folder.
     """
     if not where.is_dir():
         try:
@@ -156,7 +155,10 @@ def _make(where: Path) -> None:
 
 
 def text(run: Run) -> str:
-    """Return a run as JSON, one measurement or table row per line, without infinite values."""
+    """Return a run as JSON, with one measurement or table row per line.
+
+    Measurements that are not finite are left out, with a note.
+    """
     finite = run.model_copy(update={"steps": tuple(map(_finite, run.steps))})
     lines = "".join(_pretty(finite.model_dump(mode="json"), 0)) + "\n"
     # A label that is not in the locale's encoding has bytes that JSON cannot hold.
@@ -373,8 +375,9 @@ def _ends(path: Path) -> tuple[bytes, bytes]:
 def _read(path: Path) -> bytes:
     """Return a whole file.
 
-    A folder may hold other files, too.  So Impossible is raised before reading all of a large file
-    that does not begin like a run, or of one that is larger than any run.
+    A folder may hold other files, too.  So a large file that does not begin like a run, or one that
+    is larger than any run, is not read: this raises Impossible.
+    Raises NotFound if the file is missing, Impossible if it cannot be read.
     """
     try:
         with assets.open_regular(path) as file:

@@ -86,9 +86,10 @@ class StampSequence:
             self._day = day
 
     def seconds(self, stamp: str) -> float:
-        """Return a stamp as seconds since 1970; a time far before the last is of the next day.
+        """Return a stamp as seconds since 1970.
 
-        Raises ValueError if it is not a time, or if its date is not known.
+        A stamp without a date is of the next day if its time is more than half a day before that of
+        the last stamp.  Raises ValueError if it is not a time, or if its date is not known.
         """
         clock = _CLOCK.search(stamp)
         if clock is None:

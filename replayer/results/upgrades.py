@@ -47,9 +47,10 @@ def _step_from_1(step: dict[str, Any], host: Mapping[str, Any]) -> dict[str, Any
 
 
 def _measurement_from_1(one: dict[str, Any]) -> dict[str, Any]:
-    """Return a measurement; format 1 gave passes of the probe `cpu` the name of sysbench's events.
+    """Return a measurement of format 1 as format 2.
 
-    Such a measurement gets the unit "passes/s".
+    The passes of the probe `cpu` get the unit "passes/s"; format 1 counted them as sysbench's
+    events.
     """
     passes = str(one.get("metric")).startswith("cpu.events.")
     return {**one, "unit": "passes/s"} if passes else one

@@ -88,8 +88,8 @@ def earlier(folders: Iterable[Path], workload: str) -> list[Run]:
 def expect(asked: WorkloadFacts, runs: Sequence[Run], set_to: Sequence[float]) -> Expectation:
     """Return the expected duration and number of metrics of a workload, from earlier runs.
 
-    `runs` are sorted, the newest first.  `set_to` has for each step the seconds that it takes at
-    least, by its own keys; 0 if it depends on the machine only.
+    `runs` are sorted, the newest first.  `set_to` has one value for each step: the least seconds
+    that it takes by its own keys, or 0 if its time depends on the machine only.
     """
     alike = [_alike(spec, runs) for spec in asked.steps]
     took = [_took(steps, spec) for steps, spec in zip(alike, asked.steps, strict=True)]

@@ -1,11 +1,11 @@
 """The account of a window: where its time went, by Little's law over the sessions that worked.
 
 The total time is sessions times seconds.  The kernel reports exactly, in nanoseconds, how long a
-session's thread ran and how long it waited for a processor: its schedstat, read at the begin and
+session's thread ran and how long it waited for a processor: its schedstat, read at the start and
 the end of its observation.  Sleep is measured in two other ways: by sampling the state of threads,
-and by short traces of the scheduler.  Neither uses schedstat.  So a wrong measurement appears in
-the residue, the time in no part.  For example, if running threads were all seen as asleep, the
-account would not close.
+and by short traces of the scheduler.  Neither uses schedstat.  So an error in a measurement appears
+in the residue, which is the time that is in no part.  For example, if all running threads were seen
+as asleep, the account would not close.
 
 In a virtual machine both measurements of sleep are wrong, in opposite directions.  A sampler gets
 its processor at the moment when the disk has finished something.  So it finds too many threads
@@ -13,12 +13,13 @@ awake: it saw 36 % of the time as sleep for eight sessions that slept 65 %.  A t
 processors from being halted.  So woken threads run at once, and wait for the disk instead: it saw
 83 %.  Therefore the sleep is the time that schedstat leaves over, if that is between the two
 measurements, else the nearer of them.  Its parts are those of the traces.  If the two are far
-apart, the account reports that it rests on schedstat alone.  As a check: the disk's own queue then
-had a length of 5.1, and 5.2 sessions were waiting for it.
+apart, the account reports that it rests on schedstat alone.  This was checked by the length of the
+disk's own queue: it was 5.1, and by this method 5.2 sessions waited for the disk.
 
 The reason why a thread slept is the wait event that the server reports, if the thread slept all
-the time while the server was asked.  If it did not, its waits are short, and the next look at it
-meets the next wait.  Its sleep is then divided like the wait events of all such threads.
+the time while the server was asked.  If it did not, its waits are short: the state and the wait
+event may belong to different waits.  Its sleep is then divided like the wait events of all such
+threads.
 """
 
 from collections import defaultdict

@@ -4,8 +4,8 @@ Parts are in seconds per operation.  A part is reported as moved only if a rank 
 only for a step of which a metric was itself shown to differ.  The test is corrected for all parts
 of the step whose values differ enough to matter (Westfall and Young, as for the metrics).
 A part is likely moved if it would count without the correction, and moved by at least a quarter of
-the difference.  A part that was not shown to move is not therefore unchanged: it is unchanged only
-if its confidence interval lies within a margin.
+the difference.  If a part was not shown to move, this does not mean that it is unchanged.  It is
+called unchanged only if its confidence interval lies within a margin.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -329,7 +329,7 @@ def _could_show(tested: Sequence[_Sides], whole: float) -> bool:
 
 
 def _units(sides: _Sides, gap: float, family_: int) -> bool:
-    """Return whether the units at hand show such a gap in a part in four of five comparisons."""
+    """Return whether these units would show such a gap in a part, in four of five comparisons."""
     below, above = map(_known, sides)
     error = statistics.shift(below, above).error
     needed = statistics.units_to_differ(gap, error, below.size, above.size, family=family_)

@@ -18,14 +18,13 @@ OTHERS = "others"
 REST = "…"
 """Name of the frame that stands for all frames that are too small to show."""
 NODES = 500
-"""Limit on the frames of a pruned tree, and also on its frames called REST."""
+"""Limit on the frames of a pruned tree, and also on its frames with the name REST."""
 _LEAST_REST = 0.002
-"""A frame called REST is left out if it is a smaller share of the whole than this."""
+"""A frame with the name REST is left out if it is a smaller share of the whole than this."""
 _HEAD = 3
 """Parts of a stack before its frames: class, mode, thread."""
 _DEEPEST = 120
-"""Limit on the frames of a stack; in a deeper one, such as of a recursion, the middle is one frame.
-"""
+"""Limit on the frames of a stack; in a deeper one, as by recursion, the middle is one frame."""
 _LONGEST = 200
 """Characters of a function's name that are kept."""
 

@@ -5,9 +5,9 @@ the function nearest to the executed code counts.  An interrupt's work belongs t
 to the system call that it interrupted.  The end of a request belongs to the block layer, wherever
 it occurs.
 
-1. Functions that all parts of the kernel use have no purpose of themselves.  They are skipped, and
-   their callers decide: locks that were free, allocation, memory accounting, RCU, permission
-   checks, and observers such as perf and BPF.
+1. Some functions are used by all parts of the kernel, so they show no purpose: locks that were
+   free, allocation, memory accounting, RCU, permission checks, and observers such as perf and BPF.
+   They are skipped, and their callers decide.
 2. For one function, the order of the table decides, from special to general.  Spinning for a lock
    and mitigations come first: they count as such, independent of their caller.  Then comes copying,
    independent of whose data it is.  Then observers, auditors and filters of system calls, which

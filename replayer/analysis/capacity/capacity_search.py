@@ -86,7 +86,7 @@ class SearchLimits:
 
 @dataclass
 class _Book:
-    """The trials so far.  Multiples are numbered by rungs: n is start * (1 + resolution) ** n."""
+    """The trials so far, by rung: rung n is the multiple start * (1 + resolution) ** n."""
 
     trial: Callable[[float], SearchTrial]
     limits: SearchLimits
@@ -244,8 +244,8 @@ def _bracket(book: _Book, low: int | None, high: int | None, octave: int) -> int
     """Return the rung to try for a missing end of the bracket.
 
     None if both ends are known, or if no rung within the limits can give the missing one.
-    It is an octave away.  But if an end was lost because its trials disagreed, it is near this one,
-    and then farther and farther.
+    It is an octave (a factor of 2) away.  But if an end was lost because its trials disagreed, the
+    rung is near that end, and in later trials farther and farther away.
     """
     highest, lowest = max(book.tried, default=0), min(rung for rung, _ in book.history)
     if high is None and book.tried and highest < book.top:
@@ -266,9 +266,9 @@ def _bracket(book: _Book, low: int | None, high: int | None, octave: int) -> int
 
 
 def _stride(book: _Book, octave: int, beyond: Sequence[int]) -> int:
-    """Return the distance in rungs to the next trial: an octave, or 1, 2, 4 ... beyond a dispute.
+    """Return the distance in rungs to the next trial: an octave, or 1, 2, 4 ... after a dispute.
 
-    `beyond` are the rungs that were tried beyond the disputed ones.
+    `beyond` are the rungs that were tried beyond those whose trials disagreed.
     """
     return min(octave, 1 << len(beyond)) if book.disputed else octave
 

@@ -1,11 +1,11 @@
-"""Saturation: the resource that gives first as load grows, by the laws of queueing networks.
+"""Saturation: the resource that limits throughput first, by the laws of queueing networks.
 
 Utilization law, U = X * D: if a resource is busy by U at X statements per second, one statement has
 the demand D = U / X.  So the throughput cannot exceed X <= capacity / D.  Little's law,
 N = X * (R + Z): sessions = throughput * (response + time between two statements).  (Denning and
 Buzen, 1978; Lazowska et al., Quantitative System Performance, 1984.)
-The resource that is busiest at the load where throughput no longer grows is the one that gives
-first.  The queues in which sessions wait confirm it.
+The limiting resource is the busiest one at the load at which throughput no longer grows.  The
+queues in which sessions wait confirm it.
 """
 
 import math
@@ -160,7 +160,7 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Saturation:
-    """The resource that gives first, and the proof."""
+    """The resource that limits throughput first, and the proof."""
 
     resource: str | None
     """None if it is unclear."""
@@ -187,7 +187,7 @@ def knee(points: Sequence[LevelPoint]) -> int:
 
 
 def first(points: Sequence[LevelPoint]) -> Saturation:
-    """Return the resource that gives first.
+    """Return the resource that limits throughput first as load grows.
 
     `points` are all repeats of all levels, at least one.
     """
@@ -203,7 +203,7 @@ def first(points: Sequence[LevelPoint]) -> Saturation:
 
 
 def at_limit(points: Sequence[LevelPoint], limit: Sequence[LevelPoint]) -> Saturation:
-    """Return the resource that gives first at a rate that was too high.
+    """Return the limiting resource at a rate that was too high.
 
     `limit` are the points of that rate, at least one; `points` are all points.  An objective for
     latencies fails before a resource is busy all the time.  So a utilization of one half is enough
@@ -216,7 +216,7 @@ def at_highest(points: Sequence[LevelPoint], highest: Sequence[LevelPoint]) -> S
     """Return the use of each resource at the highest rate, if no rate was too high.
 
     `highest` are the points of that rate, at least one; `points` are all points.  The resource of
-    the result is None, as nothing has given way.
+    the result is None, as nothing was at its limit.
     """
     return _saturation(points, highest, math.inf, "nothing failed")
 
@@ -293,7 +293,7 @@ def _bound(demand: Mean | None, uses: Sequence[ResourceUse]) -> float | None:
 def _judged(
     loads: Sequence[Load], flat: Sequence[LevelPoint], least: float, why_open: str
 ) -> tuple[str | None, str]:
-    """Return the resource that gives first and the proof, or None and why it is unclear."""
+    """Return the limiting resource and the proof, or None and why it is unclear."""
     busy = {load.name for load in loads if load.full(least)}
     full = [load for load in loads if load.name in busy and not load.through & busy]
     if not full:

@@ -506,7 +506,7 @@ def _varies(row: MetricRow) -> bool:
 
 
 def _judge(draft: _Draft, rules: _Rules) -> MetricRow:
-    """Return the row with its verdict; `unclear` unless something was shown."""
+    """Return the row with its verdict: unclear unless a difference or equality was shown."""
     row = draft.row
     if row.better is Better.NEITHER:
         return row
@@ -542,8 +542,8 @@ def _unclear(draft: _Draft, row: MetricRow, rules: _Rules) -> MetricRow:
 def _told(row: MetricRow, verdict: MetricVerdict, rules: _Rules) -> MetricRow:
     """Return the row with a verdict that claims no more than its units can show.
 
-    If there is one boot, or one side came after the other, runs show nothing about the next run.
-    Values that never vary do.
+    Runs of a single boot show nothing about the next boot; nor do runs of one side after those of
+    the other.  Values that never vary do.
     """
     weaker = rules.weak and _varies(row)
     return row.model_copy(update={"verdict": _WEAKER[verdict] if weaker else verdict})

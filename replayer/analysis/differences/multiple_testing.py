@@ -131,11 +131,11 @@ def _sides(units: int, base: int) -> Floats:
 def _step_down(chances: Floats) -> Floats:
     """Return p values of metrics, corrected for each other, step by step.
 
-    The largest difference is compared with the largest by chance of all metrics, the second one
-    with that of all metrics but the first, and so on.
+    The metric with the largest difference is compared with the largest that any metric shows by
+    chance.  The second one is compared with the largest of all metrics except the first, and so on.
     """
     order = np.argsort(-chances[0], kind="stable")
-    # For each metric: the largest by chance of itself and of all metrics with a smaller difference.
+    # For each metric: the largest difference by chance, of itself and of all metrics after it.
     largest = np.maximum.accumulate(chances[:, order[::-1]], axis=1)[:, ::-1]
     reached = (largest >= largest[0] - _EQUAL).mean(axis=0)
     result = np.empty(len(order))

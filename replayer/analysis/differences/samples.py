@@ -33,9 +33,9 @@ Key = tuple[str, str]
 Measured = Callable[[StepResult], Iterable[Measurement]]
 """A function that returns the values to compare from a step's result."""
 _APART = 0.75
-"""Two sides take turns if one is the later in less than this share of all pairs of units.
+"""Two sides take turns if neither is the later one in this share of all pairs of units.
 
-If units interleave well, it is the later in about half of the pairs."""
+If units interleave well, each side is the later one in about half of the pairs."""
 
 
 def unit_of(base: Sequence[Run], other: Sequence[Run]) -> Unit:
@@ -56,7 +56,7 @@ class Samples:
     kinds: Mapping[Key, Measurement]
     warnings: tuple[str, ...]
     starts: tuple[float, ...]
-    """The begin of each unit in seconds since 1970; NaN if it is not known."""
+    """The start of each unit in seconds since 1970; NaN if it is not known."""
 
     @classmethod
     def of(cls, side: Side, unit: Unit, measured: Measured | None = None) -> "Samples":
@@ -214,7 +214,7 @@ def counted(run: Run) -> tuple[list[StepResult], list[str]]:
 
 
 def settled(repeats: Sequence[StepResult]) -> steadiness.Steady:
-    """Return the repeat from which on a step's leading metric is steady."""
+    """Return the repeats in which a step's leading metric is steady: all from `start` on."""
     metric = _first(repeats[0].measurements) if repeats else ""
     values = [value for step in repeats if (value := step.value(metric)) is not None]
     return steadiness.steady(values) if len(values) == len(repeats) else steadiness.Steady(0)

@@ -46,9 +46,9 @@ def steady(
 
     A window of values is steady if its least-squares line moves less than `slope` of the mean over
     the window, and no value is further than `deviation` of the mean from it.  Both limits are
-    widened to the values that noise from value to value, up to 5 percent, causes by itself.  The
-    steady part starts at the first value of the first steady window.  If there are fewer values
-    than in a window, nothing can be judged, and all of them count.
+    raised if noise from value to value, up to 5 percent, would exceed them by itself.  The steady
+    part starts at the first value of the first steady window.  If there are fewer values than in a
+    window, nothing can be judged, and all of them count.
     """
     series = np.asarray(values, dtype=np.float64)
     if series.size < window:
@@ -116,7 +116,7 @@ _WARM_UP_COSTS = 0.05
 _LEAST_PART = 3
 """Least number of values in a part with its own level; for a long series, see _PARTS."""
 _PARTS = 12
-"""A part with its own level has at least one in so many of the series' values."""
+"""A part with its own level must have at least 1 / _PARTS of the values of its series."""
 _MOST_POINTS = 120
 """More seconds than this are averaged in groups, because all possible parts are tested."""
 _ROUNDS = 3
@@ -179,9 +179,9 @@ def unsteady(values: Sequence[float]) -> Unsteady | None:
 def trend(values: Sequence[float]) -> Trend | None:
     """Return the movement of the values from one end to the other; None if it may be noise.
 
-    The first third may be warming up.  So a line is fitted to the rest.  It has moved if it did so
-    by more than 5 percent, and by more than 2.6 standard errors.  A line through all the values
-    sees more.  It counts, too, if the rest moved at least half as fast.
+    The first third may be warming up, so a line is fitted to the rest.  The values have moved if
+    the line moves by more than 5 percent, and by more than 2.6 standard errors.  A line through all
+    values is more sensitive.  It counts, too, if the rest moved at least half as fast.
 
     The standard errors are those of autoregressive noise of first order: each second may resemble
     the one before it.  Of the two lines' residuals, those with the larger autocorrelation are used.
@@ -300,8 +300,8 @@ def _of_mean(lengths: Floats, alike: float) -> Floats:
 def stalled(values: Sequence[float]) -> list[int]:
     """Return the numbers of the seconds, from 0, in which work stalled after it had begun.
 
-    A second stalled if it has less than half of the median, and is further from the median than
-    five times the usual distance.
+    A second stalled if it has less than half of the median, and if its distance from the median is
+    more than five standard deviations, estimated from the median distance.
     """
     series = np.asarray(values, dtype=np.float64)
     usual = float(np.median(series)) if series.size >= LEAST_SECONDS else 0.0
@@ -403,8 +403,8 @@ def drift(sides: Sequence[Floats], places: Sequence[Floats]) -> float:
 
     `places` are the places of the sides' units in their common order of time.  The drift is the
     median of the slopes between any two units of the same side (Theil and Sen), so a difference
-    between the sides is no part of it.  It is 0 unless Kendall's test within the sides shows it at
-    one percent, and if a value is not above zero.
+    between the sides is no part of it.  It is 0 if Kendall's test within the sides does not show it
+    at one percent, or if a value is not above zero.
     """
     slopes, agreed, variance = [], 0.0, 0.0
     for values, at in zip(sides, places, strict=True):

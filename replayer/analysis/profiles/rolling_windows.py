@@ -222,7 +222,7 @@ def spread(windows: Windows) -> WindowPercentiles | None:
 
 
 def quantile(values: Numbers, weights: Numbers, percentile: float) -> float:
-    """Return the smallest value that `percentile` percent of the weight do not exceed.
+    """Return the smallest value that at least `percentile` percent of the weight do not exceed.
 
     `weights` are not negative, and not all 0.
     """

@@ -21,11 +21,12 @@ from replayer.units import show_duration
 
 DAY = 86400.0
 _MOSTLY = 0.95
-"""Share of the time for which a resource must be known, so that no gap in it is reported."""
+"""A reason against completeness is given if a resource is known for less than this share of the
+time, or if the profile is shorter than this share of a day."""
 
 
 class Resource(NamedTuple):
-    """A quantity that reports show: the sum of some columns of a profile."""
+    """A quantity in reports: the sum of some columns of a profile."""
 
     name: str
     title: str
