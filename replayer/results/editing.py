@@ -91,6 +91,7 @@ def _held(path: Path) -> Iterator[Folder]:
 
 
 def _refuse(folder: Folder, path: Path) -> None:
+    """Raise NotFound or Impossible unless a file is a finished result that replayer wrote."""
     try:
         about = os.stat(path.name, dir_fd=folder.fd, follow_symlinks=False)
     except FileNotFoundError as error:

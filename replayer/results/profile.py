@@ -249,6 +249,8 @@ class ResourceProfile:
 
 
 class _Minute(Noun):
+    """Rows of about one minute, in the form in which a line of the file holds them."""
+
     ends: list[FiniteFloat]
     spans: list[FiniteFloat] | FiniteFloat
     columns: dict[str, list[FiniteFloat | None] | FiniteFloat]

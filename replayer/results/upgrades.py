@@ -21,6 +21,7 @@ def from_1(keys: dict[str, Any]) -> dict[str, Any]:
 
 
 def _step_from_1(step: dict[str, Any], host: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a step of format 1 as format 2; `host` are the facts of its machine."""
     facts, spec = dict(step.get("facts") or {}), step["spec"]
     printed: dict[str, list[str]] = {}
     steady = None

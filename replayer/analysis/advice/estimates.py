@@ -33,7 +33,9 @@ class Expectation:
     source: str
     """The run whose duration it is; "" if it is the sum of the steps' times."""
     leading: int
+    """The number of judged leading metrics."""
     others: int
+    """The number of other judged metrics."""
     counted: bool
     """False if the metrics of some steps are not known, so that their numbers are lower bounds."""
 
@@ -199,6 +201,7 @@ def worth(each: int, kernels: int, expected: Expectation | None) -> str:
 
 
 def _enough(each: int, kernels: int, expected: Expectation) -> str:
+    """Return one sentence about the metrics for which `each` boots of a kernel are enough."""
     counts = expected.leading, expected.others
     shares = multiple_testing.shares(*counts)
     most = "" if expected.counted else " or more"

@@ -289,6 +289,7 @@ def _again(book: _Book, low: int | None, high: int | None) -> int | None:
 
 
 def _capacity(book: _Book) -> Capacity:
+    """Return the result of the trials so far, in multiples of the rate."""
     low, high = book.low(sure=True), book.high(sure=True)
     inside = [
         rung

@@ -250,6 +250,7 @@ def _loads(points: Sequence[LevelPoint], flat: Sequence[LevelPoint]) -> list[Loa
 
 
 def _load(name: str, points: Sequence[LevelPoint], flat: Sequence[LevelPoint]) -> Load:
+    """Return a resource's load: its demand from all points, its utilization from the flat ones."""
     known = [(p.uses[name], p.throughput) for p in points if name in p.uses and p.throughput > 0]
     uses = [point.uses[name] for point in flat if name in point.uses]
     shares = [share for use in uses if (share := use.utilization) is not None]

@@ -33,6 +33,7 @@ class BootSchedule(Noun):
     kernels: tuple[str, ...]
     """Releases as `uname -r` prints them, or patterns such as 6.12.*; the first is the base."""
     order: tuple[str, ...]
+    """The kernel of each boot, in the order of boots."""
     method: Literal["alternating", "random"]
     seed: int | None = None
     arguments: tuple[str, ...] = ()

@@ -335,6 +335,10 @@ def _rows(
     metrics: Sequence[str],
     still: bool,
 ) -> tuple[tuple[MetricRow, ...], int]:
+    """Return the rows of all common metrics with their verdicts, and the number of tested metrics.
+
+    Raises Impossible if there is no common metric, or if units differ between the sides.
+    """
     keys = [key for key in base.kinds if key in other.kinds and _wanted(key[1], metrics)]
     if not keys:
         what = f"metric like {' or '.join(metrics)}" if metrics else "metric"

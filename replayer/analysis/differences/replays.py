@@ -150,6 +150,7 @@ def _replays(side: Side, name: str) -> list[_Replay]:
 
 
 def _refuse_partial(name: str, base: Side, other: Side) -> None:
+    """Raise Impossible if too little of a step's work ran, or is common to both sides."""
     sides = [(side, _replays(side, name)) for side in (base, other)]
     for side, replays in sides:
         for one in replays:
@@ -169,6 +170,7 @@ def _refuse_partial(name: str, base: Side, other: Side) -> None:
 def _compared(
     name: str, comparison: Comparison, base: Side, other: Side, threshold: float
 ) -> Compared:
+    """Return the comparison of one step's replays, with all fingerprints that both sides have."""
     sides = _replays(base, name), _replays(other, name)
     known = [_total(replays) for replays in sides]
     common = [one for one in known[0] if one in known[1]]

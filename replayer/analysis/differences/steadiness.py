@@ -321,6 +321,8 @@ def wild(values: Sequence[float]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Line:
+    """A least-squares line through a series: its movement, as a share of the mean, and errors."""
+
     share: float
     error: float
     """Standard error of the share, if the values had no autocorrelation."""
@@ -335,6 +337,7 @@ class _Line:
     the line."""
 
     def moved(self, alike: float) -> bool:
+        """Return whether the line moves by more than its noise, of this autocorrelation, can."""
         unknown = (1 + _UNSURE * alike) * (1 + _FEW / self.free**2)
         error = min(unknown * math.sqrt((1 + alike) / (1 - alike)) * self.error, self.most)
         return abs(self.share) > max(_MOVED, _student(_SURE, self.free) * error)

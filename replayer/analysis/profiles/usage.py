@@ -151,6 +151,7 @@ def usage(
 def _usage(
     profile: ResourceProfile, resource: Resource, rows: Signal, lengths: Sequence[float]
 ) -> Usage:
+    """Return the use of a resource from its rows, with percentiles for each known length."""
     spreads: dict[float, WindowPercentiles] = {}
     unknown: dict[float, str] = {}
     for length in lengths:
