@@ -181,7 +181,7 @@ def _ran(waits: WaitSamples, times: ThreadTimes, kernel: Split) -> dict[Spent, f
     cpu = times.user + times.system
     ran, queued = times.ran / times.span, times.queued / times.span
     if not waits.counted:
-        # Samples only show threads as runnable.  What of that was no CPU time was the run queue.
+        # Samples only show that a thread is runnable: time beyond its CPU time was the run queue.
         runnable = sum(one.seconds for one in waits.observed if one.letter == _RUNS) / times.span
         ran = min(cpu / times.span, runnable)
         queued = runnable - ran

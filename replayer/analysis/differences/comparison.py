@@ -524,7 +524,7 @@ def _judge(draft: _Draft, rules: _Rules) -> MetricRow:
 
 
 def _apart(draft: _Draft, row: MetricRow, rules: _Rules, direction: MetricVerdict) -> MetricRow:
-    """Return the row with its verdict, of a metric that alone would count as better or worse."""
+    """Return the row with its verdict; without the correction it counts as better or worse."""
     refused = rules.refused(draft)
     if refused:
         return row.model_copy(update={"verdict": MetricVerdict.UNCLEAR, "note": refused})

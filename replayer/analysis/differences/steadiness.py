@@ -277,7 +277,7 @@ def _furthest(series: Floats) -> Level | None:
 
 @cache
 def _parts(count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return begins and ends of all parts of a series that are neither too short nor too long.
+    """Return starts and ends of all parts of a series that are neither too short nor too long.
 
     `count` is the length of the series; the rest outside of a part must be long enough, too.
     """

@@ -87,7 +87,7 @@ class Usage(NamedTuple):
 
     resource: Resource
     share: float
-    """Share of the time between begin and end of the profile in which it is known, 0 to 1."""
+    """Share of the time between start and end of the profile in which it is known, 0 to 1."""
     resolution: float
     """Median length in seconds of the averages, weighted by time."""
     spreads: Mapping[float, WindowPercentiles]
