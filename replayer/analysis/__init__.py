@@ -1,1 +1,1 @@
-"""What runs mean: samples, statistics, comparison, ceilings, warnings, plans of boots."""
+"""Analysis of runs: samples, statistics, comparison, ceilings, warnings, boot plans."""

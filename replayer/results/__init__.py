@@ -1,1 +1,1 @@
-"""Run <-> JSON: the history of the format, and what all importers share."""
+"""Runs as JSON files: the store, the history of the format, and code that all importers share."""

@@ -1,4 +1,4 @@
-"""A replay file while it is written: a draft beside it, which is removed after a kill, too."""
+"""Drafts of replay files: written next to the final file, and removed even after a kill."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ _OWNER_ONLY = 0o600
 
 
 class Draft:
-    """A new file that gets its name when it is whole; what is to be in it is written to `file`."""
+    """A new file that gets its final name when it is complete; the content goes to `file`."""
 
     def __init__(self, path: Path) -> None:
-        """Begin it; raise Impossible where it cannot be written."""
+        """Create the draft in the folder of `path`; raise Impossible if it cannot be written."""
         self._target = path.name
         self._name = f".{path.name}.{os.getpid()}.new"
         try:
@@ -37,10 +37,10 @@ class Draft:
         self._note: Note | None = None
         with signals.shield():
             try:
-                # Where replayer has no folder for notes a log is converted all the same.
+                # Without a folder for replayer's notes, a log is converted all the same.
                 with contextlib.suppress(Impossible):
                     self._note = journal.take(NOTES[0], path=str(self._real() / self._name))
-                # What people asked their database is nobody else's business.
+                # The statements of a database are private: only the owner may read the file.
                 self.file = os.fdopen(self._folder.create(self._name, _OWNER_ONLY), "wb")
             except OSError as error:
                 self._leave()
@@ -48,7 +48,7 @@ class Draft:
         self._open = True
 
     def publish(self) -> None:
-        """Bring it to the disk, and give it its name; raise OSError where that is impossible."""
+        """Sync the draft to the disk and give it its final name; raise OSError if that fails."""
         self.file.flush()
         os.fsync(self.file.fileno())
         self.file.close()
@@ -58,12 +58,12 @@ class Draft:
             self._leave()
 
     def abandon(self) -> None:
-        """Remove it, if it did not get its name."""
+        """Remove the draft, unless it was published."""
         if not self._open:
             return
         with signals.shield():
             self._open = False
-            # Where the disk is full, what could not be written is removed anyway.
+            # On a full disk, closing cannot write the buffer; the file is removed anyway.
             with contextlib.suppress(OSError):
                 self.file.close()
             with contextlib.suppress(OSError):
@@ -81,7 +81,7 @@ class Draft:
 
 
 def give_back(say: Callable[[str], None]) -> None:
-    """Remove the drafts of those who were killed, and say each in one line."""
+    """Remove drafts of killed processes; report each with `say`, in one line."""
     with contextlib.suppress(Impossible):
         for note in list(journal.notes(*NOTES)):
             if note.abandoned:
@@ -94,9 +94,9 @@ def give_back(say: Callable[[str], None]) -> None:
 
 
 def recover(note: Note) -> str:
-    """Remove a draft whose writer is gone, and return what was done.
+    """Remove a draft whose writer is gone, and return a sentence about what was done.
 
-    Raises Untrusted for what is no such draft.
+    Raises Untrusted if the note's path is not a draft of the note's writer.
     """
     path = note.path_of("path", _NAME)
     named = _NAME.fullmatch(path.name)

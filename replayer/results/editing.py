@@ -1,7 +1,7 @@
-"""A stored run under another label, with notes, or removed: only what replayer wrote, and no link.
+"""Changes to stored runs: label, notes, tags, removal.  Only files that replayer wrote, no links.
 
-Who writes a run holds it: its process stands in the file, and the folder is locked for as long as
-it takes to look who that is.
+The process that writes a run owns it: the file names this process.  The folder is locked while
+replayer reads this name, so that two processes cannot take the same run.
 """
 
 import contextlib
@@ -19,12 +19,15 @@ from replayer.trusted_path import Folder
 
 
 def written_by(writer: str) -> int:
-    """Return the process on this machine that writes a run now, by the run's writer; 0 if none."""
+    """Return the pid of the local process that `writer` of a run names; 0 if it does not live."""
     return journal.pid_of(writer) if journal.alive(writer) else 0
 
 
 def cut(status: str, writer: str) -> bool:
-    """Tell whether a run that never ended was killed, as far as this boot of this machine knows."""
+    """Return whether a run was killed before its end.
+
+    This is known only of runs of the current boot of this machine; of others, return False.
+    """
     here = journal.identity(os.getpid()).partition(":")[0]
     return (
         status == Status.RUNNING.value
@@ -34,9 +37,10 @@ def cut(status: str, writer: str) -> bool:
 
 
 def change(path: Path, edit: Callable[[Run], Run]) -> Run:
-    """Put what `edit` makes of a stored run in its place, in the newest format, and return it.
+    """Replace a stored run by what `edit` returns for it, in the newest format; return the result.
 
-    Raises Impossible for a file that is not replayer's own, and while a process writes it.
+    Raises NotFound if the file is not there, Impossible if it is not a result file of replayer or
+    if a process still writes it.
     """
     with _held(path):
         edited = edit(store.load(path))
@@ -45,22 +49,25 @@ def change(path: Path, edit: Callable[[Run], Run]) -> Run:
 
 
 def claim(path: Path) -> Run:
-    """Return a stored run that this process goes on writing, which others see from now on.
+    """Make this process the writer of a stored run, visible to other processes; return the run.
 
-    Raises Impossible as `change` does.
+    Raises NotFound and Impossible as `change` does.
     """
     writer = journal.identity(os.getpid())
     return change(path, lambda run: run.model_copy(update={"writer": writer}))
 
 
 def check(path: Path) -> None:
-    """Raise Impossible for what `change` and `remove` refuse."""
+    """Raise NotFound or Impossible if `change` and `remove` would refuse this file."""
     with _held(path):
         pass
 
 
 def remove(path: Path) -> None:
-    """Remove a stored run; raises Impossible as `change` does."""
+    """Remove a stored run.
+
+    Raises NotFound and Impossible as `change` does, ReplayerError if it cannot be removed.
+    """
     with _held(path) as folder:
         try:
             folder.forget(path.name)
@@ -70,13 +77,13 @@ def remove(path: Path) -> None:
 
 @contextlib.contextmanager
 def _held(path: Path) -> Iterator[Folder]:
-    """Keep others from taking a run for as long as the `with` lasts; refuse what is not ours."""
+    """Lock a run's folder until the `with` ends; refuse a file that replayer did not write."""
     try:
         folder = trusted_path.Folder(path.parent)
     except OSError as error:
         raise Impossible(f"{path}: {error.strerror}") from error
     with folder:
-        # A file system without locks takes one writer at a time all the same, nearly always.
+        # Some file systems have no locks.  Two writers at the same instant are rare there, too.
         with contextlib.suppress(OSError):
             fcntl.flock(folder.fd, fcntl.LOCK_EX)
         _refuse(folder, path)
@@ -84,6 +91,7 @@ def _held(path: Path) -> Iterator[Folder]:
 
 
 def _refuse(folder: Folder, path: Path) -> None:
+    """Raise NotFound or Impossible unless a file is a finished result that replayer wrote."""
     try:
         about = os.stat(path.name, dir_fd=folder.fd, follow_symlinks=False)
     except FileNotFoundError as error:

@@ -1,4 +1,4 @@
-"""What all imports share: other tools' files within limits, numbers, stamps, and runs of them."""
+"""Parts that all imports share: reading other tools' files within limits, numbers, stamps, runs."""
 
 import codecs
 import contextlib
@@ -36,15 +36,18 @@ from replayer.results.store import FORMAT
 
 _LARGEST = 256 << 20
 _LARGEST_JSON = 32 << 20
-"""Parsed, JSON takes up to thirty times its bytes."""
+"""Bytes; less than for text, as parsed JSON takes up to thirty times its bytes."""
 _LONGEST_LINE = 4096
 _SECONDS = 60.0
-"""Of processor time to read the lines of one file in."""
+"""Seconds of processor time in which the lines of one file must be read."""
 _PATIENCE = 3.0
-"""Seconds in which somebody must begin to write into a named pipe."""
+"""Seconds in which a process must begin to write into a named pipe."""
 _NAMED = 20
 _MOST_BROKEN = 100
-"""Braces that begin no JSON, until a file is none: each error counts the lines before it."""
+"""Number of braces without valid JSON after which reading stops.
+
+There must be a limit: the decoder counts all lines before each error, which is slow.
+"""
 _HEAD = 64 << 10
 _MOST = 1e18
 _LONGEST_WORDS = 200
@@ -59,48 +62,48 @@ _OS = re.compile(r"\bPRETTY_NAME=\"?(?P<os>[^\"]{1,200})")
 
 @dataclass(slots=True)
 class Unread:
-    """What a file should say and what cannot be read: the first are named, all are counted."""
+    """Parts of a file that could not be read: all are counted, the first ones are described."""
 
     name: str
     sentences: list[str] = field(default_factory=list)
     count: int = 0
 
     def line(self, number: int, text: str) -> None:
-        """Count a line that is not understood."""
+        """Count a line that could not be parsed, and describe it."""
         self.say(f"line {number} cannot be read: {quoted(text)}")
 
     def say(self, sentence: str) -> None:
-        """Count something else that is not understood."""
+        """Count another part that could not be read; `sentence` describes it."""
         self.count += 1
         if len(self.sentences) < _NAMED:
             self.sentences.append(f"{self.name}: {sentence}")
 
     def all(self) -> tuple[str, ...]:
-        """Return the sentences, the last of which counts what they do not name."""
+        """Return the sentences, and one more with the number of parts that have none."""
         more = self.count - len(self.sentences)
         return (*self.sentences, *([f"{self.name}: and {more:,} more"] if more else []))
 
 
 @dataclass(frozen=True, slots=True)
 class ImportSource:
-    """A file of another tool, or what came through a pipe: read once, as UTF-8 without a mark."""
+    """The text of another tool's file or of a pipe: read once, UTF-8 without a byte order mark."""
 
     name: str
     data: bytes
     digest: str
     folder: Path | None
-    """Where it lies; None for a pipe."""
+    """The folder of the file; None for a pipe."""
     unread: Unread
 
     @property
     def head(self) -> str:
-        """Return the beginning, by which the tool can be known."""
+        """Return the beginning of the text, from which the tool can be recognized."""
         return self.data[:_HEAD].decode("utf-8", errors="replace").replace("\r", "\n")
 
     def lines(self) -> Iterator[tuple[int, str]]:
-        """Yield the numbered lines that are not empty; longer ones than any tool's are cut.
+        """Yield (number, text) of each line that is not empty; overlong lines are cut.
 
-        Raises Impossible when reading them takes more than a minute of processor time.
+        Raises Impossible if reading them takes more than a minute of processor time.
         """
         deadline = time.process_time() + _SECONDS
         stream = io.TextIOWrapper(io.BytesIO(self.data), "utf-8", errors="replace", newline=None)
@@ -116,9 +119,10 @@ class ImportSource:
                 yield number, line
 
     def documents(self) -> Iterator[dict[str, Any]]:
-        """Yield the JSON objects that begin a line or go on a list, whatever stands between them.
+        """Yield the JSON objects that begin a line or continue a list; skip other text.
 
-        Raises Impossible when one is cut off, nested too deeply or too large.
+        Raises Impossible if the file is too large, if the first object is cut off, or if one is
+        nested too deeply.
         """
         if len(self.data) > _LARGEST_JSON:
             raise Impossible(
@@ -134,7 +138,7 @@ class ImportSource:
                 complete += 1
             except json.JSONDecodeError as error:
                 reason = _wrong(error, len(text))
-                # The decoder was there already: nothing is read twice.
+                # Go on where the decoder stopped, so that nothing is read twice.
                 end = error.pos
                 broken += 1
                 if not complete and end == len(text):
@@ -146,7 +150,7 @@ class ImportSource:
             begin = _NEXT.match(text, end) or _BRACE.search(text, end)
 
     def beside(self, name: str) -> "ImportSource | None":
-        """Return the file of that name in the same folder; None if there is none."""
+        """Return the file with this name in the same folder; None if there is none."""
         if self.folder is None or not (self.folder / name).is_file():
             return None
         return opened(self.folder / name)
@@ -158,7 +162,10 @@ _DECODER = json.JSONDecoder()
 
 
 def _wrong(error: json.JSONDecodeError, length: int) -> str:
-    """Return what is wrong with JSON; a string has no end where the file has none."""
+    """Return a sentence about a JSON error.
+
+    A string without an end means that the file was cut off; `error.pos` then becomes its length.
+    """
     if error.pos >= length or error.msg.startswith("Unterminated"):
         error.pos = length
         return "its JSON is cut off in the middle"
@@ -166,7 +173,10 @@ def _wrong(error: json.JSONDecodeError, length: int) -> str:
 
 
 def _cut(stream: io.TextIOWrapper) -> Iterator[str]:
-    """Yield lines of which no more is kept than tells that they are too long."""
+    """Yield lines; of an overlong line, yield only the first _LONGEST_LINE + 1 characters.
+
+    The one extra character shows the caller that the line is too long.
+    """
     while line := stream.readline(_LONGEST_LINE + 1):
         rest = line
         while len(rest) > _LONGEST_LINE and not rest.endswith("\n"):
@@ -175,9 +185,9 @@ def _cut(stream: io.TextIOWrapper) -> Iterator[str]:
 
 
 def opened(path: Path) -> ImportSource:
-    """Read a file, a pipe, or with `-` standard input.
+    """Read a file or a pipe; `-` is standard input.
 
-    Raises Impossible if it cannot be read, is no text, or is larger than any tool's report.
+    Raises Impossible if it cannot be read, is not text, or is larger than any tool's report.
     """
     name = "standard input" if str(path) == "-" else _clean(str(path))
     try:
@@ -200,7 +210,7 @@ def _standard_input() -> tuple[bytes, None]:
 
 
 def _file(path: Path, name: str) -> tuple[bytes, Path | None]:
-    # Without O_NONBLOCK a named pipe that nobody writes into would never be open.
+    # Without O_NONBLOCK, opening a named pipe without a writer would block for ever.
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     with open(handle, "rb", buffering=0) as file:  # noqa: PTH123 - opened above
         mode = os.fstat(handle).st_mode
@@ -212,7 +222,10 @@ def _file(path: Path, name: str) -> tuple[bytes, Path | None]:
 
 
 def _pipe(handle: int, name: str) -> bytes:
-    """Return what comes through a pipe, once somebody has opened its other end."""
+    """Return all data of a named pipe, after a writer has opened it.
+
+    Raises Impossible if there is no writer within _PATIENCE seconds.
+    """
     deadline = time.monotonic() + _PATIENCE
     while time.monotonic() < deadline:
         try:
@@ -236,7 +249,10 @@ def _all(file: io.FileIO, first: bytes) -> bytes:
 
 
 def _utf8(name: str, data: bytes) -> bytes:
-    """Return text in UTF-8; PowerShell writes UTF-16 with a mark."""
+    """Return text as UTF-8; convert UTF-16 with a byte order mark, which PowerShell writes.
+
+    Raises Impossible for compressed or binary data.
+    """
     if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         data = data.decode("utf-16", errors="replace").encode(errors="replace")
     data = data.removeprefix(codecs.BOM_UTF8)
@@ -248,7 +264,7 @@ def _utf8(name: str, data: bytes) -> bytes:
 
 
 def number(value: object) -> float:
-    """Return a finite number of a text or of JSON; raise ValueError for anything else."""
+    """Return text or a JSON value as a finite number; raise ValueError for anything else."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         raise ValueError(f"{quoted(str(value))} is no number")  # noqa: TRY004 - one error for all
     if isinstance(value, str) and "_" in value:
@@ -263,7 +279,7 @@ def number(value: object) -> float:
 
 
 def whole(value: object) -> int:
-    """Return a whole number of a text or of JSON; raise ValueError for anything else."""
+    """Return text or a JSON number without its fraction; raise ValueError for anything else."""
     return int(number(value))
 
 
@@ -273,7 +289,7 @@ _SIZES = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4, "p": 5}
 
 
 def seconds(text: str) -> float:
-    """Return seconds of `12.3 us`, `4ms`, `1 min`; raise ValueError for anything else."""
+    """Return `12.3 us`, `4ms` or `1 min` in seconds; raise ValueError for anything else."""
     value = text.strip().rstrip("abcdefghijklmnopqrstuvwxyz ")
     unit = text.strip()[len(value) :].strip()
     if unit not in _TIMES:
@@ -282,7 +298,7 @@ def seconds(text: str) -> float:
 
 
 def size(text: str) -> float:
-    """Return bytes of `4 KiB`, `1.5M`, `80 kb`: k is 1024; raise ValueError for anything else."""
+    """Return `4 KiB`, `1.5M` or `80 kb` in bytes; k is 1024; raise ValueError for other text."""
     value = text.strip().rstrip("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ ")
     unit = text.strip()[len(value) :].strip().lower().removesuffix("b").removesuffix("i")
     if unit not in _SIZES:
@@ -291,7 +307,7 @@ def size(text: str) -> float:
 
 
 def stamp(since: object) -> str:
-    """Return seconds since 1970 as ISO 8601 in UTC; "" for what is no time."""
+    """Return seconds since 1970 as ISO 8601 in UTC; "" if the value is not a time."""
     with contextlib.suppress(ValueError, OverflowError, OSError):
         when = datetime.fromtimestamp(number(since), UTC)
         return when.isoformat(timespec="milliseconds" if when.microsecond else "seconds")
@@ -299,7 +315,7 @@ def stamp(since: object) -> str:
 
 
 def words(value: object) -> str:
-    """Return a text of another tool as it may stand in a result: one line, not too long."""
+    """Return another tool's text in a form that is safe in a result: one short printable line."""
     text = str(value)
     if len(text) <= _LONGEST_WORDS and text.isascii() and text.isalnum():
         return text
@@ -308,19 +324,19 @@ def words(value: object) -> str:
 
 
 def _clean(text: str) -> str:
-    """Return text without what steers a terminal or has no place in UTF-8."""
+    """Replace control characters, which could steer a terminal, and what UTF-8 cannot encode."""
     valid = text.encode(errors="replace").decode()
     return "".join(c if c.isprintable() else " " for c in valid)
 
 
 def quoted(line: str) -> str:
-    """Return the start of a line, for a sentence about it."""
+    """Return the start of a line, at most 60 characters, to quote it in a sentence."""
     text = words(line[:400])
     return text if len(text) <= 60 else f"{text[:59]}…"
 
 
 def host(line: str) -> dict[str, Fact]:
-    """Return what a line of `uname -a`, os-release or sysstat's tools tells of the machine."""
+    """Return facts of the machine from a line of `uname -a`, os-release or sysstat; {} if none."""
     facts: dict[str, Fact] = {}
     if line.startswith("Linux ") and (sysstat := _SYSSTAT.match(line)):
         return {"host.name": words(sysstat["host"]), "kernel.release": words(sysstat["release"])}
@@ -333,14 +349,14 @@ def host(line: str) -> dict[str, Fact]:
 
 
 def measured(metric: str, value: float, unit: str, better: Better = Better.MORE) -> Measurement:
-    """Return a measurement."""
+    """Return a measurement; by default, a higher value is better."""
     return Measurement(metric=metric, value=value, unit=unit, better=better)
 
 
 def series(started: str, rows: Sequence[tuple[float, Mapping[str, float | None]]]) -> Series | None:
-    """Return a series of (seconds since the start, name -> value); None without rows.
+    """Return a series of rows (seconds since the start, name -> value); None without rows.
 
-    What a row does not name is None there.
+    A name that a row does not have is None in this row.
     """
     if not rows:
         return None
@@ -367,7 +383,7 @@ def step(
     latency: Mapping[str, Latency] | None = None,
     tables: Mapping[str, Sequence[Mapping[str, Any]]] | None = None,
 ) -> StepResult:
-    """Return a step that another tool did; with `failure` it is one that failed."""
+    """Return the result of a step that another tool did; with `failure`, the step failed."""
     return StepResult(
         step=tool,
         name=name,
@@ -387,7 +403,7 @@ def step(
 
 
 class ImportedStep(NamedTuple):
-    """A step, and what the file tells of the machine that did it."""
+    """A step, and the facts of its machine that are in the file."""
 
     step: StepResult
     host: Mapping[str, Fact]
@@ -421,7 +437,10 @@ def runs(
 
 
 def told_of_repeats(run: Run) -> Run:
-    """Return a run that says of several repeats that one machine is taken to have done them."""
+    """Return a run with advice added if it has several repeats and no facts of a machine.
+
+    The advice is that all repeats are assumed to be of one machine.
+    """
     if run.workload.repeat < 2 or run.host:
         return run
     sentence = (
@@ -449,7 +468,10 @@ def run(
     finished: str = "",
     advice: Sequence[Advice] = (),
 ) -> Run:
-    """Return a run made of a file; its id comes from the bytes, so that there is only one."""
+    """Return a run of an imported file.
+
+    Its id has a digest of the file's bytes, so that a second import of a file gives the same run.
+    """
     failed = [step for step in steps if step.status is Status.FAILED]
     return Run(
         format=FORMAT,

@@ -1,7 +1,8 @@
-"""Rows of other tools made into a profile's: in order, none twice, and gaps where nothing is known.
+"""Conversion of other tools' rows to a profile's: sorted, without duplicates, with marked gaps.
 
-A row is what a tool says of the time up to a stamp.  How long that time is a tool rarely says: it
-is the time since the row before, unless that is longer than the rows near it are apart.
+A row holds a tool's values for the time up to a stamp.  Tools rarely report how long that time is.
+It is taken as the time since the row before, unless that is longer than the usual distance of the
+rows nearby: then there is a gap.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,27 +20,30 @@ Floats = NDArray[np.float64]
 
 HOUR = 3600.0
 _LATE = 1.5
-"""A row that is later than so many usual intervals begins after a gap."""
+"""A row that comes later than this many usual intervals begins after a gap."""
 _NEAR = 9
-"""Rows, the median of whose distances is the usual interval."""
+"""Number of distances between rows whose median is the usual interval."""
 _MOST_GAPS = 10_000
 _LEAST = 0.01
-"""Seconds: what is nearer to the row before has the same stamp."""
+"""Seconds; a row that is nearer than this to the row before has the same stamp."""
 _OLDEST, _NEWEST = -2e9, 1e11
-"""Stamps beyond which no clock of a server stands, in seconds since 1970."""
+"""Limits of plausible stamps, in seconds since 1970: no server's clock is outside of them."""
 
 
 @dataclass(slots=True)
 class IntervalRows:
-    """What was read of a file, in its order."""
+    """Rows that were read from a file, in the order of the file."""
 
     ends: list[float] = field(default_factory=list)
     spans: list[float] = field(default_factory=list)
-    """NaN where the tool does not say."""
+    """Seconds that each row covers; NaN where the tool does not report it."""
     values: dict[str, list[float]] = field(default_factory=dict)
 
     def add(self, end: float, values: Mapping[str, float], span: float = np.nan) -> None:
-        """Add a row; raise ValueError for a stamp that is none, Impossible for one too many."""
+        """Add a row that ends at a stamp, in seconds since 1970, and covers `span` seconds.
+
+        Raises ValueError for an implausible stamp or span, Impossible if there are too many rows.
+        """
         if not _OLDEST < end < _NEWEST or span <= 0:
             raise ValueError("no clock stands there")
         if len(self.ends) >= MOST_ROWS:
@@ -64,12 +68,14 @@ def profile(
     zoned: bool,
     notes: Sequence[str] = (),
 ) -> ResourceProfile:
-    """Return the profile of a file's rows; `source` is what is known of it beside its interval.
+    """Return the profile of a file's rows; `source` holds its known facts except the interval.
 
-    `in_order`: the tool wrote a row when it had it, so that a stamp before the last is a clock that
-    was set.  `zoned`: stamps are those of UTC, so that they do not go back in autumn.
-    A column NAME_max of the rows is one of the profile's too, until somebody makes rows of it.
-    Raises Impossible, in one sentence, where there is no row, or only one of no known length.
+    `in_order`: the tool wrote each row when it had measured it.  A stamp before the previous one
+    then means that the clock was set back.
+    `zoned`: stamps are in UTC, so they do not go back at the end of summer time.
+    Columns of the rows that are called NAME_max become columns of the profile, too.
+    Raises Impossible, in one sentence, if there is no row, no known value, or only one row of
+    unknown length.
     """
     if not rows.ends:
         raise Impossible(f"{file.name} has no row with a time and a value")
@@ -95,7 +101,7 @@ def profile(
 
 
 class _Order:
-    """Which rows are taken, in which order, and when they ended."""
+    """The rows that are taken, as indexes in the order of time, and the ends of these rows."""
 
     def __init__(self, name: str, rows: IntervalRows, *, zoned: bool, in_order: bool) -> None:
         self.gaps: list[Gap] = []
@@ -121,16 +127,19 @@ class _Order:
         self.ends = ends[first]
 
     def _without_summer_time(self, ends: Floats, rows: IntervalRows) -> Floats:
-        """Return stamps that go on where those of the file go back by an hour, as in autumn."""
+        """Return stamps with an hour added after the place where summer time ended.
+
+        Local time goes back by an hour there.  Stamps without such a place are returned unchanged.
+        """
         distances = np.diff(ends)
         usual = _usual(distances)
         back = np.flatnonzero(np.abs(distances + HOUR - usual) <= max(1.0, usual / 2))
-        # A file that goes back elsewhere, too, is in no order at all.
+        # A file whose times go back at several places is not sorted at all.
         if len(back) != 1 or (distances < 0).sum() > 1 or usual > HOUR:
             return ends
         row = int(back[0])
         if not distances[row] and all(_alike(v[row], v[row + 1]) for v in rows.values.values()):
-            return ends  # hours of which one was written twice
+            return ends  # hourly rows, one of which was written twice
         self.notes.append(
             f"its times go back by an hour after {_clock(ends[row])}, which is taken for the end "
             f"of summer time: later ones are counted on"
@@ -138,7 +147,11 @@ class _Order:
         return np.concatenate((ends[: row + 1], ends[row + 1 :] + HOUR))
 
     def _without_steps(self, ends: Floats) -> Floats:
-        """Return stamps that go on where a clock was set back; the row of the step is a gap."""
+        """Return stamps that keep rising where the clock was set back.
+
+        Later stamps are shifted, so that the first row after the step comes one usual interval
+        after the row before.  The step itself is recorded as a gap of zero length.
+        """
         distances = np.diff(ends)
         usual = _usual(distances)
         steps = np.flatnonzero(distances < -_LEAST)
@@ -165,7 +178,9 @@ def _usual(distances: Floats) -> float:
 def _spans(name: str, ends: Floats, stated: Floats) -> tuple[Floats, Floats, list[Gap]]:
     """Return ends, spans and the gaps between the rows.
 
-    A span is what the tool says of it, else the time since the row before, or a usual one.
+    A span is the one that the tool reports.  Without it, it is the time since the row before, or
+    the usual interval if that time is much longer.
+    Raises Impossible if there is only one row, of unknown length.
     """
     if len(ends) == 1 and not np.isfinite(stated[0]):
         raise Impossible(
@@ -192,7 +207,7 @@ def _spans(name: str, ends: Floats, stated: Floats) -> tuple[Floats, Floats, lis
 
 
 def _near_medians(distances: Floats) -> Floats:
-    """Return for each distance the median of those near it."""
+    """Return for each distance the median of the distances around it."""
     width = min(_NEAR, len(distances))
     around = np.lib.stride_tricks.sliding_window_view(distances, width)
     medians = np.median(around, axis=1)

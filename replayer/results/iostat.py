@@ -1,4 +1,4 @@
-"""iostat's reports, of every sysstat: text with and without -x, -t, -h and -m, and JSON."""
+"""Reports of iostat, of every version of sysstat: text with or without -x, -t, -h, -m, and JSON."""
 
 import math
 import re
@@ -16,9 +16,9 @@ _PLAIN = re.compile(r"[0-9]{1,15}(?:\.[0-9]{1,9})?")
 _DAY = 86400
 _MOST_COLUMNS = 64
 _MOST_VALUES = 4_000_000
-"""Of all reports of a file."""
+"""Limit on the number of values of all reports of a file together."""
 _SUFFIXES = {"k": 1.0, "M": 1024.0, "G": 1024.0**2, "T": 1024.0**3}
-"""What --human and -h write behind a value, as they are of the column's KiB."""
+"""Suffix that --human and -h write after a value -> its factor, relative to the column's KiB."""
 
 
 @dataclass(slots=True)
@@ -29,16 +29,16 @@ class Report:
     clock: int | None = None
     """Second of the day; None without -t."""
     stamp: str = ""
-    """Date, time and zone as they were written; "" without -t."""
+    """Date, time and zone as iostat wrote them; "" without -t."""
     head: str = ""
-    """The line that names the machine, the date and the processors; "" in JSON."""
+    """The line with the machine, the date and the processors; "" for JSON."""
     cpu: dict[str, float] = field(default_factory=dict)
     devices: dict[str, dict[str, float]] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
 class _Reader:
-    """What is known when the next line comes."""
+    """The state of the parser between two lines of text."""
 
     host: Mapping[str, Fact] = field(default_factory=dict)
     clock: int | None = None
@@ -46,12 +46,12 @@ class _Reader:
     head: str = ""
     names: Sequence[str] = ()
     last: bool = False
-    """The device's name is the last column, as -h of late has it."""
+    """The device's name is the last column: -h of newer sysstat writes it there."""
     device: str = ""
-    """A device whose values stand on the next line, as -h of old has it."""
+    """A device whose values are on the next line: -h of older sysstat writes them there."""
     cpu: Sequence[str] = ()
     reports: list[Report] = field(default_factory=list)
-    """Those that nobody has had yet; the last may not be complete."""
+    """Reports that were not yet yielded; the last one may be incomplete."""
     values: int = 0
     only: Collection[str] = ()
 
@@ -61,7 +61,7 @@ class _Reader:
 
 
 def reports(source: ImportSource) -> list[Report]:
-    """Return the reports of a file; lines that are not iostat's are noted."""
+    """Return the reports of a file; record lines that are not iostat's in `source.unread`."""
     if source.data.lstrip()[:1] == b"{":
         return [report for keys in source.documents() for report in _hosts(source, keys)]
     return list(of_text(source, _MOST_VALUES))
@@ -70,9 +70,10 @@ def reports(source: ImportSource) -> list[Report]:
 def of_text(
     source: ImportSource, most: float = math.inf, only: Collection[str] = ()
 ) -> Iterator[Report]:
-    """Yield the reports of a text, of as many values at most; other lines are noted.
+    """Yield the reports of a text; stop after `most` values.
 
-    With `only` the values of no other device are read.
+    Lines that are not iostat's are recorded in `source.unread`.
+    With `only`, values of other devices are not read: these devices are there without values.
     """
     reader = _Reader(only=only)
     for at, line in source.lines():
@@ -91,7 +92,10 @@ def of_text(
 
 
 def _line(reader: _Reader, line: str) -> bool:
-    """Take what a line says; tell whether it is one of iostat's."""
+    """Update the reader from a line; return whether it is one of iostat's.
+
+    Raises ValueError for values that are not numbers, or for a wrong number of them.
+    """
     parts = line.split()
     if facts := imported.host(line):
         reader.host, reader.head, reader.names = facts, line, ()
@@ -116,11 +120,11 @@ def _line(reader: _Reader, line: str) -> bool:
 
 def _header(reader: _Reader, parts: Sequence[str]) -> bool:
     reader.last = parts[-1] == "Device"
-    # Device: of old, where a blank stands before the colon
+    # Older versions write a blank before the colon of "Device :".
     columns = parts[:-1] if reader.last else [part for part in parts[1:] if part != ":"]
     if not columns or len(columns) > _MOST_COLUMNS:
         return False
-    # Made harmless once and not at each of a day's millions of values.
+    # Names are sanitized once here, and not again for each of a day's millions of values.
     reader.names, reader.cpu, reader.device = [words(name) for name in columns], (), ""
     if not reader.reports or reader.reports[-1].devices or not reader.reports[-1].cpu:
         reader.start()
@@ -128,7 +132,7 @@ def _header(reader: _Reader, parts: Sequence[str]) -> bool:
 
 
 def _device(reader: _Reader, parts: Sequence[str]) -> bool:
-    """Take a device's values, which stand behind or before its name, or on the line after it."""
+    """Read a device's values: they are after its name, before it, or on the next line."""
     if len(parts) == 1:
         reader.device = parts[0]
         return True
@@ -148,7 +152,7 @@ def _device(reader: _Reader, parts: Sequence[str]) -> bool:
 
 
 def _value(text: str) -> float:
-    """Return a value, also with a comma, a percent sign or the unit of -h."""
+    """Return a value as a number; it may have a decimal comma, a percent sign or -h's unit."""
     if _PLAIN.fullmatch(text):
         return float(text)
     plain = text.rstrip("%").replace(",", ".")
@@ -178,9 +182,9 @@ def _hosts(source: ImportSource, keys: Mapping[str, Any]) -> Iterator[Report]:
 
 
 def of_json(host: Mapping[str, Fact], keys: Mapping[str, Any]) -> Report:
-    """Return one of the statistics of a machine.
+    """Return the report of one entry of a machine's `statistics` in iostat's JSON.
 
-    Raises KeyError, TypeError, ValueError or AttributeError for what is none of iostat's.
+    Raises KeyError, TypeError, ValueError or AttributeError if the entry is not iostat's.
     """
     stamp = str(keys.get("timestamp", ""))[:80]
     clock = _CLOCK.search(stamp)
@@ -196,7 +200,10 @@ def of_json(host: Mapping[str, Fact], keys: Mapping[str, Any]) -> Report:
 
 
 def seconds(group: Sequence[Report]) -> list[float] | None:
-    """Return the end of each report but the first, in seconds since it; None without -t."""
+    """Return the end of each report except the first, in seconds since the first.
+
+    Returns None if a report has no time, as without -t.
+    """
     clocks = [report.clock for report in group]
     if not clocks or None in clocks:
         return None
@@ -210,7 +217,7 @@ def seconds(group: Sequence[Report]) -> list[float] | None:
 
 
 def busy(group: Iterable[Report]) -> list[str]:
-    """Return the devices that did anything, in their order."""
+    """Return the devices that have a value other than 0, in the order of the reports."""
     names = dict.fromkeys(
         name for report in group for name, values in report.devices.items() if any(values.values())
     )
@@ -218,7 +225,11 @@ def busy(group: Iterable[Report]) -> list[str]:
 
 
 def columns(group: Sequence[Report], devices: Sequence[str]) -> dict[str, list[float | None]]:
-    """Return device.column -> values; the only device is called `diskstats`, as replayer's own."""
+    """Return iostat.DEVICE.COLUMN -> one value for each report, None where it has none.
+
+    If there is only one device, its columns are called diskstats.COLUMN, like those that replayer
+    itself samples.
+    """
     if len(devices) * _MOST_COLUMNS * len(group) > 4 * _MOST_VALUES:
         devices = devices[: max(1, 4 * _MOST_VALUES // _MOST_COLUMNS // max(1, len(group)))]
     return {
@@ -233,6 +244,6 @@ def columns(group: Sequence[Report], devices: Sequence[str]) -> dict[str, list[f
 
 
 def cpu(group: Sequence[Report]) -> dict[str, list[float | None]]:
-    """Return iostat.cpu.column -> values."""
+    """Return iostat.cpu.COLUMN -> one value for each report, None where it has none."""
     names = dict.fromkeys(name for report in group for name in report.cpu)
     return {f"iostat.cpu.{name}": [report.cpu.get(name) for report in group] for name in names}

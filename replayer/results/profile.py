@@ -1,9 +1,9 @@
-"""Profile <-> JSON Lines: what a source needed over time, and the one table of its columns.
+"""Profiles as JSON Lines: the resources that a source needed over time, and the table of columns.
 
-The first line of a file is its head (format, replayer's version, source); each further line holds
-one thing more, mostly the rows of a minute.  Lines are only ever added, each lot with one write and
-one fsync, so that a kill loses what was not yet written and at most tears the last line, which is
-left out when the file is read.
+The first line of a file is its head (format, replayer's version, source).  Each further line holds
+one more thing, mostly the rows of a minute.  Lines are only ever appended, each batch with one
+write and one fsync.  So a kill loses only what was not yet written.  At most it leaves the last
+line incomplete, and a reader ignores such a line.
 
 The history of the format, newest first; every format that was ever released still loads.
 
@@ -29,7 +29,7 @@ FORMAT = 1
 """The format that this replayer writes: raise it with a line above."""
 
 MOST_ROWS = 1_300_000
-"""Of a profile: two weeks of seconds."""
+"""Limit on the rows of a profile: two weeks of seconds."""
 _MOST_LINES = 400_000
 _MOST_LINE_BYTES = 8 << 20
 _ROWS_A_LINE = 600
@@ -38,21 +38,21 @@ _WORK = (
     *("cpu_cores", "server_cpu_cores", "read_iops", "write_iops", "read_mbps", "write_mbps"),
     *("commits", "statements", "blocks_hit", "blocks_read", "wal_mbps", "tuples_returned"),
 )
-"""Columns of which at least one is above 0 where anything is done."""
+"""Columns that show load: on a source with any load, at least one of them is above 0."""
 _LATE = 1.0
-"""Seconds that rows may overlap: clocks of other tools have whole seconds."""
+"""Seconds by which rows may overlap, because other tools' stamps have whole seconds."""
 
 Floats = NDArray[np.float64]
 Kind = Literal["rate", "gauge"]
 
 
 class Column(NamedTuple):
-    """One column that a profile may have, and of a CSV that `--from` reads."""
+    """One column that a profile, or a CSV file for `--from`, may have."""
 
     name: str
     unit: str
     kind: Kind
-    """A rate is the average of a row's span, a gauge what held at its end."""
+    """A rate is the average over a row's span, a gauge the value at its end."""
     meaning: str
 
 
@@ -120,32 +120,33 @@ COLUMNS = tuple(
         ("profiler_cpu_cores", "cores", "rate", "processors that the profiler itself used"),
     )
 )
-"""Every column that is known, in the order in which it is shown."""
+"""All columns that a profile can have, in the order in which they are shown."""
 
 KNOWN: Mapping[str, Column] = {column.name: column for column in COLUMNS}
 
 SELDOM_SECONDS = 10.0
 SELDOM = frozenset({"server_cpu_cores", "statements"})
-"""Columns that a live profile may have less often, as reading them costs more: each of their values
-is the average of SELDOM_SECONDS and stands in all the rows of that time."""
+"""Columns that a live profile reads less often, because reading them costs more.
+
+Each value is the average over SELDOM_SECONDS, and is repeated in all rows of that time."""
 
 
 class ProfileSource(Noun):
-    """What was profiled, and how."""
+    """The server that was profiled, and the kind of the profile."""
 
     kind: Literal["live", "iostat", "sadf", "csv"]
     engine: str = ""
-    """Name of its folder in schemas/, "" where no database is known."""
+    """Name of the engine's folder in schemas/; "" if no database is known."""
     version: str = ""
     place: str = ""
     """The URL without its secret, or the file that it was imported from."""
     averaged_seconds: float = Field(gt=0, allow_inf_nan=False)
-    """What one value is an average of, at most: peaks shorter than it are not in the profile."""
+    """The longest time that one value is an average of; the profile shows no shorter peaks."""
     cores: NonNegativeFloat | None = None
     memory_bytes: int | None = Field(default=None, ge=0)
     database_bytes: int | None = Field(default=None, ge=0)
     block_bytes: int | None = Field(default=None, gt=0)
-    """Of what blocks_* count."""
+    """Size of one of the blocks that the columns blocks_* count."""
     device: str | None = None
     facts: dict[str, Fact] = Field(default_factory=dict)
     probes: dict[str, float] = Field(default_factory=dict)
@@ -153,7 +154,7 @@ class ProfileSource(Noun):
 
 
 class Gap(Noun):
-    """A time in which nothing is known: a restart, a reset, a lost connection, a clock step."""
+    """A time without data: a restart, a reset of counters, a lost connection, a clock step."""
 
     begin: FiniteFloat
     """Seconds since 1970."""
@@ -162,7 +163,7 @@ class Gap(Noun):
 
 
 class TableUse(Noun):
-    """What was read of one table, its indexes and its TOAST included, while it was profiled."""
+    """Reads and writes of one table while it was profiled, its indexes and TOAST included."""
 
     name: str
     bytes: int = Field(ge=0)
@@ -173,16 +174,16 @@ class TableUse(Noun):
 
 
 class WorkingSet(Noun):
-    """How much of the data is in use."""
+    """The amount of data that is in use."""
 
     bytes: int | None = Field(default=None, ge=0)
-    """None where it is not known."""
+    """None if it is not known."""
     method: str = "the source was not asked for it"
-    """A sentence without a full stop: how it was estimated, or why it is not known."""
+    """A sentence without a full stop: the method of the estimate, or why there is none."""
 
 
 class StatementUse(Noun):
-    """Statements of one kind while it was profiled; no text of a statement is kept."""
+    """Counters of the statements of one kind while it was profiled, without any statement text."""
 
     kind: str
     """select, insert, update, delete or other."""
@@ -201,18 +202,19 @@ def _nothing() -> Floats:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class ResourceProfile:
-    """What a source needed: `n` rows, each of a span of time that ends at `ends`.
+    """The resources that a source needed: `n` rows, each for a span of time that ends at `ends`.
 
-    Rows do not overlap; where one does not begin at the end of the one before nothing is known.
+    Rows do not overlap.  If a row begins after the end of the row before, the time between them
+    has no data.
     """
 
     source: ProfileSource
     ends: Floats = field(default_factory=_nothing)
-    """Seconds since 1970, rising."""
+    """The end of each row in seconds since 1970, rising."""
     spans: Floats = field(default_factory=_nothing)
-    """Seconds."""
+    """The length of each row in seconds."""
     columns: Mapping[str, Floats] = field(default_factory=dict)
-    """A name of COLUMNS -> one value a row, 0 or more; NaN where it is not known."""
+    """Name of a column (see COLUMNS) -> one value for each row, 0 or more; NaN if not known."""
     gaps: tuple[Gap, ...] = ()
     tables: tuple[TableUse, ...] = ()
     statements: tuple[StatementUse, ...] = ()
@@ -226,15 +228,15 @@ class ResourceProfile:
 
     @property
     def whole_seconds(self) -> float:
-        """Return the seconds from the begin of the first row to the end of the last."""
+        """Return the seconds from the beginning of the first row to the end of the last."""
         return float(self.ends[-1] - self.ends[0] + self.spans[0]) if self.ends.size else 0.0
 
     def column(self, name: str) -> Floats:
-        """Return a column, all NaN if the profile does not have it."""
+        """Return a column, one value for each row; all NaN if the profile does not have it."""
         return self.columns[name] if name in self.columns else np.full(self.ends.size, np.nan)
 
     def mean(self, name: str) -> float:
-        """Return a column's average over the time in which it is known, NaN if it never is."""
+        """Return the average of a column over the time in which it is known, NaN if it never is."""
         values = self.column(name)
         known = ~np.isnan(values)
         spans = self.spans[known]
@@ -247,10 +249,12 @@ class ResourceProfile:
 
 
 class _Minute(Noun):
+    """Rows of about one minute, in the form in which a line of the file holds them."""
+
     ends: list[FiniteFloat]
     spans: list[FiniteFloat] | FiniteFloat
     columns: dict[str, list[FiniteFloat | None] | FiniteFloat]
-    """One number for all rows where it is the same in each."""
+    """A single number if it is the same in all rows."""
 
 
 class _Head(Noun):
@@ -260,7 +264,7 @@ class _Head(Noun):
 
 
 class _Line(Noun):
-    """One of these."""
+    """One line after the head; exactly one of these fields is set."""
 
     minute: _Minute | None = None
     gap: Gap | None = None
@@ -272,10 +276,13 @@ class _Line(Noun):
 
 
 class ProfileWriter:
-    """A profile's new file, to which more is added as it becomes known."""
+    """The file of a new profile, to which rows and other parts are appended."""
 
     def __init__(self, path: Path, source: ProfileSource) -> None:
-        """Create the file with its head; raise Impossible if it is there or cannot be written."""
+        """Create the file with its head.
+
+        Raises Impossible if the file exists already or cannot be written.
+        """
         self.path = path
         try:
             with trusted_path.Folder(path.parent) as folder:
@@ -306,14 +313,17 @@ class ProfileWriter:
         os.close(self._fd)
 
     def append(self, more: ResourceProfile) -> None:
-        """Add rows, gaps and notes; what it has of tables and the like replaces what was said.
+        """Append rows, gaps and notes; tables, statements and working set replace earlier ones.
 
-        Raises ReplayerError if it cannot be written; the file is then as before.
+        Raises ReplayerError if the file cannot be written; it is then unchanged.
         """
         self._add(_lines(more))
 
     def describe(self, source: ProfileSource) -> None:
-        """Replace what is said of the source, once more of it is known."""
+        """Replace the description of the source, after more of it became known.
+
+        Raises ReplayerError if the file cannot be written; it is then unchanged.
+        """
         self._add([_text(_Line(source=source))])
 
     def _add(self, lines: Iterable[str]) -> None:
@@ -322,11 +332,11 @@ class ProfileWriter:
         try:
             written = 0
             while written < len(data):
-                # A second write, where there is room for a part only, tells why.
+                # A write may store only a part.  The next write then raises the reason.
                 written += os.pwrite(self._fd, data[written:], before + written)
             os.fsync(self._fd)
         except OSError as error:
-            # What is torn must not stay in front of whole lines.
+            # Later lines must not follow an incomplete one.
             os.ftruncate(self._fd, before)
             raise ReplayerError(
                 f"the profile {self.path} cannot be written: {error.strerror}"
@@ -334,18 +344,21 @@ class ProfileWriter:
 
 
 def save(path: Path, profile: ResourceProfile) -> None:
-    """Write a whole profile as a new file; raise Impossible or ReplayerError as Writer does."""
+    """Write a whole profile as a new file.
+
+    Raises Impossible for impossible values, and Impossible or ReplayerError as ProfileWriter does.
+    """
     _check(str(path), profile)
     with ProfileWriter(path, profile.source) as writer:
         writer.append(profile)
 
 
 def load(path: Path) -> ResourceProfile:
-    """Read a profile of any format that was ever written.
+    """Read a profile of any format that was ever released.
 
-    A last line that is torn is left out, and a note says so.  Raises Impossible, in one sentence
-    that names the file, when it is not there, no profile, of a newer format, has a line that is
-    wrong, or no row at all.
+    An incomplete last line is left out, and a note reports it.  Raises NotFound if the file is not
+    there.  Raises Impossible if it is not a profile, has a newer format, a wrong line, or no row.
+    The error is one sentence that names the file.
     """
     try:
         with assets.open_regular(path) as file:
@@ -365,7 +378,7 @@ def load(path: Path) -> ResourceProfile:
 
 
 def refuse_idle(path: Path | str, profile: ResourceProfile) -> None:
-    """Raise Impossible for a profile in which nothing was done, of which no size follows."""
+    """Raise Impossible for a profile without any load: no machine can be sized from it."""
     if not any(np.nansum(profile.column(name)) > 0 for name in _WORK):
         raise Impossible(
             f"{path}: it has no load, nothing was read, written or committed in its "
@@ -378,7 +391,7 @@ def _text(line: Noun) -> str:
 
 
 def _lines(profile: ResourceProfile) -> Iterator[str]:
-    """Yield a profile without its head as the lines of its file."""
+    """Yield the lines of a profile's file, without the head."""
     for begin in range(0, profile.ends.size, _ROWS_A_LINE):
         yield _text(_Line(minute=_minute(profile, slice(begin, begin + _ROWS_A_LINE))))
     for gap in profile.gaps:
@@ -403,14 +416,20 @@ def _minute(profile: ResourceProfile, rows: slice) -> _Minute:
 
 
 def _short(values: Floats) -> list[float | None] | float | None:
-    """Return values as they are written; one where all are alike, None where none is known."""
+    """Return the values of a column, rounded for the file, None for each unknown one.
+
+    If all of them are equal, return this one value instead of a list: None if none is known.
+    """
     numbers = [float(f"{value:.{_DIGITS}g}") if value == value else None for value in values]  # noqa: PLR0124
     alike = len(set(numbers)) == 1
     return numbers[0] if alike else numbers
 
 
 def _read(name: str, file: BinaryIO) -> Iterator[bytes]:
-    """Yield the lines of a file that ended whole, and b"" at last for one that did not."""
+    """Yield the lines of a file, and b"" instead of an incomplete last line.
+
+    Raises Impossible if the file or one of its lines is too large for a profile.
+    """
     for number, line in enumerate(iter(lambda: file.readline(_MOST_LINE_BYTES + 1), b""), 1):
         if len(line) > _MOST_LINE_BYTES or number > _MOST_LINES:
             raise Impossible(f"{name}: it is no profile of replayer, it is too large for one")
@@ -418,7 +437,10 @@ def _read(name: str, file: BinaryIO) -> Iterator[bytes]:
 
 
 def _head(name: str, line: bytes) -> _Head:
-    """Return the head of a file; raise Impossible for what is none, or of a newer replayer."""
+    """Return the head of a file, from its first line.
+
+    Raises Impossible if it is not the head of a profile, or if a newer replayer wrote it.
+    """
     try:
         about = _Format.model_validate_json(line)
     except ValidationError:
@@ -440,7 +462,7 @@ def _head(name: str, line: bytes) -> _Head:
 
 
 class _Format(Noun):
-    """The part of a head that tells whether the rest can be read."""
+    """The part of a head that shows whether this replayer can read the rest."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -449,7 +471,7 @@ class _Format(Noun):
 
 
 def _gathered(name: str, source: ProfileSource, lines: Iterator[bytes]) -> ResourceProfile:
-    """Return what the lines after the head hold together."""
+    """Return the profile that the lines after the head form."""
     profile = ResourceProfile(source)
     minutes: list[_Rows] = []
     gaps: list[Gap] = []
@@ -482,7 +504,7 @@ def _line(name: str, number: int, text: bytes) -> _Line:
 
 
 def _replaced(profile: ResourceProfile, line: _Line) -> ResourceProfile:
-    """Return a profile with what a line says anew."""
+    """Return a profile in which the parts that a line holds replace the earlier ones."""
     new: dict[str, Any] = {
         key: getattr(line, key)
         for key in ("tables", "statements", "working_set", "source")
@@ -492,7 +514,7 @@ def _replaced(profile: ResourceProfile, line: _Line) -> ResourceProfile:
 
 
 class _Rows(NamedTuple):
-    """A minute of the file as arrays, which need a fraction of a list's memory."""
+    """The rows of one line as arrays, which need a fraction of a list's memory."""
 
     ends: Floats
     spans: Floats
@@ -500,7 +522,10 @@ class _Rows(NamedTuple):
 
 
 def _rows(where: str, minute: _Minute) -> _Rows:
-    """Return a minute's rows; raise Impossible where its columns do not fit them."""
+    """Return the rows of a minute; raise Impossible if a column is unknown or has a wrong length.
+
+    `where` names the file and the line in the error.
+    """
     many = len(minute.ends)
     for column, values in {"spans": minute.spans, **minute.columns}.items():
         if column not in KNOWN and column != "spans":
@@ -524,7 +549,7 @@ def _near(column: str) -> str:
 
 
 def _joined(minutes: Sequence[_Rows]) -> tuple[Floats, Floats, dict[str, Floats]]:
-    """Return ends, spans and columns of all minutes in a row."""
+    """Return ends, spans and columns of all minutes, joined into one array each."""
     names = {name for minute in minutes for name in minute.columns}
     rows = sum(minute.ends.size for minute in minutes)
     ends, spans = np.empty(rows), np.empty(rows)
@@ -540,7 +565,7 @@ def _joined(minutes: Sequence[_Rows]) -> tuple[Floats, Floats, dict[str, Floats]
 
 
 def _check(name: str, profile: ResourceProfile) -> None:
-    """Refuse what no source can have done, although each value is a number."""
+    """Raise Impossible for values that no source can have, although each of them is a number."""
     ends, spans = profile.ends, profile.spans
     if spans.size and not (spans > 0).all():
         raise Impossible(f"{name}: the row {int(np.argmin(spans)) + 1} spans no time")

@@ -1,4 +1,4 @@
-"""Summaries of runs by what is known of them: filtered, sorted."""
+"""Filters and sorting for the summaries of stored runs."""
 
 import re
 from collections.abc import Callable, Iterable, Sequence
@@ -17,19 +17,20 @@ KEYS: dict[str, Callable[[StoredRun], str]] = {
     "status": lambda run: run.status,
     "note": lambda run: "\n".join(run.notes),
 }
-"""What runs are filtered and sorted by, beside tag.NAME."""
+"""Key for filters and sorting -> the function that reads it from a run; tag.NAME is a key, too."""
 _TAG = "tag."
 
 
 def value(run: StoredRun, key: str) -> str:
-    """Return what a run has of a key, "" for a tag that it has not."""
+    """Return a run's value of a key; "" for a tag that the run does not have."""
     return run.tags.get(key.removeprefix(_TAG), "") if key.startswith(_TAG) else KEYS[key](run)
 
 
 def only(runs: Iterable[StoredRun], conditions: Sequence[str]) -> list[StoredRun]:
-    """Return the runs that meet each condition: KEY=VALUE, in which * and ? stand for others.
+    """Return the runs that meet every condition.
 
-    Raises Impossible for what is no condition, NotFound for a key that runs do not have.
+    A condition is KEY=VALUE.  In VALUE, `*` matches any text and `?` matches one character.
+    Raises Impossible if a condition has no `=`, NotFound for a key that runs do not have.
     """
     kept = list(runs)
     for condition in conditions:
@@ -45,7 +46,8 @@ def only(runs: Iterable[StoredRun], conditions: Sequence[str]) -> list[StoredRun
 def by(runs: Sequence[StoredRun], key: str, *, reverse: bool = False) -> list[StoredRun]:
     """Return runs sorted by a key, or by a metric of their headlines.
 
-    Runs without the key come last.  Raises NotFound for what no run has.
+    Runs without the key come last.  Raises NotFound if the key is neither a key of runs nor one of
+    those metrics.
     """
     metrics = {metric for run in runs for metric, _, _ in run.headline}
     numbers = key in metrics and key not in KEYS

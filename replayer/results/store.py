@@ -1,11 +1,11 @@
-"""Run <-> JSON: the history of the result format, upgrades, atomic writes, finding runs again.
+"""Runs as JSON files: the history of the format, upgrades, atomic writes, and the search for runs.
 
 The history of the format, newest first; every format that was ever released still loads.
 
-2   a step's `printed`, `steady`, `reads` and `writes` are fields of their own, not facts whose keys
+2   a step's `printed`, `steady`, `reads` and `writes` are fields, and no longer facts whose keys
     end in .line, .lines, .steady or storage.writes; a piece of advice is `found` and `todo`;
     a series has the `device` that was watched; `cpu.events` are passes/s, not events/s;
-    a ledger may be `buffered`; a step has `foreign`, its `cold` what is stored and who read it
+    a ledger may be `buffered`; a step has `foreign`; `cold` has what is stored and what read it
 1   the first: one Run (model.py), key for key
 """
 
@@ -39,16 +39,16 @@ _UPGRADES: Mapping[int, Callable[[dict[str, Any]], dict[str, Any]]] = {1: upgrad
 
 _SHORT_HEAD = 8 * 1024
 _HEAD = 32 * 1024
-"""What is read of a file to list it: the keys before `steps` come first and fit."""
+"""Bytes that are read of a file to list it: the keys before `steps` come first, and fit."""
 _LAST = 16
 _LARGEST = 1 << 30
-"""Bytes of a run, above any that was seen by far: what is larger does not fit into memory."""
+"""Limit on a run's bytes, far above any run so far; a larger file does not fit into memory."""
 _LISTED = ("format", "id", "label", "started", "status", "workload")
 _HOST = b'\n "host": {\n'
 _HOST_END = b"\n }"
 _KERNEL = b'  "kernel.release": '
 _STEPS = b'\n "steps":'
-"""What follows upon the head of a file that is laid out as by save: no text has a line break."""
+"""The text after the head of a file that `save` wrote; no JSON string has a line break like it."""
 _COLUMNS = b'\n    "columns": {\n'
 _COLUMNS_END = b"\n    }"
 _COLUMN = b'     "'
@@ -57,7 +57,7 @@ _WIDTH = 100
 
 @dataclass(frozen=True, slots=True)
 class StoredRun:
-    """What a list of runs tells of one, read from the head of its file."""
+    """The summary of a stored run for lists, read from the head of its file."""
 
     path: Path
     id: str
@@ -72,21 +72,21 @@ class StoredRun:
     notes: tuple[str, ...] = ()
     tags: Mapping[str, str] = field(default_factory=dict)
     headline: tuple[tuple[str, float, str], ...] = ()
-    """Metric, value and unit of what its steps are run for; () in files of before it was kept."""
+    """(metric, value, unit) of each leading metric; () in files that are older than this field."""
     writer: str = ""
-    """The process that writes it; "" when nobody does any more."""
+    """The process that writes it; "" if the run has ended."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """A file in a results folder that is no run, and why."""
+    """A file in a results folder that is not a run, and the reason."""
 
     path: Path
     reason: str
 
 
 def folder(chosen: str | Path | None = None) -> Path:
-    """Return where results are kept: as chosen, else $REPLAYER_RESULTS, else ./results."""
+    """Return the folder of results: the chosen one, else $REPLAYER_RESULTS, else ./results."""
     return Path(chosen or os.environ.get("REPLAYER_RESULTS") or "results")
 
 
@@ -97,9 +97,9 @@ def identify(started: datetime, workload: str, label: str = "") -> str:
 
 
 def reserve(where: str | Path, run: Run) -> Path:
-    """Create the run's file before anything is measured, and return it.
+    """Create the run's file before anything is measured; return its path.
 
-    The folder is made if its parent is there.  Raises Impossible if the file cannot be written.
+    The folder is made if its parent exists.  Raises Impossible if the file cannot be written.
     """
     where = Path(where)
     path = where / f"{run.id}.json"
@@ -124,12 +124,15 @@ def reserve(where: str | Path, run: Run) -> Path:
 
 
 def save(path: str | Path, run: Run) -> None:
-    """Write a run atomically: a reader sees the old file or the new one, also after a power cut."""
+    """Write a run atomically: a reader sees the old file or the new one, even after a power cut.
+
+    Raises ReplayerError if the file cannot be written.
+    """
     path = Path(path)
     try:
         with trusted_path.Folder(path.parent) as results:
             results.replace(path.name, text(run), 0o666, draft=f".{path.name}.{os.getpid()}.new")
-            # A file system that cannot sync folders keeps its own promises.
+            # Some file systems cannot sync a folder; the name is then as safe as they make it.
             with contextlib.suppress(OSError):
                 os.fsync(results.fd)
     except OSError as error:
@@ -137,9 +140,9 @@ def save(path: str | Path, run: Run) -> None:
 
 
 def _make(where: Path) -> None:
-    """Make the folder of the results, if its parent is there and it is not.
+    """Make the folder of results if it is missing; its parent must exist.
 
-    Raises FileExistsError for what is no folder.
+    Raises OSError if that fails: FileExistsError if there is a file of this name, and no folder.
     """
     if not where.is_dir():
         try:
@@ -152,20 +155,23 @@ def _make(where: Path) -> None:
 
 
 def text(run: Run) -> str:
-    """Return a run as JSON, one measurement or table row a line; what is not finite is left out."""
+    """Return a run as JSON, with one measurement or table row per line.
+
+    Measurements that are not finite are left out, with a note.
+    """
     finite = run.model_copy(update={"steps": tuple(map(_finite, run.steps))})
     lines = "".join(_pretty(finite.model_dump(mode="json"), 0)) + "\n"
-    # A label in another encoding than the locale's has bytes that no JSON can hold.
+    # A label that is not in the locale's encoding has bytes that JSON cannot hold.
     return lines.encode(errors="replace").decode()
 
 
 def load(path: str | Path, wanted: Callable[[str], bool] | None = None) -> Run:
-    """Read a run file of any format that was ever written.
+    """Read a run file of any format that was ever released.
 
-    With `wanted`, columns of series for whose names it is false may be left out: they are nearly
-    all of a file, and who reads hundreds of files for something else need not wait for them.
-    Raises Impossible, in one sentence that names the file, when it is not there, cut off, no run,
-    of a newer format, or has a field that is wrong.
+    With `wanted`, columns of series may be left out if `wanted(name)` is false.  Series are nearly
+    all of a file, so this is much faster for a caller that reads hundreds of files.
+    Raises NotFound if the file is not there.  Raises Impossible if it is cut off, not a run, of a
+    newer format, or if a field is wrong.  The error is one sentence that names the file.
     """
     path = Path(path)
     data = _read(path)
@@ -175,7 +181,7 @@ def load(path: str | Path, wanted: Callable[[str], bool] | None = None) -> Run:
     version = _format(path, keys)
     if version < FORMAT:
         for number in range(version, FORMAT):
-            # What is no run is left as it is: the model says best what is wrong with it.
+            # A dict that is not a run stays as it is: the model below reports best what is wrong.
             with contextlib.suppress(KeyError, TypeError, ValueError, AttributeError):
                 keys = _UPGRADES[number](keys)
         data = json.dumps(keys).encode()
@@ -188,10 +194,10 @@ def load(path: str | Path, wanted: Callable[[str], bool] | None = None) -> Run:
 
 
 def find(wanted: str, where: str | Path) -> Path:
-    """Return the file of a run: by path, id, the unique start of an id, label, or "latest".
+    """Return the file of a run, found by path, id, label, unique start of an id, or "latest".
 
-    Of several runs with one label the newest is meant.  Raises NotFound or, when the start of an id
-    fits several, Impossible.
+    If several runs have the label, it is the newest of them.  Raises NotFound if there is no such
+    run, Impossible if several ids start like this.
     """
     where = Path(where)
     if _is_path(wanted):
@@ -222,7 +228,7 @@ def find(wanted: str, where: str | Path) -> Path:
 
 
 def _latest(listed: Sequence[StoredRun]) -> Path:
-    """Return the newest run that measured something, else the newest."""
+    """Return the newest run that measured something; if none did, the newest run."""
     for entry in reversed(listed):
         cut = entry.status in {Status.FAILED.value, Status.PARTIAL.value}
         if not cut or not lost(entry.path):
@@ -231,7 +237,7 @@ def _latest(listed: Sequence[StoredRun]) -> Path:
 
 
 def lost(path: Path) -> bool:
-    """Tell whether a run measured nothing, as one that was refused; False if it cannot be read."""
+    """Return whether a run measured nothing, like one that was refused; False if unreadable."""
     with contextlib.suppress(ReplayerError):
         return not any(step.status is Status.DONE for step in load(path).steps)
     return False
@@ -245,9 +251,9 @@ def newer(path: Path) -> Iterator[StoredRun]:
 
 
 def runs(where: str | Path) -> list[StoredRun | Unreadable]:
-    """Return what is in a results folder, by start; files that are no runs come first.
+    """Return the runs in a results folder by their start; files that are no runs come first.
 
-    Only the heads of the files are read, so that thousands take a second or two.
+    Only the heads of files are read, so thousands of files take only a second or two.
     """
     where = Path(where)
     entries = [summary(where / name) for name in sorted(_names(where))]
@@ -255,16 +261,19 @@ def runs(where: str | Path) -> list[StoredRun | Unreadable]:
 
 
 def _names(where: Path) -> list[str]:
-    """Return the names of what may be runs in a folder; none where there is no folder."""
+    """Return the names of files in a folder that may be runs; [] if there is no folder."""
     try:
-        # Those that begin with a dot are drafts.
+        # Names that begin with a dot are drafts.
         return [name for name in os.listdir(where) if name.endswith(".json") and name[0] != "."]  # noqa: PTH208 - ten thousand Paths take a tenth of a second
     except OSError:
         return []
 
 
 def with_text(where: str | Path, text: str, most: int = 100) -> Iterator[Run]:
-    """Yield the newest runs whose files hold a text; those that cannot be read are passed over."""
+    """Yield those of the `most` newest runs whose files contain a text, newest first.
+
+    Files that cannot be read are skipped.
+    """
     newest = [entry.path for entry in runs(where) if isinstance(entry, StoredRun)][-most:]
     for path in reversed(newest):
         with contextlib.suppress(ReplayerError, OSError):
@@ -284,7 +293,7 @@ def _when(entry: StoredRun | Unreadable) -> tuple[datetime, str]:
 
 
 def summary(path: Path) -> StoredRun | Unreadable:
-    """Return what the head of a file tells of its run, or why it is none."""
+    """Return the summary of a run from the head of its file, or Unreadable with the reason."""
     try:
         keys = _head(path)
         _format(path, keys)
@@ -315,7 +324,10 @@ def summary(path: Path) -> StoredRun | Unreadable:
 
 
 def _head(path: Path) -> dict[str, Any]:
-    """Return the first keys of a run file without reading its series, if it is a whole one."""
+    """Return the keys of a run file that come before `steps`, without reading its series.
+
+    If that fails, all of the file is parsed.  Raises Impossible if it is not a whole JSON object.
+    """
     try:
         start, last = _ends(path)
     except OSError as error:
@@ -329,14 +341,15 @@ def _head(path: Path) -> dict[str, Any]:
             whole = whole and "steps" in keys
         if whole and isinstance(keys, dict) and set(_LISTED) <= set(keys):
             return keys
-    # Cut off, foreign, edited by hand or with a very long head: the whole file tells which.
+    # The file is cut off, foreign, edited by hand or has a very long head: parse all of it.
     return _json(path, _read(path))
 
 
 def _listed(head: bytes) -> bytes:
-    """Return a head that is laid out as by save without what takes most of the time to parse.
+    """Return a head without the facts of the host, which take most of the time to parse.
 
-    Of the host nothing is listed but its kernel.
+    Only the kernel is kept, as lists show nothing else of the host.  A head that is not laid out as
+    `save` does it is returned unchanged.
     """
     begin = head.find(_HOST) + len(_HOST)
     end = head.find(_HOST_END, begin)
@@ -348,7 +361,7 @@ def _listed(head: bytes) -> bytes:
 
 
 def _ends(path: Path) -> tuple[bytes, bytes]:
-    """Return what a file begins and ends with; raise OSError, also for what is no file."""
+    """Return the first and the last bytes of a file; raise OSError if it is not a regular file."""
     handle = assets.regular(path)
     try:
         start = os.pread(handle, _SHORT_HEAD, 0)
@@ -360,7 +373,12 @@ def _ends(path: Path) -> tuple[bytes, bytes]:
 
 
 def _read(path: Path) -> bytes:
-    """Return a whole file, unless it begins or is as large as no run: others lie there as well."""
+    """Return a whole file.
+
+    A folder may hold other files, too.  So a large file that does not begin like a run, or one that
+    is larger than any run, is not read: this raises Impossible.
+    Raises NotFound if the file is missing, Impossible if it cannot be read.
+    """
     try:
         with assets.open_regular(path) as file:
             start = file.read(_HEAD)
@@ -377,7 +395,10 @@ def _read(path: Path) -> bytes:
 
 
 def _thinned(data: bytes, wanted: Callable[[str], bool]) -> bytes:
-    """Return a file without the columns that are not wanted, if it is laid out as by save."""
+    """Return a file's bytes without the columns of series that are not wanted.
+
+    Bytes that are not laid out as `save` does it are returned unchanged.
+    """
     parts = []
     at = 0
     while (column := data.find(_COLUMNS, at)) >= 0:
@@ -414,7 +435,7 @@ def _no_json(error: str, data: bytes) -> str:
 
 
 def _format(path: Path, keys: Mapping[str, Any]) -> int:
-    """Return the format of a run's keys; raise Impossible for a foreign or newer one."""
+    """Return the format of a run's keys; raise Impossible if it is no run or a newer format."""
     version = keys.get("format")
     if type(version) is not int or version < 1 or not {"id", "host", "workload"} <= set(keys):
         raise Impossible(f"{path}: it is not a run of replayer")
@@ -438,7 +459,7 @@ def _explain(error: ValidationError) -> str:
 
 
 def _check_values(path: Path, run: Run) -> None:
-    """Refuse what no run can have measured, although each of its keys has the right type."""
+    """Raise Impossible for values that no run can have measured, although their types are right."""
     for number, step in enumerate(run.steps):
         for m in step.measurements:
             # 1e999 is a number in JSON, and infinite here.
@@ -458,7 +479,10 @@ def _check_series(where: str, series: Series) -> None:
 
 
 def _finite(step: StepResult) -> StepResult:
-    """Leave out measurements that no file can hold, and say so in the step's notes."""
+    """Return a step without measurements that are not finite, with a note about them.
+
+    A JSON file cannot hold such numbers.
+    """
     bad = [m for m in step.measurements if not math.isfinite(m.value)]
     if not bad:
         return step
@@ -469,7 +493,7 @@ def _finite(step: StepResult) -> StepResult:
 
 
 def _pretty(value: Any, depth: int) -> Iterator[str]:
-    """Yield JSON that diff and less can show: a short record or a list of numbers on one line."""
+    """Yield JSON that diff and less show well: short records and lists of numbers on one line."""
     inner = list(value.values()) if isinstance(value, dict) else value
     deep = isinstance(inner, list) and any(isinstance(one, dict | list) for one in inner)
     line = "" if deep else json.dumps(value, ensure_ascii=False)
@@ -500,6 +524,6 @@ def _identified(where: Path) -> dict[str, Path]:
 
 def _near(wanted: str, listed: Sequence[StoredRun]) -> str:
     names = {entry.id for entry in listed} | {entry.label for entry in listed if entry.label}
-    # Ids are long: naming all of them would be no help.
+    # Ids are long, so a list of all of them would not help.
     close = nearest(wanted, names)
     return close if close.startswith(" -") else "; `replayer list runs` names them"

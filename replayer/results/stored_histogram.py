@@ -1,7 +1,7 @@
-"""Latency histograms of result files and of other tools: bounds stand before either codec.
+"""Latency histograms of result files and of other tools: limits are checked before each codec.
 
-The library's C code trusts what it is given: it allocates what a payload's header says, unpacks
-zlib without a limit, and ends the interpreter at a count below zero.
+The library's C code trusts its input.  It allocates as much as a payload's header asks for, unpacks
+zlib without a limit, and ends the interpreter at a negative count.
 """
 
 import base64
@@ -20,7 +20,7 @@ _MOST_OPERATIONS = 1 << 53
 _MOST_COUNTERS = 1 << 16
 """64 powers of two of 1024 counters each: three digits of every value of 63 bits."""
 _EXTERNAL = struct.Struct(">II")
-"""Cookie, length of what is compressed."""
+"""Cookie, length of the compressed part."""
 _HEADER = struct.Struct(">IIIIQQd")
 """Cookie, length, offset, significant figures, lowest and highest value, ratio."""
 _LONGEST_COUNTER = 9
@@ -29,9 +29,10 @@ _LONGEST_TEXT = _LARGEST * 4 // 3 + 1024
 
 
 def encode(counts: Mapping[int, int]) -> Latency:
-    """Return latencies in nanoseconds and how often each was seen, as they are stored.
+    """Return the stored form of `counts`: latency in nanoseconds -> how often it was seen.
 
-    Raises ValueError for a latency or a count that is negative, or longer or more often than any.
+    Raises ValueError if a latency or a count is negative, a latency is longer than HIGHEST_NS, or
+    the counts add up to more operations than any run has.
     """
     histogram = HdrHistogram(1, HIGHEST_NS, 3)
     total = 0
@@ -55,8 +56,8 @@ def _short(number: int) -> str:
 def decode(payload: str) -> HdrHistogram:
     """Return a stored histogram.
 
-    Raises ValueError if it is none, is larger than three digits of any value need, or if its
-    counts are not what its header allows.
+    Raises ValueError if it is not a histogram, if it is larger than one with three digits of any
+    value, or if its counts do not fit its header.
     """
     if len(payload) > _LONGEST_TEXT:
         raise ValueError("the histogram is larger than any")
@@ -64,7 +65,7 @@ def decode(payload: str) -> HdrHistogram:
     try:
         histogram = HdrHistogram.decode(payload)
     except Exception as error:
-        # The library raises whatever its parts do.
+        # The library lets through all kinds of errors of its parts.
         raise ValueError("the histogram cannot be read") from error
     # The library's own sum has 32 bits.
     histogram.total_count = sum(histogram.counts)
@@ -82,7 +83,7 @@ def _check(payload: str) -> None:
     _, _, _, figures, lowest, highest, _ = header
     if not (1 <= figures <= 5 and 1 <= lowest <= highest // 2):
         raise ValueError("the histogram's bounds are none")
-    # As the format has it: a power of two of counters for each doubling of the value.
+    # The format has a power of two of counters for each doubling of the value.
     halves = 1 << (2 * 10**figures - 1).bit_length() - 1
     doublings = max(1, highest.bit_length() - lowest.bit_length() + 2)
     if len(unpacked) > _LARGEST or halves * doublings > _MOST_COUNTERS * 2:
@@ -90,7 +91,7 @@ def _check(payload: str) -> None:
 
 
 def merged(payloads: Iterable[str]) -> HdrHistogram | None:
-    """Return all histograms that can be read added up; None if none of them can."""
+    """Return the sum of all histograms that can be decoded; None if there is none."""
     histograms = []
     for payload in payloads:
         try:
@@ -99,7 +100,7 @@ def merged(payloads: Iterable[str]) -> HdrHistogram | None:
             continue
     histograms.sort(key=lambda one: one.highest_trackable_value, reverse=True)
     for other in histograms[1:]:
-        # Counts that no run can have, and a coarser histogram's last bucket, may not fit.
+        # Absurdly large counts, and a coarser histogram's last bucket, may not fit.
         with contextlib.suppress(IndexError, OverflowError):
             histograms[0].add(other)
     return histograms[0] if histograms else None

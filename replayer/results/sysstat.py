@@ -1,4 +1,4 @@
-"""What sysstat's tools share: stamps in any order, JSON cut off anywhere, names of devices."""
+"""Parts that imports of sysstat's tools share: date orders, JSON that may be cut off, devices."""
 
 import json
 import re
@@ -25,7 +25,7 @@ _PART = re.compile(r"(.*?)(p?)(\d+)$")
 
 
 class Orders(NamedTuple):
-    """In which places of a date its year, month and day stand."""
+    """The positions of year, month and day in a date, from 0."""
 
     year: int
     month: int
@@ -36,9 +36,10 @@ _ISO, _AMERICAN, _EUROPEAN = Orders(0, 1, 2), Orders(2, 0, 1), Orders(2, 1, 0)
 
 
 def order_of(dates: Iterable[str]) -> Orders:
-    """Return in which order the dates of a file stand: that in which they lie closest together.
+    """Return the order of year, month and day in a file's dates.
 
-    11/12/26 alone is November in sysstat's own order; 31/12/26 can only be December.
+    It is the order in which the dates lie closest together.  A single 11/12/26 is in November, as
+    in sysstat's own order; 31/12/26 can only be in December.
     """
     parts = [match.groups() for text in dict.fromkeys(dates) if (match := _DATE.search(text))]
     if parts and all(len(one[0]) == 4 for one in parts):
@@ -69,23 +70,27 @@ def _day(parts: Sequence[str], order: Orders) -> datetime | None:
 
 
 class StampSequence:
-    """Stamps of a file, one after the other, as seconds since 1970."""
+    """The stamps of a file, converted one after the other to seconds since 1970."""
 
     def __init__(self, order: Orders) -> None:
-        """Take dates in this order."""
+        """Begin a sequence whose dates have this order of year, month and day."""
         self._order = order
         self._day: datetime | None = None
         self._last = 0.0
         self.zoned = True
-        """Whether every stamp so far said its zone."""
+        """True as long as every stamp so far had a time zone."""
 
     def date(self, text: str) -> None:
-        """Take the date that stands above stamps without one."""
+        """Keep the date of a heading, for the stamps below it that have none."""
         if (match := _DATE.search(text)) and (day := _day(match.groups(), self._order)):
             self._day = day
 
     def seconds(self, stamp: str) -> float:
-        """Return a stamp's second; raise ValueError for what is none, or has no date."""
+        """Return a stamp as seconds since 1970.
+
+        A stamp without a date is of the next day if its time is more than half a day before that of
+        the last stamp.  Raises ValueError if it is not a time, or if its date is not known.
+        """
         clock = _CLOCK.search(stamp)
         if clock is None:
             raise ValueError(f"{quoted(stamp)} is no time")
@@ -112,7 +117,7 @@ def _second(clock: re.Match[str]) -> float:
 
 
 class Restart(NamedTuple):
-    """A machine was started, as sadf has it."""
+    """A start of the machine, as sadf reports it."""
 
     stamp: Mapping[str, Any]
 
@@ -120,9 +125,10 @@ class Restart(NamedTuple):
 def statistics(
     file: ImportSource,
 ) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any] | Restart]]:
-    """Yield what is said of the machine, and each of its statistics, however the file ends.
+    """Yield (facts of the machine, one entry of its statistics or a Restart).
 
-    Raises Impossible when it is not sysstat's JSON.
+    JSON that is cut off or broken is read up to that place, and `file.unread` gets a sentence.
+    Raises Impossible if the file is not sysstat's JSON.
     """
     text = file.data.decode("utf-8", errors="replace")
     begin = _STATISTICS.search(text)
@@ -160,10 +166,11 @@ def _restarts(text: str) -> Iterator[Mapping[str, Any]]:
 
 
 def disks(names: Sequence[str], wanted: Sequence[str], file: str) -> list[str]:
-    """Return the devices to add up: those wanted, else all disks, each request counted once.
+    """Return the devices to add up: the wanted ones, else all disks.
 
-    A partition's requests are its disk's, and those of a volume, a RAID or a loop device are
-    counted again at the disks below.  Raises NotFound for a device that is not there.
+    Each request must be counted once.  A partition's requests are counted at its disk, too, and
+    those of a volume, a RAID or a loop device at the disks below.  So these devices are left out.
+    Raises NotFound for a wanted device that is not there.
     """
     for name in wanted:
         if name not in names:
@@ -177,5 +184,5 @@ def disks(names: Sequence[str], wanted: Sequence[str], file: str) -> list[str]:
 
 def _is_part(name: str, names: Sequence[str]) -> bool:
     match = _PART.match(name)
-    # nvme0n1p1 is of nvme0n1, sda1 of sda.
+    # nvme0n1p1 is a partition of nvme0n1, and sda1 one of sda.
     return match is not None and match[1] != name and match[1] in names

@@ -1,4 +1,4 @@
-"""NAME=VALUE on a command line -> the tags of a run."""
+"""Tags of a run, parsed from NAME=VALUE on a command line."""
 
 import re
 from collections.abc import Iterable
@@ -9,9 +9,9 @@ _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,62}")
 
 
 def given(words: Iterable[str], *, empty: bool = False) -> dict[str, str]:
-    """Return tags by their names; `empty` ones only where that is asked for.
+    """Return tag name -> value of words that are NAME=VALUE.
 
-    Raises Impossible for what is no tag.
+    An empty value is allowed only with `empty`.  Raises Impossible for a word that is not a tag.
     """
     named = {}
     for word in words:

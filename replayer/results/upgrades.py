@@ -1,7 +1,7 @@
-"""Results of older formats made into those of the next: dicts as JSON has them, in and out.
+"""Upgrades of results from one format to the next: dicts of parsed JSON, in and out.
 
-What a format said with a name is turned into the field that says it now; names of steps stand here
-because those files have them.
+Older formats put some facts into names.  Upgrades move these into the fields that hold them now.
+Names of steps appear here because the older files contain them.
 """
 
 from collections.abc import Mapping
@@ -11,13 +11,17 @@ _WROTE = ("build", "flush")
 
 
 def from_1(keys: dict[str, Any]) -> dict[str, Any]:
-    """Return format 2: facts with a meaning in their key become fields, advice has two parts."""
+    """Return a result of format 1 as format 2.
+
+    Facts that have a meaning in their key become fields.  Advice gets two parts.
+    """
     steps = [_step_from_1(step, keys["host"]) for step in keys["steps"]]
     advice = [{"found": text, "todo": ""} for text in keys.get("advice", ())]
     return {**keys, "format": 2, "steps": steps, "advice": advice}
 
 
 def _step_from_1(step: dict[str, Any], host: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a step of format 1 as format 2; `host` are the facts of its machine."""
     facts, spec = dict(step.get("facts") or {}), step["spec"]
     printed: dict[str, list[str]] = {}
     steady = None
@@ -44,13 +48,20 @@ def _step_from_1(step: dict[str, Any], host: Mapping[str, Any]) -> dict[str, Any
 
 
 def _measurement_from_1(one: dict[str, Any]) -> dict[str, Any]:
-    """Return a measurement; the passes of the probe cpu were called as sysbench's events are."""
+    """Return a measurement of format 1 as format 2.
+
+    The passes of the probe `cpu` get the unit "passes/s"; format 1 counted them as sysbench's
+    events.
+    """
     passes = str(one.get("metric")).startswith("cpu.events.")
     return {**one, "unit": "passes/s"} if passes else one
 
 
 def _reads_from_1(step: Mapping[str, Any], host: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return what physical sessions and cold walks read of their device."""
+    """Return the reads per second of the device, for physical sessions and cold walks.
+
+    Returns None for other steps, and if the block size or the device is not known.
+    """
     ledger, cold, spec = step.get("ledger") or {}, step.get("cold") or {}, step["spec"]
     values = {one["metric"]: one["value"] for one in step["measurements"]}
     block = step.get("facts", {}).get("block_size_bytes")

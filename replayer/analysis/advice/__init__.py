@@ -1,1 +1,1 @@
-"""What a reader has to know of a run: headline, warnings, estimates."""
+"""Advice for the reader of a run: headline, warnings, estimates."""

@@ -1,4 +1,7 @@
-"""What a workload will take and measure, from what runs of the same steps took and measured."""
+"""Estimates for a workload: its duration and its number of metrics, from earlier runs.
+
+Only runs of the same or similar steps are used.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,37 +19,43 @@ from replayer.results import store
 from replayer.units import show_duration
 
 _NEWEST = 10
-"""So many runs of the workload, and as many of others, are looked at."""
+"""Limit on the runs of the same workload that are read, and also on those of other workloads."""
 
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """How long one run of a workload takes, and how many metrics it judges."""
+    """The expected duration of one run of a workload, and its number of judged metrics."""
 
     workload: str
     seconds: float
     whole: bool
-    """False if some steps' times are not known, so that it takes at least so long."""
+    """False if the time of some steps is not known, so that `seconds` is a lower bound."""
     source: str
-    """The run that took as long, "" if it is put together from its steps."""
+    """The run whose duration it is; "" if it is the sum of the steps' times."""
     leading: int
+    """The number of judged leading metrics."""
     others: int
+    """The number of other judged metrics."""
     counted: bool
-    """False if some steps' metrics are not known, so that there are at least so many."""
+    """False if the metrics of some steps are not known, so that their numbers are lower bounds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """How long a step takes once, and how that is known."""
+    """The duration of one execution of a step, and its source."""
 
     seconds: float | None
-    """None where neither an earlier run nor its keys tell."""
+    """None if it follows neither from an earlier run nor from the step's keys."""
     source: str
-    """The run that did the same; "" for the step's own keys, which say the least."""
+    """The run that did the same; "" for the step's own keys, which only give a lower bound."""
 
 
 def took(spec: Mapping[str, Any], runs: Iterable[Run], set_to: float) -> Known:
-    """Return how long a step takes by the newest run that did the same, else by its keys."""
+    """Return the duration of a step from the newest run that did the same, else from its keys.
+
+    `runs` are sorted, the newest first.  `set_to` are the seconds by the step's keys, 0 if they
+    set none.
+    """
     for run in runs:
         seconds = _took([step for step in run.steps if step.status is Status.DONE], spec)
         if seconds is not None:
@@ -55,7 +64,10 @@ def took(spec: Mapping[str, Any], runs: Iterable[Run], set_to: float) -> Known:
 
 
 def earlier(folders: Iterable[Path], workload: str) -> list[Run]:
-    """Return the newest runs in some folders, the newest first, those of the workload before."""
+    """Return the newest runs in some folders: first those of the workload, then the others.
+
+    Both parts are sorted, the newest first.  Files that cannot be read are skipped.
+    """
     entries = [
         entry
         for folder in folders
@@ -70,16 +82,16 @@ def earlier(folders: Iterable[Path], workload: str) -> list[Run]:
         try:
             runs.append(store.load(entry.path, no_column))
         except ReplayerError:
-            # What cannot be read tells nothing, and a plan does not need it.
+            # A plan does not need files that cannot be read.
             continue
     return runs
 
 
 def expect(asked: WorkloadFacts, runs: Sequence[Run], set_to: Sequence[float]) -> Expectation:
-    """Return what is to be expected of a workload, from runs, the newest first.
+    """Return the expected duration and number of metrics of a workload, from earlier runs.
 
-    `set_to` are the seconds that each step takes at least by its own keys, 0 where only the machine
-    knows.
+    `runs` are sorted, the newest first.  `set_to` has one value for each step: the least seconds
+    that it takes by its own keys, or 0 if its time depends on the machine only.
     """
     alike = [_alike(spec, runs) for spec in asked.steps]
     took = [_took(steps, spec) for steps, spec in zip(alike, asked.steps, strict=True)]
@@ -103,7 +115,7 @@ def expect(asked: WorkloadFacts, runs: Sequence[Run], set_to: Sequence[float]) -
 
 def _same(run: Run, asked: WorkloadFacts) -> bool:
     own = run.workload
-    # The time of one that was taken up again holds the time for which it lay.
+    # The time of a resumed run contains its interruption.
     same = own.digest == asked.digest and own.repeat == asked.repeat and not run.resumed
     return same and run.status is Status.DONE and _elapsed(run) > 0
 
@@ -117,7 +129,10 @@ def _elapsed(run: Run) -> float:
 
 
 def _alike(spec: Mapping[str, Any], runs: Iterable[Run]) -> list[StepResult]:
-    """Return the repeats of a step in the newest run that did the same, else something like it."""
+    """Return the repeats of a step in the newest run that did exactly the same.
+
+    If there is none, return similar steps: those of the same name and verb, else of the same verb.
+    """
     rough: list[StepResult] = []
     for run in runs:
         done = [s for s in run.steps if s.status is Status.DONE and s.step == spec.get("step")]
@@ -129,13 +144,13 @@ def _alike(spec: Mapping[str, Any], runs: Iterable[Run]) -> list[StepResult]:
 
 
 def _took(steps: Sequence[StepResult], spec: Mapping[str, Any]) -> float | None:
-    """Return the seconds that a step took, None if only something like it is known."""
+    """Return the median seconds of the same step; None if there are only similar steps."""
     exact = [step.elapsed for step in steps if step.spec == spec]
     return median(exact) if exact else None
 
 
 def _counts(steps: Sequence[StepResult]) -> tuple[int, int]:
-    """Return how many leading and how many other metrics of a step a comparison judges."""
+    """Return the numbers of leading and of other metrics of a step that a comparison judges."""
     judged = {
         m.metric: m
         for step in steps
@@ -147,7 +162,7 @@ def _counts(steps: Sequence[StepResult]) -> tuple[int, int]:
 
 
 def time(expected: Expectation, boots: int) -> str:
-    """Return how long so many boots take, in one sentence."""
+    """Return one sentence about the duration of a number of boots."""
     if not expected.seconds:
         return (
             f"How long {expected.workload} takes is not known: no earlier run of its steps is here."
@@ -162,10 +177,10 @@ def time(expected: Expectation, boots: int) -> str:
 
 
 def worth(each: int, kernels: int, expected: Expectation | None) -> str:
-    """Return what so many boots of each kernel can show, and how many could if these cannot."""
+    """Return one sentence: what `each` boots of every kernel can show, or how many are needed."""
     counts = (expected.leading, expected.others) if expected else (0, 0)
     known = any(counts)
-    # A workload that nobody knows has at least one metric of each kind.
+    # A workload without earlier runs is taken to have one leading and one other metric.
     first, rest = counts if known else (1, 1)
     shares = multiple_testing.shares(first, rest)
     smallest = statistics.smallest_p(each, each)
@@ -186,6 +201,7 @@ def worth(each: int, kernels: int, expected: Expectation | None) -> str:
 
 
 def _enough(each: int, kernels: int, expected: Expectation) -> str:
+    """Return one sentence about the metrics for which `each` boots of a kernel are enough."""
     counts = expected.leading, expected.others
     shares = multiple_testing.shares(*counts)
     most = "" if expected.counted else " or more"

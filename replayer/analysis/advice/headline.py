@@ -1,4 +1,4 @@
-"""What a run is told by in one line: of each step the number that it is run for."""
+"""The headline of a run: one line with the leading metric of each step."""
 
 import math
 from collections.abc import Iterable
@@ -11,9 +11,10 @@ _MOST = 8
 
 
 def headline(run: Run) -> tuple[Measurement, ...]:
-    """Return for each step that was done the first metric it is run for, over its repeats.
+    """Return the first leading metric of each finished step, as the median over its repeats.
 
-    What is measured again in each repeat comes before what is made once; at most eight.
+    Steps that are measured in each repeat come before steps that run once.  At most eight metrics
+    are returned.
     """
     steps: dict[str, list[StepResult]] = {}
     for step in run.steps:
@@ -24,7 +25,7 @@ def headline(run: Run) -> tuple[Measurement, ...]:
 
 
 def leader(step: StepResult) -> tuple[Measurement, ...]:
-    """Return the first metric that one step is run for; () where it has none."""
+    """Return the first leading metric of one step; () if it has none."""
     return tuple(_first([step]))
 
 
@@ -33,7 +34,7 @@ def _once(results: list[StepResult]) -> bool:
 
 
 def _first(results: list[StepResult]) -> Iterable[Measurement]:
-    """Yield the leading metric of a step, with the median of its repeats, if it has one."""
+    """Yield the first leading metric of a step, with the median of its repeats, if it has one."""
     own = results[0].measurements
     names = leading(own)
     kind = next((m for m in own if m.metric in names), None)

@@ -1,8 +1,8 @@
-"""Every warning that replayer can give, each in one sentence with what to do about it.
+"""All warnings that replayer can give, each in one sentence, with a remedy.
 
-A warning is a public function here, and being here is all it takes: one whose parameter is `facts`
-is about a machine (`replayer check` asks it before a run, `on` after it), one whose parameter is
-`run` is about a run.  It returns None when there is nothing to say.
+Each public function of this module is a warning; no registration is needed.  If its parameter is
+`facts`, it is about a machine: `replayer check` calls it before a run, and `on` after it.  If its
+parameter is `run`, it is about a run.  It returns None if there is nothing to report.
 """
 
 import inspect
@@ -21,22 +21,22 @@ from replayer.watch import calibration
 _MANY_REPEATS = 10
 _FEW_REPEATS = 3
 _FOREIGN_CPU = 0.05
-"""Of the time of all processors."""
+"""Share of the time of all processors; a warning is given if other programs use more."""
 LARGE_READ_AHEAD_KB = 1024
 _SLOW_CLOCKS = ("hpet", "acpi_pm", "jiffies", "refined-jiffies")
 
 Facts = Mapping[str, Fact]
-"""What Host.facts() found, and what a result file holds as `host`."""
+"""Facts of a machine: the result of Host.facts(), and `host` of a result file."""
 
 
 def on(run: Run) -> tuple[Advice, ...]:
-    """Return every warning about a finished run: those about its numbers, then its machine."""
+    """Return all warnings about a finished run: first about its numbers, then about its machine."""
     advice = [warn(run) for warn in _warnings("run")]
     return (*filter(None, advice), *about(run.host)) if run.host else tuple(filter(None, advice))
 
 
 def about(facts: Facts) -> tuple[Advice, ...]:
-    """Return every warning about a machine."""
+    """Return all warnings about a machine."""
     return tuple(filter(None, (warn(facts) for warn in _warnings("facts"))))
 
 
@@ -44,7 +44,7 @@ def about(facts: Facts) -> tuple[Advice, ...]:
 
 
 def engine_notes(run: Run) -> Advice | None:
-    """Say what the engine's folder says of every number of that engine (notes in engine.toml)."""
+    """Report the notes in engine.toml, which apply to every number of that engine."""
     if run.engine is None or run.engine.name not in assets.engines():
         return None
     notes = engine.load(run.engine.name).spec.notes
@@ -52,7 +52,7 @@ def engine_notes(run: Run) -> Advice | None:
 
 
 def coldness(run: Run) -> Advice | None:
-    """Warn of steps that asked for cold data and did not get it."""
+    """Warn of steps that requested cold data and did not get it."""
     warm = [
         step
         for step in _done(run)
@@ -73,7 +73,7 @@ def coldness(run: Run) -> Advice | None:
 
 
 def _colder(cold: Cold) -> str:
-    """Return what would help; results of earlier versions do not say it themselves."""
+    """Return a remedy; results of earlier versions do not contain it."""
     if cold.todo:
         return cold.todo
     if "drop_caches" in cold.method:
@@ -82,7 +82,7 @@ def _colder(cold: Cold) -> str:
 
 
 def verdict(run: Run) -> Advice | None:
-    """Warn of sessions whose blocks came from another place than the one asked for."""
+    """Warn of sessions whose blocks came from another layer than the one that was requested."""
     wrong = [
         step
         for step in _done(run)
@@ -114,7 +114,7 @@ def verdict(run: Run) -> Advice | None:
 
 
 def uncounted(run: Run) -> Advice | None:
-    """Warn of sessions whose device reads nobody counted."""
+    """Warn of sessions whose device reads could not be counted."""
     blind = [
         step
         for step in _done(run)
@@ -131,7 +131,7 @@ def uncounted(run: Run) -> Advice | None:
 
 
 def client_bound(run: Run) -> Advice | None:
-    """Warn of client hosts whose processors were busy, so that they may be what limited."""
+    """Warn of client hosts with busy processors: they may have been the limit."""
     busy = [step for step in _done(run) if client_hosts.bound(step, run)]
     if not busy:
         return None
@@ -145,7 +145,7 @@ def client_bound(run: Run) -> Advice | None:
 
 
 def bystander(run: Run) -> Advice | None:
-    """Warn of a run that watched a host on which neither the database nor its clients were."""
+    """Warn of a run that watched a host without the database and without its clients."""
     if not _bystander(run):
         return None
     return Advice(
@@ -163,7 +163,7 @@ def _bystander(run: Run) -> bool:
 
 
 def small_tables(run: Run) -> Advice | None:
-    """Warn of physical sessions whose tables fit in memory while the page cache was in use."""
+    """Warn of physical sessions whose tables fit into memory while the page cache was in use."""
     memory = _number(run.host.get("memory.bytes"))
     small = [
         step
@@ -187,7 +187,7 @@ def small_tables(run: Run) -> Advice | None:
 
 
 def repeats(run: Run) -> Advice | None:
-    """Warn of too few repeats to tell a difference from noise."""
+    """Warn of too few repeats to distinguish a difference from noise."""
     counts = [
         sum(step.name == name for step in _measured(run))
         for name in {step.name for step in _measured(run)}
@@ -208,7 +208,7 @@ def repeats(run: Run) -> Advice | None:
 
 
 def unsteady(run: Run) -> Advice | None:
-    """Warn of sessions that had not settled."""
+    """Warn of sessions whose rate had not become steady."""
     reports = {
         step.name: step.steady.words
         for step in _done(run)
@@ -225,7 +225,7 @@ def unsteady(run: Run) -> Advice | None:
 
 
 def warming_up(run: Run) -> Advice | None:
-    """Say which repeats are not counted in comparisons, and which steps never settled."""
+    """Report the repeats that comparisons do not count, and the steps that never became steady."""
     reports: dict[str, list[str]] = {}
     for name in dict.fromkeys(step.name for step in run.steps):
         repeats_ = [step for step in _done(run) if step.name == name]
@@ -236,7 +236,7 @@ def warming_up(run: Run) -> Advice | None:
 
 
 def moved(run: Run) -> Advice | None:
-    """Mark a run in which the machine itself became faster or slower."""
+    """Warn of a machine that became faster or slower during the run."""
     shares = [f"{name} {share:+.1%}" for name, share in calibration.moved(run.control).items()]
     if not shares:
         return None
@@ -248,7 +248,7 @@ def moved(run: Run) -> Advice | None:
 
 
 def swapping(run: Run) -> Advice | None:
-    """Warn of swapping while something was measured: more than 50 KiB/s."""
+    """Warn of swapping during a step: more than 50 KiB/s."""
     busy = [step for step in _done(run) if _mean(step, "vmstat.si") + _mean(step, "vmstat.so") > 50]
     if not busy:
         return None
@@ -260,7 +260,7 @@ def swapping(run: Run) -> Advice | None:
 
 
 def stolen(run: Run) -> Advice | None:
-    """Warn of processor time that the hypervisor gave to others: more than 1 %."""
+    """Warn of processor time that the hypervisor gave to other guests: more than 1 %."""
     robbed = [step for step in _done(run) if _mean(step, "cpu.%steal") > 1]
     if not robbed:
         return None
@@ -274,7 +274,7 @@ def stolen(run: Run) -> Advice | None:
 
 
 def foreign_writes(run: Run) -> Advice | None:
-    """Warn of a device that was written to while a step only read: over 1 MB/s and 2 % of reads."""
+    """Warn of writes to the device while a step only read: over 1 MB/s and 2 % of the reads."""
     written = [
         step
         for step in _done(run)
@@ -293,7 +293,7 @@ def foreign_writes(run: Run) -> Advice | None:
 
 
 def foreign_processes(run: Run) -> Advice | None:
-    """Warn of other programs that used more than 5 % of the processors meanwhile."""
+    """Warn of other programs that used more than 5 % of the processors during a step."""
     busy = [step for step in _done(run) if _foreign_cpu(step) > _FOREIGN_CPU]
     if not busy or _bystander(run):
         return None
@@ -313,7 +313,7 @@ def _foreign_cpu(step: StepResult) -> float:
 
 
 def late_samples(run: Run) -> Advice | None:
-    """Warn of gaps in the time series: the machine was too busy to be watched."""
+    """Warn of gaps in the time series: the machine was too busy to be sampled each second."""
     late = [step for step in _done(run) if _late(step)]
     if not late:
         return None
@@ -327,7 +327,7 @@ def late_samples(run: Run) -> Advice | None:
 
 
 def processor_bound(run: Run) -> Advice | None:
-    """Warn of physical reads that waited for the processor instead of the device."""
+    """Warn of physical reads that were limited by the processors instead of the device."""
     bound = [
         step
         for step in _done(run)
@@ -349,14 +349,14 @@ def processor_bound(run: Run) -> Advice | None:
 def _read_ahead(run: Run, step: StepResult) -> tuple[Any, float]:
     """Return the disk that a step read, and its read-ahead in KiB.
 
-    The disk is the data's, unless the step has facts of its own of another one.
+    It is the disk of the data, unless the step's own facts name another one.
     """
     facts = step.facts if "device.name" in step.facts else run.host
     return facts.get("device.name"), _number(facts.get("device.read_ahead_kb"))
 
 
 def large_read_ahead(run: Run) -> Advice | None:
-    """Warn of a read-ahead so large that cold sequential reads measure mostly that."""
+    """Warn of a read-ahead so large that it decides the speed of cold sequential reads."""
     large = [
         (step, name, kb)
         for step in _done(run)
@@ -382,7 +382,7 @@ def large_read_ahead(run: Run) -> Advice | None:
 
 
 def governor(facts: Facts) -> Advice | None:
-    """Warn of processor frequencies that follow the load."""
+    """Warn of a CPU governor that changes the clock frequency with the load."""
     name = facts.get("cpu.governor")
     if not name or name == "performance":
         return None
@@ -393,7 +393,7 @@ def governor(facts: Facts) -> Advice | None:
 
 
 def virtualised(facts: Facts) -> Advice | None:
-    """Warn of a hypervisor, whose cache no guest can see."""
+    """Warn of a hypervisor: it may have a cache that no guest can see."""
     hypervisor = facts.get("virtualisation")
     if not hypervisor or hypervisor == "none":
         return None
@@ -406,7 +406,7 @@ def virtualised(facts: Facts) -> Advice | None:
 
 
 def emulated(facts: Facts) -> Advice | None:
-    """Warn of a processor that is a program."""
+    """Warn of a processor that is emulated by software."""
     if "QEMU TCG" not in str(facts.get("cpu.model", "")):
         return None
     return Advice(
@@ -416,7 +416,7 @@ def emulated(facts: Facts) -> Advice | None:
 
 
 def other_load(facts: Facts) -> Advice | None:
-    """Warn of work that was going on before: a load average over a tenth of the processors."""
+    """Warn of other work before the start: a load average over a tenth of the processors."""
     load = _number(facts.get("host.load1"))
     threads = _number(facts.get("cpu.threads")) or 1
     if load <= max(0.5, 0.1 * threads):
@@ -429,7 +429,7 @@ def other_load(facts: Facts) -> Advice | None:
 
 
 def huge_pages_reserved(facts: Facts) -> Advice | None:
-    """Warn of memory that is set aside as huge pages and so is no page cache."""
+    """Warn of memory that is reserved as huge pages, so that the page cache cannot use it."""
     pages = _number(facts.get("memory.huge_pages"))
     size = pages * (_number(facts.get("memory.huge_page_bytes")) or 2 << 20)
     if not pages or size < 0.05 * _number(facts.get("memory.bytes")):
@@ -442,7 +442,7 @@ def huge_pages_reserved(facts: Facts) -> Advice | None:
 
 
 def transparent_huge_pages(facts: Facts) -> Advice | None:
-    """Warn of transparent huge pages for everything."""
+    """Warn of transparent huge pages that are enabled for all memory."""
     if facts.get("memory.transparent_huge_pages") != "always":
         return None
     return Advice(
@@ -453,7 +453,7 @@ def transparent_huge_pages(facts: Facts) -> Advice | None:
 
 
 def slow_clock(facts: Facts) -> Advice | None:
-    """Warn of a clock that every reading of takes a microsecond."""
+    """Warn of a slow clock source: each reading of it takes about a microsecond."""
     source = facts.get("kernel.clocksource")
     if source not in _SLOW_CLOCKS:
         return None
@@ -465,7 +465,7 @@ def slow_clock(facts: Facts) -> Advice | None:
 
 
 def limited(facts: Facts) -> Advice | None:
-    """Warn of limits of the cgroup that replayer runs in."""
+    """Warn of limits on memory or CPU of the cgroup in which replayer runs."""
     memory = _number(facts.get("cgroup.memory_limit_bytes"))
     cores = _number(facts.get("cgroup.cpu_limit"))
     words = [f"{show_size(memory)} of memory"] if memory else []
@@ -479,7 +479,7 @@ def limited(facts: Facts) -> Advice | None:
 
 
 def no_device(facts: Facts) -> Advice | None:
-    """Warn of data that is on no disk whose reads can be counted."""
+    """Warn of data that is not on a local disk, so that its device reads cannot be counted."""
     kind = facts.get("fs.type")
     if not kind or facts.get("device.name"):
         return None
@@ -490,11 +490,11 @@ def no_device(facts: Facts) -> Advice | None:
     )
 
 
-# How a warning reads a run
+# Helpers with which warnings read a run
 
 
 def _warnings(kind: str) -> Iterator[Callable[[Any], Advice | None]]:
-    """Yield the functions of this module with that one parameter, in the order of this file."""
+    """Yield this module's functions with one parameter, whose name is `kind`, in file order."""
     for name, warning in globals().items():
         if (
             inspect.isfunction(warning)
@@ -531,13 +531,13 @@ def _listed(words: Any) -> str:
 
 
 def _late(step: StepResult) -> int:
-    """Return how many intervals are more than half as long again as is usual."""
+    """Return the number of intervals that are more than 1.5 times as long as the median."""
     ends = step.series.seconds if step.series else ()
     lengths = [end - begin for begin, end in zip((0.0, *ends), ends, strict=False)]
     if len(lengths) < 3:
         return 0
     usual = statistics.median(lengths)
-    # The last one may take in what was left of the window.
+    # The last interval may contain the rest of the window, so it does not count.
     return sum(length > usual * 1.5 + 0.01 for length in lengths[:-1])
 
 

@@ -1,1 +1,1 @@
-"""Where the time of a window went, and what explains that it differs."""
+"""Accounts of where a window's time went, and explanations of why they differ."""

@@ -1,22 +1,25 @@
-"""Where the time of a window went: Little's law over the sessions that worked in it.
+"""The account of a window: where its time went, by Little's law over the sessions that worked.
 
-Sessions times seconds is the time that there was.  Of each session that the kernel was asked about
-it is known exactly, in nanoseconds, how long it ran and how long it waited for a processor: its
-schedstat over the span in which it was observed.  How long it slept is seen twice: by looks at its
-state, and by short traces of the scheduler.  They know nothing of schedstat, so that what neither
-bears out, the residue, shows an error: were all seen asleep that ran, the account would not close.
+The total time is sessions times seconds.  The kernel reports exactly, in nanoseconds, how long a
+session's thread ran and how long it waited for a processor: its schedstat, read at the start and
+the end of its observation.  Sleep is measured in two other ways: by sampling the state of threads,
+and by short traces of the scheduler.  Neither uses schedstat.  So an error in a measurement appears
+in the residue, which is the time that is in no part.  For example, if all running threads were seen
+as asleep, the account would not close.
 
-In a virtual machine both are wrong, to either side: a look gets its processor together with what
-the disk has finished, and meets too many awake (36 % of the time asleep of eight sessions that
-slept 65 %); a trace keeps processors from being halted, so that those who are woken run at once and
-wait for the disk instead (83 %).  So the sleep is what schedstat leaves, if it lies between the
-two, and else the nearer of them; its parts are those of the traces.  Where the two are far apart
-the account says that it rests on schedstat alone.  The length of the disk's own
-queue, 5.1, was that of the sessions that waited for it then, 5.2.
+In a virtual machine both measurements of sleep are wrong, in opposite directions.  A sampler gets
+its processor at the moment when the disk has finished something.  So it finds too many threads
+awake: it saw 36 % of the time as sleep for eight sessions that slept 65 %.  A trace keeps
+processors from being halted.  So woken threads run at once, and wait for the disk instead: it saw
+83 %.  Therefore the sleep is the time that schedstat leaves over, if that is between the two
+measurements, else the nearer of them.  Its parts are those of the traces.  If the two are far
+apart, the account reports that it rests on schedstat alone.  This was checked by the length of the
+disk's own queue: it was 5.1, and by this method 5.2 sessions waited for the disk.
 
-What a sleeping thread waited for is the server's word where the thread slept on while the server
-was asked.  Where it did not, its sleep is divided like the words of all such threads: short waits,
-of which the next look sees the next one.
+The reason why a thread slept is the wait event that the server reports, if the thread slept all
+the time while the server was asked.  If it did not, its waits are short: the state and the wait
+event may belong to different waits.  Its sleep is then divided like the wait events of all such
+threads.
 """
 
 from collections import defaultdict
@@ -29,9 +32,9 @@ from replayer.machine.processes import CpuSeconds
 from replayer.model import Account, Spent
 
 _UNSEEN = 0.1
-"""The share of the sessions that were not seen, from which on it is told."""
+"""If more than this share of the sessions was not seen, a note reports it."""
 _FEW = 100
-"""Observations of which nothing can be said in percent."""
+"""With fewer observations than this, a note warns that shares in percent are uncertain."""
 _UNWATCHED = "what its sessions waited for was not watched"
 _SHORT = "the window was too short to look twice at what its threads waited for"
 _RUNS = "R"
@@ -47,38 +50,37 @@ _DISK_SLEEP = "disk sleep"
 _SLEEP = "sleep"
 
 Split = Mapping[str, Mapping[Spent, float]]
-"""Class of a profile (`server`, `client`) -> how much of its kernel time was spent on what, in any
-unit; {} where nothing is known."""
+"""Class of a profile (`server`, `client`) -> part -> kernel time, in any unit; {} if not known."""
 _Waits = dict[tuple[str, Spent], float]
-"""(what it is called, part) -> seconds."""
+"""(name of the wait, part of the account) -> seconds."""
 
 
 class AccountWindow(Protocol):
-    """What was measured, and what was done in it: run/step_recorder.py."""
+    """A measured window and the operations in it; see run/step_recorder.py."""
 
     @property
     def begin_ns(self) -> int:
-        """Return its first mark."""
+        """Return the time of its first mark, in nanoseconds."""
         ...
 
     @property
     def end_ns(self) -> int:
-        """Return its last mark."""
+        """Return the time of its last mark, in nanoseconds."""
         ...
 
     @property
     def operations(self) -> float:
-        """Return how many were done."""
+        """Return the number of operations that were done."""
         ...
 
     @property
     def operation(self) -> str:
-        """Return what one of them is called."""
+        """Return the name of one operation, singular."""
         ...
 
     @property
     def sessions(self) -> int:
-        """Return how many worked at once."""
+        """Return the number of sessions that worked at the same time."""
         ...
 
 
@@ -88,10 +90,10 @@ def account(
     used: Mapping[str, CpuSeconds],
     kernel: Split | None = None,
 ) -> Account | None:
-    """Return the account of a window, None where nothing was seen or nothing was done in it.
+    """Return the account of a window; None if nothing was observed or done in it.
 
-    `waits` is what those were seen at who did the work, `used` what server and clients used of the
-    processors, and `kernel` what a profile says that the kernel did for them.
+    `waits` are the samples of the server's sessions or of replayer's threads.  `used` is the CPU
+    time of `server` and `client`.  `kernel` is the split of their kernel time by a stack profile.
     """
     seconds = (window.end_ns - window.begin_ns) / 1e9
     if window.operations <= 0 or seconds <= 0 or (waits is None and not used):
@@ -126,14 +128,14 @@ def account(
 
 
 def _cpu(whose: str, spent: CpuSeconds, operations: float, kernel: Split) -> dict[Spent, float]:
-    """Return CPU seconds an operation, by what they were spent on."""
+    """Return part -> CPU seconds per operation."""
     user = Spent.SERVER if whose == "server" else Spent.CLIENT
     parts = {user: spent.user, **_divided(spent.system, kernel.get(whose, {}))}
     return {part: parts[part] / operations for part in Spent if parts.get(part)}
 
 
 def _divided(amount: float, weights: Mapping[Spent, float]) -> dict[Spent, float]:
-    """Divide an amount of kernel time by weights; all is KERNEL where there are none."""
+    """Divide an amount of kernel time by weights; without weights all of it is KERNEL."""
     whole = sum(weights.values())
     if whole <= 0:
         return {Spent.KERNEL: amount}
@@ -157,9 +159,9 @@ def _shares(
 
 
 def _sleep(waits: WaitSamples, times: ThreadTimes, awake: float) -> tuple[_Waits, float]:
-    """Return what the sessions slept for, in seconds, where they were `awake` for such a share.
+    """Return (wait, part) -> seconds of sleep, and Account.unsure.
 
-    With it comes Account.unsure.
+    `awake` is the share of the sessions' time in which they ran or waited for a processor.
     """
     looked = asleep(waits.observed)
     if waits.traced is None:
@@ -175,11 +177,11 @@ def _sleep(waits: WaitSamples, times: ThreadTimes, awake: float) -> tuple[_Waits
 
 
 def _ran(waits: WaitSamples, times: ThreadTimes, kernel: Split) -> dict[Spent, float]:
-    """Return the shares of running, divided, and of waiting for a processor."""
+    """Return the shares of running, divided into parts, and of waiting for a processor."""
     cpu = times.user + times.system
     ran, queued = times.ran / times.span, times.queued / times.span
     if not waits.counted:
-        # Runnable is all that was seen: what of it was no CPU time was the run queue.
+        # Samples only show that a thread is runnable: time beyond its CPU time was the run queue.
         runnable = sum(one.seconds for one in waits.observed if one.letter == _RUNS) / times.span
         ran = min(cpu / times.span, runnable)
         queued = runnable - ran
@@ -195,11 +197,11 @@ def _ran(waits: WaitSamples, times: ThreadTimes, kernel: Split) -> dict[Spent, f
 
 
 def _throttled(waits: WaitSamples, ran: float, queued: float) -> float:
-    """Return the share for which threads waited for the next period of a CPU quota.
+    """Return the share of time in which threads waited for the next period of a CPU quota.
 
-    The kernel counts it as waiting for a processor.  While the quota lasts, so many threads as are
-    runnable share the processors, and wait for each other in proportion to how long they run; what
-    they wait beyond that is the quota's, in the periods in which it was used up.
+    The kernel counts it as waiting for a processor.  As long as the quota lasts, the runnable
+    threads share the processors, and wait for each other in proportion to how long they run.
+    Waiting beyond that is due to the quota; it is at most the share of periods that used it up.
     """
     if not waits.throttled or not waits.cores:
         return 0.0
@@ -209,7 +211,10 @@ def _throttled(waits: WaitSamples, ran: float, queued: float) -> float:
 
 
 def _told(waits: WaitSamples) -> tuple[dict[Spent, float], dict[str, float]]:
-    """Return the shares as the server alone tells them: what is no wait counts as its work."""
+    """Return the shares and the waits by name from the server's wait events alone.
+
+    A session without a wait event counts as working in the server.
+    """
     shares: dict[Spent, float] = defaultdict(float)
     names: dict[str, float] = defaultdict(float)
     for (wait, part), sessions in waits.asked.items():
@@ -222,14 +227,15 @@ def _told(waits: WaitSamples) -> tuple[dict[Spent, float], dict[str, float]]:
 
 
 def _traced(traced: Mapping[str, float], span: float) -> dict[str, float]:
-    """Return state -> seconds of sleep by the traces."""
+    """Return state -> seconds of sleep, from the shares that the traces had."""
     return {letter: share * span for letter, share in traced.items() if letter != _RUNS}
 
 
 def asleep(observed: Iterable[Observed], traced: Mapping[str, float] | None = None) -> _Waits:
-    """Return what threads slept for, in seconds; see the module's docstring.
+    """Return (wait, part) -> seconds of sleep of threads; see the module's docstring.
 
-    `traced` has the seconds of each state, which are then divided as what was seen of it.
+    With `traced`, state -> seconds, the sleep of each state has this length, and the samples only
+    divide it into waits.
     """
     seen = list(observed)
     slept: _Waits = defaultdict(float)
@@ -244,7 +250,10 @@ def asleep(observed: Iterable[Observed], traced: Mapping[str, float] | None = No
 
 
 def _slept(seen: list[Observed], letter: str) -> _Waits:
-    """Return what those slept for that were met in one state, in seconds."""
+    """Return (wait, part) -> seconds of the samples in one sleeping state, `letter`.
+
+    If no sample has this state, the shares of likely waits are returned: they add up to 1.
+    """
     slept: _Waits = defaultdict(float)
     devices = any(one.part == "device" for one in seen)
     sure = [one for one in seen if one.letter == letter and one.still]
@@ -254,7 +263,7 @@ def _slept(seen: list[Observed], letter: str) -> _Waits:
     likely = [one for one in loose if _fits(one, devices=devices)] or sure
     unsure = sum(one.seconds for one in loose)
     if not sure and not loose:
-        # Nobody was met in it: as the server said of those who had been until just then.
+        # No thread was seen in this state: take the wait events of threads that had just left it.
         words = [replace(one, letter=letter) for one in seen if one.part]
         fitting = [one for one in words if (one.part in _OF_DISK) == (letter == _DISK)]
         likely = fitting or [one for one in words if _fits(one, devices=devices)]
@@ -265,7 +274,7 @@ def _slept(seen: list[Observed], letter: str) -> _Waits:
 
 
 def _fits(one: Observed, *, devices: bool) -> bool:
-    """Tell whether a thread that is in such a state can be at what the server says."""
+    """Return whether a thread's state is possible with the wait event that the server reports."""
     if one.letter == _DISK:
         return one.part in _OF_DISK or not (one.part or devices)
     return bool(one.part)
@@ -287,7 +296,7 @@ def _part(one: Observed) -> Spent:
 
 
 def _name(one: Observed) -> str:
-    """Return what a wait is called: as the server does, else as the kernel sees it."""
+    """Return the name of a wait: the server's name, else one for the state in the kernel."""
     if one.part and (one.letter != _DISK or one.part in _OF_DISK):
         return one.wait
     asleep = _DISK_SLEEP if one.letter == _DISK else _SLEEP
@@ -295,7 +304,7 @@ def _name(one: Observed) -> str:
 
 
 def _notes(window: AccountWindow, waits: WaitSamples, made: Account) -> Iterator[str]:
-    """Yield what the account could not know."""
+    """Yield sentences about the limits of the account."""
     if waits.times is None:
         why = f" ({waits.missing})" if waits.missing else ""
         yield (

@@ -1,10 +1,11 @@
-"""Why a step's metric differs: the parts of its account on both sides, in seconds per operation.
+"""Explanations why a step's metric differs, from the parts of its account on both sides.
 
-A part is named only where a rank test shows it, corrected for all parts of the step whose values
-differ by enough to matter (Westfall and Young, as the metrics are), and only for a step of which a
-metric was itself shown to differ.  A part is likely that alone would count, and that moved by at
-least a quarter of the difference.  What was not shown is not called unchanged: that is a part whose
-interval lies within a margin.
+Parts are in seconds per operation.  A part is reported as moved only if a rank test shows it, and
+only for a step of which a metric was itself shown to differ.  The test is corrected for all parts
+of the step whose values differ enough to matter (Westfall and Young, as for the metrics).
+A part is likely moved if it would count without the correction, and moved by at least a quarter of
+the difference.  If a part was not shown to move, this does not mean that it is unchanged.  It is
+called unchanged only if its confidence interval lies within a margin.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,11 +23,12 @@ from replayer.model import Account, Better, Measurement, Noun, Spent, Status, St
 MARGIN = 0.02
 """A part is unchanged if its interval lies within this share of the whole time of an operation."""
 LEAST = 0.005
-"""A part that moved by less than this share of it is of no interest."""
+"""A part that moved by less than this share of an operation's time is not reported as moved."""
 _MATTERS = 0.1
-"""A part is not tested whose values, of both sides, differ by less than this share of what all of
-them moved by: it is not the reason.  Which side a value is from is no part of it, so that the test
-stays what it is."""
+"""A part is tested only if its values spread by at least this share of the shift of the whole time.
+
+A smaller part cannot be the reason.  The spread is taken over the values of both sides together:
+this choice does not use from which side a value is, so the test stays valid."""
 QUARTER = 0.25
 """A part that moved by this share of the difference is one of its reasons."""
 WHOLE = "whole"
@@ -35,25 +37,26 @@ _PARTS = (*(part.value for part in Spent), KERNEL, RESIDUE)
 
 
 class PartChange(StrEnum):
-    """What is said of one part."""
+    """The verdict on one part of an account."""
 
     MOVED = "moved"
     UNCHANGED = "unchanged"
     LIKELY = "likely moved"
-    """Alone it would count as moved, and it is a good part of the difference; with the correction
-    for all parts it does not count."""
+    """Alone, it would count as moved, and it is at least a quarter of the difference; with the
+    correction for all parts it does not count."""
     UNCLEAR = "unclear"
-    """Nothing was shown, which is not the same as no change."""
+    """Nothing was shown, which does not mean that nothing changed."""
 
 
 class AccountPart(Noun):
     """One part of an account on both sides, in seconds of a session's time per operation.
 
-    `base` and `other` are medians over units; `shift` is the median of the differences of each unit
-    of the other to each of the base, [low, high] its 95 percent interval, and `p` is corrected for
-    all parts of the step that can matter; None where so few units have none, where no value varies,
-    or where the part cannot matter.  `needed` is how many units of each side would show a shift of
-    this size, in four of five comparisons; None if there are so many, or nobody would run them.
+    `base` and `other` are medians over units.  `shift` is the median of the differences between
+    each unit of the other side and each unit of the base.  [low, high] is its 95 percent interval.
+    `p` is corrected for all parts of the step that can matter.  Interval and `p` are None if there
+    are too few units for them; `p` also if no value varies, or if the part cannot matter.
+    `needed` is the number of units on each side that would show a shift of this size, in four of
+    five comparisons.  It is None if there are so many already, or if it is impractically large.
     """
 
     part: str
@@ -68,30 +71,32 @@ class AccountPart(Noun):
 
 
 class Why(Noun):
-    """Which parts of a step's account moved, where a metric of the step was shown to differ."""
+    """The explanation of one step: the parts of its account that moved when its metrics differ."""
 
     step: str
     metrics: tuple[str, ...]
-    """Those of the step that were, the leading ones first."""
+    """The step's metrics that were shown to differ, the leading ones first."""
     kind: str = ""
-    """What step it is, such as walk."""
+    """The verb of the step, such as walk."""
     operation: str = ""
     whole: AccountPart | None = None
-    """All of a session's time per operation."""
+    """All time of a session per operation."""
     parts: tuple[AccountPart, ...] = ()
-    """Those that moved first, by size; the others in an account's order."""
+    """First the parts that moved and those that likely did, by size; then the others, in an
+    account's order."""
     may_explain: tuple[Difference, ...] = ()
+    """Differences of the environment that are known to move these parts."""
     windows: tuple[int, int] = (0, 0)
-    """How many accounts each side has."""
+    """The number of accounts of each side."""
     open: tuple[int, int] = (0, 0)
-    """How many of them do not close."""
+    """The number of accounts that do not close."""
     unsure: tuple[int, int] = (0, 0)
-    """And how many close by the kernel's counters, which nothing else bears out."""
+    """The number that close by the kernel's counters alone, which no other measurement confirms."""
     could_show: bool = True
-    """Whether one part of a quarter of the difference would have been shown, whichever it is, with
-    a chance of 80 percent."""
+    """True if a shift of any one part by a quarter of the difference would have been shown, with a
+    chance of 80 percent."""
     reason: str = ""
-    """Why nothing can be said of any part; "" if it can."""
+    """The reason why parts cannot be compared; "" if they can."""
 
     @property
     def moved(self) -> tuple[AccountPart, ...]:
@@ -100,7 +105,7 @@ class Why(Noun):
 
     @property
     def explained(self) -> bool:
-        """Tell whether a part moved the same way as the whole; a residue explains nothing."""
+        """Return whether a part moved in the direction of the whole; the residue never counts."""
         return any(self._explains(part) for part in self.moved)
 
     @property
@@ -110,7 +115,7 @@ class Why(Noun):
 
     @property
     def largest(self) -> AccountPart | None:
-        """Return the part that moved most the same way as the whole, shown or not."""
+        """Return the part with the largest shift in the direction of the whole, shown or not."""
         explaining = [part for part in self.parts if self._explains(part)]
         return max(explaining, key=lambda part: abs(part.shift), default=None)
 
@@ -127,10 +132,10 @@ def why(
     metrics: Mapping[str, Sequence[str]],
     differences: Sequence[Difference] = (),
 ) -> tuple[Why, ...]:
-    """Return why the metrics of some steps differ: step -> its metrics that were shown to.
+    """Return an explanation of each step whose metrics differ.
 
-    Nothing is said of a step of which neither side has an account, as in results of before there
-    were any.
+    `metrics` is step -> its metrics that were shown to differ.  A step that has no account on
+    either side is left out: results of older versions have none.
     """
     accounts = {step: (_accounts(base, step), _accounts(other, step)) for step in metrics}
     known = {step: sides for step, sides in accounts.items() if any(sides)}
@@ -172,7 +177,7 @@ def _accounts(side: Side, step: str) -> list[Account]:
 
 
 def _kind(side: Side, step: str) -> str:
-    """Return what step one of that name is."""
+    """Return the verb of the step with this name, such as walk; "" if there is none."""
     return next((one.step for run in side.runs for one in run.steps if one.name == step), "")
 
 
@@ -185,18 +190,18 @@ def _count(sides: _Accounts, is_so: Callable[[Account], bool]) -> tuple[int, int
 
 
 def _is_split(account: Account) -> bool:
-    """Tell whether an account knows what the kernel did, as it does with a profile."""
+    """Return whether an account divides the kernel's time, as it does with a stack profile."""
     return bool(KERNELS - {Spent.KERNEL} & account.session.keys())
 
 
 def _can_be_split(sides: _Accounts) -> bool:
-    """Tell whether enough windows of both sides had a profile to tell what the kernel did."""
+    """Return whether enough windows of both sides have a profile to compare the kernel's parts."""
     least = statistics.units_to_show(1.0, 1)
     return all(sum(map(_is_split, accounts)) >= min(least, len(accounts)) for accounts in sides)
 
 
 def _missing(sides: _Accounts, named: tuple[Side, Side]) -> str:
-    """Return why two sides' accounts cannot be compared, "" if they can."""
+    """Return the reason why the accounts of two sides cannot be compared; "" if they can."""
     for accounts, side in zip(sides, named, strict=True):
         if not accounts:
             return f"{side.name} has no account of where the time went"
@@ -213,9 +218,10 @@ def _missing(sides: _Accounts, named: tuple[Side, Side]) -> str:
 
 
 def _measured(account: Account, *, split: bool) -> Iterator[Measurement]:
-    """Yield the parts of a session's time, those that it has nothing of as 0, and all together.
+    """Yield the parts of a session's time, absent ones as 0, the residue, and the whole.
 
-    Of an account without a profile among others with one, the kernel's parts are not known.
+    Without `split`, the kernel's parts are one.  With it, an account that has no profile yields no
+    kernel parts, as they are not known.
     """
     if not account.operations > 0 or not account.session:
         return
@@ -233,7 +239,7 @@ def _measured(account: Account, *, split: bool) -> Iterator[Measurement]:
 def _judged(
     begun: Why, kept: tuple[Samples, Samples], unit: Unit, differences: Sequence[Difference]
 ) -> Why:
-    """Return what is said of a step's parts."""
+    """Return an explanation with the verdicts on a step's parts, or the reason for having none."""
     at = places(unit, *kept)
     values = {part: _values(kept, (begun.step, part), at) for part in (WHOLE, *_PARTS)}
     sizes = [int(np.isfinite(side).sum()) for side in values[WHOLE]]
@@ -254,14 +260,14 @@ def _judged(
             "could_show": _could_show([values[part] for part in tested], whole.shift),
         }
     )
-    # Where none is named, what can touch those that could be it.
+    # If no part moved, list the known causes of all parts that were tested.
     named = [part.part for part in why.moved or why.likely] or tested
     explain = known_causes.may_explain(differences, named, begun.kind)
     return why.model_copy(update={"may_explain": explain})
 
 
 def _place(part: AccountPart) -> tuple[int, float]:
-    """Return where a part stands: those that moved, those that likely did, then as they were."""
+    """Return a sort key: parts that moved, parts that likely moved, then the others in order."""
     ranks = {PartChange.MOVED: 0, PartChange.LIKELY: 1}
     return ranks.get(part.change, 2), -abs(part.shift) if part.change in ranks else 0.0
 
@@ -272,7 +278,10 @@ _Sides = tuple[statistics.Floats, statistics.Floats]
 def _values(
     kept: tuple[Samples, Samples], key: Key, at: tuple[statistics.Floats, ...] | None
 ) -> _Sides:
-    """Return a part's value of each unit on both sides, without its drift."""
+    """Return a part's value of each unit on both sides; without drift if the order is known.
+
+    `at` are the units' places in the order of time, or None.
+    """
     raw = kept[0].values(key), kept[1].values(key)
     return steadiness.without_drift(raw, at)[0] if at else raw
 
@@ -289,14 +298,14 @@ def _known(values: statistics.Floats) -> statistics.Floats:
 
 
 def _p(sides: _Sides) -> float | None:
-    """Return the p of the rank test, None where no value varies."""
+    """Return the p value of the rank test; None if all values are equal."""
     below, above = map(_known, sides)
     varies = np.ptp(np.concatenate([below, above])) > 0
     return statistics.rank_test(below, above) if varies else None
 
 
 def _corrected(parts: Sequence[_Sides]) -> list[float | None]:
-    """Return each part's p corrected for all of them that vary; None for those that do not."""
+    """Return the p value of each part, corrected for all parts that vary; None for the others."""
     own = [_p(sides) for sides in parts]
     tested = [number for number, p in enumerate(own) if p is not None]
     if not tested:
@@ -309,18 +318,18 @@ def _corrected(parts: Sequence[_Sides]) -> list[float | None]:
 
 
 def _can_matter(sides: _Sides, whole: float) -> bool:
-    """Tell whether a part's values are far enough apart to be a reason."""
+    """Return whether a part's values are far enough apart to be a reason; see _MATTERS."""
     known = np.concatenate([_known(side) for side in sides])
     return bool(np.ptp(known) >= _MATTERS * abs(whole))
 
 
 def _could_show(tested: Sequence[_Sides], whole: float) -> bool:
-    """Tell whether a quarter of the difference would have been shown in any one of the parts."""
+    """Return whether a shift by a quarter of the difference would have been shown in every part."""
     return all(_units(sides, QUARTER * abs(whole), len(tested)) for sides in tested)
 
 
 def _units(sides: _Sides, gap: float, family_: int) -> bool:
-    """Tell whether so many units show a gap in a part, in four of five comparisons."""
+    """Return whether these units would show such a gap in a part, in four of five comparisons."""
     below, above = map(_known, sides)
     error = statistics.shift(below, above).error
     needed = statistics.units_to_differ(gap, error, below.size, above.size, family=family_)
@@ -328,7 +337,7 @@ def _units(sides: _Sides, gap: float, family_: int) -> bool:
 
 
 def _part(name: str, sides: _Sides, p: float | None = None, family_: int = 1) -> AccountPart:
-    """Return a part without what is said of it."""
+    """Return a part with its statistics and without a verdict."""
     below, above = map(_known, sides)
     shift = statistics.shift(below, above)
     needed = statistics.units_to_differ(
@@ -348,7 +357,7 @@ def _part(name: str, sides: _Sides, p: float | None = None, family_: int = 1) ->
 
 
 def _judged_part(part: AccountPart, whole: AccountPart) -> AccountPart:
-    """Return a part with what is said of it."""
+    """Return a part with its verdict."""
     return part.model_copy(update={"change": _change(part, whole)})
 
 
@@ -359,7 +368,7 @@ def _change(part: AccountPart, whole: AccountPart) -> PartChange:
     if apart and abs(part.shift) >= LEAST * whole.base:
         if part.p is not None and part.p <= statistics.ALPHA:
             return PartChange.MOVED
-        # A part that moved the other way, or by little, is no reason, however likely it moved.
+        # A part that moved in the other direction, or by little, is not a reason.
         same_way = part.part != RESIDUE and part.shift * whole.shift > 0
         if same_way and abs(part.shift) >= QUARTER * abs(whole.shift):
             return PartChange.LIKELY

@@ -1,7 +1,7 @@
-"""Profiles -> the functions that took most time themselves, and trees of callers, per operation.
+"""Functions by their own time and call trees, from stack profiles, in seconds per operation.
 
-A sample stands for 1 / hertz seconds of a processor.  Trees are merged over windows: the seconds of
-all of them / the operations of all of them, so that a longer window counts for more.
+A sample stands for 1 / hertz seconds of a processor.  Trees of several windows are merged: the sum
+of their seconds is divided by the sum of their operations, so a longer window has more weight.
 """
 
 import heapq
@@ -16,43 +16,44 @@ UNKNOWN = "[unknown]"
 KERNEL_THREADS = "kernel threads"
 OTHERS = "others"
 REST = "…"
-"""What stands for all that is too small to be a frame of its own."""
+"""Name of the frame that stands for all frames that are too small to show."""
 NODES = 500
-"""Frames of a pruned tree, and as many rests at most."""
+"""Limit on the frames of a pruned tree, and also on its frames with the name REST."""
 _LEAST_REST = 0.002
-"""A smaller rest, as a share of the whole, is left out."""
+"""A frame with the name REST is left out if it is a smaller share of the whole than this."""
 _HEAD = 3
 """Parts of a stack before its frames: class, mode, thread."""
 _DEEPEST = 120
-"""Frames of a stack beyond which its callers are one, as of a recursion."""
+"""Limit on the frames of a stack; in a deeper one, as by recursion, the middle is one frame."""
 _LONGEST = 200
 """Characters of a function's name that are kept."""
 
 
 class Function(NamedTuple):
-    """What a function took itself, without those that it called."""
+    """The own time of a function, without the functions that it called."""
 
     name: str
     whose: str
-    """Whose process it was: one of PROFILED; `server, kernel` where the kernel worked for it."""
+    """Class of the process, one of PROFILED; `server, kernel` if the kernel worked for it."""
     seconds: float
-    """Of a processor; or samples, where they are not scaled."""
+    """Seconds of a processor, or a number of samples if they are not scaled."""
 
 
 @dataclass(slots=True)
 class Frame:
-    """A function with its callers, and what it and all that it called took."""
+    """A node of a call tree: a function in its chain of callers, with all that it called."""
 
     name: str
     whose: str = ""
     base: float = 0.0
-    """Seconds per operation on the side that is compared with; 0 where there is none."""
+    """Seconds per operation on the base side, callees included; 0 if there is no base side."""
     other: float = 0.0
+    """The same on the other side."""
     calls: dict[str, "Frame"] = field(default_factory=dict)
 
 
 def functions(stacks: Mapping[str, float]) -> list[Function]:
-    """Return what each function took itself, the most first."""
+    """Return the own time of each function, the largest first, from stack -> amount."""
     own: dict[tuple[str, str], float] = defaultdict(float)
     for stack, amount in stacks.items():
         own[_function(stack.split(";"))] += amount
@@ -61,7 +62,7 @@ def functions(stacks: Mapping[str, float]) -> list[Function]:
 
 
 def _function(parts: Sequence[str]) -> tuple[str, str]:
-    """Return the leaf of a stack, and whose it is."""
+    """Return (name, whose) of the leaf of a stack, as in Function."""
     leaf = parts[-1] if len(parts) > _HEAD else UNKNOWN
     kernel = leaf.endswith(KERNEL_FRAME) and parts[0] != KERNEL_THREADS
     return _named(leaf), f"{parts[0]}, kernel" if kernel else parts[0]
@@ -73,9 +74,10 @@ def _named(frame: str) -> str:
 
 
 def per_operation(steps: Iterable[StepResult]) -> dict[str, float]:
-    """Return stack -> seconds of a processor per operation, of all windows that have a profile.
+    """Return stack -> seconds of a processor per operation, over all windows with a profile.
 
-    {} where none has one that can be read and an account of its operations.
+    Windows without a readable profile or without an account of operations do not count.  {} if
+    there are no others.
     """
     seconds: dict[str, float] = defaultdict(float)
     operations = 0.0
@@ -94,7 +96,10 @@ def per_operation(steps: Iterable[StepResult]) -> dict[str, float]:
 
 
 def tree(base: Mapping[str, float], other: Mapping[str, float]) -> Frame:
-    """Return the frames of both sides, what each took on either: class, thread, root … leaf."""
+    """Return the root of one call tree of both sides, each given as stack -> seconds per operation.
+
+    Its levels are: all, class, thread, root of the stack, … leaf.
+    """
     path = [Frame("all")]
     before: Sequence[str] = ()
     # In order, a stack shares most of its frames with the one before it.
@@ -117,7 +122,7 @@ def _names(stack: str) -> Sequence[str]:
 
 
 def _shared(one: Sequence[str], two: Sequence[str]) -> int:
-    """Return how many names two stacks begin with together."""
+    """Return the number of names at the beginning that two stacks have in common."""
     for number, (name, same) in enumerate(zip(one, two, strict=False)):
         if name != same:
             return number
@@ -125,10 +130,10 @@ def _shared(one: Sequence[str], two: Sequence[str]) -> int:
 
 
 def _add_up(root: Frame) -> None:
-    """Add to each frame what all that it called took."""
+    """Add to each frame the times of all frames that it called."""
     frames = [root]
     for frame in frames:
-        # The list grows while it is gone through: callers come before what they call.
+        # The list grows during the loop, so callers come before the frames that they call.
         frames += frame.calls.values()
     for frame in reversed(frames):
         frame.base += sum(one.base for one in frame.calls.values())
@@ -136,7 +141,7 @@ def _add_up(root: Frame) -> None:
 
 
 def _short(frames: Sequence[str]) -> Sequence[str]:
-    """Return the frames of a stack, the middle of a very deep one as one."""
+    """Return the frames of a stack; in a very deep one, the middle is replaced by one frame."""
     if len(frames) <= _DEEPEST:
         return frames
     return (*frames[: _DEEPEST // 2], REST, *frames[-_DEEPEST // 2 :])
@@ -148,15 +153,15 @@ class Drawn(NamedTuple):
     name: str
     whose: str
     parent: int | None
-    """The number of the frame that called it; None of the root, which is number 0."""
+    """The number of the frame that called it; None for the root, which has number 0."""
     base: float
     other: float
 
 
 def pruned(root: Frame, most: int = NODES) -> list[Drawn]:
-    """Return the largest frames by what they take on the other side, callers before their calls.
+    """Return the `most` largest frames by their time on the other side, callers before callees.
 
-    What a frame calls beyond those is one frame, `…`, if it is worth showing at all.
+    The other callees of a frame are summed up as one frame, `…`, unless they are too small.
     """
     kept: list[Drawn] = []
     waiting: list[tuple[float, int, Frame, int | None]] = [(-root.other, 0, root, None)]
@@ -185,7 +190,7 @@ def pruned(root: Frame, most: int = NODES) -> list[Drawn]:
 
 
 class Mover(NamedTuple):
-    """A function that took another time itself on one side than on the other, per operation."""
+    """A function whose own time per operation differs between the two sides."""
 
     name: str
     whose: str
@@ -194,9 +199,10 @@ class Mover(NamedTuple):
 
 
 def movers(base: Mapping[str, float], other: Mapping[str, float], most: int = 15) -> list[Mover]:
-    """Return the functions whose own time differs most, those that are on one side only as well.
+    """Return the `most` functions whose own time differs most, by size of the difference.
 
-    Those of other programs, which do nothing for an operation, are left out.
+    A function that is on one side only counts, too.  Functions of other programs are left out, as
+    these do nothing for an operation.
     """
     below, above = (
         {

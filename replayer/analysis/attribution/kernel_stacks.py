@@ -1,22 +1,26 @@
-"""What the kernel did: a call chain -> the part of an account that it belongs to.
+"""Classification of the kernel's work: from a call chain to a part of an account.
 
-The chain is read from its leaf to its root, and the first function that says what it is for
-decides.  So the nearest to what was executed counts: an interrupt's work is the interrupt's and not
-the interrupted system call's, and the end of a request is the block layer's wherever it comes.
+A chain is read from its leaf to its root, and the first function with a known purpose decides.  So
+the function nearest to the executed code counts.  An interrupt's work belongs to the interrupt, not
+to the system call that it interrupted.  The end of a request belongs to the block layer, wherever
+it occurs.
 
-1. Functions that everybody uses say nothing and are passed over, their callers decide: locks that
-   were free, allocation, memory accounting, RCU, checks of rights, and what observes: perf, BPF.
-2. For one function the order of the table decides, from what is special to what is general:
-   spinning for a lock and mitigations are themselves wherever they occur, whoever calls them; then
-   copying, whoever's data it is; then what observes, audits or filters system calls, which is
-   entry; then faults before the page cache, since a fault that maps pages of it is a fault; the
-   scheduler before those who wait or wake; drivers and block layer before the file system, and
-   that after the page cache, as a read goes through all of them and ends in the deepest.
-3. The gates, through which every system call comes, count where they are the leaf: then the time is
-   that of entry and exit.  Where only unknown functions lie below a gate, it is other kernel work.
+1. Some functions are used by all parts of the kernel, so they show no purpose: locks that were
+   free, allocation, memory accounting, RCU, permission checks, and observers such as perf and BPF.
+   They are skipped, and their callers decide.
+2. For one function, the order of the table decides, from special to general.  Spinning for a lock
+   and mitigations come first: they count as such, independent of their caller.  Then comes copying,
+   independent of whose data it is.  Then observers, auditors and filters of system calls, which
+   are entry.  Faults come before the page cache, because a fault that maps pages of the cache is a
+   fault.  The scheduler comes before the functions that wait or wake.  Drivers and block layer come
+   before the page cache, and that before the file system: a read goes through all of them, and
+   belongs to the deepest one that it reaches.
+3. Gates are the functions through which every system call enters.  If a gate is the leaf, the time
+   is that of entry and exit.  If there are only unknown functions below a gate, it is other kernel
+   work.
 
-The names are those of the kernels from 4.18 to 6.18, of x86-64 and arm64; a suffix that a compiler
-adds (`.isra.0`, `.constprop.0`, `.part.0`, `.cold`) is left out.
+The names are those of kernels 4.18 to 6.18, on x86-64 and arm64.  A suffix that a compiler adds
+(`.isra.0`, `.constprop.0`, `.part.0`, `.cold`) is ignored.
 """
 
 import functools
@@ -32,7 +36,7 @@ def _any(*patterns: str) -> re.Pattern[str]:
 
 
 _OBSERVING = re.compile(r"\w*(_sys_|syscall_)(enter|exit)")
-"""Tracepoints of system calls, with what is attached to them."""
+"""Tracepoints of system calls, and the programs that are attached to them."""
 _PASSED_OVER = _any(
     r"_raw_(spin|read|write)_|_*(raw_)?spin_|_*rcu_read",
     r"rcu_(qs|note|is|lockdep)|_*rcu_(irq|nmi|eqs)",
@@ -45,7 +49,7 @@ _PASSED_OVER = _any(
     r"clear_page|clear_highpage|kernel_init_pages",
     r"_*free_(unref|pages?|one|frozen|pcp|slab)|release_pages|_*put_page",
     r"_*folio_(put|alloc)",
-    # Shared memory is a file of its own kind: a server's buffers fault it in, programs read it.
+    # Shared memory is a file, too: a server's buffers are faulted in, programs read it.
     r"shmem_(get|alloc|add|charge|inode_acct|recalc|swapin)",
     r"_*mem_cgroup|\w*memcg|obj_cgroup|cgroup_",
     r"_*mod_(lruvec|node|zone|memcg|objcg)|_*inc_|_*dec_",
@@ -63,13 +67,13 @@ _PASSED_OVER = _any(
     r"task_work_run|asan|kasan|kcsan|kmsan|stack_trace|unwind_|static_",
     r"_*(get|put)_user_(?!pages)|jump_label|__cfi|_*const_udelay|delay_|_*errseq|wake_(const_)?ops",
 )
-"""What is used everywhere: the caller says what for."""
+"""Functions that are used everywhere in the kernel: their caller shows the purpose."""
 _GATE = re.compile(
     r"entry_(SYSCALL|SYSENTER|INT80)_|do_(fast_|int80_)?syscall_|do_syscall$|x64_sys_call$"
     r"|(do_)?el[01]\w*_(svc|sync|irq|fiq|error|interrupt)|invoke_syscall|__invoke_syscall"
     r"|ret_from_fork|ret_to_user|kthread$|worker_thread$|process_one_work"
 )
-"""What lies at the root of every chain of its kind."""
+"""Functions at the root of every chain: the entry of system calls, interrupts or threads."""
 
 _CALLS = r"(__(x64|ia32|arm64|se|do)_)?(compat_)?(sys|ksys)_"
 
@@ -105,7 +109,7 @@ _TABLE: tuple[tuple[Spent, re.Pattern[str]], ...] = (
         ),
     ),
     (
-        # What is done for every system call, and for every interrupt as such.
+        # Work that every system call and every interrupt needs.
         Spent.ENTRY,
         _any(
             r"_*audit_|_*seccomp_|__secure_computing",
@@ -198,7 +202,7 @@ _TABLE: tuple[tuple[Spent, re.Pattern[str]], ...] = (
         ),
     ),
     (
-        # Direct I/O, though its names begin as the block layer's.
+        # Direct I/O, although these names begin like those of the block layer.
         Spent.FILE_SYSTEM,
         _any(r"bio_iov_iter|bio_set_pages|blkdev_|_*bio_release_pages|blk_(start|finish)_plug$"),
     ),
@@ -273,7 +277,7 @@ _TABLE: tuple[tuple[Spent, re.Pattern[str]], ...] = (
         ),
     ),
     (
-        # Interrupts as such; what is done in them was seen before.
+        # Interrupts themselves; the work that is done in them matches an entry above.
         Spent.ENTRY,
         _any(
             r"asm_|sysvec_|_*common_interrupt|do_IRQ|irqentry_|irq_(enter|exit)",
@@ -290,9 +294,9 @@ _TABLE: tuple[tuple[Spent, re.Pattern[str]], ...] = (
 
 
 def of(frames: Sequence[str]) -> Spent:
-    """Return what a kernel's call chain was for; `frames` from the root to the leaf.
+    """Return the part of an account for a kernel call chain; `frames` go from the root to the leaf.
 
-    Frames of programs, which do not end in KERNEL_FRAME, are not looked at.
+    Frames of programs, which do not end in KERNEL_FRAME, are ignored.
     """
     chain = [frame for frame in reversed(frames) if frame.endswith(KERNEL_FRAME)]
     if chain and _is_gate(chain[0]):
@@ -307,7 +311,10 @@ def of(frames: Sequence[str]) -> Spent:
 
 
 def kernel_samples(profile: StackProfile) -> dict[str, dict[Spent, int]]:
-    """Return class of a profile -> what its kernel mode was for -> samples."""
+    """Return class of a profile -> part of an account -> number of samples in kernel mode.
+
+    Raises ValueError if the profile's stacks cannot be decoded.
+    """
     samples: dict[str, Counter[Spent]] = {}
     for whose, frames, count in _kernel_stacks(profile.stacks().items()):
         samples.setdefault(whose, Counter())[of(frames)] += count
@@ -334,7 +341,7 @@ def _is_gate(frame: str) -> bool:
 
 @functools.lru_cache(maxsize=1 << 14)
 def _says(frame: str) -> Spent | None:
-    """Return what one function is for, None if it does not say."""
+    """Return the part that a function belongs to; None if its name does not show it."""
     name = _name(frame)
     if _PASSED_OVER.match(name) and not _OBSERVING.match(name):
         return None

@@ -1,4 +1,7 @@
-"""What of the environment is known to move which part of an account, as `may explain` has it."""
+"""Facts of the environment and the parts of an account that they are known to move.
+
+A comparison lists them as `may explain`.
+"""
 
 from collections.abc import Iterable
 from fnmatch import fnmatchcase
@@ -13,7 +16,7 @@ KERNELS = frozenset(
     }
 )
 KERNEL = "kernel"
-"""What the kernel's parts are together, where there are accounts without a profile."""
+"""Name of the sum of the kernel's parts, used if some accounts have no profile to divide it."""
 _SPEED = KERNELS | {Spent.SERVER} | {Spent.RUN_QUEUE, Spent.CLIENT}
 _READS = frozenset({Spent.DEVICE, Spent.PAGE_CACHE, Spent.FILE_SYSTEM, Spent.BLOCK})
 _QUEUE = frozenset({Spent.DEVICE, Spent.LOG, Spent.BLOCK, Spent.SCHEDULER})
@@ -24,7 +27,7 @@ _DURABLE = frozenset({Spent.LOG, Spent.DEVICE, Spent.LOCK, Spent.FILE_SYSTEM, Sp
 _FILES = frozenset({*_READS, Spent.LOG, Spent.KERNEL})
 _MEMORY = frozenset({*_READS, Spent.COPY, Spent.FAULTS, Spent.SERVER, Spent.ENTRY})
 
-# A processor's mitigations also slow down what is entered indirectly, and flush what is cached.
+# Mitigations of a processor also slow down indirect calls, and flush its caches.
 _CAUSES: tuple[tuple[str, frozenset[Spent]], ...] = (
     ("host.kernel.mitigations.*", _SPEED),
     ("host.kernel.cmdline", frozenset(Spent)),
@@ -65,20 +68,20 @@ _CAUSES: tuple[tuple[str, frozenset[Spent]], ...] = (
     ("engine.settings.*buffer_pool*", _MEMORY),
     ("engine.settings.*io_*", _READS | {Spent.ENTRY, Spent.SCHEDULER}),
 )
-"""Facts, and the parts of an account that they are known to move; the first that fits counts."""
+"""(pattern of facts, parts of an account that they are known to move); the first match counts."""
 _SERVERS = "engine.*"
-"""Facts that only touch what a server does."""
+"""Pattern of facts that have an effect on the server's work only."""
 _WITHOUT_SERVER = frozenset({"walk", "probe"})
-"""Steps that read and write files themselves, whatever server has written them."""
+"""Kinds of steps that read and write files themselves, without the server."""
 
 
 def may_explain(
     differences: Iterable[Difference], parts: Iterable[str], step: str = ""
 ) -> tuple[Difference, ...]:
-    """Return what differs and is known to move one of these parts of a step of that kind.
+    """Return the differences that are known to move one of these parts in this kind of step.
 
-    Any known cause without parts.  What the groups were made by is not among it, as that is what is
-    compared.
+    Without parts, return the differences that are known to move any part.  Facts by which the
+    groups were formed are left out, as these are what the comparison is about.
     """
     named = set(parts)
     if KERNEL in named:

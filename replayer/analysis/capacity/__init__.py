@@ -1,1 +1,1 @@
-"""How much a machine or a database can do: scalability, saturation, ceilings."""
+"""The capacity of a machine or a database: scalability, saturation, ceilings."""

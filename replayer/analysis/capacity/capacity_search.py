@@ -1,7 +1,7 @@
-"""The highest multiple of a rate that is sustained: double, bisect, and run both ends again.
+"""Search for the highest multiple of a rate that is sustained: double, bisect, repeat both ends.
 
-The search knows nothing of machines: it asks for trials, each of one multiple, and each of which
-was within the objective, was not, or could not be offered.
+The search knows nothing about machines.  It asks for trials of one multiple each.  A trial meets
+the objective, fails it, or could not be offered by the clients.
 """
 
 import math
@@ -21,63 +21,63 @@ else:
     special = Later("scipy.special")
 
 USUAL_TRIALS = 10
-"""That a search takes, about."""
+"""The number of trials that a search usually takes."""
 _NOISES = {0.005: 18, 0.01: 18, 0.02: 18, 0.04: 16, 0.08: 13, 0.16: 11, 0.25: 6}
-"""How much a capacity may differ from trial to trial, with how likely that is at first."""
+"""Standard deviation of a capacity's logarithm from trial to trial -> its prior weight."""
 _FLUKE = 0.02
-"""The share of trials that say nothing of the capacity."""
+"""The share of trials that end by chance, independent of the capacity."""
 _BEYOND = 0.5
-"""How far beyond what was tried a capacity may lie, as a logarithm."""
+"""The distance of the capacity beyond the tried multiples that is considered, as a logarithm."""
 _POINTS = 1000
 
 
 class SearchTrial(StrEnum):
-    """How a trial of one multiple ended."""
+    """The result of a trial of one multiple."""
 
     HELD = "held"
     """Sustained, and within the objective."""
     FAILED = "failed"
     NOT_OFFERED = "not offered"
-    """The clients could not offer that rate, so that nothing is known of the machine."""
+    """The clients could not offer that rate, so the trial shows nothing about the machine."""
 
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
-    """What a search came to, in multiples of the rate that it is about."""
+    """The result of a search, in multiples of its rate."""
 
     accepted: float | None
-    """The highest multiple that held whenever it was tried, at least twice; None where even the
-    smallest that was tried did not."""
+    """The highest multiple that held in all its trials, at least two; None if not even the smallest
+    one did."""
     refused: float | None
-    """The lowest multiple above it that failed whenever it was tried, at least twice; None where
-    nothing did that was allowed, or that the clients could offer."""
+    """The lowest multiple above it that failed in all its trials, at least two; None if no multiple
+    did that was allowed and that the clients could offer."""
     low: float
-    """The lower end of the 95 percent interval of the capacity; 0 where nothing held."""
+    """The lower end of the 95 percent interval of the capacity; 0 if nothing held."""
     high: float
-    """Its upper end; infinite where nothing failed."""
+    """Its upper end; infinite if nothing failed."""
     clear: bool
-    """Whether nothing between `accepted` and `refused` had trials that disagreed, and the search
-    came to its end."""
+    """True if the search came to its end, and no multiple between `accepted` and `refused` had
+    trials that disagreed."""
     disputed: tuple[float, ...]
-    """Multiples whose trials disagreed, wherever they lie."""
+    """All multiples whose trials disagreed."""
     not_offered: float | None
-    """The lowest multiple that the clients could not offer, if there was one."""
+    """The lowest multiple that the clients could not offer; None if they offered all."""
     trials: tuple[tuple[float, SearchTrial], ...]
     """In the order in which they were run."""
 
 
 @dataclass(frozen=True, slots=True)
 class SearchLimits:
-    """How a search goes about it."""
+    """The limits of a search: the multiples that may be tried, and the number of trials."""
 
     resolution: float = 0.05
-    """How much larger one multiple is than the next smaller that may be tried, as a share."""
+    """The distance between two neighbouring multiples, as a share of the smaller one."""
     start: float = 1.0
     least: float = 1 / 64
     most: float = 64.0
-    """No multiple outside these is tried."""
+    """Multiples below `least` or above `most` are never tried."""
     trials: int = 40
-    """More trials than this are not run, whatever is known by then."""
+    """The largest number of trials; the search ends there even without a result."""
 
     def __post_init__(self) -> None:
         assert 0 < self.least <= self.start <= self.most, "the start lies within the limits"
@@ -86,16 +86,16 @@ class SearchLimits:
 
 @dataclass
 class _Book:
-    """The trials so far, by rung: the multiple of rung n is start * (1 + resolution) ** n."""
+    """The trials so far, by rung: rung n is the multiple start * (1 + resolution) ** n."""
 
     trial: Callable[[float], SearchTrial]
     limits: SearchLimits
     history: list[tuple[int, SearchTrial]] = field(default_factory=list)
     top: int = 0
-    """The highest rung that may be tried; it falls where the clients cannot follow."""
+    """The highest rung that may be tried; it falls if the clients cannot offer a rate."""
     bottom: int = 0
     cut: bool = False
-    """Whether the search was ended before it knew all that it could."""
+    """True if the search was ended early."""
 
     def __post_init__(self) -> None:
         step = math.log1p(self.limits.resolution)
@@ -138,20 +138,23 @@ class _Book:
         return bool(self.count(rung, SearchTrial.HELD) and self.count(rung, SearchTrial.FAILED))
 
     def unanimous(self, rung: int, ended: SearchTrial) -> bool:
-        """Tell whether all trials of a rung ended so, and there were any."""
+        """Return whether a rung has trials, and all of them ended in this way."""
         return self.count(rung, ended) > 0 and not self.disagrees(rung)
 
     @property
     def wanted(self) -> int:
-        """Return in how many trials the ends must be the same: one more where noise was seen."""
+        """Return the number of trials that must agree at both ends: one more if any disagreed."""
         return 3 if self.disputed else 2
 
     def sure(self, rung: int, ended: SearchTrial) -> bool:
-        """Tell whether enough trials of a rung ended so, and none otherwise."""
+        """Return whether a rung has enough trials, and all of them ended in this way."""
         return self.unanimous(rung, ended) and self.count(rung, ended) >= self.wanted
 
     def low(self, *, sure: bool = False) -> int | None:
-        """Return the highest rung below all that only failed that only held."""
+        """Return the highest rung whose trials all held, below the rung of `high`.
+
+        With `sure`, it must have enough trials.  None if there is none.
+        """
         test = self.sure if sure else self.unanimous
         ceiling = self.high()
         held = [
@@ -162,7 +165,10 @@ class _Book:
         return max(held, default=None)
 
     def high(self, *, sure: bool = False) -> int | None:
-        """Return the lowest rung that only failed, above the highest of which one is sure."""
+        """Return the lowest rung whose trials all failed, above the highest that surely held.
+
+        With `sure`, it must have enough trials.  None if there is none.
+        """
         test = self.sure if sure else self.unanimous
         floor = max((r for r in self.tried if self.sure(r, SearchTrial.HELD)), default=None)
         failed = [
@@ -182,19 +188,20 @@ def search(
     limits: SearchLimits | None = None,
     enough: Callable[[], bool] = _never_enough,
 ) -> Capacity:
-    """Return the highest multiple that holds; `trial` runs one multiple and says how it ended.
+    """Return the highest multiple that holds; `trial` runs one multiple and returns its result.
 
-    `enough` is asked before each trial but the first, and ends the search where it says so.
+    `enough` is called before each trial except the first; the search ends when it returns True.
 
-    From the start the multiple is doubled while it holds, or halved until it does; then the
-    bracket is bisected down to the resolution.  Before it is halved, what failed is run again at
-    once: a fluke there would cost a search of everything below.  Both ends of the bracket are run
-    again before they are accepted: an end whose trials disagree is none, the search goes on beyond
-    it, in steps that double, and from then on three trials must agree in place of two.
+    From the start, the multiple is doubled as long as it holds, or halved until it holds.  Then the
+    bracket is bisected down to the resolution.  Before halving, the multiple that failed is run
+    again at once: a failure by chance would cost a search of everything below.  Both ends of the
+    bracket are run again before they are accepted.  If the trials of an end disagree, it is not an
+    end.  The search goes on beyond it, in steps that double, and from then on three trials must
+    agree instead of two.
 
-    The interval holds both ends, and all capacities that 95 percent of the belief is in which the
-    trials leave: a trial holds by a bell curve's chance of the capacity's logarithm, whose width is
-    the noise from trial to trial, from half a percent to a quarter.
+    The interval contains both ends and the 95 percent credible interval of the capacity.  In this
+    model, each trial has its own capacity, whose logarithm is normally distributed.  Its standard
+    deviation, the noise from trial to trial, is between half a percent and a quarter.
     """
     book = _Book(trial, limits or SearchLimits())
     for rung in _rungs(book):
@@ -206,7 +213,7 @@ def search(
 
 
 def so_far(trials: Sequence[tuple[float, SearchTrial]], limits: SearchLimits) -> Capacity:
-    """Return what is known of the trials of a search that was cut short: it is never clear."""
+    """Return the capacity from the trials of a search that was interrupted: it is never clear."""
     step = math.log1p(limits.resolution)
     rungs = [(round(math.log(multiple / limits.start) / step), ended) for multiple, ended in trials]
     book = _Book(_never, limits, rungs)
@@ -218,7 +225,7 @@ def _never(_: float) -> SearchTrial:
 
 
 def _rungs(book: _Book) -> Iterator[int]:
-    """Yield what is to be tried next until nothing is."""
+    """Yield the next rung to try, until there is none."""
     octave = max(1, round(math.log(2) / math.log1p(book.limits.resolution)))
     yield 0
     while True:
@@ -234,13 +241,15 @@ def _rungs(book: _Book) -> Iterator[int]:
 
 
 def _bracket(book: _Book, low: int | None, high: int | None, octave: int) -> int | None:
-    """Return the rung that may give the end that is missing, None if none is or can be had.
+    """Return the rung to try for a missing end of the bracket.
 
-    It is an octave away, but near an end that was lost for a disagreement, and then farther.
+    None if both ends are known, or if no rung within the limits can give the missing one.
+    It is an octave (a factor of 2) away.  But if an end was lost because its trials disagreed, the
+    rung is near that end, and in later trials farther and farther away.
     """
     highest, lowest = max(book.tried, default=0), min(rung for rung, _ in book.history)
     if high is None and book.tried and highest < book.top:
-        # Where the clients gave up there is nothing to be found by going there again.
+        # A rate that the clients could not offer is not tried again: bisect below it.
         middle = (highest + book.top + 1) // 2
         above = [rung for rung in book.tried if rung > max(book.disputed, default=rung)]
         return middle if book.gave_up else min(book.top, highest + _stride(book, octave, above))
@@ -257,18 +266,21 @@ def _bracket(book: _Book, low: int | None, high: int | None, octave: int) -> int
 
 
 def _stride(book: _Book, octave: int, beyond: Sequence[int]) -> int:
-    """Return how far to go from what was tried: an octave, or 1, 2, 4 ... beyond a dispute."""
+    """Return the distance in rungs to the next trial: an octave, or 1, 2, 4 ... after a dispute.
+
+    `beyond` are the rungs that were tried beyond those whose trials disagreed.
+    """
     return min(octave, 1 << len(beyond)) if book.disputed else octave
 
 
 def _between(book: _Book, low: int, high: int) -> int | None:
-    """Return the rung in the middle of what is not known between the ends, None if all is."""
+    """Return the middle one of the untried rungs between the ends; None if all were tried."""
     untried = [rung for rung in range(low + 1, high) if rung not in book.tried]
     return untried[len(untried) // 2] if untried else None
 
 
 def _again(book: _Book, low: int | None, high: int | None) -> int | None:
-    """Return the end that must be run again, the lower one first."""
+    """Return the end that must be run again, the lower one first; None if both are sure."""
     if low is not None and not book.sure(low, SearchTrial.HELD):
         return low
     if high is not None and not book.sure(high, SearchTrial.FAILED):
@@ -277,6 +289,7 @@ def _again(book: _Book, low: int | None, high: int | None) -> int | None:
 
 
 def _capacity(book: _Book) -> Capacity:
+    """Return the result of the trials so far, in multiples of the rate."""
     low, high = book.low(sure=True), book.high(sure=True)
     inside = [
         rung
@@ -304,7 +317,10 @@ def _capacity(book: _Book) -> Capacity:
 
 
 def _believed(trials: Sequence[tuple[float, SearchTrial]]) -> tuple[float, float]:
-    """Return the 95 percent credible interval of the capacity, all noises taken together."""
+    """Return the 95 percent credible interval of the capacity, summed over all noises.
+
+    Without usable trials it is (0, infinity).
+    """
     known = [(math.log(m), ended) for m, ended in trials if ended is not SearchTrial.NOT_OFFERED]
     if not known:
         return 0.0, math.inf

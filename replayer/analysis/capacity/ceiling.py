@@ -1,4 +1,4 @@
-"""What a device was seen to do without a database, to stand beside what a database got of it."""
+"""Ceilings: a device's reads per second without a database, to compare with a database's."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -20,11 +20,11 @@ _LIMITS = defaultdict(
 
 @dataclass(frozen=True)
 class ProbeCeiling:
-    """Reads per second of a probe, and what else than the storage limited them."""
+    """Reads per second of a probe, and the limit if it was not the storage."""
 
     per_second: float
     limit: str = ""
-    """`processors`, `interpreter`, or ""."""
+    """`processors` or `interpreter`; "" if the storage was the limit."""
 
 
 def ceiling(
@@ -36,10 +36,10 @@ def ceiling(
     access: str = "random",
     host: Mapping[str, Fact] | None = None,
 ) -> ProbeCeiling | None:
-    """Return what a probe of that device, size and depth had of direct reads, or None.
+    """Return the direct reads of a probe with this device, block size in bytes and depth, or None.
 
-    The newest run with such a probe counts, and the median of its repeats; with `host`, only runs
-    on a machine of the same name, device model and file system do.
+    The newest run with such a probe counts, by the median of its repeats.  With `host`, only runs
+    on a machine with the same name, device model and file system count.
     """
     for run in sorted(runs, key=lambda run: run.started, reverse=True):
         if host is not None and any(run.host.get(k) != host.get(k) for k in _SAME_MACHINE):
@@ -60,9 +60,9 @@ def ceiling(
 
 
 def beside(run: Run, others: Iterable[Run]) -> Run:
-    """Return the run with a fact `ceiling` in every step that a probe can be held against.
+    """Return the run with a fact `ceiling` in each step that can be compared with a probe.
 
-    These are the steps that say of themselves what they read from the device, all of it alike.
+    These are the finished steps that report their reads from the device, all of one kind.
     """
     wanted = {
         index: step.reads
@@ -89,11 +89,10 @@ def beside(run: Run, others: Iterable[Run]) -> Run:
 
 
 def share(reads: Reads, most: ProbeCeiling) -> str:
-    """Return `RIOPS 35,928 = 84 % of 8 KiB random reads at depth 4`; reads/s for sequential ones.
+    """Return text such as `RIOPS 35,928 = 84 % of 8 KiB random reads at depth 4`.
 
-    Where the probe's own limit was another than the storage, it says so.
-
-    RIOPS are the SLOB method's word for random reads of one block.
+    RIOPS is the SLOB method's word for random reads of one block.  Sequential reads are shown as
+    reads/s.  If the probe's own limit was not the storage, the text reports it.
     """
     what = "RIOPS" if reads.access == "random" else "reads/s"
     size = show_size(reads.block_bytes).replace(".00", "")

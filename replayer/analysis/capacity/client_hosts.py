@@ -1,4 +1,4 @@
-"""What a result says of the client hosts: whose processors may have limited it, and one start."""
+"""Client hosts in a result: their processors, which may have been the limit, and their start."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -6,22 +6,22 @@ from typing import Any
 from replayer.model import Run, StepResult
 
 TABLE = "hosts"
-"""A row for each client host of each window, in the order in which they were measured."""
+"""Name of the table with one row for each client host and window, in the order of measurement."""
 SPREAD = "cluster.start_spread_us"
-"""The longest between the first and the last host's start: of all the step's windows the worst."""
+"""Time between the first and the last host's start, in the worst of the step's windows."""
 BOUND = "cluster.start_bound_us"
-"""By how much that may be wrong."""
+"""The largest possible error of this time."""
 CLIENT_BOUND = 0.8
-"""From this share of a client host's processor time on it may be what limits, not the database."""
+"""A client host that is busier than this share of its processors' time may be the limit."""
 
 Row = Mapping[str, Any]
 
 
 def last_window(result: StepResult) -> tuple[Sequence[Row], int]:
-    """Return the rows of the window that was measured last, and how many windows there are."""
+    """Return the rows of the last window, and the number of windows."""
     windows: list[list[Row]] = []
     for row in result.tables.get(TABLE, ()):
-        # A host that comes again begins another window.
+        # A host that appears again begins another window.
         if not windows or row["host"] in {known["host"] for known in windows[-1]}:
             windows.append([])
         windows[-1].append(row)
@@ -29,9 +29,9 @@ def last_window(result: StepResult) -> tuple[Sequence[Row], int]:
 
 
 def bound(result: StepResult, run: Run) -> dict[str, float]:
-    """Return the client hosts that were too busy in any window -> the busiest share of their time.
+    """Return client host -> highest share of processor time, of those that were ever too busy.
 
-    The database's own host is not judged: there the server is what keeps it busy.
+    The database's own host is not judged: the server keeps it busy.
     """
     busiest: dict[str, float] = {}
     for row in result.tables.get(TABLE, ()):
@@ -43,7 +43,7 @@ def bound(result: StepResult, run: Run) -> dict[str, float]:
 
 
 def bound_words(result: StepResult, run: Run) -> str:
-    """Return in a sentence which client hosts were too busy, "" if none was."""
+    """Return a sentence that names the client hosts that were too busy; "" if none was."""
     busiest = [f"{host} {share:.0%}" for host, share in bound(result, run).items()]
     if not busiest:
         return ""

@@ -1,10 +1,11 @@
-"""What gives first as load grows, by the operational laws of queueing networks.
+"""Saturation: the resource that limits throughput first, by the laws of queueing networks.
 
-Utilization law U = X * D: a resource that is busy for U while X are done a second has the demand
-D = U / X, and no more than X <= capacity / D can be done.  Little's law N = X * (R + Z): sessions =
-throughput * (response + time between two statements).  (Denning and Buzen, 1978; Lazowska et al.,
-Quantitative System Performance, 1984.)  The resource that is busiest where throughput no longer
-grows is the one that gives first; where sessions stand in line for it confirms that.
+Utilization law, U = X * D: if a resource is busy by U at X statements per second, one statement has
+the demand D = U / X.  So the throughput cannot exceed X <= capacity / D.  Little's law,
+N = X * (R + Z): sessions = throughput * (response + time between two statements).  (Denning and
+Buzen, 1978; Lazowska et al., Quantitative System Performance, 1984.)
+The limiting resource is the busiest one at the load at which throughput no longer grows.  The
+queues in which sessions wait confirm it.
 """
 
 import math
@@ -25,22 +26,22 @@ else:
     special = Later("scipy.special")
 
 SATURATED = 0.85
-"""A resource that is less busy than this does not hold anything up."""
+"""A resource that is less busy than this does not limit anything."""
 FLAT = 0.95
-"""From the first level with this share of the highest throughput on, the curve is flat."""
+"""The curve is flat from the first level that has this share of the highest throughput."""
 LITTLE = 0.02
-"""Little's law must hold to this share of the sessions at every level."""
+"""Little's law must hold at every level, with an error of at most this share of the sessions."""
 _BUSY_AT_LIMIT = 0.5
 _FULL_MEMORY = 0.97
 _MAJORITY = 0.5
 _MANY = 1 / 3
 _LEVEL = 0.975
 _MANY_OTHERS = 0.1
-"""Of a resource's use, from which on it is told."""
+"""The use of a resource by others is reported if it is at least this share of its whole use."""
 
 
 class WaitReason(StrEnum):
-    """What a session stands in line for, as the server and the clients tell it."""
+    """The queue in which a session waits, as the server and the clients report it."""
 
     CPU = "CPU"
     READS = "device reads"
@@ -49,67 +50,68 @@ class WaitReason(StrEnum):
     LOCKS = "row locks"
     INTERNAL = "the server's own locks"
     CLIENTS = "their turn between clients and server"
-    """Of the clients' processes, or of the server's before it knows of a statement."""
+    """Waiting in a client's process, or in the server's before it has received the statement."""
     UNTOLD = "what the server does not name"
-    """Of a server that tells only that a statement is under way."""
+    """For a server that reports only that a statement is running."""
     OTHER = "something else"
 
 
 @dataclass(frozen=True, slots=True)
 class ResourceUse:
-    """How much of a resource was in use during one measured level, in the resource's own unit."""
+    """The use of a resource during one measured level, in the resource's own unit."""
 
     busy: float
     capacity: float | None
-    """As much as there is; None if that is not known, so that nothing can be said but how much."""
+    """All that there is of the resource; None if not known, and its utilization is then unknown."""
     unit: str
     lines: frozenset[WaitReason]
-    """Where sessions stand that wait for it."""
+    """The queues of sessions that wait for it."""
     own: float | None = None
-    """What of `busy` was for the work that is measured; None if all of it was."""
+    """The part of `busy` for the work that is measured; None if all of it was."""
     ceiling: str = ""
-    """Which capacity is meant: `quota of the cgroup`, `probe of 8 KiB random reads at depth 16`."""
+    """The origin of `capacity`: `quota of the cgroup`, `probe of 8 KiB random reads at depth 16`.
+    """
     stopped: float | None = None
-    """The share of the time in which nothing was left of it, where that is counted."""
+    """The share of the time in which the resource was used up; None if that is not counted."""
     through: frozenset[str] = frozenset()
-    """Resources that it is used through: where one of these is full, that is what holds it up."""
+    """Resources through which it is used: if one of these is full, that one is the limit."""
     held: bool = False
-    """Whether it is held rather than used up by work, as memory is: its demand says nothing."""
+    """True if work holds it instead of using it up, as memory: its demand has no meaning."""
 
     @property
     def utilization(self) -> float | None:
-        """Return busy / capacity, None if the capacity is not known."""
+        """Return busy / capacity; None if the capacity is not known."""
         return self.busy / self.capacity if self.capacity else None
 
 
 @dataclass(frozen=True, slots=True)
 class LevelPoint:
-    """One measured level of sessions: one repeat of it."""
+    """One repeat of one measured level of sessions."""
 
     sessions: int
     throughput: float
-    """Completed statements a second."""
+    """Completed statements per second."""
     response: float
     """Mean seconds from the start of a statement to its answer."""
     in_flight: float
-    """Mean number of sessions with a statement under way, counted apart from the two above."""
+    """Mean number of sessions with a running statement, counted independently of the two above."""
     uses: Mapping[str, ResourceUse] = field(default_factory=dict)
-    """By the name of the resource."""
+    """Name of a resource -> its use."""
     standing: Mapping[WaitReason, float] = field(default_factory=dict)
-    """Mean number of sessions in each line; empty where nobody could be asked."""
+    """Mean number of sessions in each queue; empty if the server could not be asked."""
 
     @property
     def little(self) -> float:
-        """Return by how much of the sessions N = X (R + Z) is missed.
+        """Return the error of Little's law, N = X (R + Z), as a share of the sessions.
 
-        Z X is the number of sessions that have no statement under way.
+        X Z is the number of sessions that have no running statement.
         """
         return abs(self.throughput * self.response - self.in_flight) / self.sessions
 
 
 @dataclass(frozen=True, slots=True)
 class Mean:
-    """A mean and its 95 percent interval by Student's t; without end for a single value."""
+    """A mean and its 95 percent interval by Student's t; infinite for a single value."""
 
     value: float
     low: float
@@ -117,7 +119,7 @@ class Mean:
 
     @classmethod
     def of(cls, values: Sequence[float]) -> "Mean":
-        """Return it of values, one a repeat."""
+        """Return the mean of values, one for each repeat, and its interval."""
         value = fmean(values)
         if len(values) < 2:
             return cls(value, -math.inf, math.inf)
@@ -133,55 +135,65 @@ class Load:
     name: str
     unit: str
     demand: Mean | None
-    """Of one statement, in units of the resource times seconds; None of what is held."""
+    """Demand of one statement, in units of the resource times seconds; None if it is only held."""
     bound: float | None
-    """The throughput that it allows at most; None if its capacity is not known."""
+    """The highest throughput that it allows; None if its capacity is not known."""
     busiest: Mean | None
-    """Its utilization beyond the knee, or at the highest level where the curve still grows."""
+    """Its utilization above the knee, or at the highest level if the curve still grows there."""
     stopped: float | None
-    """The share of the time in which nothing was left of it, where that is counted."""
+    """The share of the time in which the resource was used up; None if that is not counted."""
     others: float
-    """The share of that use that was not for the work that is measured."""
+    """The share of its use, at the same levels, that was not for the work that is measured."""
     ceiling: str
     lines: frozenset[WaitReason]
     through: frozenset[str]
     held: bool
 
     def full(self, least: float) -> bool:
-        """Tell whether it is so busy that it holds work up: `least`, but memory all but full."""
+        """Return whether it limits work: its utilization is at least `least`.
+
+        A resource that is only held, such as memory, must be almost full.
+        """
         least = max(least, _FULL_MEMORY) if self.held else least
         return self.busiest is not None and self.busiest.value >= least
 
 
 @dataclass(frozen=True, slots=True)
 class Saturation:
-    """What gives first."""
+    """The resource that limits throughput first, and the proof."""
 
     resource: str | None
-    """None for `unclear`."""
+    """None if it is unclear."""
     proof: str
-    """One sentence: what was seen, or why it is unclear."""
+    """One sentence: the observations, or why it is unclear."""
     knee: int
     """The first level with nearly the highest throughput: the highest level if nothing is flat."""
     flat: bool
-    """Whether a level above the knee was measured."""
+    """True if a level above the knee was measured."""
     highest: Mean
-    """Throughput from the knee on."""
+    """Throughput of the knee and the levels above it."""
     loads: tuple[Load, ...]
-    """The busiest first; those of unknown capacity last."""
+    """All resources, the busiest first; those of unknown capacity last."""
 
 
 def knee(points: Sequence[LevelPoint]) -> int:
-    """Return the smallest level of sessions with nearly the highest throughput, by medians."""
+    """Return the smallest level of sessions with nearly the highest throughput.
+
+    Levels are compared by the medians of their repeats.
+    """
     middle = {level: median(p.throughput for p in same) for level, same in _by_level(points)}
     most = max(middle.values())
     return min(level for level, value in middle.items() if value >= FLAT * most)
 
 
 def first(points: Sequence[LevelPoint]) -> Saturation:
-    """Return which resource gives first; `points` are all repeats of all levels, at least one."""
+    """Return the resource that limits throughput first as load grows.
+
+    `points` are all repeats of all levels, at least one.
+    """
     at, top = knee(points), max(point.sessions for point in points)
-    # What is done one at a time, as on a hot row, is the knee of one session, which waits for none.
+    # Only levels above the knee show queues: for serial work, as on a hot row, the knee is at one
+    # session, and that one never waits.
     beyond = [point for point in points if point.sessions > at]
     flat = beyond or [point for point in points if point.sessions == at]
     why = "throughput still grows at the highest level" if at == top else ""
@@ -191,18 +203,20 @@ def first(points: Sequence[LevelPoint]) -> Saturation:
 
 
 def at_limit(points: Sequence[LevelPoint], limit: Sequence[LevelPoint]) -> Saturation:
-    """Return which resource gives first at a rate that was too much.
+    """Return the limiting resource at a rate that was too high.
 
-    `limit` are the points of that rate, at least one, `points` all of them.  An objective for the
-    times fails before a resource is busy all the time, so that half of it is enough here.
+    `limit` are the points of that rate, at least one; `points` are all points.  An objective for
+    latencies fails before a resource is busy all the time.  So a utilization of one half is enough
+    here.
     """
     return _saturation(points, limit, _BUSY_AT_LIMIT, "")
 
 
 def at_highest(points: Sequence[LevelPoint], highest: Sequence[LevelPoint]) -> Saturation:
-    """Return how busy each resource was at the highest rate, where no rate was too much.
+    """Return the use of each resource at the highest rate, if no rate was too high.
 
-    `highest` are the points of that rate, at least one, `points` all of them.
+    `highest` are the points of that rate, at least one; `points` are all points.  The resource of
+    the result is None, as nothing was at its limit.
     """
     return _saturation(points, highest, math.inf, "nothing failed")
 
@@ -236,6 +250,7 @@ def _loads(points: Sequence[LevelPoint], flat: Sequence[LevelPoint]) -> list[Loa
 
 
 def _load(name: str, points: Sequence[LevelPoint], flat: Sequence[LevelPoint]) -> Load:
+    """Return a resource's load: its demand from all points, its utilization from the flat ones."""
     known = [(p.uses[name], p.throughput) for p in points if name in p.uses and p.throughput > 0]
     uses = [point.uses[name] for point in flat if name in point.uses]
     shares = [share for use in uses if (share := use.utilization) is not None]
@@ -263,13 +278,13 @@ def _own(use: ResourceUse) -> float:
 
 
 def _others(uses: Sequence[ResourceUse]) -> float:
-    """Return the share of what was busy that was for others."""
+    """Return the share of a resource's use that was for other work than the measured one."""
     busy = sum(use.busy for use in uses)
     return max(0.0, 1 - sum(_own(use) for use in uses) / busy) if busy else 0.0
 
 
 def _bound(demand: Mean | None, uses: Sequence[ResourceUse]) -> float | None:
-    """Return the throughput at which what others leave of a resource is used up."""
+    """Return the throughput that uses up all of a resource that other work leaves free."""
     left = [use.capacity - use.busy + _own(use) for use in uses if use.capacity]
     if demand is None or demand.value <= 0 or not left:
         return None
@@ -279,13 +294,13 @@ def _bound(demand: Mean | None, uses: Sequence[ResourceUse]) -> float | None:
 def _judged(
     loads: Sequence[Load], flat: Sequence[LevelPoint], least: float, why_open: str
 ) -> tuple[str | None, str]:
-    """Return the resource that gives first with the proof, or None with why it is unclear."""
+    """Return the limiting resource and the proof, or None and why it is unclear."""
     busy = {load.name for load in loads if load.full(least)}
     full = [load for load in loads if load.name in busy and not load.through & busy]
     if not full:
         return _by_line_alone(loads, flat, why_open)
     standing = _standing(flat)
-    # What others keep busy may be full as well, and holds nobody up who stands elsewhere.
+    # Other work may fill a resource, too.  It is not the limit of sessions in other queues.
     most = [load for load in full if _has_most(load, flat, standing)]
     lead, *others = most or full
     rivals = [load for load in others if _meet(load, lead)]
@@ -300,20 +315,20 @@ def _judged(
 
 
 def _meet(one: Load, other: Load) -> bool:
-    """Tell whether the intervals of two utilizations meet."""
+    """Return whether the intervals of two utilizations overlap."""
     assert one.busiest is not None
     assert other.busiest is not None
     return one.busiest.high >= other.busiest.low and other.busiest.high >= one.busiest.low
 
 
 def _standing(flat: Sequence[LevelPoint]) -> dict[WaitReason, Mean]:
-    """Return which share of the sessions stood in each line; none where nobody was asked."""
+    """Return queue -> share of the sessions in it; {} if the server could not be asked."""
     lines = dict.fromkeys(line for point in flat for line in point.standing)
     return {line: Mean.of(_shares(flat, {line})) for line in lines}
 
 
 def _shares(flat: Sequence[LevelPoint], lines: Collection[WaitReason]) -> list[float]:
-    """Return, for each point that was asked, the share of those at work in any of the lines."""
+    """Return for each point with such data the share of working sessions in any of these queues."""
     return [
         sum(amount for line, amount in point.standing.items() if line in lines) / everybody
         for point in flat
@@ -322,7 +337,7 @@ def _shares(flat: Sequence[LevelPoint], lines: Collection[WaitReason]) -> list[f
 
 
 def _here(load: Load, flat: Sequence[LevelPoint]) -> Mean | None:
-    """Return which share of the sessions stood in line for a resource, None if nobody was asked."""
+    """Return the share of sessions in the queues of a resource; None if not known."""
     shares = _shares(flat, load.lines)
     return Mean.of(shares) if shares else None
 
@@ -335,13 +350,16 @@ def _longest_other(load: Load, standing: Mapping[WaitReason, Mean]) -> Mean:
 def _has_longest(
     load: Load, flat: Sequence[LevelPoint], standing: Mapping[WaitReason, Mean]
 ) -> bool:
-    """Tell whether the line for a resource is longer than any other."""
+    """Return whether the queue for a resource is longer than any other queue."""
     here = _here(load, flat)
     return here is not None and here.value > _longest_other(load, standing).value
 
 
 def _has_most(load: Load, flat: Sequence[LevelPoint], standing: Mapping[WaitReason, Mean]) -> bool:
-    """Tell whether the line for a resource has many in it, and twice as many as any other."""
+    """Return whether the queue for a resource is long, and twice as long as any other queue.
+
+    A long one has at least a third of the working sessions.
+    """
     here, other = _here(load, flat), _longest_other(load, standing)
     return here is not None and here.value >= max(_MANY, 2 * other.value)
 
@@ -349,7 +367,10 @@ def _has_most(load: Load, flat: Sequence[LevelPoint], standing: Mapping[WaitReas
 def _by_line_alone(
     loads: Sequence[Load], flat: Sequence[LevelPoint], why_open: str
 ) -> tuple[str | None, str]:
-    """Judge by who stands where, where no resource with a known capacity is full."""
+    """Return the resource and the proof from the queues, if no resource of known capacity is full.
+
+    The resource is None if it is unclear.
+    """
     busiest = next((load for load in loads if load.busiest is not None), None)
     most = f"the busiest resource is {_words(busiest)}" if busiest else "no capacity is known"
     if why_open:
@@ -365,7 +386,7 @@ def _by_line_alone(
 
 
 def _proof(lead: Load, loads: Sequence[Load], flat: Sequence[LevelPoint]) -> str:
-    """Return the proof in one line."""
+    """Return the proof in one line: the leader, the next resource, the sessions that waited."""
     parts = [_words(lead)]
     runner_up = next((o for o in loads if o is not lead and o.busiest is not None), None)
     if runner_up is not None:
@@ -377,7 +398,7 @@ def _proof(lead: Load, loads: Sequence[Load], flat: Sequence[LevelPoint]) -> str
 
 
 def _words(load: Load) -> str:
-    """Return `device reads 99.6 % busy (99.1 to 100.0), of the limit of the cgroup`."""
+    """Return text such as `device reads 99.6 % busy (99.1 to 100.0) of the limit of the cgroup`."""
     busiest = load.busiest
     assert busiest is not None
     interval = (

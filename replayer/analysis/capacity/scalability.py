@@ -1,9 +1,10 @@
-"""The Universal Scalability Law: how throughput grows with load, and where it has its peak.
+"""The Universal Scalability Law: growth of throughput with load, and its peak.
 
     X(N) = scale * N / (1 + contention * (N - 1) + coherency * N * (N - 1))
 
-Gunther, Guerrilla Capacity Planning (2007), formula 4.31: what is done one at a time (contention)
-bounds the throughput, what must be agreed on between each two (coherency) makes it fall again.
+Gunther, Guerrilla Capacity Planning (2007), formula 4.31.  Contention is work that is done one at a
+time: it limits the throughput.  Coherency is work to agree between any two sessions: it makes the
+throughput fall again.
 """
 
 import math
@@ -26,15 +27,15 @@ else:
 Floats = NDArray[np.float64]
 
 LEAST_LOADS = 4
-"""Fewer loads than this, for three coefficients, leave nothing to tell an error from."""
+"""The least number of loads: with three coefficients, fewer leave nothing to estimate an error."""
 REDRAWN = 400
-"""Bootstrap samples."""
+"""The number of bootstrap samples."""
 _PARAMETERS = 3
 _LEVEL = 0.95
 _START = (0.01, 0.0001)
 _LARGEST_LEVERAGE = 0.99
 _NOTHING = 1e-9
-"""A smaller coefficient changes no throughput of any number of sessions."""
+"""A smaller coefficient has no visible effect on the throughput of any number of sessions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,43 +49,47 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class Scalability:
-    """A fitted law; `loads` are the smallest and the largest that were measured."""
+    """A fitted law; `loads` are the smallest and the largest measured load."""
 
     scale: Estimate
-    """Throughput of a load of 1."""
+    """Throughput at a load of 1."""
     contention: Estimate
     coherency: Estimate
     loads: tuple[float, float]
     peak: Estimate | None
-    """The load with the highest throughput; None where the law has none, or has it beyond the
-    measured loads while the coherency may be 0.  Its `high` is infinite where it may be 0."""
+    """The load with the highest throughput.  None if the law has no peak, or if the peak is beyond
+    the measured loads and the coherency may be 0.  `high` is infinite if the coherency may be 0."""
 
     def throughput(self, load: float) -> float:
-        """Return the throughput that the law gives for a load."""
+        """Return the throughput of the law at a load."""
         coefficients = (self.scale.value, self.contention.value, self.coherency.value)
         return float(_law(np.asarray(load, np.float64), *coefficients))
 
     @property
     def optimum(self) -> float:
-        """Return the load where the straight line of the scale meets the limit: 1 / contention."""
+        """Return the load at which the line scale * load reaches the limit: 1 / contention.
+
+        It is infinite without contention.
+        """
         return 1 / self.contention.value if self.contention.value else math.inf
 
     @property
     def limit(self) -> float:
-        """Return the throughput that contention alone would leave (Amdahl): infinite without."""
+        """Return the limit of throughput by contention alone (Amdahl); infinite without any."""
         return self.scale.value / self.contention.value if self.contention.value else math.inf
 
 
 def fit(
     loads: Sequence[float], throughputs: Sequence[float], *, seed: int = 1, redrawn: int = REDRAWN
 ) -> Scalability:
-    """Return the law through one throughput (its mean, if it was repeated) of each load.
+    """Return the law fitted to one throughput per load (the mean, if a load was repeated).
 
-    Least squares within 0 <= contention, coherency <= 1 and 0 <= scale, as R's package usl has it.
-    The intervals are those of a bootstrap of residuals (Davison and Hinkley, 1997, section 6.2):
-    each is divided by the root of 1 - leverage, and the percentile interval is widened by Student's
-    t for the loads less the three coefficients (Hesterberg, 2015): few loads have wide intervals.
-    Raises ReplayerError for fewer than 4 different loads, or where nothing was done.
+    It is a least-squares fit with 0 <= contention, coherency <= 1 and 0 <= scale, as in R's package
+    usl.  The intervals come from a bootstrap of residuals (Davison and Hinkley, 1997, section 6.2),
+    each divided by the square root of 1 - leverage.  The percentile interval is widened by
+    Student's t, for the number of loads less three coefficients (Hesterberg, 2015), so few loads
+    give wide intervals.  `redrawn` is the number of bootstrap samples.
+    Raises ReplayerError for fewer than 4 different loads, or if no throughput is above zero.
     """
     x, y = np.asarray(loads, np.float64), np.asarray(throughputs, np.float64)
     if np.unique(x).size < LEAST_LOADS:
@@ -113,8 +118,11 @@ def _law(load: Floats, scale: float, contention: float, coherency: float) -> Flo
 
 
 def _coefficients(x: Floats, y: Floats, near: Floats | tuple[float, float]) -> Floats:
-    """Return scale, contention and coherency of the least squares, the last two from near these."""
-    # In its own units each is near 1, whatever the throughput is counted in.
+    """Return scale, contention and coherency of the least-squares fit, as an array.
+
+    `near` are start values of contention and coherency.
+    """
+    # Each coefficient is scaled to be near 1, independent of the unit of the throughput.
     units = (float(np.max(y / x)), *_START)
     fitted, _ = optimize.curve_fit(
         _law,
@@ -126,13 +134,13 @@ def _coefficients(x: Floats, y: Floats, near: Floats | tuple[float, float]) -> F
         jac=_slopes,
         max_nfev=2000,
     )
-    # The solver stays inside the bounds, and so next to one that it means to be at.
+    # The solver stays inside of the bounds: next to 0 when it means 0.
     best: Floats = np.where(fitted < _NOTHING, 0.0, fitted)
     return best
 
 
 def _slopes(load: Floats, scale: float, contention: float, coherency: float) -> Floats:
-    """Return the derivatives of the law by its three coefficients, a row for each load."""
+    """Return the derivatives of the law by its coefficients: an array loads x 3."""
     below = 1 + contention * (load - 1) + coherency * load * (load - 1)
     by_contention = -scale * load * (load - 1) / below**2
     slopes: Floats = np.stack([load / below, by_contention, load * by_contention], axis=1)
@@ -142,7 +150,7 @@ def _slopes(load: Floats, scale: float, contention: float, coherency: float) -> 
 def _bootstrap(
     x: Floats, y: Floats, best: Floats, random: np.random.Generator, redrawn: int
 ) -> Floats:
-    """Return the coefficients of so many redrawn samples, a row each."""
+    """Return the coefficients of `redrawn` bootstrap samples: an array redrawn x 3."""
     line = _law(x, *best)
     slopes = _slopes(x, *best)
     leverage = np.clip(np.diag(slopes @ np.linalg.pinv(slopes)), 0.0, _LARGEST_LEVERAGE)
@@ -171,7 +179,7 @@ def _peak(
     wider: float,
     span: tuple[float, float],
 ) -> Estimate | None:
-    """Return the load of the highest throughput, if there is any that can be vouched for."""
+    """Return the load with the highest throughput; None if there is none that the data support."""
     if not coherency.value:
         return None
     value = math.sqrt((1 - contention.value) / coherency.value)
@@ -180,7 +188,7 @@ def _peak(
         return None
     with np.errstate(divide="ignore"):
         peaks = np.sqrt((1 - samples[:, 1]) / samples[:, 2])
-    # Its logarithm is the nearer to a bell curve, and keeps the lower end above 0.
+    # The logarithm is closer to a normal distribution, and keeps the lower end above 0.
     logs = np.log(np.clip(peaks, np.finfo(np.float64).tiny, np.finfo(np.float64).max))
     low, high = np.quantile(logs, [(1 - _LEVEL) / 2, (1 + _LEVEL) / 2]) - math.log(value)
     return Estimate(

@@ -1,1 +1,1 @@
-"""Two groups of runs: their samples, the statistics, and a verdict for each metric."""
+"""Comparison of two groups of runs: samples, statistics, and a verdict for each metric."""

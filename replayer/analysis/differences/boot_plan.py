@@ -1,7 +1,7 @@
-"""A plan of boots: which kernel to boot when, so that drift does not look like a difference.
+"""Boot plans: the order in which to boot kernels, so that drift does not look like a difference.
 
-The plan file is written once and never changed: what was done is what lies in its folder of runs,
-each of which says itself which kernel and which boot it is from.
+A plan file is written once and never changed.  Its progress follows from the runs in its folder:
+each run contains the kernel and the boot that it is from.
 """
 
 import json
@@ -26,13 +26,14 @@ FORMAT = 1
 
 
 class BootSchedule(Noun):
-    """The order of boots, and what `replayer run` is to do on each of them."""
+    """The order of boots, and the arguments of `replayer run` for each of them."""
 
     plan: int = FORMAT
     """The format of the plan file."""
     kernels: tuple[str, ...]
     """Releases as `uname -r` prints them, or patterns such as 6.12.*; the first is the base."""
     order: tuple[str, ...]
+    """The kernel of each boot, in the order of boots."""
     method: Literal["alternating", "random"]
     seed: int | None = None
     arguments: tuple[str, ...] = ()
@@ -40,10 +41,12 @@ class BootSchedule(Noun):
 
 
 def draw(kernels: Sequence[str], boots: int, *, seed: int | None = None) -> BootSchedule:
-    """Return a plan of so many boots: A B B A …, or, with a seed, each round in random order.
+    """Return a plan of `boots` boots: A B B A …, or, with a seed, each round in random order.
 
-    In both every kernel comes once in each round of as many boots as there are kernels, so that a
-    machine that gets slower or faster meanwhile does so for all of them.
+    A round has as many boots as there are kernels, and every kernel once.  So a machine that gets
+    slower or faster over time does so for all kernels.
+    Raises Impossible for fewer than two different kernels, or if they cannot share the boots
+    equally.
     """
     names = [kernel.strip() for kernel in kernels]
     if len(set(names)) < 2 or len(set(names)) != len(names) or not all(names):
@@ -66,7 +69,7 @@ def draw(kernels: Sequence[str], boots: int, *, seed: int | None = None) -> Boot
 
 
 def write(path: Path, schedule: BootSchedule) -> None:
-    """Write a plan file; raise Impossible if there is one of that name, or it cannot be written."""
+    """Write a plan file; raise Impossible if the file exists or cannot be written."""
     try:
         with (
             trusted_path.Folder(path.parent) as folder,
@@ -83,8 +86,8 @@ def write(path: Path, schedule: BootSchedule) -> None:
 
 
 def load(path: Path) -> BootSchedule:
-    """Read a plan file; raise Impossible, in one sentence, if it is none."""
-    if not os.path.lexists(path):  # of a name that is too long too, unlike Path.exists()
+    """Read a plan file; raise Impossible, in one sentence, if it is missing or not a plan."""
+    if not os.path.lexists(path):  # Path.exists() would raise for a name that is too long
         raise Impossible(f"there is no plan {path}: `replayer plan` makes one")
     text = assets.text(path)
     try:
@@ -105,7 +108,7 @@ def load(path: Path) -> BootSchedule:
 
 
 def load_if_plan(text: str) -> Path | None:
-    """Return the path if the word names a plan file, else None."""
+    """Return the path if `text` names a plan file, else None."""
     path = Path(text)
     try:
         keys = json.loads(assets.text(path))
@@ -115,12 +118,12 @@ def load_if_plan(text: str) -> Path | None:
 
 
 def folder(path: Path) -> Path:
-    """Return the folder of a plan's runs, beside the plan file."""
+    """Return the folder of a plan's runs, which is next to the plan file."""
     return path.with_name(f"{path.stem}.runs")
 
 
 def runs(path: Path, columns: Columns = no_column) -> list[Run]:
-    """Return the runs that a plan made, by start; one that did not begin to work is none."""
+    """Return the runs of a plan, sorted by their start; runs without any step are left out."""
     if not folder(path).is_dir():
         return []
     entries = [e for e in store.runs(folder(path)) if isinstance(e, store.StoredRun)]
@@ -129,9 +132,9 @@ def runs(path: Path, columns: Columns = no_column) -> list[Run]:
 
 
 def planned(schedule: BootSchedule, release: str) -> str | None:
-    """Return which of the plan's kernels a release is, or None.
+    """Return the kernel of the plan that matches a release, or None.
 
-    Raises Impossible when two of the plan's patterns fit.
+    Raises Impossible if several of the plan's patterns match.
     """
     if release in schedule.kernels:
         return release
@@ -142,7 +145,7 @@ def planned(schedule: BootSchedule, release: str) -> str | None:
 
 
 def finished(schedule: BootSchedule, made: Sequence[Run]) -> list[Run]:
-    """Return the runs that stand for turns of the plan: done, one for each boot, in order."""
+    """Return the runs that count as turns of the plan: finished ones, one per boot, in order."""
     boots: set[object] = set()
     kept = []
     for run in made:
@@ -157,7 +160,8 @@ def finished(schedule: BootSchedule, made: Sequence[Run]) -> list[Run]:
 def admit(schedule: BootSchedule, made: Sequence[Run], release: str, boot: str) -> int:
     """Return the number of the turn that this boot may take, from 1.
 
-    Raises Impossible when all turns are done, the boot was used before, or its kernel is wrong.
+    Raises Impossible if all turns are done, if the boot's id is not known or was used before, or
+    if its kernel is wrong.
     """
     done = len(finished(schedule, made))
     if done == len(schedule.order):
@@ -181,7 +185,7 @@ def admit(schedule: BootSchedule, made: Sequence[Run], release: str, boot: str) 
 
 
 def what_next(schedule: BootSchedule, made: Sequence[Run], path: Path) -> str:
-    """Return what is to be done after the runs made so far."""
+    """Return a sentence with the next thing to do, after the runs made so far."""
     done = len(finished(schedule, made))
     total = len(schedule.order)
     if done == total:

@@ -1,4 +1,4 @@
-"""Two groups of runs -> is there a difference, how large, and can it be believed."""
+"""Comparison of two groups of runs: which metrics differ, by how much, and how sure that is."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -28,27 +28,28 @@ from replayer.model import Better, Measurement, Noun
 from replayer.watch import calibration
 
 _EMULATED = "QEMU TCG"
-"""In the model that qemu gives a processor which it runs without KVM."""
+"""Part of the model name of a processor that qemu emulates without KVM."""
 THRESHOLD = 0.02
-"""A difference below this share is of no practical interest, unless --threshold says otherwise."""
+"""A difference below this share is of no practical interest; --threshold sets another share."""
 _RARE = 0.01
-"""The control is spoken of if it moves as much in at most this share of comparisons by chance."""
+"""A control is reported if it would move so much by chance in at most this share of comparisons."""
 
 
 class MetricVerdict(StrEnum):
-    """What a comparison says of one metric."""
+    """The verdict of a comparison on one metric."""
 
     BETTER = "better"
     WORSE = "worse"
     SAME = "same"
     UNCLEAR = "unclear"
     DIFFERS = "differs in these runs"
-    """Runs of too few boots differ, which may be all that one boot and another differ by; or runs
-    of one side that came after those of the other, which may be all that time differs by."""
+    """The runs differ, but perhaps only by chance of the boot, or by the time of measurement: there
+    are too few boots, or one side came after the other."""
     ALIKE = "same in these runs"
+    """The runs are the same, but too few boots, or their order, do not show more than that."""
     LIKELY_BETTER = "likely better"
-    """Alone it would count as better, and does not with the correction for all metrics.  Of those
-    that are called likely one in five is not, at most, on average."""
+    """Alone, it would count as better; with the correction for all metrics it does not.  On average
+    at most one in five of the metrics called likely does not differ."""
     LIKELY_WORSE = "likely worse"
     LIKELY_DIFFERS = "likely differs in these runs"
 
@@ -68,28 +69,28 @@ _WEAKER = {
     MetricVerdict.LIKELY_BETTER: MetricVerdict.LIKELY_DIFFERS,
     MetricVerdict.LIKELY_WORSE: MetricVerdict.LIKELY_DIFFERS,
 }
-"""What is said where more than these runs cannot be spoken of."""
+"""Verdict -> the weaker verdict if a comparison can only judge these runs."""
 
 
 class Group(Noun):
-    """One side of a comparison and how much of it counts."""
+    """One side of a comparison: its runs and the number of their boots."""
 
     name: str
     runs: tuple[str, ...]
     boots: int
-    """Different boot ids; 0 if they are not known."""
+    """The number of different boot ids; 0 if they are not known."""
 
 
 class MetricRow(Noun):
     """One metric of one step on both sides.
 
     `base` and `other` are medians over units.  `ratio` is the median of the ratios of each unit of
-    the other to each of the base, None where a median is not above zero; [low, high] is its 95
-    percent interval, None as well where so few units have none.  `p` is of a rank test, `p_holm`
-    corrected, step by step as Holm does, for all metrics of the comparison.  `more` is how many
-    further units of each side would settle it, or show it where it is likely.  `drift` is the share
-    by which the values moved from the first unit to the last; it was taken out of them for ratio,
-    interval and p.
+    the other side to each unit of the base; None if a median is not above zero.  [low, high] is its
+    95 percent interval; None also if there are too few units for one.  `p` is the p value of a rank
+    test.  `p_holm` is this value corrected for all metrics of the comparison, step by step, as in
+    Holm's method.  `more` is the number of further units on each side that would settle the
+    verdict, or show the difference if it is likely.  `drift` is the share by which the values moved
+    from the first unit to the last; it is removed from them for ratio, interval and p.
     """
 
     step: str
@@ -106,7 +107,7 @@ class MetricRow(Noun):
     p: float | None
     p_holm: float | None
     verdict: MetricVerdict | None
-    """None for a metric that has no good direction."""
+    """None for a metric without a good direction."""
     more: int | None = None
     note: str = ""
     leading: bool = False
@@ -114,20 +115,23 @@ class MetricRow(Noun):
 
     @property
     def title(self) -> str:
-        """Return the metric, with the step's name before it if that says more."""
+        """Return the metric, with the step's name before it unless the metric begins with it."""
         plain = self.metric.split(".", 1)[0]
         return self.metric if self.step == plain else f"{self.step}: {self.metric}"
 
     @property
     def change(self) -> float | None:
-        """Return the change as a share of the base, above 0 where it is for the worse."""
+        """Return the change as a share of the base, above 0 if it is for the worse.
+
+        None without a ratio.
+        """
         if self.ratio is None:
             return None
         return 1 - self.ratio if self.better is Better.MORE else self.ratio - 1
 
 
 class Comparison(Noun):
-    """Two groups compared."""
+    """The result of comparing two groups of runs."""
 
     base: Group
     other: Group
@@ -136,20 +140,20 @@ class Comparison(Noun):
     worth: str
     threshold: float
     family: int
-    """How many metrics could have come out as better or worse, and so are corrected for.  Metrics
-    that repeat another in other words do not count."""
+    """The number of metrics that could be better or worse, and for which p values are corrected.
+    Metrics that only repeat another metric do not count."""
     rows: tuple[MetricRow, ...]
     differences: tuple[Difference, ...]
     warnings: tuple[str, ...]
     turns: bool = False
-    """Whether the sides are known to have taken turns, so that time is none of what they differ
-    by."""
+    """True if the sides are known to have taken turns, so that a change of the machine over time
+    cannot make them differ."""
     why: tuple[Why, ...] = Field(default=(), exclude_if=lambda why: not why)
-    """For each step of which a metric was shown to differ; () without accounts."""
+    """An explanation for each step of which a metric was shown to differ; () without accounts."""
 
     @property
     def decides(self) -> bool:
-        """Tell whether it can show better and worse, or only what differs in these runs."""
+        """Return whether it can show better and worse, and not only a difference in these runs."""
         return self.unit is Unit.BOOT and self.turns
 
 
@@ -162,10 +166,13 @@ def compare(
     threshold: float = THRESHOLD,
     metrics: Sequence[str] = (),
 ) -> Comparison:
-    """Compare two groups of runs.
+    """Return the comparison of two groups of runs.
 
-    `metrics` are patterns such as sessions.*; none means all.  Raises Impossible when the groups
-    share a run, have no metric in common, or did different work and that is not `allowed`.
+    `by` is the fact by which the groups were formed.  `allowed` are patterns of facts that may
+    differ.  `threshold` is the share below which a difference does not matter.  `metrics` are
+    patterns such as sessions.*; none means all.
+    Raises Impossible if the groups share a run, have no metric in common, or did different work and
+    that is not `allowed`.
     """
     _refuse_shared(base, other)
     unlike = differences(base.runs, other.runs, asked=by, allowed=allowed)
@@ -242,7 +249,7 @@ def _group(side: Side) -> Group:
 
 
 def _worth(unit: Unit, base: int, other: int) -> str:
-    """Return what the numbers stand for, in one sentence."""
+    """Return one sentence about the meaning of the intervals."""
     scope = {
         Unit.BOOT: "what changes from boot to boot is in the intervals",
         Unit.RUN: "all from one boot or unknown boots, so what changes from boot to boot is not in "
@@ -255,7 +262,10 @@ def _worth(unit: Unit, base: int, other: int) -> str:
 
 @dataclass(frozen=True)
 class _Draft:
-    """A row without its verdict, and what it is judged by: a value a unit, without drift."""
+    """A row without a verdict, and the values for it: one per unit and side, without drift.
+
+    `says` is the key of the metric that it only repeats, else its own key.
+    """
 
     key: Key
     row: MetricRow
@@ -265,34 +275,37 @@ class _Draft:
 
     @property
     def judged(self) -> bool:
-        """Tell whether its metric could come out as different, with more units if not with these.
+        """Return whether its metric could be shown to differ, with these units or with more.
 
-        Values that are all the same could not.
+        It could not if all values are equal, or if the metric has no good direction.
         """
         return self.row.better is not Better.NEITHER and _varies(self.row)
 
 
 @dataclass(frozen=True)
 class _Rules:
-    """What the verdicts of one comparison go by."""
+    """The rules for the verdicts of one comparison."""
 
     threshold: float
     unit: Unit
     order: Order | None
     still: bool
-    """Whether no control differs between the sides."""
+    """True if no control differs between the sides."""
     likely: float
-    """Up to which own p a metric is likely to differ."""
+    """The largest uncorrected p value at which a metric is likely to differ."""
     judged: tuple[_Draft, ...]
-    """The metrics that are corrected for, once there are enough units."""
+    """The metrics for which p values are corrected as soon as there are enough units."""
 
     @property
     def weak(self) -> bool:
-        """Tell whether nothing can be said but of these runs."""
+        """Return whether verdicts are only valid for these runs."""
         return self.unit is not Unit.BOOT or self.order is None or not self.order.turns
 
     def refused(self, draft: _Draft) -> str:
-        """Return why a difference is none, where one side came after the other; "" if it is one."""
+        """Return why a difference does not count, if one side came after the other.
+
+        "" if it counts, or if the sides took turns.
+        """
         if self.order is None or self.order.turns:
             return ""
         if not self.still:
@@ -303,9 +316,9 @@ class _Rules:
         return ""
 
     def family(self, draft: _Draft) -> tuple[int, float]:
-        """Return how many metrics one is corrected for, and which part of the 5 percent is theirs.
+        """Return the number of metrics in a metric's family, and their part of the 5 percent.
 
-        The leading ones are for themselves, and so are the others.
+        The leading metrics are one family, the others another.
         """
         leading = sum(one.row.leading for one in self.judged)
         counts = leading, len(self.judged) - leading
@@ -322,6 +335,10 @@ def _rows(
     metrics: Sequence[str],
     still: bool,
 ) -> tuple[tuple[MetricRow, ...], int]:
+    """Return the rows of all common metrics with their verdicts, and the number of tested metrics.
+
+    Raises Impossible if there is no common metric, or if units differ between the sides.
+    """
     keys = [key for key in base.kinds if key in other.kinds and _wanted(key[1], metrics)]
     if not keys:
         what = f"metric like {' or '.join(metrics)}" if metrics else "metric"
@@ -344,7 +361,7 @@ def _rows(
         likely=multiple_testing.likely_up_to(
             [one.row.p for one in tested if one.row.p is not None]
         ),
-        # With more units all of these will be tested, and corrected for.
+        # With more units, all of these metrics will be tested, and count for the correction.
         judged=tuple(_members([draft for draft in drafts.values() if draft.judged])),
     )
     rows = tuple(
@@ -357,7 +374,7 @@ def _rows(
 
 
 def judged(base: Side, other: Side, *, unit: Unit, threshold: float) -> tuple[MetricRow, ...]:
-    """Return the metrics that both sides have, with their verdicts; () where they have none."""
+    """Return the metrics that both sides have, with their verdicts; () if there are none."""
     kept = Samples.of(base, unit), Samples.of(other, unit)
     if not kept[0].kinds.keys() & kept[1].kinds.keys():
         return ()
@@ -366,13 +383,16 @@ def judged(base: Side, other: Side, *, unit: Unit, threshold: float) -> tuple[Me
 
 
 def _members(drafts: Sequence[_Draft]) -> list[_Draft]:
-    """Return the drafts without those that repeat another one of them in other words."""
+    """Return the drafts without those that only repeat another one of them."""
     keys = {draft.key for draft in drafts}
     return [draft for draft in drafts if draft.says == draft.key or draft.says not in keys]
 
 
 def _corrected(tested: Sequence[_Draft], drafts: Mapping[Key, _Draft]) -> dict[Key, float]:
-    """Return the p of every metric that was tested, corrected for all of them."""
+    """Return key -> corrected p value of every metric that was tested.
+
+    A metric that only repeats another one gets the corrected value of that one.
+    """
     if not tested:
         return {}
     values = np.array([np.concatenate(draft.values) for draft in tested])
@@ -402,9 +422,10 @@ def _refuse_other_units(keys: Iterable[Key], base: Samples, other: Samples) -> N
 
 
 def _aligned(keys: Iterable[Key], base: Samples, other: Samples) -> tuple[Samples, Samples]:
-    """Return the sides with one direction for what both have, none where it says nothing in one.
+    """Return the sides with the same direction of each common metric.
 
-    Such as the blocks that were missed, where the server's own buffers had nearly all in one.
+    If a metric has no good direction on one side, it has none on both.  For example, missed blocks
+    have none if nearly all blocks were in the server's own buffers.
     """
     kinds = {key: common(base.kinds[key], other.kinds[key]) for key in keys}
     below, above = ({**side.kinds, **kinds} for side in (base, other))
@@ -412,7 +433,7 @@ def _aligned(keys: Iterable[Key], base: Samples, other: Samples) -> tuple[Sample
 
 
 def _unjudged(rows: Iterable[MetricRow], *sides: Side) -> list[str]:
-    """Return a sentence for each metric that says something in a part of the results only."""
+    """Return a sentence for each metric that has a good direction in only a part of the results."""
     silent = [(side.name, _silent(side)) for side in sides]
     sentences = []
     for row in rows:
@@ -424,7 +445,7 @@ def _unjudged(rows: Iterable[MetricRow], *sides: Side) -> list[str]:
 
 
 def _silent(side: Side) -> Mapping[Key, tuple[int, int]]:
-    """Return for each metric in how many results it has no good direction, and of how many."""
+    """Return key -> (number of results without a good direction, number of all results)."""
     directions: dict[Key, list[Better]] = {}
     for run in side.runs:
         for step in counted(run)[0]:
@@ -445,7 +466,10 @@ def _some(kinds: Mapping[Key, Measurement]) -> str:
 def _draft(
     key: Key, base: Samples, other: Samples, at: tuple[statistics.Floats, ...] | None
 ) -> _Draft:
-    """Return a row without its verdict, and what it will be judged by."""
+    """Return a metric's draft: its row without a verdict, and the values for it.
+
+    `at` are the places of both sides' units in the order of time; None if they took no turns.
+    """
     kind = base.kinds[key]
     directed = kind.better is not Better.NEITHER
     raw = base.values(key), other.values(key)
@@ -471,8 +495,8 @@ def _draft(
         leading=key in base.leading(),
         drift=drift,
     )
-    # What could not come out as different however it came out is no part of the family: values
-    # that are all the same, and too few of them.
+    # A metric that could not be shown to differ in any case is not part of the family: one with
+    # equal values only, or with too few of them.
     possible = statistics.smallest_p(len(below), len(above)) <= statistics.ALPHA
     if directed and possible and _varies(row):
         row = row.model_copy(update={"p": statistics.rank_test(*alone)})
@@ -486,7 +510,7 @@ def _varies(row: MetricRow) -> bool:
 
 
 def _judge(draft: _Draft, rules: _Rules) -> MetricRow:
-    """Return the row with its verdict; `unclear` unless something was shown."""
+    """Return the row with its verdict: unclear unless a difference or equality was shown."""
     row = draft.row
     if row.better is Better.NEITHER:
         return row
@@ -500,7 +524,7 @@ def _judge(draft: _Draft, rules: _Rules) -> MetricRow:
 
 
 def _apart(draft: _Draft, row: MetricRow, rules: _Rules, direction: MetricVerdict) -> MetricRow:
-    """Return the row of a metric that alone would count as better or worse, with its verdict."""
+    """Return the row with its verdict; without the correction it counts as better or worse."""
     refused = rules.refused(draft)
     if refused:
         return row.model_copy(update={"verdict": MetricVerdict.UNCLEAR, "note": refused})
@@ -522,8 +546,8 @@ def _unclear(draft: _Draft, row: MetricRow, rules: _Rules) -> MetricRow:
 def _told(row: MetricRow, verdict: MetricVerdict, rules: _Rules) -> MetricRow:
     """Return the row with a verdict that claims no more than its units can show.
 
-    Runs of one boot, or of one side after the other, tell nothing of the next, but values that
-    never vary do.
+    Runs of a single boot show nothing about the next boot; nor do runs of one side after those of
+    the other.  Values that never vary do.
     """
     weaker = rules.weak and _varies(row)
     return row.model_copy(update={"verdict": _WEAKER[verdict] if weaker else verdict})
@@ -546,7 +570,7 @@ def _alike(row: MetricRow, threshold: float) -> bool:
 
 
 def _direction(row: MetricRow) -> MetricVerdict | None:
-    """Return better or worse if the interval leaves no doubt of the direction, else None."""
+    """Return better or worse if the interval is on one side of 1, else None."""
     if row.low is not None and row.high is not None and row.low <= 1 <= row.high:
         return None
     base, other = (row.base, row.other) if row.ratio is None else (1.0, row.ratio)
@@ -557,10 +581,13 @@ def _direction(row: MetricRow) -> MetricVerdict | None:
 
 
 def _more(draft: _Draft, rules: _Rules, *, only_differs: bool = False) -> int | None:
-    """Return how many further units of each side would settle it, None if nobody would run them."""
+    """Return the number of further units per side for a clear verdict; None if impractically large.
+
+    With `only_differs`, the verdict must be that the sides differ.
+    """
     ratio, n, m = draft.ratio, len(draft.row.base_values), len(draft.row.other_values)
     if ratio is None or min(n, m) < 2:
-        # One value says nothing of how much the next may differ.
+        # One value shows nothing of the spread.
         return None
     members, share = rules.family(draft)
     if only_differs:
@@ -574,7 +601,7 @@ def _more(draft: _Draft, rules: _Rules, *, only_differs: bool = False) -> int | 
 
 
 def _one_after_the_other(unit: Unit, base: Samples, other: Samples) -> list[str]:
-    """Return what is to be said if one side was measured before the other."""
+    """Return a warning, in a list, if one side was measured before the other; else []."""
     sizes = len(base.units), len(other.units)
     many = min(sizes) > 1 or statistics.smallest_p(*sizes) <= statistics.ALPHA
     if unit is Unit.REPEAT or not many:
@@ -603,7 +630,7 @@ def _one_after_the_other(unit: Unit, base: Samples, other: Samples) -> list[str]
 
 
 def _one_sided(base: Samples, other: Samples) -> list[str]:
-    """Return a sentence for each side that measured something which the other did not."""
+    """Return a sentence for each side that has metrics which the other side does not have."""
     sentences = []
     for one, two in ((base, other), (other, base)):
         only = {key: m for key, m in one.kinds.items() if key not in two.kinds}
@@ -613,7 +640,7 @@ def _one_sided(base: Samples, other: Samples) -> list[str]:
 
 
 def _emulated(base: Side, other: Side) -> list[str]:
-    """Return what is to be said if runs are from a processor that a program imitates."""
+    """Return a warning, in a list, if runs are from an emulated processor; else []."""
     models = {str(run.host.get("cpu.model", "")) for side in (base, other) for run in side.runs}
     emulated = sorted(model for model in models if _EMULATED in model)
     if not emulated:
@@ -622,7 +649,7 @@ def _emulated(base: Side, other: Side) -> list[str]:
 
 
 def _control(base: Side, other: Side) -> list[str]:
-    """Return what is to be said about the CPU and memory measurements around every run."""
+    """Return warnings about the controls: CPU and memory measurements before and after each run."""
     runs = [run for side in (base, other) for run in side.runs]
     moves = [calibration.moved(run.control) for run in runs]
     return [
@@ -637,12 +664,15 @@ def _control(base: Side, other: Side) -> list[str]:
 
 
 def _still(base: Side, other: Side) -> bool:
-    """Tell whether no control differs between the sides."""
+    """Return whether no control differs between the sides."""
     return not any(_slower(name, base, other) for name in calibration.NAMES)
 
 
 def _moved(name: str, shares: Sequence[float], runs: int) -> str:
-    """Return in how many runs a control moved, "" for as few as do so by chance."""
+    """Return a sentence with the number of runs in which a control moved; "" if it may be chance.
+
+    `shares` are the moves of the runs in which it moved, `runs` is the number of all runs.
+    """
     by_chance = sum(
         math.comb(runs, k) * calibration.FALSE**k * (1 - calibration.FALSE) ** (runs - k)
         for k in range(len(shares), runs + 1)
@@ -657,7 +687,7 @@ def _moved(name: str, shares: Sequence[float], runs: int) -> str:
 
 
 def _slower(name: str, base: Side, other: Side) -> str:
-    """Return that a control is not the same on both sides, "" if it may be."""
+    """Return a sentence if a control differs between the sides, else ""."""
     below, above = (
         [calibration.values(name, run.control) for run in side.runs] for side in (base, other)
     )
@@ -666,7 +696,7 @@ def _slower(name: str, base: Side, other: Side) -> str:
         return ""
     medians = statistics.medians(below), statistics.medians(above)
     change = statistics.median(medians[1]) / statistics.median(medians[0]) - 1
-    # There are several controls, and each may move and may differ.
+    # There are several controls, and each has two tests: it may move, and it may differ.
     if statistics.smallest_p(len(below), len(above)) <= _RARE / 2:
         differs = statistics.rank_test(*medians) <= _RARE / 2
     else:

@@ -1,7 +1,8 @@
-"""Where two replays of one capture, or a replay and its log, answered differently.
+"""Divergences: different answers in two replays of one capture, or in a replay and its log.
 
-Both sides are what `Replayed` holds of each fingerprint.  Errors that only follow from an earlier
-one are no divergence of their own, and rows of what varies by itself are held apart.
+Both sides are given as `Replayed`, one for each fingerprint.  An error that only follows from an
+earlier error is not a divergence.  Different rows of a statement that varies by itself are reported
+as `varying`.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,23 +12,24 @@ from typing import Literal
 from replayer.model import Replayed
 
 LEAST_RAN = 0.95
-"""Share of the work that must have run on each side for two replays to be comparable."""
+"""Share of the work that must have run on each side, so that two replays can be compared."""
 _NAMED = 3
 
 What = Literal["errors", "rows", "answers", "varying"]
 Failed = Literal["", "here", "there", "otherwise"]
-"""Whether statements failed here and not in the log, there and not here, or in two ways."""
+"""The side on which statements failed: only here, only in the log (`there`), or on both sides with
+different errors (`otherwise`)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """Where in a capture two replays answered differently first."""
+    """The place in a capture at which two replays first answered differently."""
 
     begin: float
-    """Second of the capture from which on the first difference may lie."""
+    """Second of the capture: the first difference lies between `begin` and `end`."""
     end: float
     sessions: tuple[int, ...]
-    """All that were answered otherwise, by their numbers."""
+    """The numbers of all sessions that got different answers."""
 
     @property
     def named(self) -> str:
@@ -38,42 +40,42 @@ class Where:
 
     @property
     def words(self) -> str:
-        """Return it as `12.3 to 14.1 s, sessions 1, 5`."""
+        """Return time and sessions as text, such as `12.3 to 14.1 s, sessions 1, 5`."""
         several = "s" if len(self.sessions) > 1 else ""
         return f"{self.begin:.1f} to {self.end:.1f} s, session{several} {self.named}"
 
 
 @dataclass(frozen=True, slots=True)
 class Divergence:
-    """One fingerprint that ended in another way than on the other side."""
+    """One fingerprint with another result than on the other side."""
 
     replayed: Replayed
     what: What
     """`errors`: other SQLSTATEs; `rows`: another number of rows; `answers`: other rows; `varying`:
-    other rows, as of a statement that has others each time."""
+    other rows of a statement whose rows differ each time anyway."""
     ours: str
     theirs: str
     answers: int | None = None
-    """How many answers were others, where that is known."""
+    """The number of different answers, if it is known."""
     where: Where | None = None
-    """Where in the capture it came first, where that is known."""
+    """The first place in the capture, if it is known."""
     failed: Failed = ""
-    """Of errors that are held against a log's."""
+    """For errors that are compared with a log's: the side on which statements failed."""
 
     @property
     def counts(self) -> bool:
-        """Tell whether it is more than what varies by itself."""
+        """Return whether it is a real divergence, and not a statement that varies by itself."""
         return self.what != "varying"
 
 
 def ran(replayed: Sequence[Replayed]) -> float:
-    """Return the share of the planned statements that ran, 0 where none was planned."""
+    """Return the share of the planned statements that ran, 0 to 1; 0 if none was planned."""
     planned = sum(one.planned for one in replayed)
     return sum(one.executions for one in replayed) / planned if planned else 0.0
 
 
 def not_comparable(ours: Sequence[Replayed], theirs: Sequence[Replayed]) -> str:
-    """Return why two replays cannot be compared, "" if they can."""
+    """Return the reason why two replays cannot be compared; "" if they can."""
     for side, replayed in (("this replay", ours), ("the other one", theirs)):
         share = ran(replayed)
         if share < LEAST_RAN:
@@ -94,7 +96,11 @@ def _work(replayed: Sequence[Replayed]) -> set[str]:
 def against_log(
     replayed: Sequence[Replayed], *, errors_logged: bool = True
 ) -> Iterator[Divergence]:
-    """Yield the fingerprints whose errors or rows are not those of the log, the heaviest first."""
+    """Yield the fingerprints whose errors or rows differ from the log, the heaviest first.
+
+    `replayed` must be in this order.  Errors are compared only with `errors_logged`: the log must
+    contain errors.
+    """
     for one in replayed:
         if one.rows_otherwise:
             what: What = "varying" if one.varies else "rows"
@@ -105,9 +111,10 @@ def against_log(
 
 
 def _failed(one: Replayed) -> Iterator[Divergence]:
-    """Yield how its executions failed otherwise than the log has it of the same executions.
+    """Yield the differences between a fingerprint's errors and those in the log.
 
-    That two failed there and two here is no match where they are not the same two.
+    Each execution is compared with the same execution in the log.  So two failures on each side
+    only match if the same two executions failed.
     """
     instead, logged = one.failed_otherwise
     sides: tuple[tuple[Failed, Mapping[str, int], Mapping[str, int]], ...] = (
@@ -123,9 +130,10 @@ def _failed(one: Replayed) -> Iterator[Divergence]:
 
 
 def against_run(ours: Sequence[Replayed], theirs: Sequence[Replayed]) -> Iterator[Divergence]:
-    """Yield the fingerprints that ended otherwise in another replay, the heaviest of ours first.
+    """Yield the fingerprints with another result in another replay, the heaviest of ours first.
 
-    Rows are compared where both executed as many without an error.
+    `ours` must be in this order.  Rows are compared only if both replays have the same number of
+    executions without an error.
     """
     others = {one.fingerprint: one for one in theirs}
     for one in ours:
@@ -139,7 +147,7 @@ def against_run(ours: Sequence[Replayed], theirs: Sequence[Replayed]) -> Iterato
 
 
 def fine(one: Replayed) -> int:
-    """Return how many executions ended without an error."""
+    """Return the number of executions that ended without an error."""
     return one.executions - one.consequences - sum(one.errors.values())
 
 
@@ -155,7 +163,7 @@ def _rows(one: Replayed, other: Replayed) -> Iterator[Divergence]:
 
 
 def _where(one: Replayed, other: Replayed) -> Where | None:
-    """Return where two replays first answered a fingerprint differently."""
+    """Return the place at which two replays first answered a fingerprint differently, if known."""
     ours, theirs = one.places, other.places
     if ours is None or theirs is None or ours.part_s != theirs.part_s:
         return None
@@ -172,7 +180,7 @@ def _differing(ours: Mapping[int, int], theirs: Mapping[int, int]) -> list[int]:
 
 
 def show_errors(errors: Mapping[str, int]) -> str:
-    """Return errors by SQLSTATE as words: `40001 twice`, `no error`."""
+    """Return counts of errors by SQLSTATE as text: `2 x 40001`, `no error`."""
     if not errors:
         return "no error"
     return ", ".join(f"{many:,} x {code}" for code, many in sorted(errors.items()))

@@ -1,4 +1,4 @@
-"""What else differs between two groups of runs: every fact, by what it means for the numbers."""
+"""Differences of the environment between two groups of runs, sorted by their meaning."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -11,20 +11,20 @@ from replayer.model import Better, Fact, Noun, Run, Status, StepResult
 
 
 class Sort(StrEnum):
-    """What a difference means."""
+    """The meaning of a difference for the numbers."""
 
     ASKED = "asked"
-    """It is what the groups were made by."""
+    """The groups were formed by this fact."""
     REFUSED = "refused"
-    """Numbers of different work or of different databases: not compared unless it is allowed."""
+    """The work or the database differs: such runs are not compared unless this is allowed."""
     EXPLAINS = "explains"
     """It may be the reason for a difference between the numbers."""
     NOISE = "noise"
-    """It is different for every run or every machine and says nothing."""
+    """It differs between any two runs or machines, and has no meaning."""
 
 
 class Difference(Noun):
-    """One fact that is not the same in all runs, with the values that each group has."""
+    """One fact that is not the same in all runs, with its values in each group."""
 
     key: str
     sort: Sort
@@ -33,7 +33,7 @@ class Difference(Noun):
 
 
 MISSING = "-"
-"""Shown for a group in which a fact is not known."""
+"""The value that is shown if a fact is not known."""
 
 _NOISE = (
     "host.boot.*",
@@ -49,23 +49,23 @@ _NOISE = (
     "workload.repeat",
     "workload.*.against",
     "workload.*.i_will_change",
-    # The fact replay.capture says what is in it.
+    # The content of the file is in the fact replay.capture.
     "workload.*.file",
 )
 _JITTER = {"host.cpu.mhz": 0.05, "host.cpu.bogomips": 0.02, "host.memory.bytes": 0.01}
-"""Facts that are measured by the kernel at boot, and the share by which they move by themselves."""
+"""Facts that the kernel measures at boot -> the share by which they vary by themselves."""
 _REFUSED = (
     *("workload.*", "data.*", "*.replay.capture"),
     *("engine.name", "engine.version", "engine.settings.*"),
 )
-"""Facts that differ where the work did: such runs are compared only if that is allowed."""
+"""Patterns of facts that describe the work: if they differ, runs are compared only if allowed."""
 _LAST = ("release", "version", "name", "model")
-"""A key such as host.kernel means host.kernel.release, or the next of these that there is."""
+"""A key such as host.kernel stands for host.kernel.release, or for the next of these endings."""
 _BOOT_FILE = re.compile(r"\b(?:BOOT_IMAGE|initrd)=\S+\s*")
 
 
 def facts(run: Run) -> dict[str, str]:
-    """Return all that is known about a run but its numbers; keys are such as host.fs.type."""
+    """Return all facts of a run, without its measurements: key, such as host.fs.type -> value."""
     known: dict[str, Any] = {"label": run.label, "replayer.version": run.version}
     known |= {f"tag.{name}": value for name, value in run.tags.items()}
     known |= {f"host.{key}": value for key, value in run.host.items()}
@@ -107,7 +107,7 @@ def _step(step: StepResult) -> Iterator[tuple[str, Any]]:
     if step.ledger is not None:
         yield f"{step.name}.verdict", step.ledger.verdict.value
     for key, value in step.facts.items():
-        # A number that a step found out is a result, not a circumstance.
+        # A number in a step's facts is a result, and not part of the environment.
         if isinstance(value, str | bool):
             yield f"{step.name}.{key}", value
 
@@ -122,9 +122,9 @@ def _shown(key: str, value: Fact | list[Any] | dict[str, Any]) -> str:
 
 
 def resolve(key: str, runs: Iterable[Run]) -> str:
-    """Return the fact that `--by KEY` means: the key, or its release, version, name or model.
+    """Return the fact that `--by KEY` stands for: the key, or its release, version, name or model.
 
-    Raises NotFound, with the nearest one, when no run has such a fact.
+    Raises NotFound, with the most similar fact, if no run has such a fact.
     """
     known = set().union(*(facts(run) for run in runs))
     for candidate in (key, *(f"{key}.{last}" for last in _LAST)):
@@ -136,9 +136,10 @@ def resolve(key: str, runs: Iterable[Run]) -> str:
 def differences(
     base: Sequence[Run], other: Sequence[Run], *, asked: str = "", allowed: Sequence[str] = ()
 ) -> list[Difference]:
-    """Return every fact that is not the same in all runs of both groups, sorted.
+    """Return every fact that is not the same in all runs of both groups, by sort and key.
 
-    `asked` is the fact the groups were made by; `allowed` keys (they may hold `*`) are not refused.
+    `asked` is the fact by which the groups were formed.  Keys that match a pattern of `allowed`,
+    which may contain `*`, are not refused.
     """
     sides = [_values(base), _values(other)]
     different = []
@@ -156,7 +157,7 @@ def differences(
 
 
 def _values(runs: Sequence[Run]) -> Mapping[str, tuple[str, ...]]:
-    """Return key -> its distinct values, sorted; `-` among them where a run lacks it."""
+    """Return key -> its distinct values, sorted, with `-` among them if a run does not have it."""
     all_facts = [facts(run) for run in runs]
     keys = set().union(*all_facts)
     return {key: tuple(sorted({one.get(key, MISSING) for one in all_facts})) for key in keys}
@@ -169,14 +170,14 @@ def _sort(key: str, values: Sequence[str], asked: str, allowed: Sequence[str]) -
         return Sort.NOISE
     refused = any(fnmatchcase(key, pattern) for pattern in _REFUSED)
     if refused and not any(fnmatchcase(key, pattern) for pattern in allowed):
-        # The place of a file says nothing about how a server behaves.
+        # The path of a file has no effect on a server's performance.
         placed = key.startswith("engine.settings.") and all(v.startswith("/") for v in values)
         return Sort.NOISE if placed else Sort.REFUSED
     return Sort.EXPLAINS
 
 
 def _means(key: str, asked: str) -> bool:
-    """Tell whether a key is the fact asked for, or says the same: a release and its version."""
+    """Return whether a key is the requested fact or means the same, as release and version do."""
     head, _, last = key.rpartition(".")
     return key == asked or (
         last in _LAST and asked.rpartition(".")[2] in _LAST and head == asked.rpartition(".")[0]

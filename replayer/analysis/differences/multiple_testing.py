@@ -1,13 +1,13 @@
-"""Many metrics judged at once: p values corrected for their number, the leading metrics first.
+"""Correction of p values for many metrics that are judged at once.
 
-The correction is Westfall and Young's step-down one ("Resampling-Based Multiple Testing", 1993,
-algorithm 2.8): the sides of all units are drawn anew, for all metrics together, and a metric is
-held against the largest difference that any of them shows by chance.  Metrics that move together,
-or say the same in other words, then cost as much as one, and it is never less sharp than Holm's
-method, which takes all metrics for strangers.
+It is Westfall and Young's step-down method ("Resampling-Based Multiple Testing", 1993, algorithm
+2.8).  The units are assigned to the two sides again and again at random, for all metrics together.
+A metric is compared with the largest difference that any of the metrics shows by chance.  So
+metrics that move together, or repeat each other, cost as much as one metric.  The method is never
+less sharp than Holm's, which treats all metrics as independent.
 
-Half of the 5 percent is for the leading metrics and half for the rest; a half whose metrics were
-all shown to differ passes to the other.
+Half of the 5 percent is for the leading metrics, and half for the others.  If all metrics of one
+half were shown to differ, its share passes to the other half.
 """
 
 import math
@@ -23,29 +23,32 @@ from replayer.analysis.differences.statistics import ranks
 Floats = NDArray[np.float64]
 
 LEADING_SHARE = 0.5
-"""The part of the allowed false alarms that the leading metrics have, if there are others."""
+"""Share of the allowed false alarms for the leading metrics, if there are other metrics."""
 FALSE_LIKELY = 0.2
-"""The share of what is called likely that may be chance."""
+"""Share of the metrics called likely that may be so by chance."""
 _ALL_UP_TO = 20_000
-"""Ways to share the units between two sides, up to which each is tried; else some are drawn."""
+"""Up to this number of ways to assign units to sides, all are tried; else _DRAWN random ones."""
 _DRAWN = 9_999
 _SEED = 20240229
 _EQUAL = 1e-9
 
 
 def shares(leading: int, others: int) -> tuple[float, float]:
-    """Return which part of the 5 percent the leading metrics have, and which the others."""
+    """Return the parts of the 5 percent for the leading metrics and for the others.
+
+    The arguments are numbers of metrics.  If one of them is 0, both parts are 1.
+    """
     if not leading or not others:
         return 1.0, 1.0
     return LEADING_SHARE, 1 - LEADING_SHARE
 
 
 def likely_up_to(ps: Sequence[float]) -> float:
-    """Return up to which own p a metric of a family is likely to differ, 0 where none is.
+    """Return the largest uncorrected p value at which a metric is likely to differ; 0 if none is.
 
-    It is Benjamini and Hochberg's bound (1995) on the share of those called likely that are not:
-    one in five at most, on average.  Where nothing differs, one comparison in five calls something
-    likely, at most.
+    It is Benjamini and Hochberg's bound (1995): of the metrics that are called likely, on average
+    at most one in five does not differ.  If nothing differs, at most one comparison in five calls
+    something likely.
     """
     ranked = sorted(ps)
     bounds = [p for rank, p in enumerate(ranked, start=1) if p <= FALSE_LIKELY * rank / len(ranked)]
@@ -53,10 +56,10 @@ def likely_up_to(ps: Sequence[float]) -> float:
 
 
 def corrected(values: Floats, base: int, leading: Sequence[bool]) -> list[float]:
-    """Return the p of each metric, corrected for all of them.
+    """Return the p value of each metric, corrected for all of them.
 
-    `values` are metrics x units, not a number where a unit has none; the first `base` columns are
-    one side's.
+    `values` has the shape metrics x units, NaN if a unit has no value; the first `base` columns are
+    the base side.  `leading` has one element for each metric.
     """
     if not len(values):
         return []
@@ -70,7 +73,11 @@ def corrected(values: Floats, base: int, leading: Sequence[bool]) -> list[float]
 
 
 def _passed_on(plain: Floats, first: NDArray[np.bool_]) -> Floats:
-    """Return p values that respect the halves: each part's own are as if it were alone."""
+    """Return p values for the shares of both halves; `plain` are corrected within their half only.
+
+    A half's p values are divided by its share.  If all metrics of the other half differ, that share
+    is added.  `first` marks the leading metrics.
+    """
     share = dict(zip((True, False), shares(int(first.sum()), int((~first).sum())), strict=True))
     result = np.ones(len(plain))
     for part in (True, False):
@@ -85,9 +92,9 @@ def _passed_on(plain: Floats, first: NDArray[np.bool_]) -> Floats:
 
 
 def _chances(values: Floats, base: int) -> Floats:
-    """Return draws x metrics: how many standard deviations the sides lie apart.
+    """Return an array draws x metrics: the distance of the sides in standard deviations.
 
-    The first row is what was measured.
+    The first row is the real assignment of units to sides.
     """
     present = np.isfinite(values)
     centred = np.zeros_like(values)
@@ -97,7 +104,7 @@ def _chances(values: Floats, base: int) -> Floats:
     sides = _sides(values.shape[1], base)
     sums, mine = sides @ centred.T, sides @ present.T.astype(np.float64)
     count = present.sum(axis=1)
-    # The variance of a sum of so many ranks, drawn without replacement.
+    # The variance of a sum of `mine` ranks, drawn without replacement.
     variance = mine * (count - mine) / np.maximum(count - 1, 1) * (centred**2).sum(axis=1) / count
     apart: Floats = np.abs(sums) / np.sqrt(np.maximum(variance, _EQUAL))
     return apart
@@ -105,9 +112,12 @@ def _chances(values: Floats, base: int) -> Floats:
 
 @cache
 def _sides(units: int, base: int) -> Floats:
-    """Return draws x units: 1 where a unit is on the base's side; the first row is as measured."""
+    """Return an array draws x units: 1 if a unit is on the base side, else 0.
+
+    The first row is the real assignment.
+    """
     if math.comb(units, base) <= _ALL_UP_TO:
-        # Combinations begin with the first `base` units, which is how it was measured.
+        # Combinations begin with the first `base` units, which is the real assignment.
         chosen = np.array(list(combinations(range(units), base)))
     else:
         random = np.random.default_rng(_SEED)
@@ -119,9 +129,13 @@ def _sides(units: int, base: int) -> Floats:
 
 
 def _step_down(chances: Floats) -> Floats:
-    """Return p values corrected for each other: the largest difference against all, and so on."""
+    """Return p values of metrics, corrected for each other, step by step.
+
+    The metric with the largest difference is compared with the largest that any metric shows by
+    chance.  The second one is compared with the largest of all metrics except the first, and so on.
+    """
     order = np.argsort(-chances[0], kind="stable")
-    # From the last to the first: the largest of a metric and of all that lie less far apart.
+    # For each metric: the largest difference by chance, of itself and of all metrics after it.
     largest = np.maximum.accumulate(chances[:, order[::-1]], axis=1)[:, ::-1]
     reached = (largest >= largest[0] - _EQUAL).mean(axis=0)
     result = np.empty(len(order))

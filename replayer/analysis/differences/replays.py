@@ -1,8 +1,8 @@
-"""Two groups of replays of one capture -> a verdict for each fingerprint, and one for the whole.
+"""Comparison of two groups of replays of one capture: verdicts on fingerprints and on the whole.
 
-Times and errors of a fingerprint are judged as any metric is: by a rank test over the units, with
-p values corrected for all fingerprints.  What was answered is no matter of chance: it diverges
-where each side answered alike in all its replays, and not as the other.
+Times and errors of a fingerprint are judged like any metric: by a rank test over the units, with
+p values corrected for all fingerprints.  Answers do not depend on chance.  They diverge if each
+side has the same answers in all its replays, and the other side has different ones.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -21,23 +21,23 @@ from replayer.errors import Impossible
 from replayer.model import Better, Measurement, Noun, Replayed, Run, StepResult
 
 ALLOWED = "replay.ran"
-"""What is allowed where replays are to be compared of which too little ran."""
+"""The key for --allow, to compare replays of which too little ran."""
 _MOST = 1000
-"""Fingerprints that are judged, the heaviest; the others took next to no time."""
+"""The number of fingerprints that are judged, the heaviest ones; the others took almost no time."""
 MOVED = frozenset({MetricVerdict.BETTER, MetricVerdict.WORSE, MetricVerdict.DIFFERS})
 _WHOLE = "whole"
 _TIME, _ERRORS = "time", "errors"
 
 
 class Diverging(Noun):
-    """One fingerprint that was answered otherwise."""
+    """A divergence between the answers of both sides to one fingerprint."""
 
     what: str
-    """`errors`, `rows`, `answers`, or `varying`: other rows, as of a statement that varies."""
+    """`errors`, `rows`, `answers`, or `varying`: other rows of a statement that varies anyway."""
     base: str
     other: str
     where: str = ""
-    """Where in the capture it came first, "" where that is not known."""
+    """The first place in the capture; "" if it is not known."""
 
 
 class FingerprintComparison(Noun):
@@ -46,32 +46,32 @@ class FingerprintComparison(Noun):
     step: str
     fingerprint: str
     text: str
-    """Without values."""
+    """The statement without its values."""
     kind: str
     executions: tuple[float, float]
-    """In a replay, of the base and of the other side, on average."""
+    """Executions per replay, on average: of the base and of the other side."""
     seconds: tuple[float, float]
-    """That all executions of a replay took together, on average."""
+    """Seconds of all executions of a replay together, on average: of the base and of the other."""
     time: MetricRow | None
-    """Seconds of an execution; None where it is too light to be judged."""
+    """Seconds per execution; None if it is too light to be judged."""
     errors: MetricRow | None
-    """Of 100 executions, those with an error of their own."""
+    """Percent of executions with an error that does not only follow from an earlier one."""
     diverging: tuple[Diverging, ...] = ()
 
     @property
     def cost(self) -> float:
-        """Return what it costs in total, on the side on which that is more."""
+        """Return the seconds of all its executions, on the side on which they are more."""
         return max(self.seconds)
 
     @property
     def moved(self) -> bool:
-        """Tell whether its time or its errors were shown to be others."""
+        """Return whether its time or its errors were shown to differ."""
         rows = [row for row in (self.time, self.errors) if row is not None]
         return any(row.verdict in MOVED for row in rows)
 
     @property
     def diverges(self) -> bool:
-        """Tell whether it was answered otherwise by more than what varies by itself."""
+        """Return whether its answers diverge, except for those that vary by themselves."""
         return any(one.what != "varying" for one in self.diverging)
 
 
@@ -80,22 +80,23 @@ class Compared(Noun):
 
     step: str
     time: MetricRow | None
-    """Seconds that the work of one replay took its sessions."""
+    """Mean seconds per execution over the work that both sides have in common."""
     errors: MetricRow | None
+    """Percent of these executions with an error that does not only follow from an earlier one."""
     fingerprints: tuple[FingerprintComparison, ...]
-    """Those that cost most first."""
+    """The common fingerprints, those that cost most first."""
     only: tuple[int, int]
-    """Fingerprints that only the base replayed, and only the other side."""
+    """The numbers of fingerprints that only the base, and only the other side, replayed."""
 
 
 class ReplayComparison(Comparison):
-    """Two groups of runs that replayed."""
+    """The comparison of two groups of runs with replays."""
 
     replays: tuple[Compared, ...]
 
 
 class _Replay(NamedTuple):
-    """One replay of a step, by fingerprint."""
+    """One replay of a step: the id of its run, and the results by fingerprint."""
 
     run: str
     replayed: tuple[Replayed, ...]
@@ -109,10 +110,10 @@ def compare(
     allowed: Sequence[str] = (),
     threshold: float = THRESHOLD,
 ) -> Comparison:
-    """Return a comparison with what became of each fingerprint, where both sides replayed.
+    """Return a comparison with the results of each fingerprint, if both sides have replays.
 
-    Raises Impossible where less than 95 percent of the work ran on a side and that is not
-    `allowed`: then they are not comparable.
+    Raises Impossible if the replays are not comparable: less than 95 percent of the work ran on a
+    side, or is common to both sides, and that is not `allowed`.
     """
     names = [name for name in _steps(base.runs) if name in _steps(other.runs)]
     if not names:
@@ -125,7 +126,7 @@ def compare(
 
 
 def rows(comparison: Comparison) -> list[MetricRow]:
-    """Return all that was judged of the replays in a comparison; [] where there are none."""
+    """Return all judged rows of the replays in a comparison; [] if there are no replays."""
     if not isinstance(comparison, ReplayComparison):
         return []
     judged_rows = [row for one in comparison.replays for row in (one.time, one.errors)]
@@ -149,6 +150,7 @@ def _replays(side: Side, name: str) -> list[_Replay]:
 
 
 def _refuse_partial(name: str, base: Side, other: Side) -> None:
+    """Raise Impossible if too little of a step's work ran, or is common to both sides."""
     sides = [(side, _replays(side, name)) for side in (base, other)]
     for side, replays in sides:
         for one in replays:
@@ -168,6 +170,7 @@ def _refuse_partial(name: str, base: Side, other: Side) -> None:
 def _compared(
     name: str, comparison: Comparison, base: Side, other: Side, threshold: float
 ) -> Compared:
+    """Return the comparison of one step's replays, with all fingerprints that both sides have."""
     sides = _replays(base, name), _replays(other, name)
     known = [_total(replays) for replays in sides]
     common = [one for one in known[0] if one in known[1]]
@@ -205,7 +208,7 @@ def _compared(
 
 
 def _total(replays: Iterable[_Replay]) -> dict[str, Replayed]:
-    """Return each fingerprint with what all replays of a side add up to."""
+    """Return fingerprint -> the sums over all replays of a side."""
     total: dict[str, Replayed] = {}
     for one in (one for replay in replays for one in replay.replayed):
         before = total.get(one.fingerprint)
@@ -228,10 +231,13 @@ def _mean(counts: tuple[int, ...], base: float, other: float) -> tuple[float, fl
 
 
 def _as_metrics(side: Side, name: str, weights: Mapping[str, int], heavy: Sequence[str]) -> Side:
-    """Return a side whose replays have the times and errors of fingerprints as measurements."""
+    """Return a side whose replay steps have times and errors of fingerprints as measurements.
+
+    `weights` is fingerprint -> planned executions of the base; `heavy` are those that are judged.
+    """
     runs = []
     for run in side.runs:
-        # Which repeats count, the step's own metrics tell.
+        # The step's own metrics decide which repeats count.
         kept, _ = counted(run)
         steps = [
             step.model_copy(
@@ -251,9 +257,9 @@ def _as_metrics(side: Side, name: str, weights: Mapping[str, int], heavy: Sequen
 def _measured(
     step: StepResult, weights: Mapping[str, int], heavy: Sequence[str]
 ) -> Iterator[Measurement]:
-    """Yield the seconds of the whole work and of each execution, and the shares of errors."""
+    """Yield seconds per execution and percent of errors: of the whole and of heavy fingerprints."""
     replayed = {one.fingerprint: one for one in step.replayed if one.executions}
-    # The same work on each side: each fingerprint as often as in the base's capture.
+    # The work must be the same on both sides: each fingerprint as often as the base planned it.
     known = [
         (one, weights[one.fingerprint]) for one in replayed.values() if one.fingerprint in weights
     ]
@@ -286,7 +292,7 @@ def _failing(one: Replayed) -> float:
 
 
 def _diverging(base: Sequence[_Replay], other: Sequence[_Replay]) -> dict[str, list[Diverging]]:
-    """Return by fingerprint what is alike within both sides, and not the same on both."""
+    """Return fingerprint -> answers that agree within each side and differ between the sides."""
     unstable = _unstable(base) | _unstable(other)
     diverging: dict[str, list[Diverging]] = {}
     for one in divergence.against_run(other[0].replayed, base[0].replayed):
@@ -304,7 +310,7 @@ def _diverging(base: Sequence[_Replay], other: Sequence[_Replay]) -> dict[str, l
 
 
 def _unstable(replays: Sequence[_Replay]) -> set[tuple[str, str]]:
-    """Return what the replays of one side already answered differently among themselves."""
+    """Return (fingerprint, kind of answer) that differ already among the replays of one side."""
     return {
         (one.replayed.fingerprint, kind)
         for replay in replays[1:]

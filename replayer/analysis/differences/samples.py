@@ -1,4 +1,4 @@
-"""What counts of a group of runs: its boots, runs or repeats, and the values measured in each."""
+"""Samples of a group of runs: its units (boots, runs or repeats), and the values of each unit."""
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -13,7 +13,7 @@ from replayer.model import Better, Measurement, Run, Status, StepResult
 
 
 class Unit(StrEnum):
-    """What counts as one: the largest thing of which there are several."""
+    """The kind of thing that counts as one sample: the largest one of which there are several."""
 
     BOOT = "boot"
     RUN = "run"
@@ -29,15 +29,17 @@ class Side:
 
 
 Key = tuple[str, str]
-"""A step's name and a metric."""
+"""(name of a step, metric)."""
 Measured = Callable[[StepResult], Iterable[Measurement]]
-"""What is taken of a step's result."""
+"""A function that returns the values to compare from a step's result."""
 _APART = 0.75
-"""Of two groups whose units interleave, one is the later in about half of all pairs."""
+"""Two sides take turns if neither is the later one in this share of all pairs of units.
+
+If units interleave well, each side is the later one in about half of the pairs."""
 
 
 def unit_of(base: Sequence[Run], other: Sequence[Run]) -> Unit:
-    """Return the largest thing of which one side has several."""
+    """Return the unit of a comparison: the largest kind of which one side has several."""
     boots = [[run.host.get("boot.id") for run in side] for side in (base, other)]
     if all(all(side) for side in boots) and max(len(set(side)) for side in boots) > 1:
         return Unit.BOOT
@@ -46,18 +48,22 @@ def unit_of(base: Sequence[Run], other: Sequence[Run]) -> Unit:
 
 @dataclass(frozen=True)
 class Samples:
-    """What counts of one side: unit -> key -> values, and what has to be said about it."""
+    """The samples of one side, and warnings about them."""
 
     name: str
     units: tuple[Mapping[Key, tuple[float, ...]], ...]
+    """For each unit: key -> values that were measured in it."""
     kinds: Mapping[Key, Measurement]
     warnings: tuple[str, ...]
     starts: tuple[float, ...]
-    """When each unit began, in seconds; not a number where it is not known."""
+    """The start of each unit in seconds since 1970; NaN if it is not known."""
 
     @classmethod
     def of(cls, side: Side, unit: Unit, measured: Measured | None = None) -> "Samples":
-        """Sort the values of one side's runs into units; its measurements unless told otherwise."""
+        """Return the samples of one side: the values of its runs, grouped by unit.
+
+        `measured` returns the values of a step; by default these are its measurements.
+        """
         measured = measured or _measurements
         kinds: dict[Key, Measurement] = {}
         warnings: dict[str, list[str]] = {}
@@ -78,11 +84,11 @@ class Samples:
         return cls(side.name, units, kinds, sentences, tuple(starts.values()))
 
     def values(self, key: Key) -> statistics.Floats:
-        """Return one value of a metric for each unit, the median; NaN where a unit has none."""
+        """Return one value of a metric for each unit, its median; NaN if a unit has none."""
         return statistics.medians([unit.get(key, (math.nan,)) for unit in self.units])
 
     def leading(self) -> set[Key]:
-        """Return the metrics that the steps are run for: those that say so, else one of each."""
+        """Return the leading metrics of all steps; see the function `leading`."""
         steps: dict[str, list[Measurement]] = {}
         for (step, _), kind in self.kinds.items():
             steps.setdefault(step, []).append(kind)
@@ -91,24 +97,24 @@ class Samples:
 
 @dataclass(frozen=True)
 class Order:
-    """In which order the units of two sides were measured."""
+    """The order in which the units of two sides were measured."""
 
     places: tuple[statistics.Floats, statistics.Floats]
-    """Each unit's place in the order of time, side by side."""
+    """For each side: the place of each unit in the common order of time, from 1."""
 
     @property
     def later(self) -> float:
-        """Return in which share of all pairs the unit of the other side came after the base's."""
+        """Return the share of pairs of units in which the other side's came after the base's."""
         return steadiness.interleaved(*self.places)
 
     @property
     def turns(self) -> bool:
-        """Tell whether the sides took turns, so that a drift is none of what they differ by."""
+        """Return whether the sides took turns, so that a drift cannot make them differ."""
         return 1 - _APART < self.later < _APART
 
 
 def order_of(unit: Unit, base: Samples, other: Samples) -> Order | None:
-    """Return the order of the units; None where it is not known, as that of repeats."""
+    """Return the order of the units; None if it is not known, as for repeats."""
     starts = np.array([*base.starts, *other.starts])
     if unit is Unit.REPEAT or not np.isfinite(starts).all():
         return None
@@ -117,16 +123,16 @@ def order_of(unit: Unit, base: Samples, other: Samples) -> Order | None:
 
 
 def places(unit: Unit, base: Samples, other: Samples) -> tuple[statistics.Floats, ...] | None:
-    """Return each unit's place in the order of time, side by side.
+    """Return for each side the place of each unit in the common order of time.
 
-    None if the sides do not interleave, so that nothing tells a drift from what they differ by.
+    None if the sides do not interleave: then a drift cannot be separated from a difference.
     """
     order = order_of(unit, base, other)
     return order.places if order is not None and order.turns else None
 
 
 def _instant(text: str) -> float:
-    """Return the seconds of a time as it stands in a result, not a number if it is none."""
+    """Return a time of a result in seconds since 1970; NaN if the text is not a time."""
     try:
         return datetime.fromisoformat(text).timestamp()
     except ValueError:
@@ -134,7 +140,7 @@ def _instant(text: str) -> float:
 
 
 def _whose(ids: Sequence[str]) -> str:
-    """Return the runs that a sentence is about, the first of many."""
+    """Return the names of the runs that a sentence is about; of many runs, only the first."""
     return ", ".join(ids) if len(ids) < 3 else f"{ids[0]} and {len(ids) - 1} more runs"
 
 
@@ -152,9 +158,9 @@ def _measurements(step: StepResult) -> Iterable[Measurement]:
 def _values(
     steps: Iterable[StepResult], kinds: dict[Key, Measurement], measured: Measured
 ) -> tuple[dict[Key, list[float]], list[str]]:
-    """Return the values of some steps by key, and what is said about those that are no numbers.
+    """Return the values of some steps by key, and a sentence for each value that is not finite.
 
-    What a metric is, is added to `kinds`.
+    The unit and the direction of each metric are added to `kinds`.
     """
     values: dict[Key, list[float]] = {}
     remarks = []
@@ -172,14 +178,14 @@ def _values(
 
 
 def common(one: Measurement, other: Measurement) -> Measurement:
-    """Return what a metric is where it was measured twice: without direction if one has none."""
+    """Return the kind of a metric with two measurements: no direction if one of them has none."""
     if other.better is Better.NEITHER:
         return one.model_copy(update={"better": Better.NEITHER})
     return one
 
 
 def _merge(runs: Sequence[Mapping[Key, list[float]]]) -> dict[Key, tuple[float, ...]]:
-    """Return a unit's values: all of its only run, or one of each of its runs, the median."""
+    """Return a unit's values: all values if it has one run, else the median of each of its runs."""
     merged: dict[Key, tuple[float, ...]] = {}
     for key in dict.fromkeys(key for run in runs for key in run):
         having = [run[key] for run in runs if key in run]
@@ -189,10 +195,10 @@ def _merge(runs: Sequence[Mapping[Key, list[float]]]) -> dict[Key, tuple[float, 
 
 
 def counted(run: Run) -> tuple[list[StepResult], list[str]]:
-    """Return the steps of a run that count, and what is to be said about those that do not.
+    """Return the steps of a run that count, and sentences about the others.
 
-    Repeats before a step's leading metric became steady are kept in the file but not counted; if it
-    never did, all count, and it is said.
+    Repeats before a step's leading metric became steady stay in the file, and do not count.  If it
+    never became steady, all repeats count, and a sentence reports it.
     """
     remarks: dict[str, list[str]] = {}
     if run.status is not Status.DONE:
@@ -208,14 +214,14 @@ def counted(run: Run) -> tuple[list[StepResult], list[str]]:
 
 
 def settled(repeats: Sequence[StepResult]) -> steadiness.Steady:
-    """Return from which repeat on a step's leading metric is steady."""
+    """Return the repeats in which a step's leading metric is steady: all from `start` on."""
     metric = _first(repeats[0].measurements) if repeats else ""
     values = [value for step in repeats if (value := step.value(metric)) is not None]
     return steadiness.steady(values) if len(values) == len(repeats) else steadiness.Steady(0)
 
 
 def unsettled(part: steadiness.Steady, repeats: int) -> Iterator[str]:
-    """Yield what there is to say about repeats that are not all steady."""
+    """Yield sentences about the repeats of a step that are not all steady."""
     if part.start is None:
         yield f"never settled in {repeats} repeats (by slope or deviation): all of them count"
     elif part.start:
@@ -225,22 +231,23 @@ def unsettled(part: steadiness.Steady, repeats: int) -> Iterator[str]:
 
 
 def _unsteady(repeats: Sequence[StepResult]) -> Iterator[str]:
-    """Yield how many repeats say of themselves that they were not steady inside."""
+    """Yield a sentence with the number of repeats that were not steady within themselves."""
     unsettled = [step.steady.words for step in repeats if step.steady and not step.steady.settled]
     if unsettled:
         yield f"not steady within {len(unsettled)} of {len(repeats)} repeats ({unsettled[0]})"
 
 
 def leading(measurements: Iterable[Measurement]) -> set[str]:
-    """Return the metrics of one step that lead: those that say so, else the first that may."""
+    """Return the leading metrics of one step: the declared ones, else the first suitable one."""
     kinds = list(measurements)
     return {kind.metric for kind in kinds if kind.leading} or {_first(kinds)} - {""}
 
 
 def _first(measurements: Iterable[Measurement]) -> str:
-    """Return the first metric of a step that leads, or has a good direction, a rate before a time.
+    """Return the first leading metric of a step; "" if there is none.
 
-    It is "" if there is none.
+    It is the first declared one, else the first of which more is better, else the first with any
+    good direction.
     """
     known = [m for m in measurements if m.better is not Better.NEITHER and not m.says]
     declared = [m for m in known if m.leading]

@@ -1,4 +1,4 @@
-"""Words on a command line -> the runs they mean: files, folders, labels, ids, values of a fact."""
+"""Selection of runs by words on a command line: files, folders, labels, ids, values of a fact."""
 
 import glob
 from collections.abc import Callable, Iterable, Sequence
@@ -14,21 +14,22 @@ from replayer.results import store
 _MOST_NAMED = 3
 _NOT_SOUND = frozenset({Status.FAILED, Status.PARTIAL})
 Columns = Callable[[str], bool] | None
-"""Which columns of series are needed, by name; None means all."""
+"""A function that returns whether a column of series, given by its name, is needed; None for all.
+"""
 
 
 def no_column(_name: str) -> bool:
-    """Want no column of any series."""
+    """Return False for every column of series: none is needed."""
     return False
 
 
 @dataclass
 class Chosen:
-    """Runs by what they were asked for with, and what has to be said about the choice."""
+    """The selected runs in groups, and sentences about the selection."""
 
     sides: list[Side] = field(default_factory=list)
     said: list[str] = field(default_factory=list)
-    """Sentences about files that were passed over and runs that were set aside."""
+    """Sentences about files that were skipped and runs that were set aside."""
     by: str = ""
 
 
@@ -42,15 +43,17 @@ def choose(
 ) -> Chosen:
     """Return a side for each word, or, with `by`, one for each value of that fact.
 
-    `by` is a fact, or `fact=base,other`.  `only` are conditions such as workload.name=demo.  Raises
-    Impossible, in one sentence, for words that mean no run and facts that no run has.  `columns`
-    tells which columns of series are needed; None means all.
+    `by` is a fact, or `fact=base,other`.  `only` are conditions such as workload.name=demo.
+    `columns` selects the columns of series that are read; None means all.
+    Raises Impossible or NotFound, in one sentence, for a word without any run, a condition that no
+    run meets, and a fact that no run has.
     """
     chosen = Chosen()
     for word in words:
         files = _files(word, where, chosen.said)
         loaded = [store.load(path, columns) for path in files or [store.find(word, where)]]
-        # Who names one run means it, whatever became of it; who names many means those that ran.
+        # A word for a single run means this run, even if it failed.  A word for many runs means
+        # those that measured something.
         sound = _sound(word, loaded, chosen.said) if files else loaded
         runs = _only(sound, only)
         if not runs:
@@ -60,7 +63,10 @@ def choose(
 
 
 def _files(word: str, where: Path, remarks: list[str]) -> list[Path]:
-    """Return the files of a word for many runs (a folder, a pattern, a label), else none."""
+    """Return the files of a word that stands for many runs: a folder, a pattern or a label.
+
+    [] if the word is none of these.  Sentences about skipped files are added to `remarks`.
+    """
     path = Path(word)
     if path.is_dir():
         return _of_folder(path, remarks)
@@ -75,7 +81,10 @@ def _files(word: str, where: Path, remarks: list[str]) -> list[Path]:
 
 
 def _sound(word: str, runs: Sequence[Run], remarks: list[str]) -> list[Run]:
-    """Return the whole runs that measured something; say how many of them are none."""
+    """Return the complete runs that measured something.
+
+    A sentence about the others is added to `remarks`.  Raises Impossible if no run is left.
+    """
     sound = [run for run in runs if run.status not in _NOT_SOUND and _measured(run)]
     if len(sound) == len(runs):
         return sound
@@ -105,7 +114,7 @@ def _are(runs: Sequence[Run]) -> str:
 
 
 def _some(words: Iterable[str]) -> str:
-    """Return the first few of many."""
+    """Return the first few words, and the number of the others, as text."""
     listed = list(words)
     rest = f"; and {len(listed) - _MOST_NAMED} more" if len(listed) > _MOST_NAMED else ""
     return "; ".join(listed[:_MOST_NAMED]) + rest
@@ -137,7 +146,10 @@ def _only(runs: Sequence[Run], conditions: Iterable[str]) -> list[Run]:
 
 
 def _named(word: str, runs: Sequence[Run]) -> str:
-    """Return what a side is called: the label its runs share, or the word it was asked for with."""
+    """Return the name of a side: the common label of its runs, else a name from the user's word.
+
+    Without a label, a single run has its id, and a folder its name.
+    """
     labels = {run.label for run in runs}
     if len(labels) == 1 and (label := min(labels)):
         return label
@@ -146,7 +158,11 @@ def _named(word: str, runs: Sequence[Run]) -> str:
 
 
 def _grouped(chosen: Chosen, by: str) -> Chosen:
-    """Return the runs of all sides grouped by a fact, in the order in which values were met."""
+    """Return the runs of all sides grouped by a fact, in the order in which its values first came.
+
+    `by` is a fact, or `fact=base,other`.  Raises NotFound or Impossible if no run has the fact or
+    one of these values.
+    """
     key, _, wanted = by.partition("=")
     runs = sorted((run for side in chosen.sides for run in side.runs), key=lambda run: run.started)
     unique = list({run.id: run for run in runs}.values())
@@ -161,7 +177,7 @@ def _grouped(chosen: Chosen, by: str) -> Chosen:
                 raise Impossible(f"no run has {name} {value!r}{nearest(value, groups)}")
         groups = {value: groups[value] for value in asked}
     elif len(groups) > 2 and MISSING in groups:
-        # Of two groups it may be one: of a setting, those that have its default.
+        # With two groups it may be a real one: the runs that have the default of a setting.
         strange = groups.pop(MISSING)
         chosen.said.append(
             f"{_count(strange)} without {name} {_are(strange)} set aside "
@@ -172,7 +188,7 @@ def _grouped(chosen: Chosen, by: str) -> Chosen:
 
 
 def pair(chosen: Chosen) -> tuple[Side, Side]:
-    """Return the base and the other; raise Impossible, with what to do, unless there are two."""
+    """Return the base and the other side; raise Impossible, with a remedy, unless there are two."""
     sides = chosen.sides
     if len(sides) == 2:
         base, other = sides

@@ -1,7 +1,7 @@
-"""What a comparison needs of statistics: medians, intervals, a rank test, sample sizes.
+"""Statistics for comparisons: medians, confidence intervals, a rank test, sample sizes.
 
-A sample is a sequence of units (boots, runs or repeats); a unit is a sequence of the values that
-were measured inside it and counts as one, by its median, however many values it has.
+A sample is a sequence of units (boots, runs or repeats).  A unit is a sequence of the values that
+were measured in it.  It counts as one value, its median, however many values it has.
 """
 
 import math
@@ -17,27 +17,27 @@ Sample = Sequence[Sequence[float]]
 Floats = NDArray[np.float64]
 
 ALPHA = 0.05
-"""The share of false alarms that is allowed, over the family of all metrics."""
+"""The allowed share of false alarms, over the family of all metrics."""
 POWER = 0.8
-"""The chance of a clear answer that a suggested number of runs aims at."""
+"""The chance of a clear answer with a suggested number of units."""
 MOST = 1000
-"""More units than this are never suggested: nobody would run them."""
+"""The largest number of units that is ever suggested; more would be impractical."""
 _LARGEST = 1e6
-"""Larger ratios, as of something to almost nothing, are cut."""
+"""Larger ratios, such as those to almost zero, are reduced to this value."""
 _NORMAL = NormalDist()
 _Z = _NORMAL.inv_cdf(1 - ALPHA / 2)
 _EXACT_UP_TO = 40
-"""Units of both sides together, up to which every order of them is counted."""
+"""Limit on the units of both sides together for exact tests, which count all orders of them."""
 _EFFICIENCY = math.sqrt(math.pi / 3)
-"""The standard error of a Hodges-Lehmann shift in that of a difference of means (bell curve)."""
+"""Standard error of a Hodges-Lehmann shift / that of a difference of means, for normal values."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
     """The ratio of two samples, its 95 percent interval and the standard error of its logarithm.
 
-    `low` and `high` are None where so few units have no such interval; `error` is infinite where
-    one unit a side says nothing of how much the next may differ.
+    `low` and `high` are None if there are too few units for an interval.  `error` is infinite if a
+    side has only one unit, as this shows nothing of the spread.
     """
 
     value: float
@@ -48,10 +48,11 @@ class Ratio:
 
 @dataclass(frozen=True, slots=True)
 class Shift:
-    """By how much a second sample lies above a first, in their unit, and the 95 percent interval.
+    """The shift from a first sample to a second, in their unit, and its 95 percent interval.
 
-    `low` and `high` are None where so few units have no such interval; `error` is its standard
-    error, infinite where one unit a side says nothing of how much the next may differ.
+    It is above zero if the second sample is larger.  `low` and `high` are None if there are too
+    few units for an interval.  `error` is its standard error, infinite if a side has only one unit,
+    as this shows nothing of the spread.
     """
 
     value: float
@@ -72,11 +73,12 @@ def median(values: Sequence[float] | Floats) -> float:
 
 
 def ratio(base: Sequence[float] | Floats, other: Sequence[float] | Floats) -> Ratio | None:
-    """Return the ratio of two samples, a value a unit; None unless both medians are above zero.
+    """Return the ratio of two samples, each with one value per unit.
 
     It is the median of the ratios of every unit of `other` to every unit of `base` (Hodges and
-    Lehmann, 1963), and its interval is made of the same ratios: those that the rank test would not
-    call different at 5 percent.  So interval and test agree, but for values that tie.
+    Lehmann, 1963).  The interval consists of those of these ratios that the rank test would not
+    call different at 5 percent.  So interval and test agree, except for tied values.
+    None unless both medians are above zero and no value is negative.
     """
     below, above = np.asarray(base, np.float64), np.asarray(other, np.float64)
     if np.median(below) <= 0 or np.median(above) <= 0 or min(below.min(), above.min()) < 0:
@@ -95,11 +97,11 @@ def ratio(base: Sequence[float] | Floats, other: Sequence[float] | Floats) -> Ra
 
 
 def shift(base: Sequence[float] | Floats, other: Sequence[float] | Floats) -> Shift:
-    """Return the shift from one sample to another, a value a unit; both may be zero or below.
+    """Return the shift from one sample to another, each with one value per unit.
 
-    It is the median of the differences of every unit of `other` to every unit of `base`, with the
-    interval of those differences that the rank test would not call different at 5 percent (Hodges
-    and Lehmann, 1963), as `ratio` has it for ratios.
+    It is the median of the differences between every unit of `other` and every unit of `base`
+    (Hodges and Lehmann, 1963).  The interval consists of those of these differences that the rank
+    test would not call different at 5 percent, as in `ratio`.  Values may be zero or below.
     """
     below, above = np.asarray(base, np.float64), np.asarray(other, np.float64)
     differences = np.sort(above[None, :] - below[:, None], axis=None)
@@ -129,7 +131,10 @@ def _error(base: Floats, other: Floats) -> float:
 
 @cache
 def critical_rank(base: int, other: int) -> int:
-    """Return which pairwise ratio, from either end, bounds the 95 percent interval; 0 for none."""
+    """Return the rank of the pairwise ratio, from either end, that bounds the 95 percent interval.
+
+    `base` and `other` are numbers of units.  0 if there are too few units for an interval.
+    """
     if base + other > _EXACT_UP_TO:
         spread = math.sqrt(base * other * (base + other + 1) / 12)
         return max(0, math.floor(base * other / 2 - _Z * spread + 0.5))
@@ -140,7 +145,10 @@ def critical_rank(base: int, other: int) -> int:
 
 @cache
 def _rank_sums(doubled: tuple[int, ...], chosen: int) -> Floats:
-    """Return in how many ways so many of the doubled ranks add up to each sum."""
+    """Return for each sum the number of ways to choose `chosen` doubled ranks that add up to it.
+
+    Ranks are doubled, so that the ranks of ties are whole numbers, too.  The index is the sum.
+    """
     ways = np.zeros((chosen + 1, sum(doubled) + 1))
     ways[0, 0] = 1
     for rank in doubled:
@@ -150,7 +158,7 @@ def _rank_sums(doubled: tuple[int, ...], chosen: int) -> Floats:
 
 
 def ranks(values: Floats) -> Floats:
-    """Return the rank of every value from 1, the middle of their ranks for those that tie."""
+    """Return the rank of every value, from 1; tied values get the mean of their ranks."""
     _, group, size = np.unique(values, return_inverse=True, return_counts=True)
     ends = np.cumsum(size)
     middle: Floats = (ends - (size - 1) / 2)[group]
@@ -158,10 +166,10 @@ def ranks(values: Floats) -> Floats:
 
 
 def rank_test(base: Sequence[float] | Floats, other: Sequence[float] | Floats) -> float:
-    """Return the two-sided p of the Mann-Whitney test, twice that of the nearer tail.
+    """Return the two-sided p value of the Mann-Whitney test: twice that of the nearer tail.
 
-    Exact, also with ties, for up to 40 values; else by the normal distribution with the corrections
-    for ties and continuity.
+    For up to 40 values it is exact, also with ties.  For more values it comes from the normal
+    distribution, corrected for ties and continuity.
     """
     pooled = np.concatenate([base, other]).astype(np.float64)
     if np.ptp(pooled) == 0:
@@ -180,14 +188,15 @@ def rank_test(base: Sequence[float] | Floats, other: Sequence[float] | Floats) -
 
 
 def smallest_p(base: int, other: int) -> float:
-    """Return the smallest two-sided p that a rank test of so many units could ever give."""
+    """Return the smallest two-sided p value that a rank test of these numbers of units can give."""
     return min(1.0, 2.0 / math.comb(base + other, base))
 
 
 def units_to_show(share: float, family: int, least: int = 2) -> int:
-    """Return how many units a side can show one metric of a family that differs by itself.
+    """Return the units per side that can show a difference of a single metric in a family.
 
-    `share` is the part of the 5 percent that the family has.
+    `share` is the family's part of the 5 percent, `family` its number of metrics.  At least `least`
+    units are returned.
     """
     wanted = share * ALPHA / max(1, family)
     return next(n for n in range(max(2, least), MOST) if smallest_p(n, n) <= wanted)
@@ -196,13 +205,14 @@ def units_to_show(share: float, family: int, least: int = 2) -> int:
 def units_to_settle(
     ratio: Ratio, base: int, other: int, *, threshold: float, family: int, share: float = 1.0
 ) -> int | None:
-    """Return how many units each side needs for a clear answer; None if nobody would run them.
+    """Return the units that each side needs for a clear answer; None if they are more than MOST.
 
-    Clear is either different, with the correction for a family that has this share of the 5
-    percent, or the same within the threshold, whichever comes first, with a chance of 80 percent if
-    the ratio is the one found.  Never fewer than could show anything at all.
+    An answer is clear in two cases.  The sides differ, corrected for `family` metrics that have
+    this share of the 5 percent.  Or they are the same within the threshold.  The smaller of the two
+    numbers is returned.  It gives a chance of 80 percent if the true ratio is the one that was
+    found, and it is never less than the number that can show anything at all.
     """
-    # Both ends of the interval have to lie within the threshold, so either may spoil it.
+    # Both ends of the interval must lie within the threshold, so there are two ways to miss it.
     alike = _Wanted(_Z + _NORMAL.inv_cdf((1 + POWER) / 2), _Z, units_to_show(1.0, 1))
     gap = abs(math.log(ratio.value))
     ways = (
@@ -215,10 +225,11 @@ def units_to_settle(
 def units_to_differ(
     gap: float, error: float, base: int, other: int, *, family: int, share: float = 1.0
 ) -> int | None:
-    """Return how many units each side needs to show a difference; None if nobody would run them.
+    """Return the units that each side needs to show a difference; None if they are more than MOST.
 
-    `gap` is the difference that was found and `error` its standard error, in the same unit.  It is
-    shown with a chance of 80 percent, corrected for a family that has this share of the 5 percent.
+    `gap` is the difference that was found, and `error` its standard error, in the same unit.  The
+    difference is shown with a chance of 80 percent, corrected for `family` metrics that have this
+    share of the 5 percent.
     """
     sure = _NORMAL.inv_cdf(1 - share * ALPHA / (2 * max(1, family)))
     wanted = _Wanted(sure + _NORMAL.inv_cdf(POWER), sure, units_to_show(share, family))
@@ -227,17 +238,20 @@ def units_to_differ(
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:
-    """How many standard errors a gap is to be wide, and with how many units a side at least."""
+    """The required width of a gap in standard errors, and the least number of units per side."""
 
     errors: float
     sure: float
     least: int
 
     def units(self, gap: float, error: float, base: int, other: int) -> int | None:
-        """Return the units a side for which a gap is so wide; the error shrinks with their root."""
+        """Return the units per side for which a gap has this width; None if more than MOST.
+
+        The error shrinks with the square root of the units.
+        """
         if gap <= 0 or not math.isfinite(error):
             return None
         now = 2 / (1 / base + 1 / other)
-        # So few units do not know their own spread: Guenther's correction (1981).
+        # Few units estimate their own spread badly: Guenther's correction (1981).
         needed = math.ceil(now * (self.errors * error / gap) ** 2 + self.sure**2 / 4)
         return max(self.least, needed) if needed <= MOST else None

@@ -1,4 +1,4 @@
-"""What moves while it is measured: repeats that warm up, seconds that drift, boots that do."""
+"""Tests of steadiness: repeats that warm up, seconds of a window that drift, boots that drift."""
 
 import math
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Steady:
-    """Which part of a series is steady: `values[start:]`, or none of it if `start` is None."""
+    """The steady part of a series: `values[start:]`, or nothing if `start` is None."""
 
     start: int | None
     left: bool = False
@@ -26,13 +26,13 @@ class Steady:
 WINDOW = 5
 """Values in the window that must be steady."""
 SLOPE = 0.05
-"""The window's least-squares line may move by this share of the mean from first to last value."""
+"""The window's least-squares line may move by this share of the mean, from first to last value."""
 DEVIATION = 0.10
-"""No value of the window may be further from its mean than this share of it."""
+"""Each value of the window may be off the window's mean by this share of the mean."""
 _SLOPE_ERRORS = 3.0
 _DEVIATION_ERRORS = 3.5
 _MOST_NOISE = 0.05
-"""More noise than this is no excuse: what is as wild is not steady."""
+"""Noise widens both limits only up to this share; values with more noise are not steady."""
 
 
 def steady(
@@ -42,13 +42,13 @@ def steady(
     slope: float = SLOPE,
     deviation: float = DEVIATION,
 ) -> Steady:
-    """Return where the values become steady, by the rule of fio's `steadystate`.
+    """Return the steady part of the values, by the rule of fio's `steadystate`.
 
-    A window of values is steady when its least-squares line moves less than `slope` of the mean
-    over the window, and no value is further than `deviation` of the mean from it.  Both give way to
-    what the noise from value to value, up to 5 percent, does to them by itself.  The steady part
-    starts at the first value of the first steady window.  Fewer values than a window cannot tell:
-    all of them count.
+    A window of values is steady if its least-squares line moves less than `slope` of the mean over
+    the window, and no value is further than `deviation` of the mean from it.  Both limits are
+    raised if noise from value to value, up to 5 percent, would exceed them by itself.  The steady
+    part starts at the first value of the first steady window.  If there are fewer values than in a
+    window, nothing can be judged, and all of them count.
     """
     series = np.asarray(values, dtype=np.float64)
     if series.size < window:
@@ -68,12 +68,12 @@ def steady(
 
 
 def _noise(series: Floats) -> float:
-    """Return the noise from value to value as a share; a straight line has none."""
+    """Return the noise from value to value as a share of the median; a straight line has none."""
     middle = abs(float(np.median(series)))
     if not middle:
         return 0.0
-    # Second differences are 0 on a line, and their variance is six times that of the values; the
-    # median of a bell curve's size is 0.6745 of its standard deviation.
+    # Second differences are 0 on a line, and their variance is six times that of the values.  The
+    # median of the absolute values of a normal distribution is 0.6745 of its standard deviation.
     return float(np.median(np.abs(np.diff(series, 2)))) / (0.6745 * math.sqrt(6)) / middle
 
 
@@ -82,7 +82,7 @@ def _noise(series: Floats) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Trend:
-    """How far a series moved along its line, as a share of its mean, and over which values."""
+    """The movement of a series along its line, as a share of its mean, over [begin, end)."""
 
     share: float
     begin: int
@@ -90,44 +90,46 @@ class Trend:
 
 
 WILD = 0.25
-"""More noise than this from second to second is never steady, whether it moves or not."""
+"""With more noise than this from second to second, a series is never steady, even without trend."""
 LEAST_SECONDS = 9
-"""Fewer values than this cannot tell a trend from noise."""
+"""With fewer values than this, a trend cannot be distinguished from noise."""
 _WARM_UP = 3
-"""One part in so many, the first, is left out: it may warm up."""
+"""The first of this many equal parts is left out, as it may be warming up."""
 _MOVED = 0.05
 _SURE = NormalDist().inv_cdf(1 - 0.0093 / 2)
 """2.6 standard errors, which noise alone exceeds in 0.9 percent of lines."""
 _CONSISTENT = 0.5
 _UNSURE = 0.9
 _FEW = 25.0
-"""By how much more is asked of values that resemble each other, and of few of them: what is known
-of their resemblance is then too little.  By simulation (tests/benchmarks/verdicts.py)."""
+"""Factors that widen the error for autocorrelated values (_UNSURE) and for few values (_FEW).
+
+Their autocorrelation is then badly known.  Found by simulation (tests/benchmarks/verdicts.py)."""
 _MOST_CORRELATION = 0.9
 _ALIKE = 0.8
-"""By how much the seconds of a healthy window may resemble each other."""
+"""The largest autocorrelation from second to second of a healthy window."""
 _KNOWN_BADLY = 1.5
-"""What few changes say of the noise is wide of it so far."""
+"""Factor by which an estimate of the noise from few changes may be wrong."""
 _LEVEL = 0.10
-"""A part of a series is on another level if it is off by this share of the rest."""
+"""A part of a series has another level if it differs by more than this share of the rest."""
 _LEVEL_SURE = 5.0
 _WARM_UP_COSTS = 0.05
 _LEAST_PART = 3
-"""Values in a part that has a level of its own, and of a series that is cut into as many as ..."""
+"""Least number of values in a part with its own level; for a long series, see _PARTS."""
 _PARTS = 12
+"""A part with its own level must have at least 1 / _PARTS of the values of its series."""
 _MOST_POINTS = 120
-"""Seconds are taken together where there are more of them: all parts are looked at."""
+"""More seconds than this are averaged in groups, because all possible parts are tested."""
 _ROUNDS = 3
 _STALL = 0.5
 _STALL_SURE = 5.0
 _BEGUN = 0.75
 _NORMAL_MAD = 0.6745
-"""The median size of a bell curve in its standard deviation."""
+"""Median of absolute deviations / standard deviation, for a normal distribution."""
 
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """By how much a part of a series lies above the rest, as a share of it, and which part."""
+    """A part of a series, [begin, end), and its distance above the rest, as a share of the rest."""
 
     share: float
     begin: int
@@ -136,18 +138,18 @@ class Level:
 
 @dataclass(frozen=True, slots=True)
 class Unsteady:
-    """What was seen of a series that does not hold still, and the rule that says so."""
+    """The reason why a series is not steady, and the rule that shows it."""
 
     words: str
-    """To follow "was"."""
+    """The end of a sentence, to follow "was"."""
     rule: str
 
 
 def unsteady(values: Sequence[float]) -> Unsteady | None:
-    """Return why the values of each second are not steady, None if they are as far as can be told.
+    """Return why the values of each second are not steady; None if no test shows that.
 
-    Noise of up to 5 percent of the mean, of which each second may resemble the one before it by
-    0.8, is called unsteady in one of twenty windows at most (tests/benchmarks/verdicts.py).
+    Noise alone is called unsteady in at most one of twenty windows.  This holds for noise up to 5
+    percent of the mean and an autocorrelation up to 0.8 (tests/benchmarks/verdicts.py).
     """
     moved = trend(values)
     if moved is not None:
@@ -175,14 +177,16 @@ def unsteady(values: Sequence[float]) -> Unsteady | None:
 
 
 def trend(values: Sequence[float]) -> Trend | None:
-    """Return by how much the values moved from one end to the other, None if it may be noise.
+    """Return the movement of the values from one end to the other; None if it may be noise.
 
-    The first third may warm up.  A line through the rest has moved if it did so by more than 5
-    percent and by more than 2.6 standard errors.  So has a line through all the values, which sees
-    more, if the rest moved at least half as fast.  The standard errors are those of noise of which
-    each second may resemble the one before it (autoregressive, of first order), by what the line
-    leaves that shows more of it; and 2.6 is widened for few values as Student's t is, and for not
-    knowing how far they resemble each other.
+    The first third may be warming up, so a line is fitted to the rest.  The values have moved if
+    the line moves by more than 5 percent, and by more than 2.6 standard errors.  A line through all
+    values is more sensitive.  It counts, too, if the rest moved at least half as fast.
+
+    The standard errors are those of autoregressive noise of first order: each second may resemble
+    the one before it.  Of the two lines' residuals, those with the larger autocorrelation are used.
+    The 2.6 is widened for few values as in Student's t, and because the autocorrelation is badly
+    known.
     """
     series = np.asarray(values, dtype=np.float64)
     if series.size < LEAST_SECONDS or series.mean() <= 0:
@@ -199,13 +203,13 @@ def trend(values: Sequence[float]) -> Trend | None:
 
 
 def level(values: Sequence[float]) -> Level | None:
-    """Return the part of a series that lies on another level than the rest, None if none does.
+    """Return the part of a series that has another level than the rest; None if there is none.
 
-    Of all parts of the last two thirds that one is taken which lies furthest off, in standard
-    errors (the epidemic change of Levin and Kline, 1985; a part that reaches the end is a plain
-    CUSUM).  It must be 10 percent off and 5 standard errors, more where the seconds resemble each
-    other: the largest of so many parts is so by chance.  The first third may warm up, unless it
-    draws the mean down, or up, by more than 5 percent.
+    Of all parts of the last two thirds, the one that is furthest off in standard errors is tested
+    (the epidemic change of Levin and Kline, 1985; for a part that reaches the end it is a plain
+    CUSUM).  It must be off by 10 percent and by 5 standard errors.  That many are needed because
+    the largest of many parts is far off by chance; autocorrelated seconds need more.
+    The first third may be warming up, unless it moves the mean by more than 5 percent.
     """
     series = np.asarray(values, dtype=np.float64)
     if series.size < LEAST_SECONDS or series.mean() <= 0:
@@ -223,7 +227,10 @@ def level(values: Sequence[float]) -> Level | None:
 
 
 def _warm_up(series: Floats, first: int) -> Level | None:
-    """Return the beginning that draws the mean of all away from that of the rest, if one does."""
+    """Return the beginning of a series if it moves the mean of all away from that of the rest.
+
+    `first` is the number of values that may be such a beginning.  None if it may be noise.
+    """
     rest = series[first:]
     usual = float(rest.mean())
     lengths = np.arange(1.0, first + 1)
@@ -240,7 +247,7 @@ def _warm_up(series: Floats, first: int) -> Level | None:
 
 
 def _furthest(series: Floats) -> Level | None:
-    """Return the part of a series that is furthest off, None if it may be noise."""
+    """Return the part of a series that is furthest off the rest; None if it may be noise."""
     count = series.size
     begins, ends = _parts(count)
     lengths = (ends - begins).astype(np.float64)
@@ -263,14 +270,17 @@ def _furthest(series: Floats) -> Level | None:
         return None
     begin, end = int(begins[best]), int(ends[best])
     if begin == 0 and end > count / 2:
-        # What came last is the lesser part: it is what changed.
+        # The part is more than half, so the rest at the end is what changed.
         return Level(usual / (usual + float(off[best])) - 1, end, count)
     return Level(float(off[best]) / usual, begin, end)
 
 
 @cache
 def _parts(count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return where all parts of a series begin and end that are long enough, and leave enough."""
+    """Return starts and ends of all parts of a series that are neither too short nor too long.
+
+    `count` is the length of the series; the rest outside of a part must be long enough, too.
+    """
     begins, ends = np.triu_indices(count + 1, 1)
     least = max(_LEAST_PART, count // _PARTS)
     fitting = (ends - begins >= least) & (ends - begins <= count - least)
@@ -278,17 +288,20 @@ def _parts(count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
 
 
 def _of_mean(lengths: Floats, alike: float) -> Floats:
-    """Return the variance of the mean of so many values, in that of one, if they are so alike."""
+    """Return the variance of the mean of `lengths` values, divided by the variance of one value.
+
+    `alike` is their autocorrelation.
+    """
     sums = 2 * alike * (1 - alike**lengths) / (lengths * (1 - alike) ** 2)
     variance: Floats = ((1 + alike) / (1 - alike) - sums) / lengths
     return variance
 
 
 def stalled(values: Sequence[float]) -> list[int]:
-    """Return the seconds in which next to nothing was done, from 0, once it had begun.
+    """Return the numbers of the seconds, from 0, in which work stalled after it had begun.
 
-    A second has stalled in which less was done than half of what is usual, and which is further
-    from it than five times the usual distance.
+    A second stalled if it has less than half of the median, and if its distance from the median is
+    more than five standard deviations, estimated from the median distance.
     """
     series = np.asarray(values, dtype=np.float64)
     usual = float(np.median(series)) if series.size >= LEAST_SECONDS else 0.0
@@ -301,32 +314,37 @@ def stalled(values: Sequence[float]) -> list[int]:
 
 
 def wild(values: Sequence[float]) -> bool:
-    """Tell whether values of any trend are too noisy to be called steady."""
+    """Return whether values are too noisy to be called steady, whatever their trend is."""
     line = _line(np.asarray(values, dtype=np.float64)) if np.mean(values) > 0 else None
     return line is not None and line.noise > WILD
 
 
 @dataclass(frozen=True, slots=True)
 class _Line:
+    """A least-squares line through a series: its movement, as a share of the mean, and errors."""
+
     share: float
     error: float
-    """Of the share, were no value like the one before it."""
+    """Standard error of the share, if the values had no autocorrelation."""
     noise: float
     alike: float
     free: int
 
     most: float
-    """The same error, were each as like the one before it as it ever is, by how the values change
-    from one to the next: it does not grow with how far they are from the line."""
+    """An upper bound of the error: the one for the largest autocorrelation, _ALIKE.
+
+    It is estimated from the changes between values, so it does not grow with their distance from
+    the line."""
 
     def moved(self, alike: float) -> bool:
+        """Return whether the line moves by more than its noise, of this autocorrelation, can."""
         unknown = (1 + _UNSURE * alike) * (1 + _FEW / self.free**2)
         error = min(unknown * math.sqrt((1 + alike) / (1 - alike)) * self.error, self.most)
         return abs(self.share) > max(_MOVED, _student(_SURE, self.free) * error)
 
 
 def _line(series: Floats) -> _Line:
-    """Return how far a least-squares line moves from the first value to the last, and its error."""
+    """Return the movement of a least-squares line from the first value to the last, with errors."""
     x = np.arange(series.size) - (series.size - 1) / 2
     mean, squares, free = float(series.mean()), float(x @ x), series.size - 2
     slope = float(x @ series) / squares
@@ -336,23 +354,23 @@ def _line(series: Floats) -> _Line:
     error = math.sqrt(noise / free / squares) * reach
     alike = _resemblance(rest, lost=2)
     changes = np.diff(series, 2)
-    # The variance of second differences in that of the values, for noise of first order.
+    # The last factor: variance of second differences / variance of values, for first-order noise.
     most = float(changes @ changes) / changes.size / (6 - 8 * _ALIKE + 2 * _ALIKE**2)
     widest = _KNOWN_BADLY * math.sqrt(most / squares * (1 + _ALIKE) / (1 - _ALIKE)) * reach
     return _Line(slope * reach, error, math.sqrt(noise / free) / mean, alike, free, widest)
 
 
 def _wider(rest: Floats, lost: int) -> float:
-    """Return by how much errors widen as each value resembles the one before it."""
+    """Return the factor by which autocorrelation of the residuals widens errors."""
     alike = _resemblance(rest, lost)
     return math.sqrt((1 + alike) / (1 - alike))
 
 
 def _resemblance(rest: Floats, lost: int) -> float:
-    """Return by how much each value that is left resembles the one before it, from 0 to 0.9.
+    """Return the first-order autocorrelation of residuals, from 0 to 0.9.
 
-    `lost` is how many numbers were fitted: each makes what is left resemble itself less (Marriott
-    and Pope, 1954), which is given back.
+    `lost` is the number of fitted parameters.  Each of them reduces the autocorrelation of the
+    residuals (Marriott and Pope, 1954); this bias is corrected.
     """
     noise = float(rest @ rest)
     alike = float(rest[1:] @ rest[:-1]) / noise if noise else 0.0
@@ -361,7 +379,10 @@ def _resemblance(rest: Floats, lost: int) -> float:
 
 
 def _student(sure: float, free: int) -> float:
-    """Return Student's t from the normal quantile, by two terms beyond it (Cornish and Fisher)."""
+    """Return Student's t from the normal quantile `sure`, by two terms of Cornish and Fisher.
+
+    `free` are the degrees of freedom.
+    """
     second = (5 * sure**5 + 16 * sure**3 + 3 * sure) / (96 * free**2)
     return sure + (sure**3 + sure) / (4 * free) + second
 
@@ -372,21 +393,21 @@ _DRIFT_SURE = NormalDist().inv_cdf(1 - 0.01 / 2)
 
 
 def interleaved(base: Floats, other: Floats) -> float:
-    """Return in which share of all pairs the unit of `other` came after that of `base`.
+    """Return the share of all pairs in which the unit of `other` came after that of `base`.
 
-    The values are times, or places in an order.  A B B A gives a half, A A B B one.
+    The values are times, or places in an order.  A B B A gives 0.5, A A B B gives 1.
     """
     later = (other[None, :] > base[:, None]).mean() + (other[None, :] == base[:, None]).mean() / 2
     return float(later)
 
 
 def drift(sides: Sequence[Floats], places: Sequence[Floats]) -> float:
-    """Return by how much the logarithm of the values moves from one place to the next, or 0.
+    """Return the drift: the change of the values' logarithm from one place to the next, or 0.
 
-    `places` are those of the sides' units in the order in which both were measured.  The drift is
-    the median of the slopes between any two units of one side (Theil and Sen), so that what the
-    sides differ by is no part of it; it is 0 unless Kendall's test within the sides shows it at one
-    percent.
+    `places` are the places of the sides' units in their common order of time.  The drift is the
+    median of the slopes between any two units of the same side (Theil and Sen), so a difference
+    between the sides is no part of it.  It is 0 if Kendall's test within the sides does not show it
+    at one percent, or if a value is not above zero.
     """
     slopes, agreed, variance = [], 0.0, 0.0
     for values, at in zip(sides, places, strict=True):
@@ -406,7 +427,11 @@ def drift(sides: Sequence[Floats], places: Sequence[Floats]) -> float:
 def without_drift(
     raw: tuple[Floats, Floats], places: tuple[Floats, ...]
 ) -> tuple[tuple[Floats, Floats], float | None]:
-    """Return the values with their drift over time taken out, and how large it was, if it was."""
+    """Return the values without their drift over time, and the size of the drift.
+
+    The size is the share by which values moved from the first place to the last; None if no drift
+    was shown, and the values are then unchanged.  Values that are NaN stay NaN.
+    """
     known = [np.isfinite(values) for values in raw]
     slope = drift(
         [values[here] for values, here in zip(raw, known, strict=True)],
@@ -423,12 +448,12 @@ def without_drift(
 
 
 def beyond_drift(sides: tuple[Floats, Floats], places: tuple[Floats, Floats], level: float) -> bool:
-    """Tell whether one side lies beyond what a drift of both could make of it, at such a level.
+    """Return whether the sides differ by more than a common drift can explain, at a level.
 
-    For sides that were measured one after the other: a line over time, of one slope, and a step
-    between the sides are fitted together to the logarithms (to the values, where not all are above
-    zero), and the step must be more than Student's t of its standard error.  As in `trend`, that is
-    widened by how much each unit resembles the one before it.
+    This is for sides that were measured one after the other.  A line over time with one slope and a
+    step between the sides are fitted together to the logarithms (to the values if not all are above
+    zero).  The step must be larger than its standard error times Student's t.  As in `trend`, the
+    error is widened for the autocorrelation of the units.
     """
     values, at = np.concatenate(sides), np.concatenate(places)
     side = np.repeat([0.0, 1.0], [part.size for part in sides])

@@ -1,1 +1,1 @@
-"""What a profile of a source says: use of resources, and windows of any length."""
+"""Analysis of a source's profile: use of resources, and windows of any length."""

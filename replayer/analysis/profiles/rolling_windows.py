@@ -1,11 +1,11 @@
-"""What a series of averages says of windows of any length: percentiles, the busiest, time above.
+"""Rolling windows over a series of averages: percentiles, the busiest window, time above a level.
 
-A row holds from `end - span` to `end`.  Time that no row covers, or whose row is NaN, is not known:
-it is in no mean, no percentile and no share.  A window's mean is weighted by time, so that rows of
-any length may stand beside each other, and a window counts where four fifths of it are known.
+A row is valid from `end - span` to `end`.  Time without a row, or with NaN, is not known: it is in
+no mean, no percentile and no share.  A window's mean is weighted by time, so rows of different
+lengths may be mixed.  A window counts if four fifths of it are known.
 
-A row cannot tell of a window that is shorter than itself: an hour at 58 MB/s once held a minute at
-413.  Such windows are not known, rather than as flat as the row.
+A row shows nothing of windows that are shorter than itself: an average of 58 MB/s over an hour once
+had a minute of 413 MB/s in it.  Such windows are unknown, instead of as flat as the row.
 """
 
 from collections.abc import Sequence
@@ -23,22 +23,23 @@ WINDOWS = (SECOND, MINUTE, TEN_MINUTES)
 PERCENTILES = (50.0, 95.0, 99.0)
 MINUTES_A_DAY = 1440.0
 ENOUGH = 0.8
-"""The part of a window that must be known."""
+"""Share of a window that must be known."""
 _EDGE = 0.05
-"""The part of a window that may be missing where all rows together are shorter than it."""
+"""Share of a window that may be missing if all rows together are shorter than the window."""
 _TOUCHING = 0.05
-"""Seconds between two rows that follow each other: stamps are rounded."""
+"""Seconds that may lie between two consecutive rows, because stamps are rounded."""
 _JITTER = 1.1
-"""A row of 1.05 s still tells of a second."""
+"""A row may be longer than the window by this factor: a row of 1.05 s still shows one second."""
 _MOST_POINTS = 200
 
 
 @dataclass(frozen=True, eq=False)
 class Signal:
-    """What was known of one quantity: rows that follow each other, none overlapping another.
+    """The known values of one quantity, in rows that follow each other and do not overlap.
 
-    `begins`, `ends` are seconds, `values` the means over them; `weights`, per second, are what a
-    mean over several rows is to be weighted by beside time (operations, for a time each).
+    `begins` and `ends` are in seconds, `values` are means over each row.  `weights` are per second:
+    a mean over several rows is weighted by them in addition to time.  For example, a time per
+    operation is weighted by the operations.  All arrays have one element for each row.
     """
 
     begins: Numbers
@@ -48,21 +49,21 @@ class Signal:
 
     @property
     def lengths(self) -> Numbers:
-        """Return the seconds of each row."""
+        """Return the length of each row in seconds."""
         return self.ends - self.begins
 
     @property
     def seconds(self) -> float:
-        """Return how long it was known."""
+        """Return the seconds for which the quantity is known."""
         return float(self.lengths.sum())
 
 
 @dataclass(frozen=True, eq=False)
 class Windows:
-    """The means over windows of one length; `shares` are the seconds that each stands for.
+    """The means over windows of one length, in seconds; all arrays have one element per window.
 
-    A share of 0 has a window that begins where a row does: it may hold the most, and counts in no
-    percentile.
+    `shares` are the seconds that each window represents in percentiles.  A window that begins where
+    a row begins has the share 0: it may be the one with the most, and counts in no percentile.
     """
 
     length: float
@@ -77,20 +78,20 @@ class WindowPercentiles:
 
     window: float
     percentiles: tuple[float, ...]
-    """At PERCENTILES."""
+    """One value for each of PERCENTILES."""
     most: float
     most_end: float
-    """When the window with the most ended, in the signal's seconds."""
+    """The end of the window with the most, in the signal's seconds."""
     seconds: float
-    """Of how long the percentiles are."""
+    """The seconds that the percentiles are based on."""
 
 
 def signal(
     ends: Numbers, spans: Numbers, values: Numbers, weights: Numbers | None = None
 ) -> Signal:
-    """Return what rows know; `ends` must not fall.
+    """Return a signal of the rows whose value and weight are known; `ends` must not fall.
 
-    A row begins where the one before it ended, if its span reaches back beyond that.
+    If a row's span overlaps the row before, it begins at the end of that row.
     """
     before = np.concatenate(([-np.inf], ends[:-1]))
     begins = np.maximum(ends - spans, before)
@@ -100,16 +101,16 @@ def signal(
 
 
 def joined(one: Signal, most: float) -> Signal:
-    """Return rows that follow each other with the same value as one, of so many seconds at most.
+    """Join consecutive rows with equal values to one row, of at most `most` seconds.
 
-    For values that are averages of several rows' time, and stand in each of these rows.
+    This is for values that are averages over several rows and are repeated in each of them.
     """
     if not len(one.ends):
         return one
     new = np.ones(len(one.ends), dtype=bool)
     new[1:] = (np.diff(one.values) != 0) | (one.begins[1:] > one.ends[:-1] + _TOUCHING)
     first = one.begins[np.maximum.accumulate(np.where(new, np.arange(len(new)), 0))]
-    # A row that ends late belongs to those before it, if it began early enough.
+    # A row that began within the limit belongs to the rows before, although it ends after it.
     part = np.floor((one.begins - first) / most + 1e-6)
     new[1:] |= np.diff(part) != 0
     starts = np.flatnonzero(new)
@@ -118,13 +119,13 @@ def joined(one: Signal, most: float) -> Signal:
 
 
 def resolution(one: Signal) -> float:
-    """Return the length of the row in the middle of the known time: what its values average."""
+    """Return the median length of rows in seconds, weighted by time; NaN without rows."""
     lengths = one.lengths
     return quantile(lengths, lengths, 50.0) if len(lengths) else np.nan
 
 
 def reason_unknown(one: Signal, length: float) -> str:
-    """Return why windows of that length are not known; "" where they are, for most of the time."""
+    """Return why windows of this length are not known; "" if they are, for most of the time."""
     if not len(one.ends):
         return "not in the profile"
     fine = float(one.lengths[one.lengths <= length * _JITTER].sum())
@@ -134,16 +135,16 @@ def reason_unknown(one: Signal, length: float) -> str:
 
 
 def sliding(one: Signal, length: float) -> Windows:
-    """Return the means over every window that ends where a row ends, or begins where one begins.
+    """Return the means over all windows that end where a row ends, or begin where a row begins.
 
-    The mean over a moving window is largest at one of these, as rows are flat.
+    Rows are flat, so the mean over a moving window is largest at one of these.
     """
     fine = one.lengths <= length * _JITTER
     begins, row_ends, values = one.begins[fine], one.ends[fine], one.values[fine]
     if not len(values):
         empty = np.empty(0)
         return Windows(length, empty, empty, empty)
-    # Sums over the seconds since 1970 would have lost their last digits.
+    # Sums over seconds since 1970 would lose their last digits.
     zero = begins[0]
     moving = _Moving(begins - zero, row_ends - zero, values, one.weights[fine], length)
     ending, that_end = moving.means(row_ends - zero)
@@ -157,14 +158,14 @@ def sliding(one: Signal, length: float) -> Windows:
 
 
 class _Moving:
-    """The mean over a window that moves along rows."""
+    """Means over a window of one length that moves along rows."""
 
     def __init__(
         self, begins: Numbers, ends: Numbers, values: Numbers, weights: Numbers, length: float
     ) -> None:
         self._length = length
-        # Of a window that reached beyond the rows, a part would stand for the whole: the busiest
-        # would be one of these.
+        # Windows must not reach beyond the rows.  A part of such a window would stand for all of
+        # it, and the busiest window would be one of these.
         missing = length - float(ends[-1] - begins[0])
         slack = missing if _TOUCHING < missing <= length * _EDGE else _TOUCHING
         self._from, self._to = begins[0] + length - slack, ends[-1] + slack
@@ -175,7 +176,10 @@ class _Moving:
         self._area = _Integral(begins, ends, values if alike else weights * values)
 
     def means(self, ends: Numbers) -> tuple[Numbers, NDArray[np.bool_]]:
-        """Return the means over the windows with these ends, and which of them are known."""
+        """Return the means over the known windows among those with these ends, and a mask of them.
+
+        The mask has one element for each end.
+        """
         known = self._time.between(ends - self._length, ends)
         counts = (known >= ENOUGH * self._length) & (ends >= self._from) & (ends <= self._to)
         high = ends[counts]
@@ -185,7 +189,7 @@ class _Moving:
         if self._weight:
             counts[counts] = heavy > 0
             area, heavy = area[heavy > 0], heavy[heavy > 0]
-        # What sums lose in their last digits must not make a mean that no row has.
+        # Rounding errors of sums must not make a mean outside of the rows' values.
         return np.clip(area / heavy, self._least, self._most), counts
 
 
@@ -198,13 +202,13 @@ class _Integral:
         self._area = np.column_stack((areas[:-1], areas[1:])).ravel()
 
     def between(self, low: Numbers, high: Numbers) -> Numbers:
-        """Return the integral from low to high."""
+        """Return the integrals from each element of `low` to that of `high`."""
         upper, lower = (np.interp(at, self._at, self._area) for at in (high, low))
         return np.asarray(upper - lower, dtype=np.float64)
 
 
 def spread(windows: Windows) -> WindowPercentiles | None:
-    """Return the percentiles of windows; None where not one of them is known."""
+    """Return the percentiles of windows; None if none of them is known."""
     if not windows.shares.any():
         return None
     top = int(np.argmax(windows.means))
@@ -218,7 +222,7 @@ def spread(windows: Windows) -> WindowPercentiles | None:
 
 
 def quantile(values: Numbers, weights: Numbers, percentile: float) -> float:
-    """Return the least value that so many percent of the weight do not exceed.
+    """Return the smallest value that at least `percentile` percent of the weight do not exceed.
 
     `weights` are not negative, and not all 0.
     """
@@ -226,19 +230,19 @@ def quantile(values: Numbers, weights: Numbers, percentile: float) -> float:
 
 
 def quantiles(values: Numbers, weights: Numbers, percentiles: Sequence[float]) -> tuple[float, ...]:
-    """Return `quantile` of several percentiles."""
+    """Return the quantiles for several percentiles, as `quantile` does for one."""
     counted = weights > 0
     values, weights = values[counted], weights[counted]
     order = np.argsort(values)
     reached = np.cumsum(weights[order])
-    # A hair less, so that 50 % of 10 equal weights is the fifth and not, by rounding, the sixth.
+    # Slightly less, so that 50 % of 10 equal weights is the fifth, and not the sixth by rounding.
     wanted = np.array(percentiles) / 100 * reached[-1] * (1 - 1e-12)
     at = np.minimum(np.searchsorted(reached, wanted), len(order) - 1)
     return tuple(values[order[at]].tolist())
 
 
 def at_quantile(windows: Windows, percentile: float) -> int:
-    """Return which window has the percentile's mean; 100 is that with the most."""
+    """Return the index of the window whose mean is at a percentile; 100 is the largest mean."""
     if percentile >= 100:
         return int(np.argmax(windows.means))
     value = quantile(windows.means, windows.shares, percentile)
@@ -246,14 +250,14 @@ def at_quantile(windows: Windows, percentile: float) -> int:
 
 
 def minutes_above(windows: Windows, level: float) -> float:
-    """Return how many minutes of a day of the known time the means lie above a level."""
+    """Return the minutes of a day for which means are above a level, scaled from the known time."""
     total = float(windows.shares.sum())
     above = float(windows.shares[windows.means > level].sum())
     return MINUTES_A_DAY * above / total if total else 0.0
 
 
 def exceedance(windows: Windows) -> tuple[Sequence[float], Sequence[float]]:
-    """Return levels, rising, and the minutes of a day that lie above each: at most 200 points."""
+    """Return rising levels, and the minutes of a day above each of them; at most 200 points."""
     if not windows.shares.any():
         return (), ()
     counted = windows.shares > 0
@@ -265,7 +269,7 @@ def exceedance(windows: Windows) -> tuple[Sequence[float], Sequence[float]]:
 
 
 def mean_between(one: Signal, begin: float, end: float) -> float | None:
-    """Return the mean over a time of which four fifths are known; None where less is."""
+    """Return the mean from begin to end; None if less than four fifths of this time are known."""
     lengths = np.minimum(one.ends, end) - np.maximum(one.begins, begin)
     inside = lengths > 0
     known = float(lengths[inside].sum())
@@ -276,9 +280,9 @@ def mean_between(one: Signal, begin: float, end: float) -> float | None:
 
 
 def grid(one: Signal, edges: Numbers) -> tuple[Numbers, Numbers]:
-    """Return the mean between each two edges, and the largest value of a row that ends there.
+    """Return the means between neighbouring edges, and the largest values of rows that end there.
 
-    NaN where nothing is known.
+    Both arrays have one element less than `edges`; NaN where nothing is known.
     """
     means = np.full(len(edges) - 1, np.nan)
     if not len(one.ends):
@@ -287,7 +291,7 @@ def grid(one: Signal, edges: Numbers) -> tuple[Numbers, Numbers]:
     begins, ends, at = one.begins - zero, one.ends - zero, edges - zero
     known = _Integral(begins, ends, np.ones_like(ends)).between(at[:-1], at[1:])
     area = _Integral(begins, ends, one.values).between(at[:-1], at[1:])
-    # Below that it may be what the sums have lost in their last digits.
+    # Less than this may be only a rounding error of the sums.
     some = known > np.minimum(1e-3, 1e-6 * np.diff(at))
     means[some] = np.clip(area[some] / known[some], one.values.min(), one.values.max())
     most = np.full(len(means), -np.inf)

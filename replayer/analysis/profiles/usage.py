@@ -1,4 +1,4 @@
-"""What a profile says of each resource, how much of it is known, and its busiest minute."""
+"""Use of each resource in a profile: percentiles, how complete they are, the busiest minute."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,24 +21,25 @@ from replayer.units import show_duration
 
 DAY = 86400.0
 _MOSTLY = 0.95
-"""The share of the time for which a resource that decides has to be known."""
+"""A reason against completeness is given if a resource is known for less than this share of the
+time, or if the profile is shorter than this share of a day."""
 
 
 class Resource(NamedTuple):
-    """A quantity that reports show: the sum of some columns of a profile."""
+    """A quantity in reports: the sum of some columns of a profile."""
 
     name: str
     title: str
     unit: str
-    """As units.show takes it, but for cores, MB/s and ms."""
+    """A unit that units.show knows, or cores, MB/s or ms."""
     columns: tuple[str, ...]
-    """It is known where all of these are."""
+    """The resource is known in rows in which all of these columns are."""
     also: tuple[str, ...] = ()
-    """Added where they are known."""
+    """Columns that are added in rows in which they are known."""
     weight: str = ""
-    """The column by which means of it are weighted."""
+    """The column that weights the means of this resource; "" for time only."""
     load: bool = True
-    """Whether it grows with the load; memory and data do not."""
+    """True if it grows with the load; memory and data do not."""
 
 
 RESOURCES = (
@@ -78,32 +79,35 @@ RESOURCES = (
 )
 NAMED: Mapping[str, Resource] = {resource.name: resource for resource in RESOURCES}
 LEADING = ("transactions", "statements", "iops", "mbps", "cpu", "server_cpu")
-"""Which resource's busiest minute is the profile's, the first of them that is known."""
+"""The first of these resources that is known defines the busiest minute of a profile."""
 
 
 class Usage(NamedTuple):
-    """What a profile knows of one resource."""
+    """The known use of one resource in a profile."""
 
     resource: Resource
     share: float
-    """Of the time from the profile's begin to its end, 0 to 1."""
+    """Share of the time between start and end of the profile in which it is known, 0 to 1."""
     resolution: float
-    """Seconds that a value is an average of, in the middle of the time."""
+    """Median length in seconds of the averages, weighted by time."""
     spreads: Mapping[float, WindowPercentiles]
-    """Length of a window -> percentiles, where windows of that length are known."""
+    """Length of a window in seconds -> percentiles, for the known lengths."""
     unknown: Mapping[float, str]
-    """Length of a window -> why it is not known."""
+    """Length of a window in seconds -> the reason why it is not known."""
 
 
 class ProfileWindow(NamedTuple):
-    """One window of a profile, and the mean of each column in it that is known."""
+    """One window of a profile, from begin to end in seconds since 1970, with means of columns.
+
+    `columns` holds only the columns that are known in this window.
+    """
 
     begin: float
     end: float
     columns: Mapping[str, float]
 
     def value(self, resource: Resource) -> float | None:
-        """Return a resource's mean over the window; None where it is not known."""
+        """Return a resource's mean over the window; None if it is not known."""
         if not all(name in self.columns for name in resource.columns):
             return None
         names = (*resource.columns, *(name for name in resource.also if name in self.columns))
@@ -111,7 +115,7 @@ class ProfileWindow(NamedTuple):
 
 
 def signal(profile: ResourceProfile, resource: Resource) -> Signal:
-    """Return a resource's values over time, as `windows` reads them."""
+    """Return a resource's values over time, as a signal for rolling windows."""
     values = _sum(profile, resource.columns)
     for name in resource.also:
         values = values + np.nan_to_num(profile.column(name), nan=0.0)
@@ -132,7 +136,7 @@ def _sum(profile: ResourceProfile, names: Sequence[str]) -> Numbers:
 def usages(
     profile: ResourceProfile, lengths: Sequence[float] = rolling_windows.WINDOWS
 ) -> tuple[Usage, ...]:
-    """Return what is known of every resource of which anything is."""
+    """Return the use of every resource that is known at any time, for these window lengths."""
     known = ((resource, signal(profile, resource)) for resource in RESOURCES)
     return tuple(_usage(profile, one, rows, lengths) for one, rows in known if len(rows.ends))
 
@@ -140,13 +144,14 @@ def usages(
 def usage(
     profile: ResourceProfile, name: str, lengths: Sequence[float] = rolling_windows.WINDOWS
 ) -> Usage:
-    """Return what is known of one resource, which may be nothing."""
+    """Return the use of one resource, by its name; it may be unknown all the time."""
     return _usage(profile, NAMED[name], signal(profile, NAMED[name]), lengths)
 
 
 def _usage(
     profile: ResourceProfile, resource: Resource, rows: Signal, lengths: Sequence[float]
 ) -> Usage:
+    """Return the use of a resource from its rows, with percentiles for each known length."""
     spreads: dict[float, WindowPercentiles] = {}
     unknown: dict[float, str] = {}
     for length in lengths:
@@ -162,7 +167,7 @@ def _usage(
 
 
 def leading(profile: ResourceProfile) -> Resource | None:
-    """Return the resource by which a profile's busiest minute is chosen; None without any."""
+    """Return the resource that defines a profile's busiest minute; None if there is none."""
     for name in LEADING:
         rows = signal(profile, NAMED[name])
         if len(rows.ends) and rows.values.any():
@@ -171,13 +176,13 @@ def leading(profile: ResourceProfile) -> Resource | None:
 
 
 def level_windows(profile: ResourceProfile, resource: Resource) -> Windows:
-    """Return the means over minutes, or over the rows themselves where those are longer."""
+    """Return the means over minutes, or over the length of rows if these are longer."""
     rows = signal(profile, resource)
     return rolling_windows.sliding(rows, finest(rows, MINUTE))
 
 
 def finest(rows: Signal, length: float) -> float:
-    """Return a window's length, or that of the rows where these are longer."""
+    """Return the length of a window in seconds, or that of the rows if these are longer."""
     resolution = rolling_windows.resolution(rows)
     return length if not resolution > length else resolution
 
@@ -189,9 +194,10 @@ def moment(
     percentile: float = 100.0,
     window: float = MINUTE,
 ) -> ProfileWindow | None:
-    """Return the window with the most of a resource, or with the mean at a percentile.
+    """Return the window in which a resource is used most, or has its mean at a percentile.
 
-    Where rows are longer than the window, it is a row.  None where nothing is known.
+    If rows are longer than `window` seconds, the result is as long as a row.  None if nothing is
+    known.
     """
     rows = signal(profile, resource)
     means = rolling_windows.sliding(rows, finest(rows, window)) if len(rows.ends) else None
@@ -202,7 +208,7 @@ def moment(
 
 
 def at(profile: ResourceProfile, begin: float, end: float) -> ProfileWindow:
-    """Return the mean of each column over a time, of those of which four fifths are known."""
+    """Return the mean of each column from begin to end, if four fifths of this time are known."""
     inside = np.flatnonzero((profile.ends > begin) & (profile.ends - profile.spans < end))
     part = slice(int(inside[0]), int(inside[-1]) + 1) if inside.size else slice(0, 0)
     ends, spans = profile.ends[part], profile.spans[part]
@@ -221,36 +227,36 @@ _WEIGHTS = {name: one.weight for one in RESOURCES if one.weight for name in one.
 
 
 class Grade(StrEnum):
-    """How far a verdict can stand on a profile."""
+    """The degree to which a profile supports a verdict."""
 
     WHOLE = "whole"
-    """Everything that decides is known, for most of a day at least, minute by minute."""
+    """All deciding resources are known, minute by minute, for at least most of a day."""
     PARTIAL = "partial"
-    """A verdict is possible, and leaves out what is named."""
+    """A verdict is possible, except for the resources that the reasons name."""
     POOR = "poor"
-    """What is most needed is not known: a verdict would be on the rest only."""
+    """The most important resources are not known: a verdict could use only the others."""
 
 
 class NeedCoverage(NamedTuple):
-    """One of the things that a verdict needs, and for what share of the time it is known."""
+    """One need of a verdict, and the share of the time for which it is known, 0 to 1."""
 
     title: str
     share: float
     without: str
-    """What its absence means for a verdict."""
+    """The consequence for a verdict if it is not known."""
 
 
 class Completeness(NamedTuple):
-    """How complete a profile is."""
+    """The completeness of a profile."""
 
     grade: Grade
     parts: tuple[NeedCoverage, ...]
     reasons: tuple[str, ...]
-    """Why it is not whole, and what each means for a verdict."""
+    """The reasons why it is not whole, with their consequences for a verdict."""
 
 
 _PARTS = (
-    # title, any of these columns is enough, what follows where none is known
+    # (title, columns of which any one is enough, the consequence if none is known)
     ("CPU", ("cpu_cores", "server_cpu_cores"), "whether the CPU suffices is not tested"),
     ("memory", ("memory_bytes",), "whether the memory suffices is not tested"),
     ("device reads", ("read_iops",), "its reads are guessed from the database's, if known"),
@@ -264,11 +270,11 @@ _PARTS = (
     ("network", ("net_in_mbps", "net_out_mbps"), "whether the network suffices is not tested"),
 )  # fmt: skip
 _LEAST = (("CPU",), ("device reads", "transactions", "buffer hits"))
-"""One of each is needed to say anything."""
+"""Titles; for any verdict, one of each group must be known."""
 
 
 def completeness(profile: ResourceProfile) -> Completeness:
-    """Return which resources are known for what share of the time, and what that means."""
+    """Return the completeness of a profile: the share of time of each need, and a grade."""
     parts = [
         NeedCoverage(title, max(profile.coverage(name) for name in names), without)
         for title, names, without in _PARTS
@@ -319,33 +325,38 @@ def _unknown_set(profile: ResourceProfile) -> Iterable[str]:
 
 
 class Ratios(NamedTuple):
-    """What kind of work it was, over the whole time; None is what is not known."""
+    """Ratios that describe the kind of work, over the whole time; None if not known."""
 
     reads_of_requests: float | None
-    """The device's reads / its reads and writes."""
+    """The device's reads / (reads + writes)."""
     reads_of_bytes: float | None
+    """Bytes read from the device / (bytes read + bytes written)."""
     read_bytes: float | None
-    """Of one read of the device, in the middle."""
+    """Average bytes of one read of the device."""
     write_bytes: float | None
+    """Average bytes of one write of the device."""
     hit_ratio: float | None
+    """Blocks found in the server's buffers / all blocks that were asked for."""
     rollbacks: float | None
-    """Of the transactions."""
+    """Share of the transactions that were rolled back."""
     statements: float | None
-    """A transaction."""
+    """Statements per transaction."""
     rows_read: float | None
-    """A transaction."""
+    """Rows read by scans per transaction."""
     rows_written: float | None
+    """Rows inserted, updated or deleted per transaction."""
     wal_bytes: float | None
-    """A transaction."""
+    """Bytes of log per transaction."""
     cpu_seconds: float | None
-    """A transaction: the server's processes', or the host's where they were not told apart."""
+    """CPU seconds per transaction: of the server's processes, or of the host if these are not
+    known separately."""
 
 
 _ENDED = ("commits", "rollbacks")
 
 
 def ratios(profile: ResourceProfile) -> Ratios:
-    """Return what kind of work a profile has."""
+    """Return the ratios that describe a profile's kind of work."""
     ended = _ENDED if "rollbacks" in profile.columns else _ENDED[:1]
     cpu = "server_cpu_cores" if "server_cpu_cores" in profile.columns else "cpu_cores"
 
@@ -377,7 +388,7 @@ _WRITTEN = {"tuples_inserted": "rows inserted", "tuples_updated": "rows updated"
 
 
 def kinds(profile: ResourceProfile) -> dict[str, float]:
-    """Return kind of statement -> share of the statements, or of the rows written; may be empty."""
+    """Return kind of statement -> share of statements, else of the rows written; may be empty."""
     if profile.statements:
         return {one.kind: one.share for one in profile.statements}
     for names in ({name: name for name in _KINDS}, _WRITTEN):
@@ -389,7 +400,10 @@ def kinds(profile: ResourceProfile) -> dict[str, float]:
 
 
 def clock(second: float) -> str:
-    """Return a second since 1970 as a date and a time of day, as the profile's source has them."""
+    """Return a second since 1970 as date and time of day, in UTC.
+
+    Imported stamps without a zone are kept as if they were UTC, so they appear as in their file.
+    """
     try:
         return datetime.fromtimestamp(round(second), UTC).strftime("%Y-%m-%d %H:%M:%S")
     except (OverflowError, OSError, ValueError):
