@@ -175,7 +175,7 @@ class Latency(Noun):
 
 
 class Steadiness(Noun):
-    """A verdict on a rate: did it stay constant while it was measured?"""
+    """The steadiness of a rate while it was measured."""
 
     settled: bool | None
     """True if it stayed constant; None if there are too few values for a verdict."""

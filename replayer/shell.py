@@ -125,8 +125,8 @@ def printed(
 ) -> Iterator[IO[str]]:
     """Run a program and yield its stdout as a text file, while the program runs.
 
-    The end of the `with` block kills it if it still runs.  Raises ReplayerError as `run` does, for a
-    failure or a timeout only at the end of the block.
+    The end of the `with` block kills it if it still runs.  Raises ReplayerError as `run` does; a
+    failure or a timeout is raised only at the end of the block.
     """
     command = [str(argument) for argument in arguments]
     with tempfile.TemporaryFile() as errors:

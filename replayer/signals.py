@@ -192,7 +192,7 @@ def _swallowed(unraisable: "UnraisableHookArgs") -> None:
 def _arrived(number: int, _frame: FrameType | None) -> None:
     _state["heard"] = number
     if _state["raised"]:
-        # Replayer is cleaning up already: a second exception would only make it leave things behind.
+        # Replayer is cleaning up already: a second exception would make it leave things behind.
         return
     if _state["depth"]:
         _state["pending"] = number
