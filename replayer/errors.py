@@ -20,8 +20,7 @@ from collections.abc import Iterable
 class ReplayerError(Exception):
     """A failure during a run; the steps that are already done are kept.
 
-    Its message is `found`, what was found, followed by `todo`, what to do about it, if there is
-    any.
+    Its message is `found` (the finding), followed by `todo` (the action to take) if there is one.
     """
 
     status = 1
@@ -46,7 +45,7 @@ class HostLost(ReplayerError):
 
 
 class Worse(ReplayerError):
-    """A comparison found a worse result, and the user asked to fail in that case."""
+    """A worse result of a comparison, if the user asked to fail in that case."""
 
     status = 3
 

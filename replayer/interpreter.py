@@ -1,9 +1,9 @@
-"""The Python interpreter as replayer starts it: a child imports only from this process's places.
+"""Safe start of Python: a child process imports only from folders that this process uses, too.
 
 `python -m` and `python -c` look for modules in the current folder first, and a worker of
-multiprocessing is a `python -c`.  If another user can write in that folder, this user's code would
-run as root.  This module is imported first: it may import only modules that Python itself loads at
-its start.
+multiprocessing is a `python -c`.  If another user can write in that folder, the code of that user
+would run as root.  This module is imported first: it may import only modules that Python itself
+loads at its start.
 """
 
 import os

@@ -43,12 +43,12 @@ class Measurement(Noun):
     """True for a number that the step is run for: a comparison judges these first.  If no metric
     of a step is marked so, its first rate leads, else its first time."""
     says: str = Field(default="", exclude_if=lambda metric: not metric)
-    """The metric of the same step with the same information, as the seconds of a fixed number of
-    bytes have the same information as bytes per second: a comparison counts both as one."""
+    """Another metric of the same step with the same information; a comparison counts both as one.
+    For example, bytes per second repeat the seconds of a fixed number of bytes."""
 
 
 class Temperature(StrEnum):
-    """How much of the data was in memory before the clock started, in ClickBench's words."""
+    """The share of the data in memory before the clock started, in ClickBench's words."""
 
     COLD = "cold"
     LUKEWARM = "lukewarm"
@@ -326,7 +326,7 @@ class Account(Noun):
     seconds: float
     """Length of the window."""
     session: dict[Spent, float] = Field(default_factory=dict)
-    """A session's time per operation."""
+    """Part -> a session's time in it, per operation."""
     residue: float = 0.0
     """A session's time less all parts; negative if the parts are more than the whole."""
     unsure: float = 0.0
@@ -470,7 +470,7 @@ class StepResult(Outcome):
 
 
 class EngineFacts(Noun):
-    """The database that did the work: what it is and every setting that is not its default."""
+    """The database that did the work: version, facts, and settings that are not the default."""
 
     name: str
     version: str
@@ -552,7 +552,7 @@ class StepSpec(Noun):
     name: str = ""
     """Distinguishes two uses of one step; the step's own name if not given."""
     once: bool = False
-    """Run in the first repeat only, e.g. the building of a table."""
+    """Run in the first repeat only, e.g. to build a table."""
 
     def lasts(self) -> float:
         """Return the seconds that the step takes at least, by its keys; 0 if they do not set it."""

@@ -23,9 +23,10 @@ from replayer.errors import Impossible, NotFound, nearest
 
 _HERE = Path(__file__).parent
 _ALIKE = {False: 0.8, True: 0.9}
-"""Is the name a constant? -> the least similarity, from 0 to 1, to take it for a misspelt member.
+"""The least similarity of two names, from 0 to 1, at which one is reported as a misspelt member.
 
-It is higher for constants, as these may come from another module: FILE is not a misspelt FILES.
+The key is True for constants.  These may come from another module, so that their limit is higher:
+FILE is not a misspelt FILES.
 """
 KINDS = (
     "boots.loaders",

@@ -27,8 +27,8 @@ _NUDGES = (0.02, 0.03, 0.05, 0.1, 0.15)
 """Seconds between checks whether the main thread has handled the signal; their sum is less than
 _SAME_SECONDS."""
 _LATE_SECONDS = 0.15
-"""Seconds after the last nudge in which a late nudge may still arrive; with the nudges no more than
-_SAME_SECONDS in all."""
+"""Seconds to wait after the last nudge, which may arrive late; together with all nudges at most
+_SAME_SECONDS."""
 _SHOW_CURSOR = "\x1b[?25h"
 _state: dict[str, int] = {"depth": 0, "pending": 0, "raised": 0, "heard": 0}
 _caught: list[signal.Signals] = []

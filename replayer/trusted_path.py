@@ -156,7 +156,7 @@ class Folder:
     def is_ours(self, name: str, beginning: bytes) -> bool:
         """Return whether a file belongs to this user only, and is empty or starts with `beginning`.
 
-        A file with a second hard link, or one that is not regular, does not.
+        Returns False for a file with a second hard link, and for one that is not regular.
         """
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         with os.fdopen(os.open(name, flags, dir_fd=self.fd), "rb") as file:
@@ -193,7 +193,7 @@ class Folder:
 
 
 def own(path: Path, what: str) -> Folder:
-    """Open a folder in which no other user can write or put a link, and which none can swap.
+    """Open a folder in which no other user can write, and which no other user can replace.
 
     Raises Impossible for any other folder, with `what` as its name in the sentence.  Raises OSError
     if it cannot be opened.

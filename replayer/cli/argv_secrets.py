@@ -87,7 +87,7 @@ def _masked(word: str, spans: list[tuple[int, int]]) -> str:
         begin = len(option) + 1 if option else 0
         if _typed.setdefault(text[begin:], word[begin:]) == word[begin:]:
             return text
-        # Another argument looks the same without its secret: tell them apart by one more *.
+        # Another argument looks the same without its secret: add a * to distinguish them.
         stars += "*"
 
 

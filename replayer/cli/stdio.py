@@ -58,7 +58,8 @@ class _Stream:
         self._stream = stream
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
-            # A label in another alphabet must not end a report on an ASCII terminal.
+            # Replace characters that the stream cannot encode, e.g. a label on an ASCII terminal:
+            # else the report would fail.
             reconfigure(errors="replace")
 
     def __getattr__(self, name: str) -> Any:

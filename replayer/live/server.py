@@ -1,6 +1,6 @@
 """The web server of the live page: only GET, only for browsers that have opened a link.
 
-A request must name the page by one of its own host names.
+The Host header of a request must be one of the page's host names.
 """
 
 from __future__ import annotations

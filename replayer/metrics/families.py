@@ -342,7 +342,7 @@ def _median(values: Iterable[float | None]) -> float | None:
 
 
 def _ledger(ledgers: list[Ledger]) -> Iterator[tuple[str, list[str], float | None]]:
-    """Yield family, labels in addition to the step's, and median of the repeats."""
+    """Yield (family, labels in addition to the step's, median of the repeats)."""
     reads = "replayer_step_ledger_reads_per_second"
     yield "replayer_step_riops", [], _median(one.riops for one in ledgers)
     yield reads, ["buffer"], _median(one.buffer_hits for one in ledgers)
@@ -354,7 +354,7 @@ def _ledger(ledgers: list[Ledger]) -> Iterator[tuple[str, list[str], float | Non
 
 
 def _measured(done: list[StepResult]) -> Iterator[tuple[str, list[str], float | None]]:
-    """Yield family, labels in addition to the step's, and median of the repeats."""
+    """Yield (family, labels in addition to the step's, median of the repeats)."""
     kinds: dict[str, Measurement] = {m.metric: m for result in done for m in result.measurements}
     for metric, kind in kinds.items():
         ending, factor = _UNITS.get(kind.unit, ("", 1.0))
