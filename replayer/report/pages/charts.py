@@ -46,7 +46,7 @@ _IMPORTED = "iostat."
 _FAR = 3.0
 """The axis of ratios extends at most this many times as far from 1 as most ratios do."""
 _LEAST_BEYOND = 10
-"""The least number of observations beyond a percentile: with fewer it would be chance."""
+"""The least observations beyond a percentile to show it: with fewer its value is chance."""
 _SPREAD = (0.1, 0.9)
 """The quantiles, over several runs, that limit the band drawn for a second."""
 _SYMBOLS = {

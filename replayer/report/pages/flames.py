@@ -20,9 +20,9 @@ from replayer.report.terminal.account import Scale, scaled, whole
 _MOST = 16
 """The most flame graphs of a page: each has hundreds of frames to draw."""
 _WINDOWS = 40
-"""The most windows of a step and side to merge the profiles of; of more, some are chosen evenly."""
+"""The most windows of a step and side whose profiles are merged; of more, every n-th is used."""
 _FAINT = 0.02
-"""The least share of the whole time that a difference must be to get the full colour."""
+"""The full colour stands for at least this share of the whole time: small differences stay pale."""
 _COLORS = {"kernel": 1, "server": 0, "client": 2, "kernel threads": 5, "others": 6, "replayer": 3}
 COLORS = (
     "Blue is code of the server, orange the kernel, green the client, yellow the kernel's own "

@@ -25,7 +25,7 @@ _KINDS = {
     "fits": "better",
     "does not fit": "worse",
 }
-"""First word of a cell that has a special colour -> the CSS class of that colour."""
+"""First words of a cell that has a special colour -> the CSS class of that colour."""
 
 _END = re.compile("[,;(]")
 """The end of the first words of a cell, which decide its colour."""

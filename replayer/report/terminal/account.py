@@ -138,7 +138,7 @@ def scaled(seconds: float) -> Scale:
 
 
 def _little(account: Account) -> Iterator[str]:
-    """Yield the terms of Little's law: all sessions = the average number of them in each part."""
+    """Yield the terms of Little's law: all sessions = sum of the average number in each part."""
     scale = account.operations / account.seconds if account.seconds > 0 else 0.0
     on_processor = sum(account.session.get(part, 0.0) for part in _CPU)
     yield f"{three(account.sessions)} ="

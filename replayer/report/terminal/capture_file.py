@@ -82,7 +82,7 @@ def _busiest(summary: CaptureSummary) -> str:
 
 
 def _clock(moment_ns: int) -> str:
-    """Return a time in UTC as text; "unknown" if datetime cannot represent it, as in a bad log."""
+    """Return a time in UTC as text; "unknown" if datetime cannot represent it, in a bad file."""
     try:
         moment = datetime.fromtimestamp(moment_ns // 1_000_000_000, UTC)
     except (ValueError, OverflowError, OSError):

@@ -146,7 +146,7 @@ def _rest(judged: Sequence[MetricRow], apart: int) -> str:
 
 
 def verdict(row: MetricRow, unit: Unit = Unit.RUN) -> str:
-    """Return a row's verdict in words; if it is not certain, with the samples that are needed."""
+    """Return a row's verdict in words; if it is uncertain, with the samples needed to decide."""
     if row.verdict is None:
         return ""
     few = min(len(row.base_values), len(row.other_values))

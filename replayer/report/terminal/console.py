@@ -46,7 +46,8 @@ def write(*renderables: RenderableType) -> None:
     """Print renderables on stdout."""
     reconfigure = getattr(sys.stdout, "reconfigure", None)
     if reconfigure is not None:
-        # A label in another alphabet must not end a report on an ASCII terminal.
+        # Replace characters that the stream cannot encode, e.g. a label on an ASCII terminal: else
+        # the report would fail.
         reconfigure(errors="replace")
     console = screen()
     if not console.is_terminal:

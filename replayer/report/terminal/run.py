@@ -49,7 +49,7 @@ Kind = TypeVar("Kind", bound=Hashable)
 LOUD = "bold red"
 _STATUS_STYLE = {Status.DONE: "green", Status.SKIPPED: "yellow", Status.RUNNING: "yellow"}
 _LABEL = 10
-# Settings for places and languages: they do not influence the speed.
+# Settings for places, languages and logs, which do not show how the server works.
 _QUIET = re.compile(
     r"lc_|log|listen_|unix_socket|port$|socket$|.*(?:zone|style|_config|_directory|_file)$",
     re.IGNORECASE,
@@ -57,9 +57,9 @@ _QUIET = re.compile(
 _SHORT = 24
 _MANY_TIMES = 10
 _OTHERS = 0.02
-"""The report mentions other programs from this share of the device's bytes on."""
+"""The report mentions other programs if they got at least this share of the device's bytes."""
 _SEEN = 0.001
-"""The report mentions bytes that did not come from the device from this share of the files on."""
+"""The report mentions missing bytes of a cold read if they exceed this share of the files."""
 _EMPTY: tuple[object, ...] = (None, "", ())
 
 
@@ -332,7 +332,7 @@ def _cold_words(result: StepResult) -> str:
 
 
 def _missing(cold: Cold) -> bool:
-    """Return whether a part of a cold read worth mentioning did not come from a device."""
+    """Return whether a relevant part of a cold read did not come from a device."""
     stored = cold.file_bytes if cold.stored_bytes is None else cold.stored_bytes
     return bool(stored) and (cold.missing_bytes or 0) > _SEEN * (stored or 0)
 

@@ -117,7 +117,10 @@ def headline(verdict: FitVerdict) -> str:
 
 
 def behind(verdict: FitVerdict) -> Iterator[str]:
-    """Yield the reasons for the verdict: other reasons, the first limit, what was not offered."""
+    """Yield sentences on the verdict: further reasons, the resource that gives first.
+
+    The last one is about load that replayer itself could not send in time, if there was any.
+    """
     yield from verdict.reasons[1:]
     if verdict.first:
         yield f"first to give: {verdict.proof or verdict.first}"

@@ -248,7 +248,7 @@ def whole(text: str, style: str = "") -> Whole:
 
 
 def indented(items: Iterable[tuple[str, str | Text | Flow]]) -> Padding:
-    """Return `pairs` for a step's section; the values of all its calls are in one column."""
+    """Return indented `pairs`; all short labels have one width, so that a step's values align."""
     return Padding(pairs(items, _LABEL), (0, 0, 0, INDENT), expand=False)
 
 
@@ -346,7 +346,10 @@ def mean(series: Series, column: str) -> float | None:
 
 
 def rate(value: float) -> str:
-    """Return a value in sysstat's format: two decimals below 10, one below 100, else none."""
+    """Return a value in sysstat's format: two decimals below 10, one below 100, else none.
+
+    0 has no decimals.
+    """
     digits = 0 if abs(value) >= 100 or value == 0 else 1 if abs(value) >= 10 else 2
     return f"{value:.{digits}f}"
 
@@ -365,7 +368,10 @@ def _requests(columns: Mapping[str, Sequence[float | None]], name: str) -> list[
 
 
 def _window(series: Series) -> tuple[list[bool], list[float]]:
-    """Return two lists, of all intervals: is its middle in the measured window; its seconds."""
+    """Return two lists with a value for each interval.
+
+    The first shows whether its middle is in the measured window; the second has its seconds.
+    """
     ends = series.seconds
     starts = (0.0, *ends[:-1])
     low, high = series.window or (-math.inf, math.inf)

@@ -17,7 +17,7 @@ _RUN = (
 )
 _ROW = ("step", "metric", "unit", "better", "base", "other", "ratio", "low", "high", "p")
 _FORMULA = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
-"""Characters that a spreadsheet takes for the start of a formula, also in full width."""
+"""Characters that a spreadsheet takes for the start of a formula, with their full-width forms."""
 _OF_A_HOST = {
     "per_second": "1/s",
     "share": "of all",
