@@ -53,7 +53,8 @@ class Worse(ReplayerError):
 class Interrupted(KeyboardInterrupt):
     """A request of the user or the system to stop; the steps that are already done are kept.
 
-    It is a KeyboardInterrupt: upon one, a driver that waits for its server cancels the statement.
+    It is a KeyboardInterrupt, because a driver that waits for its server and gets one of these
+    cancels the statement.
     """
 
     status = 130

@@ -340,7 +340,7 @@ class Account(Noun):
     samples: int = 0
     """The number of observations of a session that the account is based on."""
     notes: tuple[str, ...] = ()
-    """Sentences about what is not known."""
+    """Sentences about facts that the account could not know."""
 
     @property
     def residue_share(self) -> float:

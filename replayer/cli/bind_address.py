@@ -69,7 +69,7 @@ def is_loopback(address: Address, option: str) -> bool:
 
 
 def bound(address: Address, option: str) -> socket.socket:
-    """Return a listening socket; raise Impossible if the port is in use or the host not ours."""
+    """Return a listening socket; raise Impossible if the address is in use or not this host's."""
     family, kind, protocol, _, where = _places(address, option)[0]
     listening = socket.socket(family, kind, protocol)
     try:

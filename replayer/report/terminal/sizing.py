@@ -245,7 +245,7 @@ def resource_rows(verdict: FitVerdict) -> list[list[str]]:
 
 
 def _by(row: ResourceRow) -> str:
-    """Return the way in which a row is known, "-" if it is not."""
+    """Return the source of a row's figures: `measured`, `predicted`, or "-" if unknown."""
     return row.known or "-"
 
 
