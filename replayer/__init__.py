@@ -1,3 +1,3 @@
-"""A database-realistic workload replayer: no number without proof."""
+"""A replayer of realistic database workloads: it prints no number without proof."""
 
 __version__ = "0.1.0"

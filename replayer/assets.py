@@ -1,6 +1,6 @@
-"""Find the data folders, workloads/ and schemas/, in a checkout and when pip-installed.
+"""The data folders workloads/ and schemas/: find them in a checkout and in an installed package.
 
-And read what people write into such files: whatever stands there, in bounded time and memory.
+Also reads the files that users write there.  Any content is read in bounded time and memory.
 """
 
 import errno
@@ -16,7 +16,7 @@ _PACKAGE = Path(__file__).resolve().parent
 
 _MOST_BYTES = 256 * 1024
 _MOST_DOTS = 500
-"""In a line: the time that a TOML key takes grows with the square of its dots."""
+"""The most dots in one line: the time to parse a TOML key grows with the square of its dots."""
 
 
 def folder(kind: str) -> Path:
@@ -26,14 +26,15 @@ def folder(kind: str) -> Path:
 
 
 def workloads() -> dict[str, Path]:
-    """Return name -> file of every workload that ships."""
+    """Return name -> file of every workload that ships with replayer."""
     return {path.stem: path for path in sorted(folder("workloads").glob("*.toml"))}
 
 
 def engines() -> dict[str, Path]:
     """Return name -> folder of every engine: those that ship, and those in $REPLAYER_SCHEMAS.
 
-    $REPLAYER_SCHEMAS lists folders as $PATH does; an engine in them hides one that ships.
+    $REPLAYER_SCHEMAS lists folders as $PATH does.  An engine there hides one of the same name
+    that ships with replayer.
     """
     own = os.environ.get("REPLAYER_SCHEMAS", "").split(os.pathsep)
     folders = [folder("schemas"), *(Path(name).absolute() for name in reversed(own) if name)]
@@ -42,9 +43,10 @@ def engines() -> dict[str, Path]:
 
 
 def workload(name: str) -> Path:
-    """Return the file of a workload: a bare name ships with replayer, a / or .toml makes a path.
+    """Return the file of a workload.
 
-    Raises NotFound when there is no such file.
+    A name with a / or the ending .toml is a path; any other is the name of a workload that ships
+    with replayer.  Raises NotFound when there is no such file.
     """
     if "/" in name or name.endswith(".toml"):
         path = Path(name)
@@ -61,13 +63,13 @@ def workload(name: str) -> Path:
 
 
 def open_regular(path: Path) -> BinaryIO:
-    """Open a file for reading; raise OSError, also for what is no file, such as a pipe."""
+    """Open a regular file for reading; raise OSError, also for a folder, a pipe or a device."""
     return os.fdopen(regular(path), "rb")
 
 
 def regular(path: Path) -> int:
-    """Return a descriptor of a file for reading; raise OSError, also for what is no file."""
-    # A pipe that nobody writes into would be waited for without end.
+    """Return a descriptor of a regular file for reading; raise OSError, also for any other."""
+    # O_NONBLOCK: without it, opening a pipe that has no writer would wait without end.
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     mode = os.fstat(handle).st_mode
     if stat.S_ISREG(mode):
@@ -78,9 +80,10 @@ def regular(path: Path) -> int:
 
 
 def text(path: Path) -> str:
-    """Return the text of a file that somebody wrote, of at most 256 KiB.
+    """Return the text of a file that a user wrote: UTF-8, at most 256 KiB.
 
-    Raises Impossible, in a sentence that names the file, for whatever is no such text.
+    Raises Impossible, in a sentence that names the file, if it cannot be read, is larger, or is
+    not UTF-8.
     """
     try:
         with open_regular(path) as file:
@@ -97,7 +100,7 @@ def text(path: Path) -> str:
 
 
 def toml(path: Path) -> dict[str, Any]:
-    """Return what a TOML file says; raise Impossible as `text` does, also for what is no TOML."""
+    """Return the content of a TOML file; raise Impossible as `text` does, also for bad TOML."""
     try:
         return parse_toml(text(path))
     except ValueError as error:
@@ -105,7 +108,7 @@ def toml(path: Path) -> dict[str, Any]:
 
 
 def parse_toml(source: str) -> dict[str, Any]:
-    """Return what a text in TOML says; raise ValueError for what is none, or is too deep."""
+    """Parse a text in TOML; raise ValueError if it is not TOML, or is nested too deeply."""
     for number, line in enumerate(source.splitlines(), 1):
         if line.count(".") > _MOST_DOTS:
             raise ValueError(f"line {number} has more than {_MOST_DOTS} dots")

@@ -1,16 +1,16 @@
-"""Every error that a user or a machine can cause, and the exit status each one stands for.
+"""Every error that a user or a machine can cause, and the exit status of each.
 
 ReplayerError           1  failed while running
-├── Impossible          2  asked for what cannot be: bad argument, missing right, wrong machine
-│   └── NotFound        2  a name that is not there, with the nearest one that is
-├── HostLost              1  a client host, or the database's, was lost: the run is partial
-├── Worse               3  `compare --fail-if-worse` found worse
-└── Skip                -  not a failure: this step cannot be done here, and the report says why
-    └── Denied          -  as a right is missing on the database server
-Interrupted           130  Ctrl-C or SIGTERM; no ReplayerError, so that code which goes on after
-                           an error does not go on after it
+├── Impossible          2  the request cannot be met: bad argument, missing right, wrong machine
+│   └── NotFound        2  an unknown name; the message has the nearest known name
+├── HostLost            1  a client host or the database's host was lost: the run is partial
+├── Worse               3  `compare --fail-if-worse` found a worse result
+└── Skip                -  not a failure: this step cannot be done here; the report shows why
+    └── Denied          -  the same, because a right is missing on the database server
+Interrupted           130  Ctrl-C or SIGTERM; not a ReplayerError, so that code which continues
+                           after an error does not continue after an interrupt
 
-A message is one sentence: what was asked, what was found, what to do.
+A message is one sentence: the request, what was found, what to do.
 """
 
 import difflib
@@ -18,9 +18,9 @@ from collections.abc import Iterable
 
 
 class ReplayerError(Exception):
-    """Something went wrong while running; the steps already done are kept.
+    """A failure during a run; the steps that are already done are kept.
 
-    Its sentence is what was found and, where there is more to say than that, what to do about it.
+    Its message is `found` (the finding), followed by `todo` (the action to take) if there is one.
     """
 
     status = 1
@@ -31,54 +31,58 @@ class ReplayerError(Exception):
 
 
 class Impossible(ReplayerError):
-    """What was asked for cannot be done, known before anything was done."""
+    """A request that cannot be met; this is known before any work starts."""
 
     status = 2
 
 
 class NotFound(Impossible):
-    """A name that is not there."""
+    """A name that does not exist."""
 
 
 class HostLost(ReplayerError):
-    """A host on which a part of the run was done is gone; what was measured by then is kept."""
+    """The loss of a host that did a part of the run; all measurements up to then are kept."""
 
 
 class Worse(ReplayerError):
-    """A comparison found worse where that was to be a failure."""
+    """A worse result of a comparison, if the user asked to fail in that case."""
 
     status = 3
 
 
 class Interrupted(KeyboardInterrupt):
-    """The user or the system asked replayer to stop; the steps already done are kept.
+    """A request of the user or the system to stop; the steps that are already done are kept.
 
-    It is a KeyboardInterrupt, so that a driver that waits for its server cancels the statement.
+    It is a KeyboardInterrupt, because a driver that waits for its server and gets one of these
+    cancels the statement.
     """
 
     status = 130
 
 
 class Skip(ReplayerError):
-    """This step cannot be done here; its message is the reason that the report shows."""
+    """A step that cannot be done here; the message is the reason that the report shows."""
 
 
 class Denied(Skip):
-    """This step cannot be done here, as the database user lacks a right that it needs."""
+    """A step that cannot be done here, because the database user lacks a right for it."""
 
 
 UNKNOWN_STATE = "?????"
-"""The SQLSTATE of an error of which a log has none: any error may be it."""
+"""The SQLSTATE of an error that a log has without one: it may be any error."""
 
 
 def one_line(text: object, most: int = 400) -> str:
-    """Return what a stranger has said as part of a sentence: nothing in it steers a terminal."""
+    """Return foreign text on one line, of at most `most` characters and without control characters.
+
+    It can stand in a sentence: nothing in it can control a terminal.
+    """
     words = "".join(c if c.isprintable() else " " for c in str(text)[: most + 1])
     return words if len(words) <= most else f"{words[:most]}…"
 
 
 def nearest(asked: str, known: Iterable[str]) -> str:
-    """Return ' - did you mean X?' or ' (there are: …)', to end the sentence of a NotFound."""
+    """Return ' - did you mean X?' or ' (there are: …)', the end of a NotFound's message."""
     names = sorted(known)
     close = difflib.get_close_matches(asked, names, n=1, cutoff=0.6)
     if close:
@@ -87,7 +91,7 @@ def nearest(asked: str, known: Iterable[str]) -> str:
 
 
 def expected(error: BaseException) -> ReplayerError | Interrupted | None:
-    """Return what to tell the user of an error that a user or a machine can cause, else None."""
+    """Return the error to show to the user if a user or a machine can cause `error`, else None."""
     if isinstance(error, ReplayerError | Interrupted):
         return error
     if isinstance(error, OSError) and error.strerror:

@@ -1,8 +1,9 @@
-"""Python as replayer starts it: a child imports from no place that this process does not use.
+"""Safe start of Python: a child process imports only from folders that this process uses, too.
 
-Python looks into the current folder first for `python -m` and `python -c`, and a worker of
-multiprocessing is the latter: the code of another user who can write there would run as root.  This
-module is imported first, so that it imports only what is loaded when Python starts.
+`python -m` and `python -c` look for modules in the current folder first, and a worker of
+multiprocessing is a `python -c`.  If another user can write in that folder, the code of that user
+would run as root.  This module is imported first: it may import only modules that Python itself
+loads at its start.
 """
 
 import os
@@ -11,10 +12,10 @@ import sys
 _SAFE, _PATH, _NO_USER_SITE = "PYTHONSAFEPATH", "PYTHONPATH", "PYTHONNOUSERSITE"
 _KEPT = frozenset(
     {
-        # This process was found by them, and replayer may be installed there.
+        # This process found its modules by them, and replayer may be installed there.
         "PYTHONHOME",
         "PYTHONUSERBASE",
-        # They name no code.
+        # They do not name code.
         "PYTHONDONTWRITEBYTECODE",
         "PYTHONIOENCODING",
         _NO_USER_SITE,
@@ -26,17 +27,18 @@ _given: dict[str, str] = {}
 
 
 def module(name: str) -> list[str]:
-    """Return the words that run a module of replayer in an interpreter of its own."""
+    """Return the command that runs a module of replayer in a new interpreter."""
     flags = ["-E"] * sys.flags.ignore_environment + ["-s"] * sys.flags.no_user_site
     return [sys.executable, *flags, "-P", "-m", name]
 
 
 def safe(variables: dict[str, str]) -> dict[str, str]:
-    """Return the environment in which replayer and what it starts work, instead of this one.
+    """Return a safe copy of an environment, for replayer and for the programs that it starts.
 
-    Of Python's variables those stay that name no code, or the places that this process was loaded
-    from; PYTHONSTARTUP, PYTHONPYCACHEPREFIX, PYTHONWARNINGS and others go.  In paths only absolute
-    folders stay: an empty one, as in PYTHONPATH=/a: by mistake, is the current folder.
+    Python's variables stay if they do not name code, or name the places from which this process was
+    loaded.  PYTHONSTARTUP, PYTHONPYCACHEPREFIX, PYTHONWARNINGS and others are removed.  In paths,
+    only absolute folders stay: an empty one, as in a mistaken PYTHONPATH=/a:, is the current
+    folder.
     """
     kept = {
         name: value
@@ -53,12 +55,12 @@ def safe(variables: dict[str, str]) -> dict[str, str]:
 
 
 def isolate() -> None:
-    """Import nothing more from the current folder, here and in all that is started here.
+    """Stop imports from the current folder, in this process and in all that it starts.
 
-    A folder that has this replayer itself stays, as the last one.
+    The folder that contains this replayer stays in sys.path, as the last one.
     """
     if sys.flags.ignore_environment and not sys.flags.safe_path:
-        # Workers get the flags of this process, and would ignore the variable, too.
+        # Workers inherit the flags of this process: they would ignore PYTHONSAFEPATH, too.
         os.execv(sys.executable, [sys.executable, "-P", *sys.orig_argv[1:]])  # noqa: S606
     library = os.path.dirname(os.__file__)  # noqa: PTH120 - pathlib is not loaded yet
     first = sys.path.index(library) if library in sys.path else len(sys.path)
@@ -75,7 +77,7 @@ def isolate() -> None:
 
 
 def given() -> dict[str, str]:
-    """Return the variables that `isolate` changed as the user had set them, for the user's own."""
+    """Return the variables that `isolate` changed, with the user's values, for user programs."""
     names = {name for name in _given if _given[name] != os.environ.get(name)}
     return {_SAFE: "", **{name: _given[name] for name in names}} if _given else {}
 
@@ -84,5 +86,5 @@ def _is_current(folder: str) -> bool:
     try:
         return not folder or os.path.samestat(os.stat(folder), os.stat("."))  # noqa: PTH116
     except OSError:
-        # It was removed: nothing is imported from there.
+        # The folder was removed: nothing can be imported from there.
         return False

@@ -1,11 +1,11 @@
-"""Whatever replayer takes from a machine is written down first, to be given back after a kill.
+"""The journal: notes of everything that replayer takes from a machine, so that a kill loses none.
 
-A server, a cgroup, reserved huge pages: before taking it, `take` writes a note into
-`<home>/taken/`; after giving it back, `Note.drop` removes the note.  A note whose owner is no
-longer alive is a leftover: the module that knows the kind gives it back.
+Replayer takes a server, a cgroup or reserved huge pages.  Before that, `take` writes a note into
+`<home>/taken/`.  After giving it back, `Note.drop` removes the note.  A note whose owner is no
+longer alive is a leftover: the module that knows its kind gives the thing back.
 
-A note is believed only if this user wrote it, in a folder that nobody else can write; the path in
-it only if it is of the kind and the name that replayer makes.
+A note is trusted only if this user wrote it, in a folder that no other user can write.  A path in
+it is trusted only if its form and name are such as replayer makes.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _LASTING = "lasting"
 
 
 class Untrusted(ReplayerError):
-    """A note that names what replayer never makes: nothing is removed because of it."""
+    """A note with content that replayer never writes: nothing is removed because of it."""
 
     def __init__(self, note: Note, reason: str) -> None:
         super().__init__(f"the note {note.path} is not believed ({reason}), and nothing was done")
@@ -39,7 +39,7 @@ class Untrusted(ReplayerError):
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """One thing taken: its kind, what is needed to give it back, and who took it."""
+    """One thing that was taken: its kind, the details to give it back, and the owner's identity."""
 
     path: Path
     kind: str
@@ -48,36 +48,37 @@ class Note:
 
     @property
     def lasting(self) -> bool:
-        """Tell whether it was taken for longer than its process runs, as what survives a boot."""
+        """Return whether it was taken for longer than its process runs, e.g. across a reboot."""
         return self.owner == _LASTING
 
     @property
     def abandoned(self) -> bool:
-        """Tell whether the process that took it is gone."""
+        """Return whether the process that took it is gone."""
         return not self.lasting and not alive(self.owner)
 
     def drop(self) -> None:
-        """Forget it: it was given back."""
+        """Remove the note, after the thing was given back."""
         self.path.unlink(missing_ok=True)
 
     def text(self, name: str) -> str:
-        """Return a detail that is text; raise Untrusted for any other."""
+        """Return a detail that is text; raise Untrusted if it is missing or not text."""
         value = self.details.get(name)
         if not isinstance(value, str):
             raise Untrusted(self, f"its {name} is no text")
         return value
 
     def number(self, name: str) -> int:
-        """Return a detail that is a count; raise Untrusted for any other."""
+        """Return a detail that is a count (an int >= 0); raise Untrusted if it is not."""
         value = self.details.get(name)
         if not isinstance(value, int) or isinstance(value, bool) or value < 0:
             raise Untrusted(self, f"its {name} is no count")
         return value
 
     def path_of(self, name: str, pattern: re.Pattern[str]) -> Path:
-        """Return a path without a link on its way whose last name is as replayer makes it.
+        """Return a detail that is an absolute path, without a link in it.
 
-        Raises Untrusted for any other.
+        Its last name must match `pattern`: a name that replayer makes.  Raises Untrusted for any
+        other.
         """
         path = Path(self.text(name))
         try:
@@ -90,12 +91,15 @@ class Note:
 
 
 def home() -> Path:
-    """Return replayer's own folder (`place`), made if it is not there."""
+    """Return replayer's own folder (`place`); make it if it does not exist.
+
+    Raises Impossible if it cannot be made, or if another user could write in it.
+    """
     folder = place()
     try:
         if not folder.is_dir():
             _make(folder)
-        # Notes, copied programs and data lie in it, and all of them are believed.
+        # It holds notes, copied programs and data, and replayer trusts all of them.
         trusted_path.own(folder, _HOME).close()
     except OSError as error:
         raise Impossible(
@@ -106,10 +110,11 @@ def home() -> Path:
 
 
 def place() -> Path:
-    """Return where replayer's own folder is, or will be.
+    """Return the path of replayer's own folder, which need not exist yet.
 
-    It is $REPLAYER_HOME, else /var/lib/replayer for root (a server's unprivileged user must be able
-    to reach it), else $XDG_DATA_HOME/replayer or ~/.local/share/replayer.
+    It is $REPLAYER_HOME if that is set.  For root it is /var/lib/replayer, because a server's
+    unprivileged user must be able to reach it.  Else it is $XDG_DATA_HOME/replayer or
+    ~/.local/share/replayer.
     """
     chosen = os.environ.get("REPLAYER_HOME")
     if chosen:
@@ -122,7 +127,7 @@ def _make(folder: Path) -> None:
         with trusted_path.steady(missing.parent, "the folder") as above:
             os.mkdir(missing.name, dir_fd=above.fd)
     with trusted_path.steady(folder.parent, "the folder") as parent:
-        # A server's unprivileged user must be able to reach it, whatever the umask.
+        # A server's unprivileged user must be able to reach it, whatever the umask is.
         with contextlib.suppress(FileExistsError):
             parent.make(folder.name, 0o755)
         with parent.below(folder.name) as made, contextlib.suppress(FileExistsError):
@@ -130,7 +135,7 @@ def _make(folder: Path) -> None:
 
 
 def _shared() -> Path:
-    """Return where an ordinary user's programs keep their data."""
+    """Return the folder for data of an ordinary user's programs; raise Impossible for no home."""
     try:
         return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share")
     except RuntimeError as error:
@@ -140,7 +145,7 @@ def _shared() -> Path:
 
 
 def leave() -> None:
-    """Remove replayer's own folder, if nothing of use is left in it and replayer made it."""
+    """Remove replayer's own folder, if replayer made it and only empty parts are left in it."""
     folder = home()
     for part in ("taken", "data", "programs", "elsewhere"):
         with contextlib.suppress(OSError):
@@ -151,12 +156,13 @@ def leave() -> None:
 
 
 def take(kind: str, *, lasting: bool = False, **details: Any) -> Note:
-    """Write down that this process is about to take something; the note is on disk on return.
+    """Write a note that this process is about to take something; the note is on disk on return.
 
-    What is lasting is not left by a process that ends: only who took it gives it back.
+    A lasting note does not become a leftover when its process ends: only the code that took the
+    thing gives it back.
 
-    Call it inside `signals.shield`, and leave that only with the note where it will be found: a
-    signal in between would lose it.  `held` does both.
+    Call this inside `signals.shield`, and store the note before you leave the shield: a signal in
+    between would lose it.  `held` does both.  Raises Impossible if the note cannot be written.
     """
     path = home() / "taken" / f"{kind}-{uuid.uuid4().hex[:12]}.json"
     owner = _LASTING if lasting else identity(os.getpid())
@@ -176,7 +182,10 @@ def take(kind: str, *, lasting: bool = False, **details: Any) -> Note:
 
 @contextlib.contextmanager
 def held(kind: str, give_back: Callable[[], object], **details: Any) -> Iterator[None]:
-    """Write down what the `with` block takes; at its end, however it ends, give back and forget."""
+    """Write a note before the `with` block; after it, call `give_back` and remove the note.
+
+    This happens however the block ends.
+    """
     note: Note | None = None
     try:
         with signals.shield():
@@ -190,9 +199,11 @@ def held(kind: str, give_back: Callable[[], object], **details: Any) -> Iterator
 
 
 def remove_file(note: Note, path: Path, beginning: bytes, what: str) -> str:
-    """Remove a file whose writer is gone, which begins so or is empty; return what was done.
+    """Remove a leftover file, with its note, and return a sentence about it for the report.
 
-    `what` it is comes before its path.  Raises Untrusted for what is no such file.
+    The file must be empty or start with `beginning`; its writer is gone.  `what` names it in the
+    sentence, before its path.  Raises Untrusted for any other file, ReplayerError if it cannot be
+    removed.
     """
     try:
         with trusted_path.Folder(path.parent) as folder:
@@ -213,25 +224,25 @@ def remove_file(note: Note, path: Path, beginning: bytes, what: str) -> str:
 
 
 def notes(*kinds: str) -> Iterator[Note]:
-    """Yield everything that is taken now, by this process or another, of these kinds or all."""
+    """Yield the notes of all that is taken now, by any process; of these kinds, or of all kinds."""
     for note, _ in _every():
         if note is not None and (not kinds or note.kind in kinds):
             yield note
 
 
 def unusable() -> Iterator[tuple[Path, str]]:
-    """Yield the files among the notes that are none of this user's notes, and why."""
+    """Yield each file in the notes' folder that is not a valid note of this user, and why."""
     yield from ((path, reason) for note, (path, reason) in _every() if note is None)
 
 
 def forget(path: Path) -> None:
-    """Remove a file from among the notes."""
+    """Remove a file from the notes' folder."""
     with trusted_path.own(path.parent, _HOME) as taken:
         taken.remove(path.name)
 
 
 def _every() -> Iterator[tuple[Note | None, tuple[Path, str]]]:
-    """Yield each note with its path; None and the reason for what is no note to believe."""
+    """Yield (note, (path, "")) for each valid note, (None, (path, reason)) for any other file."""
     folder = home() / "taken"
     try:
         taken = trusted_path.own(folder, _HOME)
@@ -264,9 +275,9 @@ def _note(taken: trusted_path.Folder, name: str) -> tuple[Note | None, tuple[Pat
 
 
 def identity(pid: int) -> str:
-    """Return what tells a process from every other, also after a reboot: boot id, pid, start time.
+    """Return a string that identifies a process, also after a reboot: boot id, pid, start time.
 
-    Returns "" for a process that is gone or a zombie.
+    Returns "" if the process is gone or a zombie.
     """
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
@@ -277,12 +288,12 @@ def identity(pid: int) -> str:
 
 
 def pid_of(owner: str) -> int:
-    """Return the process id in an identity, 0 for none."""
+    """Return the process id in an identity; 0 if the identity is empty."""
     return int(owner.split(":")[1]) if owner else 0
 
 
 def alive(owner: str) -> bool:
-    """Tell whether the process with that identity still runs."""
+    """Return whether the process with that identity still runs."""
     try:
         return bool(owner) and identity(pid_of(owner)) == owner
     except (IndexError, ValueError):

@@ -1,9 +1,7 @@
-"""Import a module when it is needed: for what takes long to load, and is not used by every command.
+"""Lazy imports: a module that loads slowly and that few commands use is imported on first use.
 
-if TYPE_CHECKING:
-import sqlalchemy
-else:
-sqlalchemy = Later("sqlalchemy")
+For the type checker import the module under `if TYPE_CHECKING`; in the `else` branch write
+`sqlalchemy = Later("sqlalchemy")`.
 """
 
 import importlib
@@ -14,21 +12,21 @@ from replayer import signals
 
 
 def load(name: str) -> ModuleType:
-    """Import a module; a signal waits until it is there."""
-    # What a signal raises in the middle of an import, a library's C code may turn into a fault of
-    # its own, or ignore.
+    """Import a module; hold back signals until the import is complete."""
+    # A signal raises an exception.  In the middle of an import, a library's C code may replace
+    # that exception by its own error, or ignore it.
     with signals.shield():
         return importlib.import_module(name)
 
 
 class Later:
-    """Stands for a module, which is imported when the first of its names is asked for."""
+    """A stand-in for a module, which is imported when one of its names is first used."""
 
     def __init__(self, name: str) -> None:
         self._name = name
 
     def __getattr__(self, name: str) -> Any:
         value = getattr(load(self._name), name)
-        # From now on it is found as any attribute is.
+        # From now on Python finds it as an ordinary attribute, without __getattr__.
         setattr(self, name, value)
         return value

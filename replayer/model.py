@@ -1,4 +1,4 @@
-"""Every frozen type that crosses a module border, and so everything that a result file holds.
+"""The frozen types that modules exchange, and so everything that a result file holds.
 
 A result file is one Run as JSON; store.py keeps the history of its format.
 """
@@ -15,11 +15,11 @@ Fact = str | int | float | bool | None | tuple[str, ...]
 """One thing known about a host, an engine or a step; its key is dotted: `kernel.release`."""
 
 MemoryKind = Literal["cached", "direct", "cgroup", "hugepages", "ballast"]
-"""What sessions read from: the page cache, or a device in one of four ways."""
+"""The memory set-up for a read: through the page cache, or from a device in one of four ways."""
 
 
 class Noun(BaseModel):
-    """A frozen record: unknown keys are errors, so that a misspelt one is never passed over."""
+    """A frozen record: an unknown key is an error, so that a misspelt key is never ignored."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="null")
 
@@ -33,22 +33,22 @@ class Better(StrEnum):
 
 
 class Measurement(Noun):
-    """One number that was measured: `<step>.<quantity>`, its unit and its good direction."""
+    """One measured number: its metric `<step>.<quantity>`, its unit, and which way is better."""
 
     metric: str
     value: float
     unit: str
     better: Better
     leading: bool = Field(default=False, exclude_if=lambda leads: not leads)
-    """One of the numbers that its step is run for: a comparison judges these first.  Where no
-    metric of a step says so, its first rate is it, else its first time."""
+    """True for a number that the step is run for: a comparison judges these first.  If no metric
+    of a step is marked so, its first rate leads, else its first time."""
     says: str = Field(default="", exclude_if=lambda metric: not metric)
-    """The metric of the same step that this one repeats in other words, as bytes per second repeat
-    the seconds of a fixed number of bytes: a comparison counts both as one."""
+    """Another metric of the same step with the same information; a comparison counts both as one.
+    For example, bytes per second repeat the seconds of a fixed number of bytes."""
 
 
 class Temperature(StrEnum):
-    """How much of the data was in memory before the clock started, in ClickBench's words."""
+    """The share of the data in memory before the clock started, in ClickBench's words."""
 
     COLD = "cold"
     LUKEWARM = "lukewarm"
@@ -57,35 +57,35 @@ class Temperature(StrEnum):
 
 
 class Cold(Noun):
-    """The coldness asked for and the one achieved, with its proof."""
+    """The temperature that was requested and the one that was reached, with its proof."""
 
     asked: Temperature
     got: Temperature
     method: str
-    """What was done: e.g. "server stopped, sync, drop_caches"."""
+    """The actions that were taken, e.g. "server stopped, sync, drop_caches"."""
     proof: str
-    """What residency was measured with: cachestat or mincore; "" if it could not be measured."""
+    """The system call that measured residency: cachestat or mincore; "" if none could."""
     resident_bytes: int | None = None
     file_bytes: int | None = None
     """The files' sizes, each inode once."""
     data_bytes: int | None = None
-    """Of those what is neither a hole nor preallocated space that was never written."""
+    """`file_bytes` without holes and without preallocated space that was never written."""
     stored_bytes: int | None = None
-    """What the disk delivers for the data, which is less where it is compressed."""
+    """Bytes that the disk delivers for the data: fewer than the data if it is compressed."""
     device_bytes: int | None = None
-    """Bytes that the device delivered in the measured window, to whomever."""
+    """Bytes that the device delivered to all processes in the measured window."""
     own_bytes: int | None = None
-    """Bytes that those who read had from a device in the window (/proc/PID/io)."""
+    """Bytes that the reading processes got from a device in the window (/proc/PID/io)."""
     missing_bytes: int | None = None
-    """Of what a cold read needed, what no device gave to those who read."""
+    """Bytes that a cold read needed and that no device delivered to the reading processes."""
     why: str = ""
-    """Why `got` is not what was asked for; "" if it is."""
+    """The reason if `got` is not `asked`; "" if it is."""
     todo: str = ""
-    """What would help."""
+    """An action that would help."""
 
     @property
     def resident_share(self) -> float | None:
-        """Return resident bytes / bytes of data, or None if they are not known."""
+        """Return resident bytes / bytes of data, from 0 to 1; None if one is not known."""
         whole = self.file_bytes if self.data_bytes is None else self.data_bytes
         if self.resident_bytes is None or not whole:
             return None
@@ -93,10 +93,10 @@ class Cold(Noun):
 
 
 class ReadOrigin(StrEnum):
-    """Where the blocks that sessions read came from."""
+    """The place that the blocks of a read came from."""
 
     BUFFERED = "buffered"
-    """Out of the server's own buffers; the others say where those came from that it missed."""
+    """The server's own buffers.  The other values are origins of blocks not found there."""
     CACHED = "cached"
     PHYSICAL = "physical"
     MIXED = "mixed"
@@ -124,23 +124,24 @@ class Ledger(Noun):
 
 
 class Foreign(Noun):
-    """What others did in a window: neither the server's processes nor replayer's.
+    """The work of other programs in a window: neither the server's processes nor replayer's.
 
-    None is what could not be counted.
+    A value that could not be counted is None.
     """
 
     cpu_share: float | None = None
-    """Of the time of all processors: busy, less the server, replayer and the kernel's threads."""
+    """Share of the time of all processors, from 0 to 1: the busy time less that of the server,
+    of replayer and of the kernel's threads."""
     programs: tuple[str, ...] = ()
-    """Those that used most of it, with their shares."""
+    """The programs that used most of it, with their shares."""
     read_bytes: int | None = None
-    """What the data's device delivered to others."""
+    """Bytes that the data's device delivered to other programs."""
     write_bytes: int | None = None
-    """What it was given to write by others."""
+    """Bytes that other programs wrote to the data's device."""
 
 
 class Mark(Noun):
-    """Something that happened at a second of a series: a checkpoint, an autovacuum."""
+    """An event at a second of a series: a checkpoint, an autovacuum."""
 
     at: float
     kind: str
@@ -148,11 +149,11 @@ class Mark(Noun):
 
 
 class Series(Noun):
-    """What was watched while a step ran.
+    """The time series that collectors recorded while a step ran.
 
-    `seconds` are the ends of the intervals since the start of the step's window; every column has
-    as many values as `seconds`.  A column is `<collector>.<sysstat's name>`, or the step's own,
-    such as `sessions.riops`; None marks an interval that could not be read.
+    `seconds` are the ends of the intervals, counted from the start of the step's window.  Every
+    column has as many values as `seconds`.  A column's name is `<collector>.<sysstat's name>`, or
+    the step's own, such as `sessions.riops`.  None marks an interval that could not be read.
     """
 
     started: str
@@ -160,10 +161,10 @@ class Series(Noun):
     columns: dict[str, tuple[float | None, ...]] = Field(default_factory=dict)
     marks: tuple[Mark, ...] = ()
     window: tuple[float, float] | None = None
-    """First and last second of the measured window, if it is not the whole series."""
+    """First and last second of the measured window; None if it is the whole series."""
     device: str | None = None
-    """The disk that the device's columns are of; None where none was watched, and in results of
-    before it was written down, whose disk is that of the run's data."""
+    """The disk of the device's columns.  None if no disk was watched, and in old results without
+    this field: there it is the disk of the run's data."""
 
 
 class Latency(Noun):
@@ -174,123 +175,127 @@ class Latency(Noun):
 
 
 class Steadiness(Noun):
-    """Whether a rate held still while it was measured."""
+    """The steadiness of a rate while it was measured."""
 
     settled: bool | None
-    """None where there was too little of it to tell."""
+    """True if it stayed constant; None if there are too few values for a verdict."""
     words: str
-    """What was seen, to follow "was": e.g. `drifting by +12% from second 10 to 30`."""
+    """The finding, to follow "was" in a sentence: `drifting by +12% from second 10 to 30`."""
     rule: str = ""
-    """By what rule it is not settled."""
+    """The rule by which it is not settled."""
 
 
 class Reads(Noun):
-    """The reads that a step had of a device, to be held against what a probe had of it."""
+    """The reads that a step got from a device, to compare with those of a probe."""
 
     per_second: float
     block_bytes: int
     depth: int
-    """How many were under way at a time."""
+    """Reads that were outstanding at one time."""
     access: Literal["random", "sequential"]
     device: str
 
 
 class Places(Noun):
-    """Digests of what was answered, by where that stands in the capture.
+    """Digests of the server's answers, by their place in the capture: its parts and its sessions.
 
-    Two replays of one archive answered alike where the digests of a place are the same.
+    If two replays of one archive have the same digest for a place, their answers there are the
+    same.
     """
 
     part_s: float
-    """Seconds of the capture that a part of it has."""
+    """Length of a part in seconds of the capture."""
     parts: dict[int, int]
     """Number of the part, from 0 -> digest of 32 bits."""
     sessions: dict[int, int]
-    """Number of the session -> digest; those from 255 on have one together."""
+    """Number of the session -> digest; all sessions from 255 on share one digest."""
 
 
 class Replayed(Noun):
-    """What became of the statements of one fingerprint in a replay, of all its sessions together.
+    """The results of all statements of one fingerprint in a replay, over all its sessions.
 
-    A replay has one for each fingerprint of its work, the heaviest first; two replays of an archive
-    are compared by them.  No value of a statement is in it: `text` is the normalised form.
+    A replay has one of these for each fingerprint of its work, the heaviest first.  A comparison
+    of two replays of an archive uses them.  It has no value of a statement: `text` is the
+    normalised form.
     """
 
     fingerprint: str
     """16 hexadecimal digits: the server's query id, else the hash of the normalised text."""
     text: str
     kind: str
-    """As `replayer show` has it of a capture: select, insert, update, begin, commit, ddl, …"""
+    """The kind that `replayer show` prints of a capture: select, insert, update, begin, commit,
+    ddl, …"""
     planned: int
-    """Statements that were to run: those of the archive within what was asked for."""
+    """Statements to run: those of the archive that the request of the replay includes."""
     executions: int
-    """Of those the ones that were answered, with an error or without."""
+    """The planned statements that were answered, with an error or without."""
     errors: dict[str, int] = Field(default_factory=dict)
-    """By SQLSTATE: answers with an error of their own."""
+    """SQLSTATE -> answers with an error that is not a consequence of an earlier one."""
     consequences: int = 0
     """Answers with an error that only follows from an earlier one in the same session, such as
     25P02 in a failed transaction; they are not in `errors`."""
     logged_errors: dict[str, int] = Field(default_factory=dict)
-    """By SQLSTATE: errors of the same executions in the log, with their consequences."""
+    """SQLSTATE -> errors of the same executions in the log, with their consequences."""
     failed_here: dict[str, int] = Field(default_factory=dict)
-    """By SQLSTATE: errors of executions that went well in the log."""
+    """SQLSTATE -> errors of the replay, of executions that succeeded in the log."""
     failed_there: dict[str, int] = Field(default_factory=dict)
-    """By SQLSTATE: the log's errors of executions that went well."""
+    """SQLSTATE -> errors of the log, of executions that succeeded in the replay."""
     failed_otherwise: tuple[dict[str, int], dict[str, int]] = ({}, {})
-    """By SQLSTATE: errors of executions that have another one in the log, and that other one."""
+    """Two times SQLSTATE -> errors, of executions that failed with one error in the replay and
+    with another in the log: first the replay's errors, then the log's."""
     rows: int | None = None
     """Rows that were returned or changed, in all answers without an error; None if not counted."""
     rows_hash: str | None = None
-    """The sum modulo 2^64 of the hashes of all answers, in hexadecimal; None if not taken."""
+    """The sum modulo 2^64 of the hashes of all answers, in hexadecimal; None if not computed."""
     held_rows: int | None = None
-    """Rows of the answers whose rows the log has as well; None where it has none."""
+    """Rows of the answers for which the log has a number of rows, too; None if it has none."""
     logged_rows: int | None = None
     """The log's rows of the same executions."""
     rows_otherwise: int = 0
-    """Of these the answers with other rows than in the log."""
+    """Answers, of those counted in `held_rows`, with another number of rows than in the log."""
     rows_follow: int = 0
-    """And those that had others only after something in the same transaction ended otherwise; they
-    are not in `rows_otherwise`."""
+    """Answers with another number of rows that come after an earlier difference in the same
+    transaction; they are not in `rows_otherwise`."""
     places: Places | None = None
-    """Where in the capture what was answered; None if not counted."""
+    """Digests of the answers by their place in the capture; None if not computed."""
     varies: tuple[str, ...] = ()
-    """Why rows and their hash may differ from one replay to the next: `now()`, `nextval()`."""
+    """Reasons why rows and their hash may differ between replays: `now()`, `nextval()`."""
     service_s: float = 0.0
-    """Seconds from the actual starts to the answers, all added up."""
+    """Seconds from the actual start to the answer, summed over all executions."""
     service: Latency | None = None
-    """From the actual start to the answer, errors included; None of the lightest fingerprints."""
+    """From the actual start to the answer, errors included; None for the lightest fingerprints."""
     response: Latency | None = None
-    """From the intended start to the answer; None at speed 0, where there is none."""
+    """From the intended start to the answer; None at speed 0, which has no intended starts."""
 
 
 class Spent(StrEnum):
-    """Where a session's time or a processor's goes: the parts of an account, as they are shown."""
+    """The parts of an account: uses of a session's or a processor's time, in the order shown."""
 
     SERVER = "server code"
     """User mode of the server."""
     ENTRY = "kernel entry"
     """Entry and exit of system calls and interrupts: mitigations, audit, tracepoints, seccomp."""
     COPY = "copy"
-    """Between the kernel and a process."""
+    """Copies between the kernel and a process."""
     PAGE_CACHE = "page cache"
     """Look-ups, read-ahead, LRU lists, reclaim."""
     FILE_SYSTEM = "file system"
-    """With VFS, iomap and direct I/O."""
+    """The file system, with VFS, iomap and direct I/O."""
     BLOCK = "block layer"
-    """With the drivers of the devices and of what lies between: dm, md, loop."""
+    """The block layer, with the drivers of the devices and of the layers between: dm, md, loop."""
     SCHEDULER = "scheduler"
-    """With futexes, wakeups, context switches and timers."""
+    """The scheduler, with futexes, wakeups, context switches and timers."""
     FAULTS = "page faults"
-    """With page tables, anonymous memory and huge pages."""
+    """Page faults, with page tables, anonymous memory and huge pages."""
     NETWORK = "network"
-    """Sockets, as between server and client."""
+    """Sockets, e.g. between server and client."""
     LOCKING = "kernel locks"
     """Spinning for the kernel's locks."""
     KERNEL = "other kernel"
     RUN_QUEUE = "run queue"
-    """Runnable, and on no processor."""
+    """Runnable, but on no processor."""
     THROTTLED = "CPU quota"
-    """Runnable, and kept from running as the quota of a cgroup was used up."""
+    """Runnable, but not allowed to run, because a cgroup's quota was used up."""
     DEVICE = "device wait"
     """Waits for reads and writes of data."""
     LOG = "log flush"
@@ -298,103 +303,103 @@ class Spent(StrEnum):
     LOCK = "lock wait"
     """Waits for rows, tables, buffers, other sessions."""
     CLIENT = "client"
-    """The session waits for its client; of CPU seconds: user mode of the client."""
+    """The session waits for its client.  In CPU seconds: user mode of the client."""
     OTHER = "other waits"
 
 
 _RESIDUE = 0.1
-"""The share of the sessions' time from which on a residue is told."""
+"""A residue above this share of the sessions' time is reported."""
 
 
 class Account(Noun):
-    """Where the time of one step's window went; all times are seconds per operation.
+    """The uses of the time of one step's window; all times are seconds per operation.
 
-    Little's law closes it: the parts of `session` and `residue` add up to
+    By Little's law, the parts of `session` and `residue` add up to
     sessions * seconds / operations.
     """
 
     operation: str
-    """What an operation is, singular: block, statement, MiB, row."""
+    """The name of an operation, singular: block, statement, MiB, row."""
     operations: float
     sessions: float
-    """Under observation, on average."""
+    """The average number of sessions under observation."""
     seconds: float
     """Length of the window."""
     session: dict[Spent, float] = Field(default_factory=dict)
-    """A session's time per operation."""
+    """Part -> a session's time in it, per operation."""
     residue: float = 0.0
-    """What the parts leave of a session's time; negative where they are more than all of it."""
+    """A session's time less all parts; negative if the parts are more than the whole."""
     unsure: float = 0.0
-    """How far looks and traces are apart in how long the sessions slept, as share of their time:
-    an error within that is in no residue."""
+    """The difference between the sampled and the traced time that sessions slept, as share of
+    their time: the residue does not show an error of up to this size."""
     cpu: dict[str, dict[Spent, float]] = Field(default_factory=dict)
-    """`server`, `client` -> CPU seconds per operation; user mode is SERVER or CLIENT, the kernel is
-    split by what it did if there is a profile, else all in KERNEL."""
+    """`server`, `client` -> CPU seconds per operation.  User mode is SERVER or CLIENT.  The
+    kernel's time is split into parts if there is a profile, else all of it is in KERNEL."""
     waits: dict[str, float] = Field(default_factory=dict)
-    """Wait event in the server's words -> share of the sessions' time, the heaviest first."""
+    """Wait event, with the server's name -> share of the sessions' time, the longest first."""
     samples: int = 0
-    """Observations of a session that it rests on."""
+    """The number of observations of a session that the account is based on."""
     notes: tuple[str, ...] = ()
-    """Sentences: what it could not know."""
+    """Sentences about facts that the account could not know."""
 
     @property
     def residue_share(self) -> float:
-        """Return the residue / the time of the sessions; 0 where there was none."""
+        """Return residue / time of the sessions; 0 if the sessions had no time."""
         whole = self.sessions * self.seconds
         return self.residue * self.operations / whole if whole > 0 else 0.0
 
     @property
     def closes(self) -> bool:
-        """Tell whether the residue is small enough not to be spoken of."""
+        """Return whether the residue is so small that it is not reported."""
         return abs(self.residue_share) <= _RESIDUE
 
     @property
     def rests_on_one(self) -> bool:
-        """Tell whether it closes by the kernel's counters, which nothing else bears out."""
+        """Return whether it closes, but only by the kernel's counters, without a second proof."""
         return self.closes and self.unsure > _RESIDUE
 
 
 PROFILED = ("server", "client", "kernel threads", "others", "replayer")
-"""Whose a sample of a profile is; `client` are the processes that sent the operations, `replayer`
-its main process and its other programs."""
+"""The owners of a profile's samples.  `client` are the processes that sent the operations;
+`replayer` is its main process and its other programs."""
 KERNEL_FRAME = "_[k]"
 
 
 class StackProfile(Noun):
-    """What the processors executed in one window: folded call chains, as flame graphs have them.
+    """The code that the processors executed in one window: folded call chains for flame graphs.
 
-    A stack is `class;mode;thread;root;...;leaf`: the class is one of PROFILED, the mode `user` or
-    `kernel` by where the leaf is, `thread` the name of the thread, and functions of the kernel
-    end in KERNEL_FRAME.
+    A stack is `class;mode;thread;root;...;leaf`.  The class is one of PROFILED.  The mode is
+    `user` or `kernel`, depending on the leaf.  `thread` is the name of the thread.  Names of kernel
+    functions end in KERNEL_FRAME.
     """
 
     payload: str
     """Base64 of the zlib-compressed text."""
     samples: int
-    """In the window, of processors that were not idle."""
+    """Samples in the window, of processors that were not idle."""
     idle: int = 0
-    """Samples of idle processors in the window, which are in no stack."""
+    """Samples of idle processors in the window; they are in no stack."""
     lost: int = 0
-    """Samples that the kernel said were lost."""
+    """Samples that were lost, as the kernel reports them."""
     outside: int = 0
     """Samples that were recorded outside of the window, and dropped."""
     event: str
-    """What was counted: cycles, or cpu-clock."""
+    """The event that was counted: cycles, or cpu-clock."""
     hertz: int
     """Samples a second and processor."""
     seconds: float
     """Length of the window."""
     truncated: str = ""
-    """Why it is not whole; "" if it is."""
+    """The reason if it is not complete; "" if it is."""
 
     @staticmethod
     def packed(stacks: Mapping[str, int]) -> str:
-        """Return stacks -> samples as a payload, the same for the same stacks."""
+        """Encode stack -> samples as a payload; the same stacks give the same payload."""
         lines = "".join(f"{stack} {count}\n" for stack, count in sorted(stacks.items()))
         return base64.b64encode(zlib.compress(lines.encode(), 9)).decode("ascii")
 
     def stacks(self) -> dict[str, int]:
-        """Return stack -> samples; ValueError if the payload is not one."""
+        """Return stack -> samples; raise ValueError if the payload cannot be decoded."""
         try:
             text = zlib.decompress(base64.b64decode(self.payload, validate=True)).decode()
         except (ValueError, zlib.error) as error:
@@ -405,7 +410,7 @@ class StackProfile(Noun):
 
 
 class Outcome(Noun):
-    """What a step found: whatever it measured, and the proof."""
+    """The outcome of a step: all its measurements, and their proof."""
 
     measurements: tuple[Measurement, ...] = ()
     cold: Cold | None = None
@@ -416,27 +421,27 @@ class Outcome(Noun):
     tables: dict[str, tuple[dict[str, Any], ...]] = Field(default_factory=dict)
     """Rows of a table, e.g. `doublings`: one dict per row with the same keys."""
     printed: dict[str, tuple[str, ...]] = Field(default_factory=dict)
-    """Lines as the tool prints them whose job was done, for programs that look for them."""
+    """Lines in the format of the tool that the step imitates, for programs that parse them."""
     facts: dict[str, Fact] = Field(default_factory=dict)
     notes: tuple[str, ...] = ()
     """Sentences for the report: what could not be done or proven, and what to do about it."""
     steady: Steadiness | None = None
-    """Of the step's leading rate, where it has one."""
+    """Steadiness of the step's leading rate; None if it has none."""
     reads: Reads | None = None
-    """None where they did not come from the device, or not all alike."""
+    """None if the reads did not come from the device, or were of several kinds."""
     writes: bool = False
-    """Whether the step itself wrote to the storage."""
+    """True if the step itself wrote to the storage."""
     replayed: tuple[Replayed, ...] = Field(default=(), exclude_if=lambda replayed: not replayed)
-    """Of a replay, by fingerprint; () of every other step."""
+    """Results of a replay, one per fingerprint; () for every other step."""
     account: Account | None = Field(default=None, exclude_if=lambda account: account is None)
-    """Where the time of its window went; None where nothing was watched."""
+    """The account of the window's time; None if nothing was watched."""
     profile: StackProfile | None = Field(default=None, exclude_if=lambda profile: profile is None)
     costs: dict[str, float] = Field(default_factory=dict, exclude_if=lambda costs: not costs)
     """Collector -> CPU seconds that it used while the step ran."""
 
 
 class Status(StrEnum):
-    """How a step or a run ended."""
+    """The status of a step or a run: running, or how it ended."""
 
     RUNNING = "running"
     DONE = "done"
@@ -444,7 +449,7 @@ class Status(StrEnum):
     FAILED = "failed"
     INTERRUPTED = "interrupted"
     PARTIAL = "partial"
-    """A host that had a part in it was lost; what had been measured by then is there."""
+    """A host that took part was lost; all measurements up to then are kept."""
 
 
 class StepResult(Outcome):
@@ -465,7 +470,7 @@ class StepResult(Outcome):
 
 
 class EngineFacts(Noun):
-    """The database that did the work: what it is and every setting that is not its default."""
+    """The database that did the work: version, facts, and settings that are not the default."""
 
     name: str
     version: str
@@ -475,7 +480,7 @@ class EngineFacts(Noun):
 
 
 class WorkloadFacts(Noun):
-    """What was asked for, after every override."""
+    """The workload of a run, after all overrides of the user."""
 
     name: str
     source: str
@@ -486,16 +491,16 @@ class WorkloadFacts(Noun):
 
 
 class Advice(Noun):
-    """What was found that touches the numbers, and what to do about it."""
+    """A finding that affects the numbers, and what to do about it."""
 
     found: str
     todo: str = ""
-    """"" where nothing can be done."""
+    """The action to take; "" if there is none."""
     steps: tuple[str, ...] = Field(default=(), exclude_if=lambda names: not names)
-    """Whose numbers it touches; () where it touches all of them."""
+    """The steps whose numbers are affected; () for all steps."""
 
     def __str__(self) -> str:
-        """Return both as one sentence."""
+        """Return finding and action as one sentence."""
         return f"{self.found}: {self.todo}" if self.todo else self.found
 
 
@@ -511,30 +516,31 @@ class Run(Noun):
     status: Status
     error: str = ""
     notes: tuple[str, ...] = Field(default=(), exclude_if=lambda notes: not notes)
-    """What somebody wrote about it, in their own words."""
+    """Free texts that users wrote about the run."""
     tags: dict[str, str] = Field(default_factory=dict, exclude_if=lambda tags: not tags)
-    """What somebody calls it by; a fact `tag.NAME` for those who compare."""
+    """The user's tags: name -> value.  A comparison sees each as a fact `tag.NAME`."""
     headline: tuple[Measurement, ...] = Field(default=(), exclude_if=lambda lines: not lines)
-    """Of each step that was done the number that it is run for, the median of its repeats: what a
-    list tells of a run, and so before its steps."""
+    """The leading number of each step that was done, as the median of its repeats.  A list of runs
+    shows it, so the field stands before `steps`: the list need not read further."""
     writer: str = Field(default="", exclude_if=lambda writer: not writer)
-    """The process that writes it, as journal.identity has it; "" when nobody does any more."""
+    """The process that writes the result, as journal.identity returns it; "" if none does now."""
     resumed: tuple[str, ...] = Field(default=(), exclude_if=lambda stamps: not stamps)
-    """When it was taken up again after it had been cut."""
+    """The times at which the run was resumed after it had been cut off."""
     host: dict[str, Fact]
     engine: EngineFacts | None
     workload: WorkloadFacts
     steps: tuple[StepResult, ...] = ()
     advice: tuple[Advice, ...] = ()
     control: dict[str, tuple[float, ...]] = Field(default_factory=dict)
-    """`cpu.before`, `memory.after`, …: short measurements around the run that no disk or database
-    takes part in, one of each of `processes`, in calibration.py's units; if they moved, the machine
-    changed meanwhile.  Without `processes` all are from one process, whose noise tells nothing."""
+    """`cpu.before`, `memory.after`, …: short measurements before and after the run, without disk
+    and database, one value per process, in calibration.py's units; `processes` is the number of
+    processes.  If before and after differ, the machine changed during the run.  Without `processes`
+    all values are from one process, and their noise proves nothing."""
     cluster: dict[str, Fact] = Field(default_factory=dict, exclude_if=lambda cluster: not cluster)
-    """`hosts`, the sorted names of those whose processes were the clients, and `database`, the host
-    on which the run itself worked; {} where all was done on one."""
+    """`hosts`: the sorted names of the client hosts.  `database`: the host on which the run itself
+    worked.  {} if one host did all."""
     sizing: dict[str, Any] | None = Field(default=None, exclude_if=lambda sizing: sizing is None)
-    """Of `replayer size`: what was required, as sizing/record.py has it; None of other runs."""
+    """Of `replayer size`: the requirement, as in sizing/record.py; None for other runs."""
 
 
 class StepSpec(Noun):
@@ -544,18 +550,18 @@ class StepSpec(Noun):
 
     step: str
     name: str = ""
-    """Told apart by it when a step is used twice; the step's own name if not given."""
+    """Distinguishes two uses of one step; the step's own name if not given."""
     once: bool = False
-    """Run in the first repeat only, e.g. the building of a table."""
+    """Run in the first repeat only, e.g. to build a table."""
 
     def lasts(self) -> float:
-        """Return the seconds that its keys make it take at least; 0 if only the machine knows."""
+        """Return the seconds that the step takes at least, by its keys; 0 if they do not set it."""
         return 0.0
 
     @model_validator(mode="before")
     @classmethod
     def _lists(cls, table: Any) -> Any:
-        """Take `8` for `[8]` and `"1,4"` for `["1", "4"]` where a key is a list."""
+        """Accept `8` for `[8]` and `"1,4"` for `["1", "4"]` if a key is a list."""
         if not isinstance(table, dict):
             return table
         return {
@@ -573,7 +579,7 @@ def _listed(value: Any) -> Any:
 
 
 class Workload(Noun):
-    """A workload file that was understood."""
+    """A workload file after parsing and validation."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
 

@@ -1,4 +1,4 @@
-"""argv -> the one command asked for -> exit status; the only place that catches ReplayerError."""
+"""The program: argv -> one command -> exit status; the only place that catches ReplayerError."""
 
 import json
 import sys
@@ -12,15 +12,15 @@ from replayer.errors import Interrupted
 
 def run(argv: Sequence[str]) -> int:
     """Run replayer with these arguments, and return its exit status."""
-    # Before a command's module is loaded, which takes its time: `ps` shows what stands there.
+    # Hide secrets before a command's module is loaded, which takes time: `ps` shows arguments.
     arguments = argv_secrets.hidden(argv)
-    # Before anything is opened: it would take the place of a stream that is closed.
+    # Do this before any file is opened: it would get the descriptor of a closed standard stream.
     with stdio.guarded():
         try:
             signals.install()
             return _performed(arguments)
         except BrokenPipeError:
-            # The reader of our output went away (`| head`): nothing is left to say to it.
+            # The reader of our output went away (`| head`): nothing more can be printed to it.
             return 0
         except (Exception, Interrupted) as error:
             reason = signals.interruption() or errors.expected(error)
@@ -32,10 +32,10 @@ def run(argv: Sequence[str]) -> int:
 
 def _performed(arguments: Sequence[str]) -> int:
     try:
-        # Alone it says what one can do.
+        # Without arguments it prints the help.
         args = parser().parse_args(arguments or ["help"])
         status: int = args.perform(args)
-    except SystemExit:  # the parser has printed help, or what is wrong
+    except SystemExit:  # the parser has printed the help, or an error
         sys.stdout.flush()
         raise
     sys.stdout.flush()
@@ -43,7 +43,7 @@ def _performed(arguments: Sequence[str]) -> int:
 
 
 def _complain(sentence: str, status: int, arguments: Sequence[str]) -> None:
-    """Print what went wrong, as JSON where all else on stderr is."""
+    """Print an error on stderr; as JSON if `--progress json` makes all of stderr JSON."""
     pairs = zip(("", *arguments), arguments, strict=False)
     if any(pair == ("--progress", "json") or pair[1] == "--progress=json" for pair in pairs):
         sentence = json.dumps({"event": "error", "text": sentence, "status": status})
@@ -53,5 +53,5 @@ def _complain(sentence: str, status: int, arguments: Sequence[str]) -> None:
 
 
 def printable(text: str) -> str:
-    """Return text in which no control character can reach a terminal, on one line."""
+    """Return a text on one line, with a space for each character that is not printable."""
     return "".join(c if c.isprintable() else " " for c in text)

@@ -1,8 +1,8 @@
-"""Find plug-ins: a file in a plug-in package is a plug-in, and its name is its name.
+"""The registry of plug-ins: each file in a plug-in package is a plug-in, named as the file.
 
-So is a folder; its main module is called as one of its kind is: `steps/walk/step.py`.  Other
-modules in it are its parts.  A name that Python keeps for itself has an underscore after it in the
-file's name: `import_.py`.
+A folder is a plug-in, too.  Its main module has the name of the kind, in the singular:
+`steps/walk/step.py`.  Its other modules are its parts.  If the name is a keyword of Python, the
+file's name ends with an underscore: `import_.py`.
 """
 
 import ast
@@ -23,9 +23,10 @@ from replayer.errors import Impossible, NotFound, nearest
 
 _HERE = Path(__file__).parent
 _ALIKE = {False: 0.8, True: 0.9}
-"""Whether a name is a constant -> how much, from 0 to 1, it is like one that it may be meant for.
+"""The least similarity of two names, from 0 to 1, at which one is reported as a misspelt member.
 
-Constants may come from another module: FILE is not meant for FILES.
+The key is True for constants.  These may come from another module, so that their limit is higher:
+FILE is not a misspelt FILES.
 """
 KINDS = (
     "boots.loaders",
@@ -42,7 +43,7 @@ KINDS = (
 def names(kind: str) -> list[str]:
     """Return the sorted names of all plug-ins of a kind, without importing any of them.
 
-    Not even their package: what its Protocol names may be slow to load.
+    It does not import their package either: the types that its Protocol uses may be slow to load.
     """
     folder = _folder(kind)
     return sorted(
@@ -54,14 +55,14 @@ def names(kind: str) -> list[str]:
 
 @functools.cache
 def about(kind: str, name: str) -> str:
-    """Return a plug-in's docstring, without importing it: what it needs may be slow to load."""
+    """Return a plug-in's docstring without importing it: its imports may be slow to load."""
     path = _folder(kind) / f"{_module(name)}.py"
     path = path if path.is_file() else path.with_suffix("") / f"{_one(kind)}.py"
     return _docstring(path)
 
 
 def _docstring(path: Path) -> str:
-    """Return a module's docstring; nothing behind it is parsed, which would take far longer."""
+    """Return a module's docstring; do not parse the rest, as that would take far longer."""
     with path.open(encoding="utf-8") as file:
         for token in tokenize.generate_tokens(file.readline):
             if token.type == tokenize.STRING:
@@ -85,13 +86,13 @@ def load(kind: str, name: str) -> ModuleType:
 
 @functools.cache
 def plugin(kind: str, name: str) -> Any:
-    """Return a plug-in behind the face of its kind: its own members, and defaults for the others.
+    """Return a plug-in as an instance of its kind's face: its members, and defaults for the rest.
 
-    The face is the Protocol `FACE` of the kind's package.  A member that is abstract there must be
-    in the plug-in; each other has its default there.
+    The face is the Protocol `FACE` of the kind's package.  A plug-in must have each member that is
+    abstract there; for each other member the face has a default.
 
-    Raises NotFound as `load` does, and Impossible where a member is missing or misspelt, or takes
-    other parameters than the face says.
+    Raises NotFound as `load` does.  Raises Impossible if a member is missing or misspelt, or if its
+    parameters differ from those in the face.
     """
     module = load(kind, name)
     face: type = sys.modules[f"replayer.{kind}"].FACE
@@ -121,7 +122,7 @@ def plugin(kind: str, name: str) -> Any:
 
 
 def members(face: type) -> set[str]:
-    """Return the names of all members of a face: what its plug-ins must have and may have."""
+    """Return the names of all members of a face, required and optional."""
     return {
         name
         for one in face.__mro__[:-1]
@@ -142,7 +143,7 @@ def required(face: type) -> set[str]:
 
 
 def _is_public(member: str, value: object, module: ModuleType) -> bool:
-    """Return whether a member may be meant as a hook: a function of the module, or a constant."""
+    """Return whether a member may be a hook: a public function of the module, or a constant."""
     if member.startswith("_"):
         return False
     return member.isupper() or (inspect.isfunction(value) and value.__module__ == module.__name__)
@@ -151,7 +152,7 @@ def _is_public(member: str, value: object, module: ModuleType) -> bool:
 def _check_parameters(where: str, value: object, expected: Callable[..., Any]) -> None:
     if not callable(value):
         raise Impossible(f"{where} is no function")
-    # A parameter that a plug-in does not use begins with an underscore there.
+    # In a plug-in, the name of an unused parameter begins with an underscore.
     own = [one.lstrip("_") for one in inspect.signature(value).parameters]
     wanted = list(inspect.signature(expected).parameters)[1:]
     if own != wanted:
@@ -161,7 +162,7 @@ def _check_parameters(where: str, value: object, expected: Callable[..., Any]) -
 
 
 def part(kind: str, name: str, module: str) -> ModuleType | None:
-    """Import a part of a plug-in; None if it has none of that name, or is not there."""
+    """Import and return a part of a plug-in; return None if the part or plug-in does not exist."""
     if name not in names(kind) or not (_folder(kind) / _module(name) / f"{module}.py").is_file():
         return None
     return lazy_import.load(f"replayer.{kind}.{_module(name)}.{module}")
@@ -172,7 +173,7 @@ def _folder(kind: str) -> Path:
 
 
 def _one(kind: str) -> str:
-    """Return what one of a kind is called, as its main module is."""
+    """Return the singular of a kind, which is also the name of a main module: `step`."""
     return _module(kind.rpartition(".")[2][:-1])
 
 

@@ -1,4 +1,4 @@
-"""Start programs: the only module that does, always from a list of arguments, never a shell."""
+"""The only module that starts programs: always from a list of arguments, never by a shell."""
 
 import contextlib
 import os
@@ -22,11 +22,12 @@ if os.getppid() != int(sys.argv[1]):
     os._exit(1)
 os.execv(sys.argv[2], sys.argv[2:])
 """
-"""What becomes a program that the kernel kills when its parent is gone: PR_SET_PDEATHSIG."""
+"""Python code that asks the kernel to kill it when its parent is gone (PR_SET_PDEATHSIG), and then
+becomes the wanted program by exec."""
 
 
 class User(NamedTuple):
-    """Who a program runs as; only root can choose."""
+    """The user that a program runs as; only root can choose another user."""
 
     name: str
     uid: int
@@ -34,7 +35,7 @@ class User(NamedTuple):
 
 
 def find(program: str, *folders: Path) -> Path | None:
-    """Return the program's path: in the given folders first, else on PATH, else None."""
+    """Return a program's path: from the given folders first, then from PATH; None if not found."""
     for folder in folders:
         if os.access(folder / program, os.X_OK):
             return folder / program
@@ -51,11 +52,12 @@ def run(
     timeout: float | None = None,
     stdin: IO[bytes] | None = None,
 ) -> str:
-    """Run a program to its end and return what it printed on stdout.
+    """Run a program to its end and return its output on stdout.
 
-    It gets a session of its own, so that Ctrl-C reaches replayer alone, which then stops in order.
-    Its user need not have the right to open `stdin`, which it reads on from where that stands.
-    Raises ReplayerError with the last lines of stderr when it fails, is missing or takes too long.
+    The program gets its own session.  So Ctrl-C reaches only replayer, which then stops in order.
+    The program reads `stdin` from its current position; the program's `user` needs no right to open
+    that file.  `timeout` is in seconds.  Raises ReplayerError, with the last lines of stderr, if it
+    fails, is missing or takes too long.
     """
     command = [str(argument) for argument in arguments]
     try:
@@ -91,10 +93,11 @@ def start(
     passed: Sequence[int] = (),
     bound: bool = False,
 ) -> Conversation:
-    """Start a program that goes on beside replayer, in a session of its own; output is appended.
+    """Start a program that runs in parallel with replayer, in its own session; return it.
 
-    It inherits the descriptors that are `passed`, and no others.  One that is `bound`, named by its
-    path, is killed when the thread that started it is gone.
+    Its output is appended to the file `output`.  It inherits only the descriptors in `passed`.  A
+    `bound` program must be named by its path; the kernel kills it when the thread that started it
+    is gone.  Raises ReplayerError if it cannot be started.
     """
     command = [str(argument) for argument in arguments]
     if bound:
@@ -120,9 +123,10 @@ def start(
 def printed(
     arguments: Sequence[str | Path], *, environment: Mapping[str, str], timeout: float
 ) -> Iterator[IO[str]]:
-    """Run a program and give what it prints on stdout, while it runs.
+    """Run a program and yield its stdout as a text file, while the program runs.
 
-    It is ended at the end of the `with`.  Raises ReplayerError as `run` does, then, not before.
+    The end of the `with` block kills it if it still runs.  Raises ReplayerError as `run` does; a
+    failure or a timeout is raised only at the end of the block.
     """
     command = [str(argument) for argument in arguments]
     with tempfile.TemporaryFile() as errors:
@@ -161,7 +165,7 @@ def printed(
 
 
 def ended(process: Conversation, *, within: float) -> bool:
-    """Wait so many seconds for its end, and tell whether it came."""
+    """Wait up to `within` seconds for the end of a program; return whether it has ended."""
     try:
         process.wait(within)
     except subprocess.TimeoutExpired:
@@ -170,7 +174,10 @@ def ended(process: Conversation, *, within: float) -> bool:
 
 
 def converse(arguments: Sequence[str | Path]) -> Conversation:
-    """Start a program that reads what is written to its stdin, in a session of its own."""
+    """Start a program in its own session, with pipes to its stdin, stdout and stderr.
+
+    Raises ReplayerError if it cannot be started.
+    """
     command = [str(argument) for argument in arguments]
     try:
         return subprocess.Popen(
@@ -192,7 +199,7 @@ def _identity(user: User | None) -> dict[str, Any]:
 
 
 def _failure(command: Sequence[str], status: int, text: str) -> ReplayerError:
-    """Return the error of a program that failed: what killed it, or the last that it printed."""
+    """Return the error of a failed program: the signal that killed it, or its last lines."""
     name = Path(command[0]).name
     if status < 0:
         return ReplayerError(f"{name} was killed by {signals.name_of(-status)}")

@@ -1,8 +1,8 @@
-"""Ctrl-C and SIGTERM become one Interrupted, upon which replayer gives back all that it took.
+"""Signals: Ctrl-C or SIGTERM raises one Interrupted, and replayer gives back all that it took.
 
-A second one ends the process at once, whatever it is waiting for: what was taken is written down,
-and given back by the next command.  One that comes within half a second is the first one again, as
-a terminal and a parent process may both pass it on.
+A second signal ends the process at once, whatever it waits for.  This is safe: the journal has a
+note of all that was taken, and the next command gives it back.  A signal within half a second of
+the first counts as the same one, because a terminal and a parent process may both send it.
 """
 
 import contextlib
@@ -24,9 +24,11 @@ _WATCHED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGALRM)
 _AGAIN_SECONDS = 0.01
 _SAME_SECONDS = 0.5
 _NUDGES = (0.02, 0.03, 0.05, 0.1, 0.15)
-"""Seconds between looks whether the main thread has heard; less than _SAME_SECONDS in all."""
+"""Seconds between checks whether the main thread has handled the signal; their sum is less than
+_SAME_SECONDS."""
 _LATE_SECONDS = 0.15
-"""From the last of these on until it was taken; in all no more than _SAME_SECONDS."""
+"""Seconds to wait after the last nudge, which may arrive late; together with all nudges at most
+_SAME_SECONDS."""
 _SHOW_CURSOR = "\x1b[?25h"
 _state: dict[str, int] = {"depth": 0, "pending": 0, "raised": 0, "heard": 0}
 _caught: list[signal.Signals] = []
@@ -36,9 +38,9 @@ _wakeups: list[int] = []
 
 
 def install() -> None:
-    """Turn the first Ctrl-C, SIGTERM or SIGHUP into Interrupted, raised in the main thread.
+    """Install handlers: the first Ctrl-C, SIGTERM or SIGHUP raises Interrupted in the main thread.
 
-    Raises Interrupted at its end for one that came meanwhile.
+    A signal that arrives during the installation raises Interrupted at its end.
     """
     _state.update(depth=0, pending=0, raised=0, heard=0)
     with shield():
@@ -47,7 +49,7 @@ def install() -> None:
 
 def _install() -> None:
     _same_until.clear()
-    # Under nohup SIGHUP is ignored from the start, and stays so.
+    # Under nohup, SIGHUP is ignored from the start, and stays ignored.
     hung_up = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
     _caught[:] = [one for one in _WATCHED if one != signal.SIGHUP or not hung_up]
     for number in _caught:
@@ -64,7 +66,7 @@ def _install() -> None:
 
 @contextlib.contextmanager
 def limited(seconds: float | None) -> Iterator[None]:
-    """Interrupt what the `with` block does after so many seconds; None: never."""
+    """Interrupt the `with` block after that many seconds; never if `seconds` is None."""
     if seconds is None:
         yield
         return
@@ -77,9 +79,10 @@ def limited(seconds: float | None) -> Iterator[None]:
 
 @contextlib.contextmanager
 def shield() -> Iterator[None]:
-    """Hold signals back while something is given back; one that came is raised at the end.
+    """Hold signals back in the `with` block; a signal that arrived raises Interrupted at its end.
 
-    In the main thread, that is: no other is ever interrupted, nor could it raise for the main one.
+    In any thread but the main one this does nothing: a signal interrupts only the main thread, and
+    another thread could not raise in it.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -94,9 +97,10 @@ def shield() -> Iterator[None]:
 
 
 def interruption() -> Interrupted | None:
-    """Return what stopped replayer, if a signal did.
+    """Return the Interrupted of the signal that stopped replayer; None if no signal did.
 
-    A driver that was waiting for its server may put an error of its own in place of Interrupted.
+    Use this for any error: a driver that was waiting for its server may replace the Interrupted by
+    its own error.
     """
     number = _state["raised"]
     if not number:
@@ -108,7 +112,7 @@ def interruption() -> Interrupted | None:
 
 
 def name_of(number: int) -> str:
-    """Return a signal's name; the real-time ones between the first and the last have none."""
+    """Return a signal's name, or `signal N` for a real-time signal that Python has no name for."""
     try:
         return signal.Signals(number).name
     except ValueError:
@@ -116,15 +120,15 @@ def name_of(number: int) -> str:
 
 
 def raised() -> int:
-    """Return the number of the signal that stopped replayer, 0 if none did."""
+    """Return the number of the signal that stopped replayer; 0 if none did."""
     return _state["raised"]
 
 
 def _count() -> None:
-    """End the process at a second signal.
+    """Count signals in a thread, without end; end the process at the second one.
 
-    Python's own handlers run in the main thread, between two of its instructions: a main thread
-    that waits in a driver's or the system's C code would never hear of it.
+    Python's handlers run in the main thread, between two of its instructions.  While that thread
+    waits in C code of a driver or the system, they do not run.
     """
     while True:
         for number in os.read(_wakeups[0], 64):
@@ -133,7 +137,7 @@ def _count() -> None:
             if not _same_until:
                 began = time.monotonic()
                 _nudge(number)
-                # Nudges, with which a busy machine may be late, are no second signal.
+                # A nudge is not a second signal, and on a busy machine it may arrive late.
                 late = time.monotonic() + _LATE_SECONDS
                 _same_until.append(max(began + _SAME_SECONDS, late))
             elif time.monotonic() > _same_until[0]:
@@ -141,10 +145,11 @@ def _count() -> None:
 
 
 def _nudge(number: int) -> None:
-    """Send a signal to the main thread until that has heard of it.
+    """Send a signal to the main thread again until it has handled it.
 
-    Where another thread takes it, as it may while one starts a program, a main thread that waits
-    for a lock is not woken, and would wait on as if nobody had asked it to stop.
+    The kernel may deliver the signal to another thread, e.g. while a program is started.  Then a
+    main thread that waits for a lock does not wake up: without the nudges it would wait on, and
+    ignore the request to stop.
     """
     main = threading.main_thread().ident
     assert main is not None, "the main thread runs"
@@ -159,24 +164,24 @@ def _end_at_once() -> None:
     text = "replayer: error: ended at once; the next command gives back what was taken\n"
     with contextlib.suppress(OSError):
         if os.isatty(2):
-            # A progress display hides it, and has no time to show it again.
+            # A progress display hides the cursor, and has no time to show it again.
             text = f"{_SHOW_CURSOR}\n{text}"
         os.write(2, text.encode())
     os._exit(Interrupted.status)
 
 
 def _swallowed(unraisable: "UnraisableHookArgs") -> None:
-    """Send a signal again whose Interrupted was raised where Python cannot raise.
+    """Send a signal again if Python dropped its Interrupted.
 
-    A signal may arrive while a finaliser or a weak reference's callback runs, and whatever these
-    raise is printed and forgotten: the run would go on as if nobody had asked it to stop.
+    A signal may arrive while a finaliser or a callback of a weak reference runs.  Python only
+    prints what these raise: the run would go on, and ignore the request to stop.
     """
     number = _state["raised"]
     if not number or not isinstance(unraisable.exc_value, Interrupted):
         _hooks[0](unraisable)
         return
     _state["raised"] = 0
-    # Not from here: what this hook itself raises is forgotten as well.
+    # Do not raise here: Python drops what this hook raises, too.
     main = threading.main_thread().ident
     assert main is not None, "the main thread runs"
     again = threading.Timer(_AGAIN_SECONDS, signal.pthread_kill, (main, number))
@@ -187,7 +192,7 @@ def _swallowed(unraisable: "UnraisableHookArgs") -> None:
 def _arrived(number: int, _frame: FrameType | None) -> None:
     _state["heard"] = number
     if _state["raised"]:
-        # Replayer is cleaning up already: a second exception would only leave things behind.
+        # Replayer is cleaning up already: a second exception would make it leave things behind.
         return
     if _state["depth"]:
         _state["pending"] = number

@@ -1,9 +1,9 @@
-"""Folders and files as they are written where somebody else may place a link or swap a folder.
+"""Safe writing of folders and files where another user may place a link or swap a folder.
 
-A path is walked from / down, each name opened below the folder before it and no link followed
-blindly, so that what was checked is what is used: every later call goes through the descriptor.
-For root a link is followed only if it is root's own; a file is always a new one, or one that only
-its own folder knows.  An ordinary user's paths are the kernel's business, as with any program.
+A path is walked from / down.  Each name is opened below the folder before it, and no link is
+followed unchecked.  Every later call uses the descriptor, so that it uses the folder that was
+checked.  Root follows a link only if root owns it.  Root writes only new files, or files without a
+hard link in another folder.  For an ordinary user the kernel resolves the path, as for any program.
 """
 
 from __future__ import annotations
@@ -30,22 +30,22 @@ _FOLDER = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 _WRITABLE = stat.S_IWGRP | stat.S_IWOTH
 _LINKS = 40
-"""Links on one path, as many as the kernel follows."""
+"""The most links on one path: as many as the kernel follows."""
 _SMALL = 1 << 20
-"""Bytes of the largest file that is read at once: notes, markers and settings are a few KiB."""
+"""The most bytes of a file that is read at once: notes, markers and settings are a few KiB."""
 _ALL_USERS = (0, 0, (1 << 32) - 1)
-"""The one line of /proc/self/uid_map where no user namespace hides anybody."""
+"""The only line of /proc/self/uid_map if no user namespace hides a user."""
 
 
 class Folder:
-    """An open folder; whatever it does, it does below its descriptor.
+    """An open folder; all its methods work below its descriptor.
 
-    `path` is how it was asked for.  `swappable` says how somebody else could put another folder in
-    its place, or something else in the place of what is made in it; "" where nobody can.
+    `path` is the path that the caller gave.  `swappable` describes how another user could replace
+    the folder, or replace what is made in it; "" if no other user can.
     """
 
     def __init__(self, path: Path | str) -> None:
-        """Open a folder; raise OSError where it cannot be, Impossible for another owner's link."""
+        """Open a folder; raise OSError if that fails, Impossible for another user's link."""
         self.path = Path(path)
         self.fd, self.swappable = _walked(self.path)
 
@@ -58,7 +58,7 @@ class Folder:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        # What is done below a descriptor fails under a bare name, or under none.
+        # A call below a descriptor fails with a bare file name, or with none: add the folder.
         if isinstance(error, OSError) and not os.path.isabs(error.filename or ""):  # noqa: PTH117
             error.filename = str(self.path / (error.filename or ""))
         self.close()
@@ -68,9 +68,9 @@ class Folder:
         os.close(self.fd)
 
     def shared(self) -> str:
-        """Return who else owns this folder or may write in it, as part of a sentence; "" if nobody.
+        """Return which other user owns the folder or may write in it; "" if none does.
 
-        The group of an ordinary user's own counts as the user.
+        The text is part of a sentence.  The user's own group counts as the user.
         """
         about = os.fstat(self.fd)
         if about.st_uid != os.geteuid():
@@ -79,14 +79,14 @@ class Folder:
         return "can be written by others" if about.st_mode & (stat.S_IWOTH | group) else ""
 
     def below(self, name: str) -> Folder:
-        """Open a folder in this one, which is no link; raise OSError where there is none."""
+        """Open a folder in this one; raise OSError if it does not exist or is a link."""
         inner = Folder.__new__(Folder)
         inner.path, inner.swappable = self.path / name, self.swappable
         inner.fd = os.open(name, os.O_RDONLY | _FOLDER, dir_fd=self.fd)
         return inner
 
     def make(self, name: str, mode: int, owner: User | None = None) -> None:
-        """Make a folder, give it to its owner and set its mode, whatever the umask."""
+        """Make a folder, give it to its owner and set its mode, whatever the umask is."""
         os.mkdir(name, 0o700, dir_fd=self.fd)
         with self.below(name) as made:
             if owner is not None:
@@ -94,7 +94,7 @@ class Folder:
             os.fchmod(made.fd, mode)
 
     def create(self, name: str, mode: int = 0o644, owner: User | None = None) -> int:
-        """Create a file that must not be there, and return its descriptor for writing."""
+        """Create a file, and return its descriptor for writing; raise OSError if it exists."""
         fd = os.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL | _FILE, mode, dir_fd=self.fd)
         if owner is not None:
             os.fchown(fd, owner.uid, owner.gid)
@@ -110,9 +110,9 @@ class Folder:
         *,
         draft: str = "",
     ) -> None:
-        """Write a file whole or not at all: a new one takes the place of what has that name.
+        """Write a file completely or not at all: a new file replaces whatever has that name.
 
-        It is called `draft`, or `name`.new, until it is whole and on the disk.
+        Its name is `draft`, else `name`.new, until it is complete and on the disk.
         """
         draft = draft or f"{name}.new"
         self.forget(draft)
@@ -127,13 +127,14 @@ class Folder:
             raise
 
     def rename(self, old: str, new: str) -> None:
-        """Rename what is in this folder; the new name may be taken."""
+        """Rename an entry of this folder; an entry with the new name is replaced."""
         os.replace(old, new, src_dir_fd=self.fd, dst_dir_fd=self.fd)
 
     def read(self, name: str, *owners: int) -> str:
-        """Return the text of a regular file of one of these users, this one if none is named.
+        """Return the text of a regular file that one of these users owns; by default this user.
 
-        Raises PermissionError for any other file, OSError and ValueError for what cannot be read.
+        Raises PermissionError for any other file, and for one of more than 1 MiB.  Raises OSError
+        if it cannot be read, ValueError if it is not UTF-8.
         """
         fd = os.open(name, os.O_RDONLY | _FILE, dir_fd=self.fd)
         with os.fdopen(fd, encoding="utf-8", errors="strict") as file:
@@ -147,13 +148,16 @@ class Folder:
             return file.read(_SMALL)
 
     def mode(self, name: str) -> int:
-        """Return the mode of what is in this folder, a link's own if it is one; 0 if nothing is."""
+        """Return the mode of an entry, of the link itself if it is one; 0 if there is no entry."""
         with contextlib.suppress(FileNotFoundError):
             return os.stat(name, dir_fd=self.fd, follow_symlinks=False).st_mode
         return 0
 
     def is_ours(self, name: str, beginning: bytes) -> bool:
-        """Tell whether a file is this user's alone, and begins so, or is empty."""
+        """Return whether a file belongs to this user only, and is empty or starts with `beginning`.
+
+        Returns False for a file with a second hard link, and for one that is not regular.
+        """
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         with os.fdopen(os.open(name, flags, dir_fd=self.fd), "rb") as file:
             about = os.fstat(file.fileno())
@@ -163,12 +167,12 @@ class Folder:
             return file.read(len(beginning)) in {b"", beginning}
 
     def forget(self, name: str) -> None:
-        """Remove a file or a link, if it is there."""
+        """Remove a file or a link, if it exists."""
         with contextlib.suppress(FileNotFoundError):
             os.unlink(name, dir_fd=self.fd)
 
     def remove(self, name: str) -> None:
-        """Remove a folder with all that is in it, or a link to one; fine if it is not there."""
+        """Remove a folder with all its content, or a file or link, if it exists."""
         if stat.S_ISDIR(self.mode(name)):
             with contextlib.suppress(FileNotFoundError):
                 shutil.rmtree(name, dir_fd=self.fd)
@@ -176,7 +180,7 @@ class Folder:
             self.forget(name)
 
     def rmdir(self, name: str) -> None:
-        """Remove a folder if it is there and nothing is in it."""
+        """Remove a folder if it exists and is empty."""
         try:
             os.rmdir(name, dir_fd=self.fd)
         except OSError as error:
@@ -184,14 +188,15 @@ class Folder:
                 raise
 
     def names(self) -> list[str]:
-        """Return the sorted names of what is in this folder."""
+        """Return the sorted names of the entries of this folder."""
         return sorted(os.listdir(self.fd))  # noqa: PTH208 - a descriptor
 
 
 def own(path: Path, what: str) -> Folder:
-    """Open a folder that nobody else can write in, swap or put a link into.
+    """Open a folder in which no other user can write, and which no other user can replace.
 
-    Raises Impossible, which calls it `what`, for any other folder; OSError where it cannot be.
+    Raises Impossible for any other folder, with `what` as its name in the sentence.  Raises OSError
+    if it cannot be opened.
     """
     folder = Folder(path)
     reason = folder.shared()
@@ -207,9 +212,10 @@ def own(path: Path, what: str) -> Folder:
 
 
 def steady(path: Path, what: str) -> Folder:
-    """Open a folder in which nobody else can swap what is made there: own, or sticky as /tmp is.
+    """Open a folder in which no other user can swap entries: the user's own, or sticky as /tmp.
 
-    Raises Impossible, which calls it `what`, for any other folder; OSError where it cannot be.
+    Raises Impossible for any other folder, with `what` as its name in the sentence.  Raises OSError
+    if it cannot be opened.
     """
     folder = Folder(path)
     if folder.swappable:
@@ -222,9 +228,9 @@ def steady(path: Path, what: str) -> Folder:
 
 
 def real(path: Path) -> Path:
-    """Return a path without links, of which root follows only its own; it need not be there.
+    """Return a path with all links resolved; the path need not exist.
 
-    Raises Impossible for somebody else's link.
+    Root follows only root's own links.  Raises Impossible for another user's link.
     """
     try:
         with Folder(path) as folder:
@@ -236,9 +242,9 @@ def real(path: Path) -> Path:
 
 
 def first_line(path: Path) -> str:
-    """Return the first line of a small regular file; "" if there is none, or it is anything else.
+    """Return the first line of a regular file, without blanks around it; "" if it has none.
 
-    A pipe or a device in its place is not waited for.
+    Returns "" for a missing file and for any other kind of file.  Never waits for a pipe or device.
     """
     try:
         fd = os.open(path, os.O_RDONLY | _FILE)
@@ -251,9 +257,9 @@ def first_line(path: Path) -> str:
 def open_to_write(path: Path) -> int:
     """Return a descriptor of a file that the user named, empty and open for writing.
 
-    A new file is made; one that is there is emptied, if it is a plain one that no other folder
-    knows.  Where nobody else can put a link, what the user named is taken as it is: a device, a
-    pipe, a link.  Raises Impossible for somebody else's link, OSError where it cannot be written.
+    A file that does not exist is created.  An existing one is emptied, if it is a regular file with
+    one hard link.  In a folder where no other user can put a link, any file is accepted: a device,
+    a pipe, a link.  Raises Impossible for another user's link, OSError if it cannot be written.
     """
     flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC
     if os.geteuid() != 0:
@@ -269,7 +275,7 @@ def open_to_write(path: Path) -> int:
 
 
 def _emptied(folder: Folder, path: Path) -> int:
-    """Open a file that is there already, and empty it once it is known what it is."""
+    """Open an existing file, check that it is safe, and empty it."""
     try:
         fd = os.open(path.name, os.O_WRONLY | _FILE, dir_fd=folder.fd)
     except OSError as error:
@@ -296,7 +302,7 @@ def _a_link(path: Path) -> str:
 
 
 def _walked(path: Path) -> tuple[int, str]:
-    """Return a descriptor of a folder, and how somebody else could put another in its place."""
+    """Return a descriptor of a folder, and how another user could replace it ("" if none can)."""
     if os.geteuid() != 0:
         return os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC), ""
     names = deque((Path.cwd() / path).parts)
@@ -337,7 +343,7 @@ def _instead(old: int, new: int) -> int:
 
 
 def _target(fd: int, shown: Path) -> Path | None:
-    """Return where a link points, None if it is none; `fd` is the link itself."""
+    """Return the target of a link, whose descriptor is `fd`; None if it is not a link."""
     about = os.fstat(fd)
     if not stat.S_ISLNK(about.st_mode):
         return None
@@ -351,9 +357,9 @@ def _target(fd: int, shown: Path) -> Path | None:
 
 
 def _others(fd: int, shown: Path) -> str:
-    """Return how others could swap what is in a folder, as part of a sentence; "" if they cannot.
+    """Return how other users could swap entries of a folder; "" if they cannot.
 
-    In a sticky folder only the owner of a thing can.
+    The text is part of a sentence.  In a sticky folder, only the owner of an entry can swap it.
     """
     about = os.fstat(fd)
     if not stat.S_ISDIR(about.st_mode):
@@ -365,15 +371,15 @@ def _others(fd: int, shown: Path) -> str:
 
 
 def _trusted(uid: int) -> bool:
-    """Tell whether links and folders of a user are as good as root's own."""
+    """Return whether links and folders of a user are as trusted as root's own."""
     return uid in {0, _unmapped()}
 
 
 @functools.cache
 def _unmapped() -> int:
-    """Return the user id that stands for all users outside of this user namespace, -1 if none does.
+    """Return the user id that stands for all users outside of this user namespace; -1 if none.
 
-    Real root's folders are shown as that user's to the root of a namespace.
+    In a namespace, folders of the real root appear as folders of that user.
     """
     try:
         lines = Path("/proc/self/uid_map").read_text(encoding="ascii").splitlines()

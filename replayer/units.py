@@ -1,6 +1,7 @@
-"""Quantities as people write them, "8k" "30s" "20M" <-> numbers: the only place that does.
+"""The conversion of numbers to and from text as users write it: "8k", "30s", "20M".
 
-Sizes are binary (k = 1024 bytes, as in fio and PostgreSQL), counts decimal (M = 1,000,000).
+Sizes are binary (k = 1024 bytes, as in fio and PostgreSQL), counts decimal (M = 1,000,000).  No
+other module converts these.
 """
 
 import math
@@ -32,7 +33,7 @@ _TIME: Mapping[str, int | str] = {
     "h": 3600,
 }
 _COUNT: Mapping[str, int | str] = {"": 1, "k": 1_000, "m": 1_000_000, "g": 1_000_000_000}
-# Commas only where they separate thousands: in half of the world 1,5 is one and a half.
+# Commas are accepted only between thousands: in half of the world, 1,5 is one and a half.
 _NUMBER = r"(\d{1,3}(?:,\d{3})+|\d+(?:_\d+)*)(\.\d+)?"
 _WRITTEN = re.compile(rf"\s*{_NUMBER}\s*([a-zA-Z]*)\s*", re.ASCII)
 _TERM = re.compile(r"[^a-zA-Z]+[a-zA-Z]*")
@@ -41,13 +42,13 @@ _LONGEST = 40
 
 
 def size(text: str | float) -> int:
-    """Return bytes of "8k", "1 GiB", "512MB" or 8192; raise Impossible for anything else."""
+    """Return the bytes of "8k", "1 GiB", "512MB" or 8192; raise Impossible for other text."""
     value, unit = _parse(text, _SIZE, "a size such as 8k, 512M or 1G", endings=("ib", "b"))
     return round(value) if unit > 1 else _whole(value, text)
 
 
 def duration(text: str | float) -> float:
-    """Return seconds of "30s", "500ms", "1h30min" or 30; raise Impossible for anything else."""
+    """Return the seconds of "30s", "500ms", "1h30min" or 30; raise Impossible for other text."""
     wanted = "a duration such as 500ms, 30s or 5min"
     terms = _TERM.findall(str(text))
     if len(terms) < 2 or str(text).rstrip()[-1].isdigit():
@@ -57,7 +58,7 @@ def duration(text: str | float) -> float:
 
 
 def count(text: str | float) -> int:
-    """Return the number in "50331648", "20M" or 6; raise Impossible for anything else."""
+    """Return the number in "50331648", "20M" or 6; raise Impossible for other text."""
     return _whole(_parse(text, _COUNT, "a count such as 50331648 or 20M")[0], text)
 
 
@@ -69,7 +70,11 @@ def _parse(
     endings: tuple[str, ...] = (),
     written: str | float | None = None,
 ) -> tuple[Decimal, Decimal]:
-    """Return the value in the smallest unit, and what one of the unit used is worth."""
+    """Return the value in the base unit, and the factor of the unit in the text.
+
+    `wanted` describes the expected form, and `written` is the text to quote, in the sentence of the
+    Impossible that is raised for bad text.  `endings` are removed from the unit.
+    """
     written = text if written is None else written
     parts = _WRITTEN.fullmatch(_plain(text))
     if parts is None or isinstance(text, bool):
@@ -89,7 +94,7 @@ def _parse(
 
 
 def _plain(text: str | float) -> str:
-    """Return a number without an exponent; text as it is."""
+    """Return a float as text without an exponent; return text unchanged."""
     number = isinstance(text, float) and math.isfinite(text)
     return f"{Decimal(str(text)):f}" if number else str(text)
 
@@ -111,7 +116,7 @@ def _checked(parse: Callable[[str | float], float]) -> BeforeValidator:
 
 
 def write_size(bytes_: int) -> str:
-    """Return bytes as a workload file would have them, exactly: 8k, 1G, 1000."""
+    """Return bytes exactly, in the form of a workload file: 8k, 1G, 1000."""
     for unit in ("t", "g", "m", "k"):
         if bytes_ and bytes_ % int(_SIZE[unit]) == 0:
             return f"{bytes_ // int(_SIZE[unit])}{unit if unit == 'k' else unit.upper()}"
@@ -119,7 +124,7 @@ def write_size(bytes_: int) -> str:
 
 
 def write_duration(seconds: float) -> str:
-    """Return seconds as a workload file would have them: 30s, 0.5s."""
+    """Return seconds exactly, in the form of a workload file: 30s, 0.5s."""
     return f"{Decimal(str(seconds)).normalize():f}s"
 
 
@@ -134,14 +139,14 @@ def show_size(bytes_: float) -> str:
     value = float(bytes_)
     for unit in ("KiB", "MiB", "GiB"):
         value /= 1024
-        # 1023.9 would be shown as 1,024 of a unit that has only 1,024 of the next.
+        # 1023.9 would be shown as 1,024, but 1,024 of this unit are one of the next.
         if abs(value) < 1023.5:
             return f"{three(value)} {unit}"
     return f"{three(value / 1024)} TiB"
 
 
 def show_duration(seconds: float) -> str:
-    """Return seconds as people read them: 12.3 us, 4.56 ms, 7.89 s, 3 min 20 s."""
+    """Return seconds in a readable form: 12.3 us, 4.56 ms, 7.89 s, 3 min 20 s."""
     magnitude = abs(seconds)
     if magnitude >= 119.5:
         sign = "-" if seconds < 0 else ""
@@ -162,14 +167,14 @@ def show_duration(seconds: float) -> str:
 
 
 def show_count(value: float) -> str:
-    """Return a number with thousands separated, and decimals only where they say something."""
+    """Return a number with separated thousands; below 1000, three digits if it is not whole."""
     if not math.isfinite(value):
         return str(value)
     return f"{value:,.0f}" if value == int(value) or abs(value) >= 1000 else three(value)
 
 
 def show(value: float, unit: str) -> str:
-    """Return a measured value in its unit's own form."""
+    """Return a measured value with its unit, in the form that is usual for the unit."""
     if not math.isfinite(value):
         return str(value)
     if unit == "bytes":
@@ -184,24 +189,27 @@ def show(value: float, unit: str) -> str:
 
 
 def three(value: float) -> str:
-    """Return a number with three significant digits and no exponent; more before the point stay."""
+    """Return a number with three significant digits and no exponent.
+
+    All digits before the decimal point are kept, even if they are more than three.
+    """
     if value == 0 or not math.isfinite(value):
         return f"{value:g}"
-    # Rounded first: 9.996 has one digit more before the point than its logarithm says.
+    # Round first: 9.996 becomes 10.0, with one more digit before the point than its logarithm.
     value = float(f"{value:.3g}") if abs(value) < 1000 else value
     decimals = max(0, 2 - math.floor(math.log10(abs(value))))
     return f"{value:,.{min(decimals, 12)}f}"
 
 
 class NumberForm(NamedTuple):
-    """What a kind of number is called in a list of keys, and how it is shown there."""
+    """The name of a kind of number in a list of keys, and the function that formats it there."""
 
     name: str
     show: Callable[[float], str]
 
 
 Size = Annotated[int, _checked(size), _written(write_size), NumberForm("size", show_size)]
-"""Bytes, written as 8k or 1G in a workload file, and in the result of its run."""
+"""Bytes, written as 8k or 1G in a workload file and in the result of its run."""
 Duration = Annotated[
     float,
     _checked(duration),

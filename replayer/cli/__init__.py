@@ -1,1 +1,1 @@
-"""The command line itself: its parser, secrets in its words, its streams, addresses in it."""
+"""The command line: its parser, the secrets and addresses in it, and the standard streams."""

@@ -1,11 +1,11 @@
-"""Passwords on the command line: taken out of it before anything else is done.
+"""Secrets on the command line: they are removed from it before anything else happens.
 
-`hidden` gives the words of the command line back with *** for every secret, so that nothing that
-quotes a word can tell it, and overwrites the secrets in what `ps` shows; `revealed` is what the
-user typed, for the one place that opens a connection.
+`hidden` returns the arguments with *** for every secret, so that no message that quotes an argument
+can disclose it.  It also overwrites the secrets in the memory that `ps` shows.  `revealed` returns
+the original argument, for the one place that opens a connection.
 
-A URL is read as generously as people write them: with @ / : ? # or & in a password, without its
-scheme's slashes, without a host.  What may be a part of a secret is taken for one.
+The parser of URLs accepts careless forms: with @ / : ? # or & in a password, without the slashes of
+the scheme, without a host.  Any text that may be a part of a secret counts as secret.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ PLAIN = frozenset(
         """,
     )
 )
-"""Parameters that may follow a secret; any other may be the rest of one with an & in it."""
+"""Parameters that may follow a secret.  Any other name may be the rest of a secret with an &."""
 
 _ENGINE = "--engine"
 _TOKEN = "--live-token"  # noqa: S105 - the option, not a token
 _COLON = re.compile(r":|%3a", re.IGNORECASE)
 _BARE = re.compile(r"[A-Za-z][\w+.-]*:.*@", re.DOTALL)
-"""A URL without its slashes, as `postgres:secret@host/db`."""
+"""A URL without its slashes, such as `postgres:secret@host/db`."""
 _DATABASE = re.compile(
     r"[\w+-]*(sql|postgres|maria|citus|columnstore)[\w+-]*:.*@", re.IGNORECASE | re.DOTALL
 )
@@ -50,14 +50,14 @@ _typed: dict[str, str] = {}
 
 
 def hidden(words: Sequence[str]) -> list[str]:
-    """Return the words with *** for each secret, which are overwritten in what `ps` shows."""
+    """Return the arguments with *** for each secret, and overwrite the secrets for `ps`."""
     shown, before = [], ""
     secrets: list[str] = []
     for word in words:
         spans = _spans(word, of_engine=_ENGINE in {before, word.partition("=")[0]})
         if _TOKEN in {before, word.partition("=")[0]} and word != _TOKEN:
             spans = [(0 if before == _TOKEN else len(_TOKEN) + 1, len(word))]
-        # What follows another option is that option's, if it does not begin as a database's URL.
+        # A word after another option is that option's value, unless it begins as a database's URL.
         bare = _DATABASE if before.startswith("-") else _BARE
         if not spans and bare.match(word):
             spans = _spans(word, of_engine=True)
@@ -70,7 +70,7 @@ def hidden(words: Sequence[str]) -> list[str]:
 
 
 def revealed(text: str) -> str:
-    """Return what the user typed where `hidden` put ***; any other text as it is."""
+    """Return the original of an argument in which `hidden` put ***; any other text unchanged."""
     return _typed.get(text, text)
 
 
@@ -87,12 +87,12 @@ def _masked(word: str, spans: list[tuple[int, int]]) -> str:
         begin = len(option) + 1 if option else 0
         if _typed.setdefault(text[begin:], word[begin:]) == word[begin:]:
             return text
-        # Another word looks the same without its secret.
+        # Another argument looks the same without its secret: add a * to distinguish them.
         stars += "*"
 
 
 def _spans(word: str, *, of_engine: bool) -> list[tuple[int, int]]:
-    """Return where the secrets of a word begin and end, in order."""
+    """Return the begin and the end of each secret in a word, in order."""
     scheme = word.find("://")
     if scheme < 0 and not of_engine:
         return []
@@ -104,7 +104,7 @@ def _spans(word: str, *, of_engine: bool) -> list[tuple[int, int]]:
 
 
 def _of_user(word: str, start: int, *, slashes: bool) -> Iterator[tuple[int, int]]:
-    """Yield what stands between the name's colon and the last @, or in the place of a port."""
+    """Yield the span between the user name's colon and the last @, or in the place of a port."""
     last = word.rfind("@")
     colon = _COLON.search(word, start)
     if colon is None or word.startswith("[", start):
@@ -118,7 +118,7 @@ def _of_user(word: str, start: int, *, slashes: bool) -> Iterator[tuple[int, int
 
 
 def _of_query(word: str, start: int) -> Iterator[tuple[int, int]]:
-    """Yield the values of secret parameters, each with what may be the rest of it."""
+    """Yield the spans of the values of secret parameters, each with its possible rest."""
     begin = -1
     for parameter in re.finditer(r"(?:^|[?&])([^=&?]*)=?", word[start:]):
         name, place = parameter[1], start + parameter.start()
@@ -134,7 +134,7 @@ def _of_query(word: str, start: int) -> Iterator[tuple[int, int]]:
 def _overwrite(secrets: list[bytes]) -> None:
     """Put an x for each byte of these secrets into the memory that /proc/PID/cmdline shows.
 
-    Where the kernel does not say where that is, or may not be told, nothing is done.
+    Does nothing if the kernel does not show the address of that memory.
     """
     try:
         stat = Path("/proc/self/stat").read_text(encoding="utf-8", errors="replace")
@@ -156,7 +156,7 @@ def _put(address: int, text: bytes) -> None:
             memory.seek(address)
             memory.write(text)
     except OSError:
-        # 20 ms that nobody pays where the file above can be written.
+        # This import takes 20 ms: do it only if /proc/self/mem cannot be written.
         import ctypes  # noqa: PLC0415
 
         ctypes.memmove(address, text, len(text))

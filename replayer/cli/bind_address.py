@@ -1,4 +1,4 @@
-"""Addresses to listen at, as people write them: loopback, unless somebody says who may come."""
+"""Addresses to listen at, as users write them: loopback, unless the user gives another address."""
 
 import contextlib
 import errno
@@ -18,25 +18,25 @@ _WRITTEN = re.compile(
 )
 """`::1`, `8080` or `:8080`, `[::1]:8080` or `db:8080`."""
 _WAITING = 64
-"""Who may wait to be answered."""
+"""Backlog of the listening socket: the most connections that wait to be accepted."""
 
 
 @dataclass(frozen=True)
 class Address:
-    """A host, as a name or a number, and a port; 0 is any that is free."""
+    """A host (a name or a numeric address) and a port; port 0 means any free port."""
 
     host: str
     port: int
 
     @property
     def shown(self) -> str:
-        """Return it as it stands in a link."""
+        """Return the address in the form of a link: `host:port`, `[::1]:port`."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{host}:{self.port}"
 
 
 def parsed(text: str, option: str) -> Address:
-    """Return the address of `ADDR:PORT`, `ADDR`, `:PORT` or a port; raise Impossible for none."""
+    """Parse `ADDR:PORT`, `ADDR`, `:PORT` or a port; raise Impossible for any other text."""
     written = _WRITTEN.fullmatch(text)
     if written is None:
         raise Impossible(
@@ -53,26 +53,27 @@ def parsed(text: str, option: str) -> Address:
 
 
 def reaches_only_itself(number: str) -> bool:
-    """Tell whether a numeric address is loopback; a name is none."""
+    """Return whether a text is a numeric loopback address; a name is not."""
     with contextlib.suppress(ValueError):
         return ipaddress.ip_address(number.partition("%")[0]).is_loopback
     return False
 
 
 def is_loopback(address: Address, option: str) -> bool:
-    """Tell whether only this host reaches it; a name counts if all that it stands for does.
+    """Return whether only this host can reach an address.
 
-    Raises Impossible for what stands for nothing.
+    For a name, all the addresses that it resolves to must be loopback.  Raises Impossible if it
+    does not resolve.
     """
     return all(reaches_only_itself(str(place[4][0])) for place in _places(address, option))
 
 
 def bound(address: Address, option: str) -> socket.socket:
-    """Return a listening socket; raise Impossible where that is taken, or no address of ours."""
+    """Return a listening socket; raise Impossible if the address is in use or not this host's."""
     family, kind, protocol, _, where = _places(address, option)[0]
     listening = socket.socket(family, kind, protocol)
     try:
-        # The connections of a server that has just ended are no reason to refuse a new one.
+        # Reuse the port even if connections of a server that has just ended are still closing.
         with contextlib.suppress(OSError):
             listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind(where)

@@ -1,4 +1,4 @@
-"""The parser with every command, each of which is imported when it is asked for."""
+"""The command-line parser: it has every command, and imports a command's module on first use."""
 
 import argparse
 import functools
@@ -50,31 +50,31 @@ def parser() -> argparse.ArgumentParser:
 
 
 class CommandParser(argparse.ArgumentParser):
-    """The parser of a command, whose module is imported when the command is asked for."""
+    """The parser of one command; it imports the command's module only if the command is used."""
 
     load: Callable[[], ModuleType] | None = None
 
     def prepare(self) -> None:
-        """Let the command add its arguments, if it did not yet."""
+        """Let the command add its arguments, if it has not done so yet."""
         if self.load is not None:
             module, self.load = self.load(), None
             module.configure(self)
-            self.set_defaults(perform=module.run)  # "run" is what some arguments are called
+            self.set_defaults(perform=module.run)  # not "run": some arguments have that name
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
-        """Refuse what is none of the choices, with the nearest instead of all of them."""
+        """Refuse a value that is not one of the choices; suggest the nearest, do not list all."""
         if action.choices is not None and value not in action.choices:
             near = nearest(str(value), map(str, action.choices))
             raise argparse.ArgumentError(action, f"there is no {value!r}{near}")
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
-        """Let the command add its arguments, and parse."""
+        """Let the command add its arguments, then parse as argparse does."""
         self.prepare()
         return super().parse_known_args(args, namespace)
 
 
 def every(parent: argparse.ArgumentParser) -> Iterator[tuple[str, argparse.ArgumentParser]]:
-    """Yield each command below a parser with its whole name; all of their modules are imported."""
+    """Yield (full name, parser) of each command below a parser; import all their modules."""
     for action in parent._actions:  # noqa: SLF001 - argparse has no other way to them
         if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001
             for one in action.choices.values():

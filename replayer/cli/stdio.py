@@ -1,7 +1,7 @@
-"""stdin, stdout and stderr as a shell, a terminal or a full disk may leave them.
+"""Protection against broken standard streams: closed ones, a lost terminal, a full disk.
 
-Reports go to stdout and must arrive: where they cannot, that is an error of one sentence.  What is
-told meanwhile goes to stderr, where nobody may listen any more: that never ends a run.
+Reports go to stdout.  If one cannot be written, that is an error with a one-sentence message.
+Progress messages go to stderr.  If its reader is gone, they are dropped, and the run continues.
 """
 
 import contextlib
@@ -14,15 +14,16 @@ from typing import IO, Any, TextIO, cast
 from replayer.errors import ReplayerError
 
 _STANDARD = (("stdin", os.O_WRONLY), ("stdout", os.O_RDONLY), ("stderr", os.O_WRONLY))
-"""How /dev/null takes the place of what is closed: reading and writing must fail as before."""
+"""Each stream with the mode in which /dev/null replaces it if it is closed: reading from stdin and
+writing to the others must fail as before."""
 
 
 @contextlib.contextmanager
 def guarded() -> Iterator[None]:
-    """Give the process three standard streams, whose failures are replayer's own errors.
+    """Give the process three open standard streams, whose failures are replayer's own errors.
 
-    Inside, writing to a stdout that takes nothing raises ReplayerError, or BrokenPipeError where
-    its reader went away; a stderr that takes nothing is passed over.
+    In the `with` block, a failed write to stdout raises ReplayerError, or BrokenPipeError if its
+    reader went away.  A failed write to stderr is ignored.
     """
     _open_closed()
     before = sys.stdout, sys.stderr
@@ -38,12 +39,12 @@ def guarded() -> Iterator[None]:
 
 
 def _open_closed() -> None:
-    """Open /dev/null in the place of each that is closed: the next file would take its number."""
+    """Open /dev/null in place of each closed stream: else the next file would get its number."""
     for number, (name, flags) in enumerate(_STANDARD):
         try:
             os.fstat(number)
         except OSError:
-            # The lowest free number is taken, and those below are open by now.
+            # open() returns the lowest free number: this one, as all lower ones are open by now.
             os.open(os.devnull, flags)
         if getattr(sys, name) is None:
             mode = "r" if name == "stdin" else "w"
@@ -51,26 +52,27 @@ def _open_closed() -> None:
 
 
 class _Stream:
-    """A text stream that passes everything on, and knows what to do when it takes nothing."""
+    """A wrapper of a text stream that handles failed writes."""
 
     def __init__(self, stream: IO[str]) -> None:
         self._stream = stream
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
-            # A label in another alphabet must not end a report on an ASCII terminal.
+            # Replace characters that the stream cannot encode, e.g. a label on an ASCII terminal:
+            # else the report would fail.
             reconfigure(errors="replace")
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
 
     def write(self, text: str) -> int:
-        """Write text, and return how much of it."""
+        """Write text, and return the number of characters written."""
         with self._trouble():
             return self._stream.write(text)
         return len(text)
 
     def flush(self) -> None:
-        """Bring what was written to where it goes."""
+        """Flush the buffer of the stream."""
         with self._trouble():
             self._stream.flush()
 
@@ -83,7 +85,7 @@ class _Stream:
             self._tell(error)
 
     def _give_up(self) -> None:
-        """Let what is still in the buffer go nowhere: at its end Python would try once more."""
+        """Send the buffer's content to /dev/null: Python would try to write it again at exit."""
         with contextlib.suppress(OSError, ValueError):
             nowhere = os.open(os.devnull, os.O_WRONLY)
             os.dup2(nowhere, self._stream.fileno())
@@ -102,4 +104,4 @@ class _Out(_Stream):
 
 class _Err(_Stream):
     def _tell(self, error: OSError) -> None:
-        """Say nothing: there is nobody to say it to."""
+        """Ignore the error: it cannot be printed, as stderr has no reader."""

@@ -1,5 +1,5 @@
-"""The page that follows a run: a process of its own beside it, from which nothing can be changed.
+"""The live page of a run: a read-only web page, served by a separate process next to the run.
 
-`starting` is its part in the process of the run, which only binds the address and hands the socket
-over; all else happens in `__main__`, at a lower priority, and ends with the run.
+`launcher` is the part in the process of the run: it only binds the address and hands over the
+socket.  All the rest happens in `__main__`, at a lower priority, and ends with the run.
 """

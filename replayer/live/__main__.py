@@ -1,4 +1,4 @@
-"""The process of the page: ends when the run's does, and never asks for a processor it can have."""
+"""The server process of the live page: it has a low priority and ends with the run's process."""
 
 from __future__ import annotations
 
@@ -27,15 +27,16 @@ _NICE = 10
 _LOOK_SECONDS = 0.25
 _LAST_SECONDS = 1.2
 _ASKED_SECONDS = 8.0
-"""In which those who look on ask for the report, as a browser does by itself."""
+"""Seconds to wait for open pages to request the report; their script does so by itself."""
 _REPORT_SECONDS = 20.0
-"""In which they have heard of the end and have it; the run's process is held up meanwhile."""
+"""Seconds in which open pages must see the end of the run and get the report; the run's process
+waits for this."""
 _LARGEST = 4096
-"""Bytes of a request's body, of which none is ever read."""
+"""The most bytes of a request's body; the body is never read."""
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Serve the page on a socket; the arguments are descriptors: socket, orders in, words out."""
+    """Serve the page; the arguments are three descriptors: socket, orders (in), links (out)."""
     os.nice(_NICE)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     logging.disable(logging.CRITICAL)
@@ -61,14 +62,14 @@ async def _serve(listening: socket.socket, orders: int, words: int) -> None:
     server.add_socket(listening)
     show_link()
     looking = asyncio.create_task(_look(view))
-    # The run's process writes orders for as long as it is there.
+    # The run's process keeps the pipe of orders open until it ends.
     while line := await reader.readline():
         _obey(view, json.loads(line))
-    # Nothing is measured any more, and those who look on wait for the report.
-    with contextlib.suppress(OSError):  # only root may become less nice
+    # Nothing is measured any more, and the open pages wait for the report.
+    with contextlib.suppress(OSError):  # only root may raise its priority again
         os.nice(-_NICE)
     last = loop.time() + _REPORT_SECONDS
-    # On a busy machine the last events are written only after the run's process has let go.
+    # On a busy machine, the last events are written only after the run's process closed the pipe.
     while rooms.readers and view.under_way:
         if loop.time() > last:
             break
@@ -76,7 +77,7 @@ async def _serve(listening: socket.socket, orders: int, words: int) -> None:
     looking.cancel()
     view.look()
     if access.is_used:
-        # So that every browser hears the end.
+        # Give every browser time to receive the end of the run.
         await asyncio.sleep(_LAST_SECONDS)
     begun = loop.time()
     while rooms.is_awaited(soon=loop.time() - begun < _ASKED_SECONDS):

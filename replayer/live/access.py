@@ -1,4 +1,4 @@
-"""Who may look: links that open the page once each, cookies, and the names that it is called by."""
+"""Access control of the live page: one-time links, cookies, and the accepted host names."""
 
 import hmac
 import secrets
@@ -14,13 +14,13 @@ _MOST_BROWSERS = 64
 class PageAccess:
     """The tokens and cookies of one page.
 
-    A link's token is good for one browser: the next one takes the next link.  A token that somebody
-    chose is good for all who know it.
+    A link's token is valid for one browser; the next browser needs the next link.  A token that the
+    user chose is valid for every browser.
     """
 
     def __init__(self, address: Address, chosen: str | None, *, loopback: bool) -> None:
         self.cookie = f"replayer-live-{address.port}"
-        """Its name: browsers do not tell the ports of a host apart."""
+        """The cookie's name.  It has the port, as browsers share cookies among a host's ports."""
         self._address, self._chosen = address, chosen
         self._token = chosen or secrets.token_urlsafe(_BYTES)
         self._browsers: OrderedDict[str, None] = OrderedDict()
@@ -33,23 +33,24 @@ class PageAccess:
         if host in {"0.0.0.0", "::"}:  # noqa: S104 - it is compared, not listened on
             host = socket.gethostname()
         where = Address(host, self._address.port).shown
-        # A token that somebody chose is known to those who need it, and stays out of the log.
+        # The user knows a token that they chose: keep it out of the log.
         return f"http://{where}/?token={'TOKEN' if self._chosen else self._token}"
 
     @property
     def is_used(self) -> bool:
-        """Tell whether any browser has opened a link."""
+        """Return whether any browser has opened a link."""
         return bool(self._browsers)
 
     def is_ours(self, host: str) -> bool:
-        """Tell whether a request was meant for this page, and did not come by somebody's own name.
+        """Return whether a request's Host header is one of this page's own names.
 
-        That is what keeps a page from elsewhere from reading this one by a name that points here.
+        This prevents DNS rebinding: a web page of another site cannot read this one through a name
+        that resolves to this host.
         """
         return host.lower() in self._hosts
 
     def opened(self, token: str) -> str | None:
-        """Return a cookie for a link's token, which is good no more; None for any other."""
+        """Return a cookie for a valid token, else None; a link's token is valid only once."""
         if not hmac.compare_digest(token.encode(), self._token.encode()):
             return None
         if self._chosen is None:
@@ -61,13 +62,13 @@ class PageAccess:
         return browser
 
     def knows(self, cookie: str | None) -> bool:
-        """Tell whether a browser has opened a link."""
+        """Return whether a cookie belongs to a browser that has opened a link."""
         own = (cookie or "").encode()
         return any([hmac.compare_digest(own, one.encode()) for one in self._browsers])  # noqa: C419 - all are compared, whichever it is
 
 
 def _hosts(address: Address, *, loopback: bool) -> frozenset[str]:
-    """Return what a browser may call this page."""
+    """Return the values of the Host header under which a browser may request this page."""
     names = {address.host}
     if loopback:
         names |= {"localhost", "127.0.0.1"}

@@ -1,4 +1,4 @@
-"""The page's part in the process of the run: it binds, starts, says the link, and ends it."""
+"""The launcher of the live page: bind the address, start its process, print the link, end it."""
 
 import contextlib
 import json
@@ -15,13 +15,13 @@ from replayer.errors import Impossible, Interrupted
 OPTION = "--live"
 _SHORTEST_TOKEN = 16
 _PATIENCE = 5.0
-"""Seconds in which the process ends by itself."""
+"""Seconds that the page's process has to end by itself."""
 _REPORT_SECONDS = 25.0
-"""And in which it does so where somebody waits for the report."""
+"""Seconds that it has to end if a browser waits for the report."""
 
 
 def refuse_open(address: Address, token: str | None) -> None:
-    """Raise Impossible for an address that others reach without a token, and for a short token."""
+    """Raise Impossible for a short token, or for an address open to other hosts without a token."""
     if token is not None and len(token) < _SHORTEST_TOKEN:
         raise Impossible(
             f"the {OPTION}-token has {len(token)} characters: give {_SHORTEST_TOKEN} or more, as "
@@ -35,10 +35,13 @@ def refuse_open(address: Address, token: str | None) -> None:
 
 
 class Live:
-    """The page that follows one run; it is gone at the end of the `with`."""
+    """The live page of one run, as a context manager: the end of the `with` block ends the page."""
 
     def __init__(self, address: Address, token: str | None, say: Callable[[str], None]) -> None:
-        """Bind the address; raise Impossible where that is taken, or open to others."""
+        """Bind the address; raise Impossible if it is in use, or as `refuse_open` does.
+
+        `say` prints a line for the user.
+        """
         refuse_open(address, token)
         self._address, self._token, self._say = address, token, say
         self._listening = bound(address, OPTION)
@@ -47,7 +50,7 @@ class Live:
         self._leaving = False
 
     def __enter__(self) -> Self:
-        """Start the process, which the kernel ends when this one is gone."""
+        """Start the page's process; the kernel kills it when this process is gone."""
         with signals.shield():
             orders, self._orders = os.pipe()
             words, theirs = os.pipe()
@@ -77,15 +80,15 @@ class Live:
                 self._process.wait()
 
     def follow(self, result: Path) -> None:
-        """Have the page show the run that is stored there."""
-        # A current folder that was removed is asked for only where it matters.
+        """Make the page show the run of a result file."""
+        # Path.cwd() fails if the current folder was removed: call it only if it is needed.
         folder = "/" if result.is_absolute() else str(Path.cwd())
         self._order(result=str(result.absolute()), folder=folder)
 
     def stay(self, seconds: float | None) -> None:
-        """Let the finished report be read for so long, None until Ctrl-C.
+        """Keep the page with the finished report for that many seconds; with None until Ctrl-C.
 
-        With 0 those who look at the page now have it before that ends.
+        With 0, wait only until the pages that are open now have received the report.
         """
         if seconds == 0:
             self._leaving = True
@@ -99,7 +102,7 @@ class Live:
             shell.ended(self._process, within=threading.TIMEOUT_MAX if seconds is None else seconds)
 
     def _order(self, **about: object) -> None:
-        # A page that is gone is no reason for the run to end.
+        # The run goes on if the page's process is gone.
         with contextlib.suppress(OSError):
             os.write(self._orders, f"{json.dumps(about)}\n".encode())
 

@@ -1,4 +1,4 @@
-"""The report of the run that was followed, as `report --html` has it."""
+"""The report of the run that the live page followed: the same page as that of `report --html`."""
 
 from pathlib import Path
 
@@ -8,6 +8,6 @@ from replayer.report.pages.charts import needs
 
 
 def page_of(result: Path) -> str:
-    """Return the report of a stored run; raise ReplayerError where it cannot be read."""
+    """Return the HTML report of a result file; raise ReplayerError if it cannot be read."""
     chosen = choose([str(result)], result.parent, columns=needs)
     return run_page.page(chosen.sides, None)

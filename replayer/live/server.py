@@ -1,4 +1,7 @@
-"""The pages: GET and nothing else, for browsers that have opened a link, by the page's own name."""
+"""The web server of the live page: only GET, only for browsers that have opened a link.
+
+The Host header of a request must be one of the page's host names.
+"""
 
 from __future__ import annotations
 
@@ -26,17 +29,18 @@ if TYPE_CHECKING:
     from replayer.live.access import PageAccess
     from replayer.live.view import View
 else:
-    # It takes a second of a processor, which the run has until its end.
+    # The import takes a second of CPU time, which belongs to the run until its end.
     report = Later("replayer.live.report")
 
 _SECONDS = 0.5
-"""Between two messages to a browser."""
+"""Seconds between two messages to a browser."""
 _QUIET_SECONDS = 10.0
-"""After which a browser is told that nothing is new, which also shows whether its host is there."""
+"""Seconds without news after which a browser gets a heartbeat; sending it also shows whether the
+browser's host is still there."""
 _MOST_OF_A_BROWSER = 8
-"""Pages that one browser, which is one cookie, may follow the run with at a time."""
+"""The most pages that one browser (one cookie) may have open at a time."""
 _MOST_READERS = 512
-"""Of all browsers: as many as there are cookies, 64, with all that each may have."""
+"""The most open pages of all browsers: 64 cookies with 8 pages each."""
 _POLICY = re.compile(r'http-equiv="Content-Security-Policy" content="([^"]*)"')
 _COMMON = {
     "Cache-Control": "no-store",
@@ -49,26 +53,26 @@ _COMMON = {
 
 
 class Rooms:
-    """What all pages have in common."""
+    """The state that all request handlers share."""
 
     def __init__(self, view: View, access: PageAccess, opened: Callable[[], None]) -> None:
         self.view, self.access = view, access
         self.opened = opened
         """Called when a browser has opened a link."""
         self._readers: Counter[str] = Counter()
-        """How many pages each cookie follows the run with; none that has no page."""
+        """Cookie -> number of its open pages; only cookies with an open page are in it."""
         self.delivering = self.delivered = 0
-        """How many wait for the report, and had it."""
+        """Number of requests that wait for the report, and that have received it."""
         self._report: asyncio.Task[str] | None = None
 
     @property
     def readers(self) -> int:
-        """Return how many pages follow the run."""
+        """Return the number of open pages that follow the run."""
         return self._readers.total()
 
     @contextlib.contextmanager
     def reading(self, cookie: str) -> Iterator[bool]:
-        """Count a page while it follows the run; yield whether it may, beside those there are."""
+        """Count a page while it follows the run; yield False if too many pages do so already."""
         if self._readers[cookie] >= _MOST_OF_A_BROWSER or self.readers >= _MOST_READERS:
             yield False
             return
@@ -77,14 +81,14 @@ class Rooms:
             yield True
         finally:
             self._readers[cookie] -= 1
-            self._readers += Counter()  # keeps only what is above zero
+            self._readers += Counter()  # this drops the counts of zero
 
     def is_awaited(self, *, soon: bool) -> bool:
-        """Tell whether somebody waits for the report, or looks on and may `soon` ask for it."""
+        """Return whether a request waits for the report, or an open page may `soon` request it."""
         return bool(self.delivering) or (soon and self.delivered < self.readers)
 
     async def report(self) -> str:
-        """Return the report's page, made once, beside all else."""
+        """Return the report as HTML; it is made once, in a thread."""
         if self._report is None:
             self._report = asyncio.create_task(asyncio.to_thread(self._made))
         return await asyncio.shield(self._report)
@@ -94,7 +98,7 @@ class Rooms:
 
 
 def application(rooms: Rooms) -> web.Application:
-    """Return all pages."""
+    """Return the web application with all its request handlers."""
     about = {"rooms": rooms}
     return web.Application(
         [
@@ -109,7 +113,7 @@ def application(rooms: Rooms) -> web.Application:
 
 
 class _Guarded(web.RequestHandler):
-    """A page of which only those see anything who may."""
+    """A request handler that refuses each request without access."""
 
     rooms: Rooms
 
@@ -148,14 +152,17 @@ class _Guarded(web.RequestHandler):
 
 
 class _Nothing(_Guarded):
-    """What is not there."""
+    """The handler of unknown paths: status 404."""
 
     def get(self) -> None:
         self._refuse(404, "there is nothing here")
 
 
 class _Page(_Guarded):
-    """The page that follows the run; a link's token becomes a cookie, and leaves the address."""
+    """The page that follows the run; it turns a link's token into a cookie.
+
+    Then it removes the token from the browser's address.
+    """
 
     def may_look(self) -> bool:
         if super().may_look():
@@ -171,7 +178,8 @@ class _Page(_Guarded):
     def get(self) -> None:
         nonce = secrets.token_urlsafe(16)
         if self.get_query_arguments("token"):
-            # Not a redirect: after one from another site the browser would not send the cookie.
+            # Do not redirect: after a link from another site, the browser would not send the
+            # cookie with the redirected request.
             self.finish('<!DOCTYPE html><meta http-equiv="refresh" content="0;url=/">')
             return
         own = f"'nonce-{nonce}'"
@@ -193,7 +201,7 @@ class _Page(_Guarded):
 
 
 class _Events(_Guarded):
-    """What is known of the run, and from then on what is new, while the browser listens."""
+    """The event stream of the run: first its state, then updates while the browser listens."""
 
     def initialize(self, rooms: Rooms) -> None:
         super().initialize(rooms)
@@ -218,7 +226,7 @@ class _Events(_Guarded):
                 heard, message = self.rooms.view.message(heard)
                 silent = 0.0
                 self.write(f"data: {message}\n\n")
-                # Waits for a slow browser, which then gets what is so at that time.
+                # This waits for a slow browser, which then gets the state of that time.
                 await self.flush()
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._closed.wait(), _SECONDS)
@@ -227,7 +235,7 @@ class _Events(_Guarded):
 
 
 class _Report(_Guarded):
-    """The report of the run, once that is over."""
+    """The report of the run; status 404 until the run has ended."""
 
     async def get(self) -> None:
         if not self.rooms.view.ended:

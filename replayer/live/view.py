@@ -1,4 +1,4 @@
-"""What the page shows of a run, for any number of browsers, from the events that it tells."""
+"""The content of the live page, made from the run's events, for any number of browsers."""
 
 import itertools
 import json
@@ -12,11 +12,11 @@ from replayer.run.event_stream.event_file import Follower
 from replayer.run.event_stream.events import EventReader, Figures, MachineActivity, shortened
 
 _RECENT = 240
-"""Points that a browser may be behind; one that is further behind gets all that there are."""
+"""The most points that a browser may be behind; one that is further behind gets all points."""
 
 
 class View:
-    """The run as far as it was told; `look` asks what is new."""
+    """The state of a run according to the events read so far; `look` reads new events."""
 
     def __init__(self) -> None:
         self.reader = EventReader()
@@ -26,20 +26,21 @@ class View:
         self._recent: deque[tuple[int, events.Event]] = deque(maxlen=_RECENT)
 
     def follow(self, result: Path, folder: Path = Path("/")) -> None:
-        """Read the events of the run that is stored there from now on, and was begun in a folder.
+        """Read the events of the run in file `result` from now on.
 
-        This process is in no folder of the user's, and the run's own path may be a relative one.
+        `folder` is the current folder of the run's process: the run's events may have a relative
+        path, and this process has another current folder.
         """
         self._follower, self._folder = Follower(result), folder
 
     @property
     def path(self) -> Path:
-        """Return where the run is stored by now: a folder that is full has it lie elsewhere."""
+        """Return the run's current result file: if its folder is full, the run uses another."""
         assert self.reader.run is not None, "it has begun"
         return self._folder / self.reader.run.path
 
     def look(self) -> None:
-        """Read what was told since the last time."""
+        """Read the events since the last call."""
         while self._follower is not None and (data := self._follower.fresh()):
             for event in self.reader.feed(data):
                 number = next(self._numbers)
@@ -48,16 +49,19 @@ class View:
 
     @property
     def ended(self) -> bool:
-        """Tell whether the run is over."""
+        """Return whether the run is over."""
         return self.reader.run is not None and self.reader.run.status != events.RUNNING
 
     @property
     def under_way(self) -> bool:
-        """Tell whether a run has begun whose end was not told yet."""
+        """Return whether a run has begun, and its last event was not read yet."""
         return self.reader.run is not None and not self.ended
 
     def message(self, heard: int) -> tuple[int, str]:
-        """Return how many events there are, and what a browser needs that heard so many."""
+        """Return the number of events, and the JSON message for a browser that has `heard` of them.
+
+        With 0, or if the browser is too far behind, the message has all points.
+        """
         whole = not heard or (len(self._recent) == _RECENT and self._recent[0][0] > heard + 1)
         points: list[dict[str, Any]] = (
             [{"at": point.at, "values": point.values} for point in self.reader.points]
@@ -74,7 +78,7 @@ class View:
 
 
 def _safe(value: Any) -> Any:
-    """Return what holds texts with all of them cut, and without what steers or hides."""
+    """Return a JSON value with each text shortened, and without control or hidden characters."""
     if isinstance(value, str):
         return sanitize(shortened(value))
     if isinstance(value, dict):

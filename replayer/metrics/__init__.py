@@ -1,1 +1,1 @@
-"""What runs measured, as metrics that Prometheus scrapes: also while one runs."""
+"""The metrics of runs for Prometheus: of finished runs, and of a run while it works."""

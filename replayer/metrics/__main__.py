@@ -1,4 +1,4 @@
-"""The process that serves the metrics of a run, beside it; `beside` starts and ends it."""
+"""The process that serves the metrics of a run, next to it; `sidecar` starts and ends it."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _NICE = 10
 
 
 def main(number: str, path: str) -> None:
-    """Serve the metrics of the run in a file on a socket that was inherited, until killed."""
-    # What is measured goes first.
+    """Serve the metrics of a run until killed: socket descriptor `number`, result file `path`."""
+    # The work that is measured has priority.
     os.nice(_NICE)
     with socket.socket(fileno=int(number)) as bound:
         serving.serve(bound, registry(Named((Path(path),))))

@@ -1,4 +1,4 @@
-"""Where metrics are served: one address, which is listened at before anything is measured."""
+"""The address of the metrics: one socket, which listens before anything is measured."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 
 def listening(address: str, option: str, *, public: bool) -> socket.socket:
-    """Return a socket that listens at ADDR:PORT, and nowhere else; port 0 is a free one.
+    """Return a socket that listens at ADDR:PORT only; port 0 selects a free port.
 
-    Raises Impossible, which names the option, for what is no address, for one that others than this
-    machine reach unless the metrics are `public`, and where nothing can listen.
+    Raises Impossible, which names the option, if `address` is not an address or cannot be bound.
+    Also raises it if other hosts can reach the address and the metrics are not `public`.
     """
     where = parsed(address, option)
     if not public and not is_loopback(where, option):
@@ -27,7 +27,7 @@ def listening(address: str, option: str, *, public: bool) -> socket.socket:
 
 
 def link(listener: socket.socket) -> str:
-    """Return where the metrics of a listening socket are."""
+    """Return the URL of the metrics that a listening socket serves."""
     address, port = listener.getsockname()[:2]
     host = f"[{address}]" if ":" in address else address
     return f"http://{host}:{port}/metrics"

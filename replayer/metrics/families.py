@@ -1,8 +1,8 @@
-"""The metrics' names, and what of a run goes into them.
+"""The metric families: their names, and their samples from a run.
 
-One sample a step and not one a repeat: gauges are medians of the repeats that were done, as the
-report has them.  A metric of a step is labelled by `run` and `step`; what else is known of the run
-stands in replayer_run_info, with which a query joins it `on (run)`.
+There is one sample per step, not one per repeat: a gauge is the median of the repeats that were
+done, as in the report.  A metric of a step has the labels `run` and `step`.  All other facts of the
+run are in replayer_run_info; a query joins them `on (run)`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 _Family = TypeVar("_Family", bound=Metric)
 _LONGEST = 128
-"""Characters of a label's value: each series of Prometheus has it in memory."""
+"""The most characters of a label's value: Prometheus holds it in memory for each series."""
 
 
 class FamilyKind(NamedTuple):
@@ -43,7 +43,7 @@ class FamilyKind(NamedTuple):
 
     about: str
     labels: tuple[str, ...] = ()
-    """Beside `run`."""
+    """The labels in addition to `run`."""
 
 
 INFOS: Mapping[str, FamilyKind] = {
@@ -173,7 +173,7 @@ _UNITS: Mapping[str, tuple[str, float]] = {
     "IOPS": ("_per_second", 1.0),
     "%": ("_ratio", 0.01),
 }
-"""Unit of a measurement -> end of the family's name, and how much of its base unit it is."""
+"""Unit of a measurement -> end of the family's name, and factor to the base unit."""
 _CPU = {
     "cpu.%usr": "user",
     "cpu.%nice": "nice",
@@ -196,12 +196,12 @@ _DEVICE = {
 
 
 def needs(column: str) -> bool:
-    """Tell whether a column of a run's series is needed for its metrics."""
+    """Return whether a column of a run's series is needed for its metrics."""
     return column in _CPU or column in _DEVICE
 
 
 class MetricFamilies:
-    """The families of any number of runs, each with a sample or more a run."""
+    """The metric families of any number of runs; each has one or more samples per run."""
 
     def __init__(self) -> None:
         self._infos = _made(InfoMetricFamily, INFOS)
@@ -210,11 +210,11 @@ class MetricFamilies:
         self._histograms = _made(HistogramMetricFamily, _HISTOGRAMS)
 
     def all(self) -> Iterator[Metric]:
-        """Yield those that have samples."""
+        """Yield the families that have samples."""
         yield from (family for family in self._every() if family.samples)
 
     def join(self, others: MetricFamilies) -> None:
-        """Add all samples of other runs."""
+        """Add all samples of another set of families."""
         for own, other in zip(self._every(), others._every(), strict=True):
             own.samples.extend(other.samples)
 
@@ -223,7 +223,7 @@ class MetricFamilies:
             yield from kind.values()
 
     def add(self, run: Run) -> None:
-        """Add what is known of a run: all of it that is not a number is left out."""
+        """Add the samples of a run; a value that is unknown, infinite or NaN is left out."""
         self._info("replayer_run", [run.id], _about(run))
         for status in Status:
             self.put("replayer_run_status", [run.id, status.value], float(run.status is status))
@@ -284,7 +284,7 @@ class MetricFamilies:
             self.put(f"replayer_step_device_{name}", labels, _over(done, column, factor))
 
     def put(self, name: str, labels: Iterable[object], value: float | None) -> None:
-        """Add a sample of a gauge, if there is a number."""
+        """Add a sample of a gauge, if the value is a finite number."""
         if value is not None and math.isfinite(value):
             self._gauges[name].add_metric([_label(one) for one in labels], value)
 
@@ -303,7 +303,7 @@ def _made(make: Callable[..., _Family], kinds: Mapping[str, FamilyKind]) -> dict
 
 
 def _label(text: object) -> str:
-    """Return text that somebody else may have chosen as the value of a label."""
+    """Return text of any origin as the value of a label: shortened, and safe for a terminal."""
     return sanitize(str(text)[:_LONGEST])[:_LONGEST]
 
 
@@ -330,7 +330,7 @@ def _instant(stamp: str) -> float | None:
 
 
 def _planned(run: Run) -> int | None:
-    """Return how many steps a run has; None where its capture or a plug-in is not here."""
+    """Return the number of steps of a run; None if its capture or a plug-in is missing here."""
     with contextlib.suppress(ReplayerError):
         return len(list(workload_file.turns(workload_file.of_facts(run.workload))))
     return None
@@ -342,7 +342,7 @@ def _median(values: Iterable[float | None]) -> float | None:
 
 
 def _ledger(ledgers: list[Ledger]) -> Iterator[tuple[str, list[str], float | None]]:
-    """Yield a family, the labels beside the step's, and the median of the repeats."""
+    """Yield (family, labels in addition to the step's, median of the repeats)."""
     reads = "replayer_step_ledger_reads_per_second"
     yield "replayer_step_riops", [], _median(one.riops for one in ledgers)
     yield reads, ["buffer"], _median(one.buffer_hits for one in ledgers)
@@ -354,7 +354,7 @@ def _ledger(ledgers: list[Ledger]) -> Iterator[tuple[str, list[str], float | Non
 
 
 def _measured(done: list[StepResult]) -> Iterator[tuple[str, list[str], float | None]]:
-    """Yield a family, the labels beside the step's, and the median of the repeats."""
+    """Yield (family, labels in addition to the step's, median of the repeats)."""
     kinds: dict[str, Measurement] = {m.metric: m for result in done for m in result.measurements}
     for metric, kind in kinds.items():
         ending, factor = _UNITS.get(kind.unit, ("", 1.0))

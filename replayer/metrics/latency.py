@@ -1,4 +1,4 @@
-"""A stored latency histogram as one of Prometheus: seconds, in buckets that never change."""
+"""The conversion of stored latency histograms to Prometheus: seconds, in fixed buckets."""
 
 from typing import NamedTuple
 
@@ -8,30 +8,35 @@ from replayer.model import StepResult
 from replayer.results import stored_histogram
 
 _FIRST, _LAST = 10, 36
-"""Powers of two of nanoseconds: 1 us and 69 s, between which there are two buckets a doubling."""
+"""Powers of two, of nanoseconds: from 1 us to 69 s, with two buckets per doubling."""
 _BOUNDS = (
     *((1 << power) * half // 2 for power in range(_FIRST, _LAST) for half in (2, 3)),
     1 << _LAST,
 )
-"""In nanoseconds; at each of them a bin of an HdrHistogram begins, so that no count is split."""
+"""Upper bounds of the buckets in nanoseconds.  A bin of an HdrHistogram begins at each of them, so
+that no count is split."""
 _PERCENTILES = (50, 90, 95, 99, 99.9, 99.99)
 _BEYOND = 5
-"""Operations that must be slower than a percentile for it to be one: p99 wants 500 of them."""
+"""A percentile is exported only if at least that many operations are slower: p99 needs 500."""
 
 
 class Buckets(NamedTuple):
-    """One histogram, in seconds."""
+    """One histogram in the form of Prometheus, in seconds."""
 
     counts: tuple[tuple[str, float], ...]
-    """Upper bound, as Prometheus writes it -> operations up to there; the last is +Inf."""
+    """Pairs of an upper bound as Prometheus writes it and the operations up to there; the last
+    bound is +Inf."""
     total_seconds: float
-    """All latencies added up, to three digits as the bins have it."""
+    """The sum of all latencies, with the precision of the bins: three digits."""
     percentiles: tuple[tuple[str, float], ...]
-    """Those that so many operations support -> seconds."""
+    """Pairs of a percentile that enough operations support and its seconds."""
 
 
 def operations(results: list[StepResult]) -> dict[str, Buckets]:
-    """Return kind of operation -> latencies of all repeats together, where they can be read."""
+    """Return kind of operation -> latencies of all repeats together.
+
+    A kind is left out if it has no operations or its histograms cannot be read.
+    """
     kinds = dict.fromkeys(kind for result in results for kind in result.latency)
     merged = {
         kind: stored_histogram.merged(r.latency[kind].payload for r in results if kind in r.latency)

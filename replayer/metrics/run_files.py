@@ -1,4 +1,4 @@
-"""Which runs are exported: their files are read again whenever they have changed."""
+"""The runs to export: their files are read again when they have changed."""
 
 from __future__ import annotations
 
@@ -25,25 +25,25 @@ if TYPE_CHECKING:
 
 
 class RunFiles(Protocol):
-    """Names the files of the runs to export, each time that somebody asks."""
+    """A source of the runs to export, which is asked at each scrape."""
 
     def paths(self) -> Sequence[Path]:
-        """Return them."""
+        """Return the files of the runs."""
         ...
 
 
 class Named(NamedTuple):
-    """Runs that were asked for by name."""
+    """Runs that the user named."""
 
     files: tuple[Path, ...]
 
     def paths(self) -> Sequence[Path]:
-        """Return their files."""
+        """Return the files of the runs."""
         return self.files
 
 
 class Newest:
-    """The newest runs of a folder, whatever they are when somebody asks."""
+    """The newest runs of a folder at the time of each scrape; at most `most` of them."""
 
     def __init__(self, folder: Path, most: int) -> None:
         self._folder, self._most = folder, most
@@ -51,8 +51,8 @@ class Newest:
         self._paths: tuple[Path, ...] = ()
 
     def paths(self) -> Sequence[Path]:
-        """Return their files, the newest last."""
-        # A run that is stored takes the place of its file, and so the folder changes.
+        """Return the files of the runs, the newest last."""
+        # A new version of a result file replaces the file, which changes the folder's time.
         changed = 0
         with contextlib.suppress(OSError):
             changed = self._folder.stat().st_mtime_ns
@@ -64,7 +64,7 @@ class Newest:
 
 
 class _Version(NamedTuple):
-    """What a file is told by to have changed."""
+    """Inode, time and size of a file: they show that it has changed."""
 
     inode: int
     changed: int
@@ -72,7 +72,7 @@ class _Version(NamedTuple):
 
 
 class _Known(NamedTuple):
-    """A run as it was when its file was read."""
+    """A run as of the last time its file was read."""
 
     version: _Version
     run: Run
@@ -80,13 +80,13 @@ class _Known(NamedTuple):
 
 
 class Runs(Collector):
-    """The metrics of the runs of a source, made anew for each who asks."""
+    """The metrics of the runs of a source, made anew at each scrape."""
 
     def __init__(self, source: RunFiles) -> None:
         self._source = source
         self._known: dict[Path, _Known] = {}
         self._watched: dict[Path, RunMetrics] = {}
-        # Several may ask at a time.
+        # Several scrapes may come at the same time.
         self._lock = threading.Lock()
 
     def collect(self) -> Iterator[Metric]:
@@ -99,7 +99,7 @@ class Runs(Collector):
         yield from families.all()
 
     def _runs(self) -> Iterator[tuple[Path, _Known]]:
-        """Yield the runs as they are now; one that is gone, or is none, as it was last."""
+        """Yield the runs as they are now; a file that cannot be read any more as it was last."""
         known = {}
         for path in self._source.paths():
             with contextlib.suppress(ReplayerError, OSError):
@@ -109,7 +109,7 @@ class Runs(Collector):
         for path in self._known.keys() - known.keys():
             self._watched.pop(path).close()
         self._known = known
-        # Links and copies: a run is exported once, or its samples would stand twice.
+        # There may be links and copies: export each run once, or its samples would be doubled.
         yield from {one.run.id: (path, one) for path, one in known.items()}.values()
 
     def _read(self, path: Path) -> None:
@@ -118,13 +118,13 @@ class Runs(Collector):
         if path not in self._known or self._known[path].version != version:
             run, families = store.load(path, needs), MetricFamilies()
             families.add(run)
-            # Its steps are in the families, and large.
+            # Drop the steps: they are large, and their samples are in the families.
             self._known[path] = _Known(version, run.model_copy(update={"steps": ()}), families)
             self._watched.setdefault(path, RunMetrics(path))
 
 
 def registry(source: RunFiles) -> CollectorRegistry:
-    """Return a registry of nothing but the runs' metrics."""
+    """Return a registry with only the metrics of the runs."""
     made = CollectorRegistry(auto_describe=False)
     made.register(Runs(source))
     return made

@@ -1,4 +1,4 @@
-"""What a run under way tells of itself by now, as metrics."""
+"""The live metrics of a run under way, from its events."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ _DEVICE = {
 
 
 _OLD = 10.0
-"""Seconds after which a figure is not of this moment any more: its step does something else."""
+"""Seconds after which a figure is too old to export: its step does something else now."""
 
 
 class MetricSample(NamedTuple):
-    """A family's name, the labels beside the run's, and a value."""
+    """A family's name, the labels in addition to the run's, and a value."""
 
     family: str
     labels: tuple[str, ...]
@@ -51,7 +51,7 @@ class MetricSample(NamedTuple):
 
 
 class RunMetrics:
-    """The events of one run, as far as they were told; its counters only ever grow."""
+    """The metrics from the events of one run read so far; its counters only grow."""
 
     def __init__(self, result: Path) -> None:
         self._result = result
@@ -60,10 +60,10 @@ class RunMetrics:
         self._heard = 0
         self._marks: Counter[str] = Counter()
         self._told = ""
-        """When figures of a step were told last."""
+        """Time stamp of the last event with figures of a step."""
 
     def add(self, families: MetricFamilies, run: Run) -> None:
-        """Read what was told since the last time, and add what is known by now."""
+        """Read the new events of the run, and add its current samples to the families."""
         running = run.status is Status.RUNNING
         if running and self._follower is None:
             self._follower, self._reader = Follower(self._result), EventReader()
@@ -79,13 +79,13 @@ class RunMetrics:
             families.count("replayer_server_marks", (run.id, kind), number)
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file of events."""
         if self._follower is not None:
             self._follower.close()
             self._follower = None
 
     def _read(self) -> None:
-        # What cannot be read any more was told to others.
+        # If the file of events cannot be read any more, export what was read before.
         with contextlib.suppress(OSError):
             while self._follower is not None and (data := self._follower.fresh()):
                 for event in self._reader.feed(data):
@@ -103,7 +103,10 @@ def _fresh(stamp: str) -> bool:
 
 
 def _now(state: RunSnapshot, *, fresh: bool) -> Iterator[MetricSample]:
-    """Yield the figures of the step under way, of the processors and of the device."""
+    """Yield the figures of the step under way, of the processors and of the device.
+
+    Figures of the step have a value only if they are `fresh`.
+    """
     names = dict.fromkeys(step.name for step in state.steps if step.state == RUNNING)
     latest = state.latest
     for name in names:
@@ -111,7 +114,7 @@ def _now(state: RunSnapshot, *, fresh: bool) -> Iterator[MetricSample]:
         for figure, family in _STEP.items():
             yield MetricSample(family, (name,), latest.get(figure) if fresh else None)
     for step in state.steps:
-        # What is done in each repeat takes as long in each.
+        # A step takes equally long in each repeat: one sample is enough.
         if step.repeat == 1:
             yield MetricSample("replayer_step_expected_seconds", (step.name,), step.expected)
     for figure, mode in _MODES.items():

@@ -1,4 +1,4 @@
-"""Serve metrics over HTTP, at one address: to read, and nothing else."""
+"""The HTTP server of the metrics: read-only, at one address."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 _HOST = re.compile(r"(\[[^\]]*\]|[^:\[\]]*)(:[0-9]*)?")
 _PATIENCE = 10
-"""Seconds in which somebody must have asked."""
+"""Seconds in which a client must have sent its request."""
 
 
 def serve(listener: socket.socket, registry: CollectorRegistry) -> None:
-    """Answer who asks there until the process ends."""
+    """Serve a registry on a listening socket until the process ends."""
     host, port = listener.getsockname()[:2]
     server = ThreadingWSGIServer((host, port), _Handler, bind_and_activate=False)
     server.socket.close()
@@ -36,10 +36,10 @@ def serve(listener: socket.socket, registry: CollectorRegistry) -> None:
 
 
 def guarded(application: WSGIApplication, *, loopback: bool) -> WSGIApplication:
-    """Return an application that answers only who calls this machine by a name of its own.
+    """Return an application that, on loopback, accepts only the machine's own names as Host.
 
-    Else a page of the web, whose name is made to lead here, could read with its visitor's browser
-    what is for this machine alone.
+    This prevents DNS rebinding: a web site could let its name resolve to this machine, and read
+    the metrics through the browser of a visitor.
     """
 
     def answer(environ: WSGIEnvironment, start: StartResponse) -> Iterable[bytes]:
@@ -52,16 +52,16 @@ def guarded(application: WSGIApplication, *, loopback: bool) -> WSGIApplication:
 
 
 def _own(header: str) -> bool:
-    """Tell whether a Host header names this machine; there is none in the oldest HTTP."""
+    """Return whether a Host header names this machine; true if empty, as HTTP/1.0 has none."""
     parts = _HOST.fullmatch(header)
     name = parts[1].strip("[]").lower() if parts else header
     return not header or name == "localhost" or reaches_only_itself(name)
 
 
 class _Handler(WSGIRequestHandler):
-    """Tells nobody who asked: stderr is the run's."""
+    """A request handler without a log of requests: stderr belongs to the run."""
 
     timeout = _PATIENCE
 
     def log_message(self, *_words: object) -> None:
-        """Say nothing."""
+        """Log nothing."""

@@ -1,7 +1,8 @@
-"""The metrics of a run while it runs, served by a process beside it that ends with it.
+"""The metrics sidecar: a process next to a run that serves its metrics and ends with it.
 
-The process that measures only listens before it begins, so that a port that is taken is told then,
-and starts the other, which inherits that socket and reads the run's file as it grows.
+The run's own process only opens the listening socket, before it measures anything: so a port in use
+is reported early.  Then it starts the sidecar, which inherits the socket and reads the run's file
+as it grows.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _PATIENCE = 5.0
 
 
 class MetricsSidecar:
-    """Who serves a run's metrics; nobody where none were asked for."""
+    """The process that serves a run's metrics; without a socket it does nothing."""
 
     def __init__(self, bound: socket.socket | None) -> None:
         self._bound = bound
@@ -30,7 +31,7 @@ class MetricsSidecar:
 
     @property
     def link(self) -> str:
-        """Return where the metrics are; "" where nobody serves any."""
+        """Return the URL of the metrics; "" if none are served."""
         return address.link(self._bound) if self._bound else ""
 
     def follow(self, path: Path | None) -> None:
@@ -48,7 +49,7 @@ class MetricsSidecar:
         )
 
     def end(self) -> None:
-        """End the process."""
+        """End the process, if there is one."""
         if self._process is not None:
             self._process.kill()
             shell.ended(self._process, within=_PATIENCE)
@@ -56,9 +57,9 @@ class MetricsSidecar:
 
 @contextlib.contextmanager
 def served(wanted: str | None, *, public: bool) -> Iterator[MetricsSidecar]:
-    """Give who serves the metrics at an address until the `with` ends; None is nowhere.
+    """Yield a sidecar for an address, and end it after the `with` block.
 
-    Raises Impossible as `address.listening` does.
+    With None as the address it serves nothing.  Raises Impossible as `address.listening` does.
     """
     if wanted is None:
         yield MetricsSidecar(None)

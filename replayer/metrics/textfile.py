@@ -1,4 +1,4 @@
-"""Metrics as a file for node_exporter's textfile collector, which may look at any time."""
+"""Metrics as a file for node_exporter's textfile collector, which may read it at any time."""
 
 import os
 import sys
@@ -9,9 +9,9 @@ from replayer.errors import Impossible
 
 
 def put(wanted: str, text: str) -> None:
-    """Write a text in the place of a file, whole or not at all; `-` is stdout.
+    """Replace a file by a text, completely or not at all; `-` is stdout.
 
-    Raises Impossible for a file that cannot be written.
+    Raises Impossible if the file cannot be written.
     """
     if wanted == "-":
         sys.stdout.write(text)
@@ -19,7 +19,7 @@ def put(wanted: str, text: str) -> None:
     path = Path(wanted)
     try:
         with trusted_path.Folder(path.parent) as folder:
-            # Its own name: what ends in .prom is read.
+            # The draft's name must not end in .prom: the collector reads each such file.
             folder.replace(path.name, text, draft=f".{path.name}.{os.getpid()}.new")
     except OSError as error:
         raise Impossible(f"the metrics {path} cannot be written: {error.strerror}") from error

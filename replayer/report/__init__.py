@@ -1,1 +1,1 @@
-"""Results made visible: model -> rich renderables, HTML, CSV; nothing here prints."""
+"""Reports of results: model -> rich renderables, HTML, CSV, Markdown; nothing here prints."""

@@ -1,4 +1,4 @@
-"""Write reports into files, or on stdout where the file is `-`."""
+"""Reports as files, or on stdout if the file is `-`."""
 
 import os
 import sys
@@ -15,11 +15,11 @@ from replayer.report.text import csv, markdown
 
 
 class WrittenFiles(NamedTuple):
-    """Where reports went."""
+    """The places that reports were written to."""
 
     files: list[Path]
     stdout: bool
-    """Whether one went there, so that nothing else should."""
+    """True if a report was written there: then nothing else should be."""
 
 
 def write(
@@ -31,10 +31,10 @@ def write(
     markdown: str | None = None,
     refused: str = "",
 ) -> WrittenFiles:
-    """Write the reports that were asked for and return where they are.
+    """Write the requested reports, and return the places that they were written to.
 
-    `refused` is why there is no comparison of two sides.  Raises Impossible for a file that cannot
-    be written.
+    `refused` is the reason why there is no comparison of two sides.  Raises Impossible if a file
+    cannot be written.
     """
     files = []
     on_stdout = False
@@ -48,9 +48,9 @@ def write(
 
 
 def put(wanted: str, text: str) -> Path | None:
-    """Write a text into a file and return where it is; `-` is stdout, and None.
+    """Write a text into a file and return its path; write to stdout and return None for `-`.
 
-    Raises Impossible for a file that cannot be written.
+    Raises Impossible if the file cannot be written.
     """
     if wanted == "-":
         sys.stdout.write(text)

@@ -1,19 +1,20 @@
-"""Words that came from elsewhere, made safe for a terminal."""
+"""The cleaning of foreign text, so that it is safe to print on a terminal."""
 
 import unicodedata
 from collections.abc import Iterable
 
 _UNSEEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
-"""Unicode categories of what steers, hides or turns text round, and of lone surrogates."""
+"""Unicode categories of characters that control a terminal, are invisible or change the direction
+of text, and of lone surrogates."""
 
 
 NAME = 120
-"""Characters of a label that are shown: more is no name any more."""
+"""The most characters of a label that are shown: a longer text is not a name."""
 NOTE = 600
 
 
 def sanitize(text: object) -> str:
-    """Return text on one line in which nothing can steer a terminal or hide: it is written out."""
+    """Return text on one line, with each control or invisible character as a visible escape."""
     words = str(text)
     if words.isprintable():
         return words
@@ -21,7 +22,7 @@ def sanitize(text: object) -> str:
 
 
 def short(text: object, most: int = NAME) -> str:
-    """Return text on one line, cut where it is longer than `most`, with how long it was."""
+    """Return text on one line; if it is longer than `most`, cut it and add its length."""
     words = sanitize(text)
     if len(words) <= most:
         return words

@@ -1,4 +1,4 @@
-"""The page's parts: markup, style and script of its own."""
+"""The files of the live page: its markup, style and script."""
 
 import json
 from importlib import resources
@@ -7,12 +7,12 @@ from replayer.run.event_stream.events import FIGURES
 
 
 def part(name: str) -> str:
-    """Return one of the files of this folder."""
+    """Return the text of a file of this folder."""
     return resources.files(__name__).joinpath(name).read_text(encoding="utf-8")
 
 
 def kinds() -> str:
-    """Return what the live figures are, for the script: name -> title and unit."""
+    """Return the live figures as JSON for the script: name -> title and unit."""
     return json.dumps(
         {name: {"title": one.title, "unit": one.unit} for name, one in FIGURES.items()}
     )

@@ -1,1 +1,1 @@
-"""Reports as pages: each is one file that opens from disk and asks no network."""
+"""Reports as HTML pages: each is one file that opens from disk and needs no network."""

@@ -1,7 +1,7 @@
-"""The charts of a page, as data: what each shows, in Plotly's terms but without any style.
+"""The charts of a page as data, in Plotly's terms but without style.
 
-A chart is `{id, title, note, traces, layout}`.  `color` and `dash` of a trace are numbers that the
-page's script turns into the palette of its light or dark theme.
+A chart is `{id, title, traces, layout}`.  `color` and `dash` of a trace are numbers; the page's
+script turns them into colours and line styles of its light or dark theme.
 """
 
 import math
@@ -33,21 +33,22 @@ PERCENTILES = (
     99.999,
 )
 _MOST_NUMBERS = 200_000
-"""Of all series of a page: each takes up to 2.7 bytes, and a page is to stay under 1.6 MB."""
+"""The most numbers in all series of a page: each takes up to 2.7 bytes, and a page must stay under
+1.6 MB."""
 _ELSE = ("diskstats.rkB/s", "cpu.%usr")
-"""What is overlaid of a step that has no series of its own."""
+"""The columns to overlay if a step has no series of its measurements."""
 _FEWEST_SECONDS = 2
 _MOST_SECONDS = 3600
 _FEW = 12
-"""Repeats up to which each has a tick of its own on the axis."""
+"""Up to this number of repeats, each repeat has a tick on the axis."""
 _IMPORTED = "iostat."
-"""What begins the columns of a series that another tool recorded."""
+"""The prefix of columns of a series that another tool recorded."""
 _FAR = 3.0
-"""How many times as far from 1 as most others an end of the axis of ratios may be."""
+"""The axis of ratios extends at most this many times as far from 1 as most ratios do."""
 _LEAST_BEYOND = 10
-"""Observations beyond a percentile, from which on it is one and no chance."""
+"""The least observations beyond a percentile to show it: with fewer its value is chance."""
 _SPREAD = (0.1, 0.9)
-"""Quantiles of several runs between which a second's spread is drawn."""
+"""The quantiles, over several runs, that limit the band drawn for a second."""
 _SYMBOLS = {
     MetricVerdict.BETTER: 0,
     MetricVerdict.WORSE: 1,
@@ -73,17 +74,17 @@ _COLORS = {
 
 
 def needs(column: str) -> bool:
-    """Tell whether a column of a series is drawn."""
+    """Return whether a column of a series is drawn."""
     return collector_columns.is_drawn(column)
 
 
 def word(text: object) -> str:
-    """Return text that Plotly shows as it is: nothing in it is a tag or steers anything."""
+    """Return text escaped for Plotly: without tags and without control or invisible characters."""
     return escape(sanitize(text), quote=False)
 
 
 def done(side: Side, step: str = "") -> Iterator[tuple[Run, StepResult]]:
-    """Yield the finished steps of a side, of that name or all."""
+    """Yield the finished steps of a side: those with that name, or all of them."""
     for run in side.runs:
         for result in run.steps:
             if result.status is Status.DONE and step in ("", result.name):
@@ -96,16 +97,19 @@ def step_names(sides: Iterable[Side]) -> list[str]:
 
 
 def leading(results: Sequence[StepResult]) -> Measurement | None:
-    """Return the metric that a step is known by: its first rate, else its first time."""
+    """Return the metric that represents a step: its first rate, else its first other metric.
+
+    Metrics that have no good direction do not count.  Returns None if there is no other.
+    """
     known = [m for m in results[0].measurements if m.better is not Better.NEITHER]
     rates = [m for m in known if m.better is Better.MORE]
     return next(iter([*rates, *known]), None)
 
 
 def repeats(sides: Sequence[Side]) -> Iterator[tuple[str, Chart]]:
-    """Yield steps with the chart of their leading metric: one point a repeat, a colour a side.
+    """Yield (step's name, chart of its leading metric): one point per repeat, one colour per side.
 
-    A chart of one point is none.
+    A step with only one point has no chart.
     """
     for name in step_names(sides):
         results = [result for side in sides for _, result in done(side, name)]
@@ -147,9 +151,10 @@ def repeats(sides: Sequence[Side]) -> Iterator[tuple[str, Chart]]:
 
 
 def intervals(comparison: Comparison) -> Chart | None:
-    """Return the ratios of all judged metrics with their intervals, the worst at the top.
+    """Return a chart of the ratios of all judged metrics with their intervals, the worst on top.
 
-    What lies beyond the axis, which one wild metric must not stretch, is a mark at its edge.
+    One extreme metric must not stretch the axis: values beyond it are marks at its edge.  Returns
+    None if there is no ratio to show.
     """
     rows = [row for row in comparison.rows if row.ratio is not None and row.low is not None]
     rows = [row for row in rows if row.verdict is not None]
@@ -186,7 +191,7 @@ def intervals(comparison: Comparison) -> Chart | None:
 
 
 def _place(row: MetricRow) -> tuple[int, float]:
-    """Return where a row stands: worse, better, likely, unclear, same; the largest first."""
+    """Return a sort key: worse, differs, better, likely, unclear, same; large changes first."""
     order = (
         *(MetricVerdict.WORSE, MetricVerdict.DIFFERS, MetricVerdict.BETTER),
         *(
@@ -201,16 +206,16 @@ def _place(row: MetricRow) -> tuple[int, float]:
 
 
 def _directed(row: MetricRow) -> str:
-    """Return a row's title, and which way is the good one: left and right both can be worse."""
+    """Return a row's title with its good direction: both left and right of 1 can be worse."""
     return f"{word(row.title)} ({row.better.value} is better)"
 
 
 def _range(rows: Sequence[MetricRow]) -> list[float]:
-    """Return an axis on which most ratios are seen with their intervals, and 1 always."""
+    """Return the ends of an axis that shows most ratios with their intervals, and always 1."""
     lows = sorted(row.low or 0.0 for row in rows)
     highs = sorted(min(row.high or 0.0, 2 * max(1.0, row.ratio or 0.0)) for row in rows)
     cut = len(rows) // 5
-    # What is far beyond all but a fifth of the others would leave those no room.
+    # Ratios far beyond four fifths of the others would leave no room for these: cut them off.
     low = max(lows[0], 1 - _FAR * max(0.05, 1 - lows[cut]))
     high = min(highs[-1], 1 + _FAR * max(0.05, highs[-1 - cut] - 1))
     ends = max(0.0, min(low, 0.97)), max(high, 1.03)
@@ -238,9 +243,9 @@ def _interval_trace(rows: Sequence[MetricRow], verdict: MetricVerdict) -> Trace:
 
 
 def _beyond(beyond: Sequence[MetricRow], cut: Sequence[MetricRow], ends: Sequence[float]) -> Trace:
-    """Return marks at the edges of the axis for ratios and intervals' ends that lie beyond it.
+    """Return marks at the edges of the axis, for ratios and ends of intervals beyond it.
 
-    Ratios stand beside their mark; so does an interval's end.
+    The value is written next to its mark.
     """
     marks = [((row.ratio or 0.0) > ends[1], row, row.ratio or 0.0) for row in beyond]
     marks += [(True, row, row.high or 0.0) for row in cut if (row.high or 0.0) > ends[1]]
@@ -272,7 +277,7 @@ def _gap(above: float | None, below: float | None) -> float:
 
 
 def latencies(sides: Sequence[Side]) -> Iterator[tuple[str, Chart]]:
-    """Yield the steps that have histograms with latency by percentile, repeats added up."""
+    """Yield (step's name, chart of latency by percentile); histograms of repeats are added up."""
     for name in step_names(sides):
         traces = []
         kinds = {
@@ -315,17 +320,20 @@ def _payloads(side: Side, name: str, kind: str) -> list[str]:
 
 
 def _nines(percentile: float) -> float:
-    """Return where a percentile is on an axis that gives each further nine the same room."""
+    """Return the place of a percentile on an axis on which each further nine has equal width."""
     return -math.log10(1 - percentile / 100)
 
 
 def supported(count: int) -> list[float]:
-    """Return those of PERCENTILES beyond which so many observations leave ten or more."""
+    """Return the PERCENTILES that have ten or more of `count` observations beyond them."""
     return [p for p in PERCENTILES if round(count * (1 - p / 100), 6) >= _LEAST_BEYOND]
 
 
 def _percentiles(payloads: Iterable[str]) -> tuple[list[float], list[float]]:
-    """Return percentiles, and milliseconds at each, of all histograms added up; none if empty."""
+    """Return percentiles and the milliseconds at each, of all histograms added up.
+
+    Both are empty if there are too few operations.
+    """
     total = stored_histogram.merged(payloads)
     shares = supported(total.get_total_count()) if total is not None else []
     if total is None or not shares:
@@ -335,7 +343,7 @@ def _percentiles(payloads: Iterable[str]) -> tuple[list[float], list[float]]:
 
 
 def ledgers(sides: Sequence[Side]) -> Chart | None:
-    """Return where the blocks came from, per second: medians of each step and side."""
+    """Return a chart of the origins of blocks, per second: medians of each step and side."""
     layers = {"shared buffers": [], "page cache": [], "device": []}  # type: dict[str, list[float]]
     names, verdicts = [], []
     for name in step_names(sides):
@@ -368,9 +376,9 @@ def ledgers(sides: Sequence[Side]) -> Chart | None:
 
 
 def of_steps(sides: Sequence[Side]) -> Iterator[tuple[str, Chart]]:
-    """Yield the charts that steps have of their own, as their displays give them.
+    """Yield (step's name, chart) for the charts that the displays of steps define.
 
-    Each with the name of the first step of its kind, whose place is theirs.
+    The name is that of the first step of its kind: all charts of a kind are in its section.
     """
     present = {result.step for side in sides for _, result in done(side)}
     for step in sorted(present):
@@ -385,12 +393,12 @@ def of_steps(sides: Sequence[Side]) -> Iterator[tuple[str, Chart]]:
         try:
             drawn = [_drawn(chart, sides) for chart in shown.charts(results)]
         except UNLIKE_A_STEPS:
-            continue  # its form says so
+            continue  # step_layout.of reports the error
         yield from ((name, chart) for chart in drawn)
 
 
 def _drawn(chart: display.Chart, sides: Sequence[Side]) -> Chart:
-    """Return a step's chart as the page draws it; its texts are made harmless here."""
+    """Return a step's chart in the form that the page draws; its texts are escaped here."""
     traces = [_traced(trace, sides) for trace in chart.traces]
     drawn = _chart(chart.name, word(chart.title), traces, x=chart.x, y=chart.y, zero=chart.zero)
     if chart.log_x:
@@ -413,10 +421,10 @@ def _traced(trace: display.ChartTrace, sides: Sequence[Side]) -> Trace:
 
 
 def series(sides: Sequence[Side]) -> tuple[list[dict[str, Any]], int]:
-    """Return every series packed, and how many intervals were averaged into one point.
+    """Return all series, encoded, and the number of intervals that were averaged into one point.
 
     An entry is `{run, side, step, repeat, times, panels, marks, window}`; a panel is
-    `{title, unit, stacked, lines: [{name, low, step, data}]}`.
+    `{title, stacked, lines: [{name, low, step, data}]}`.
     """
     chosen = [
         (side, run, result, result.series)
@@ -433,7 +441,7 @@ def series(sides: Sequence[Side]) -> tuple[list[dict[str, Any]], int]:
 
 
 def _entry(side: Side, run: Run, result: StepResult, one: Series, size: int) -> dict[str, Any]:
-    # A point stands at the end of the last interval in it, as a single interval does.
+    # A point is at the end of its last interval, as the point of a single interval is.
     ends = [*one.seconds[size - 1 :: size]]
     if len(one.seconds) % size:
         ends.append(one.seconds[-1])
@@ -467,7 +475,7 @@ Line = tuple[str, Column]
 
 
 def _panels(one: Series, result: StepResult) -> list[tuple[str, bool, list[Line]]]:
-    """Return what is drawn of a series, from top to bottom: title, stacked or not, lines."""
+    """Return the panels of a series, from top to bottom: title, stacked or not, lines."""
     columns = one.columns
     own = [
         name
@@ -491,7 +499,7 @@ def _panels(one: Series, result: StepResult) -> list[tuple[str, bool, list[Line]
 
 
 def _imported(columns: Mapping[str, Column]) -> dict[str, tuple[bool, dict[str, Column]]]:
-    """Return the panel of the devices that another tool recorded."""
+    """Return the panel for the devices' columns that another tool recorded."""
     device = {
         name.removeprefix(_IMPORTED): values
         for name, values in columns.items()
@@ -501,9 +509,9 @@ def _imported(columns: Mapping[str, Column]) -> dict[str, tuple[bool, dict[str, 
 
 
 def overlays(sides: Sequence[Side]) -> Iterator[tuple[str, Chart]]:
-    """Yield the steps that have series on two sides or more, overlaid second by second.
+    """Yield (step's name, chart) for steps with series on two or more sides, second by second.
 
-    For each side the median of all its runs, and as a band what eight of ten of them are within.
+    For each side it has the median of all its runs, and a band that contains eight of ten of them.
     """
     for name in step_names(sides):
         grouped = [[result for _, result in done(side, name)] for side in sides]
@@ -523,7 +531,7 @@ def overlays(sides: Sequence[Side]) -> Iterator[tuple[str, Chart]]:
 
 
 def _shared(grouped: Sequence[Sequence[StepResult]]) -> str:
-    """Return the column that says most of a step and that every side has; "" if there is none."""
+    """Return the most important column of a step that every side has; "" if there is none."""
     known = [
         set().union(*(one.series.columns for one in results if one.series)) for results in grouped
     ]
@@ -553,9 +561,10 @@ def _overlaid(
 
 
 def _by_second(results: Sequence[StepResult], column: str) -> tuple[list[int], NDArray[np.float64]]:
-    """Return whole seconds of the window, and for each result its values then, nan for a gap.
+    """Return whole seconds of the window, and a row of values at them for each result.
 
-    Only seconds that at least half of the results have a value of: windows need not be equal.
+    A gap is nan.  Windows may differ in length: only seconds for which at least half of the results
+    have a value are kept.
     """
     rows = []
     for result in results:
@@ -569,7 +578,8 @@ def _by_second(results: Sequence[StepResult], column: str) -> tuple[list[int], N
         grid = np.arange(1, min(_MOST_SECONDS, round(end - begin)) + 1)
         if inside.any() and len(grid):
             row = np.interp(grid, at[inside] - begin, values[inside], np.nan, np.nan)
-            # An interval ends up to half a second off a whole one: the first and last are its own.
+            # Intervals end up to half a second off a whole second: the first and the last second
+            # get the value of the first and the last interval.
             row[0] = values[inside][0] if np.isnan(row[0]) else row[0]
             row[-1] = values[inside][-1] if np.isnan(row[-1]) else row[-1]
             rows.append(row)

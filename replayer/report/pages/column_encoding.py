@@ -1,7 +1,7 @@
-"""Long columns of numbers made small enough to travel inside a page: 16 bits each, as base64.
+"""The encoding of long columns of numbers inside a page: 16 bits per number, as base64.
 
-A column is `{low, step, data}`: little-endian whole numbers, value = low + step * number, and 65535
-where there is no value.  The error is at most 1 / 131,068 of the column's range.
+A column is `{low, step, data}`.  `data` has little-endian whole numbers; value = low + step *
+number; 65535 marks a missing value.  The error is at most 1 / 131,068 of the column's range.
 """
 
 import base64
@@ -18,7 +18,7 @@ _REGULAR = 0.05
 
 
 def column(values: Sequence[float | None] | NDArray[np.float64]) -> dict[str, Any]:
-    """Return a column packed."""
+    """Return an encoded column; None and nan are missing values."""
     numbers = np.array([math.nan if v is None else v for v in values], dtype=np.float64)
     known = np.isfinite(numbers)
     if not known.any():
@@ -32,7 +32,7 @@ def column(values: Sequence[float | None] | NDArray[np.float64]) -> dict[str, An
 
 
 def times(seconds: Sequence[float]) -> dict[str, Any]:
-    """Return seconds as a start and an interval where they are regular, else packed."""
+    """Return seconds as `{first, every, count}` if their distance is regular, else encoded."""
     n = len(seconds)
     every = (seconds[-1] - seconds[0]) / (n - 1) if n > 1 else 1.0
     first = seconds[0] if n else 0.0
@@ -42,7 +42,7 @@ def times(seconds: Sequence[float]) -> dict[str, Any]:
 
 
 def binned(values: Sequence[float | None], size: int) -> NDArray[np.float64]:
-    """Return the means of every `size` values; nan where none of them is known."""
+    """Return the mean of every `size` values; nan if none of them is known."""
     numbers = np.array([math.nan if v is None else v for v in values], dtype=np.float64)
     if size == 1:
         return numbers

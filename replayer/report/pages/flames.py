@@ -1,8 +1,8 @@
-"""Where the time went, on a page: bars of the accounts' parts, flame graphs, and what differs.
+"""The accounts and profiles on a page: bars of the accounts' parts, and flame graphs.
 
-A flame graph is an icicle: callers above what they called, as wide as what they took of a processor
-for each operation.  That of two sides is as wide as the other side's, and coloured by the
-difference for each operation.
+A flame graph is drawn as an icicle: a caller is above the functions that it called.  The width of a
+frame is its CPU time per operation.  The graph of the difference of two sides has the widths of the
+second side ("other"); its colours show the difference per operation.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -18,11 +18,11 @@ from replayer.report.sanitize import sanitize
 from replayer.report.terminal.account import Scale, scaled, whole
 
 _MOST = 16
-"""Flame graphs of a page: each has hundreds of frames to draw."""
+"""The most flame graphs of a page: each has hundreds of frames to draw."""
 _WINDOWS = 40
-"""Of a step and side, whose profiles are merged: evenly chosen where there are more."""
+"""The most windows of a step and side whose profiles are merged; of more, every n-th is used."""
 _FAINT = 0.02
-"""A difference of this share of everything is in full colour, smaller ones never are."""
+"""The full colour stands for at least this share of the whole time: small differences stay pale."""
 _COLORS = {"kernel": 1, "server": 0, "client": 2, "kernel threads": 5, "others": 6, "replayer": 3}
 COLORS = (
     "Blue is code of the server, orange the kernel, green the client, yellow the kernel's own "
@@ -32,16 +32,16 @@ COLORS = (
 
 
 class WatchedFlames(NamedTuple):
-    """A step's windows on one side which were watched."""
+    """The windows of a step on one side that have accounts."""
 
     side: str
     accounts: tuple[Account, ...]
     stacks: dict[str, float]
-    """Seconds of a processor per operation; {} without a profile."""
+    """Stack -> CPU seconds per operation; {} without a profile."""
 
 
 class StepFlames(NamedTuple):
-    """A step on each side that has windows of it which were watched."""
+    """A step, with each side that has accounts of it."""
 
     name: str
     operation: str
@@ -49,7 +49,10 @@ class StepFlames(NamedTuple):
 
 
 def steps(sides: Sequence[Side]) -> Iterator[StepFlames]:
-    """Yield the steps that have accounts, of the operation that most of their windows count."""
+    """Yield the steps that have accounts.
+
+    If windows of a step count different operations, only those with the most frequent one are used.
+    """
     for name in step_names(sides):
         watched = [
             (side, tuple(one for _, one in done(side, name) if one.account is not None))
@@ -69,19 +72,19 @@ def steps(sides: Sequence[Side]) -> Iterator[StepFlames]:
 def _watched(side: str, results: Sequence[StepResult]) -> WatchedFlames:
     accounts_ = tuple(one.account for one in results if one.account is not None)
     profiled = [one for one in results if one.profile is not None]
-    # More windows tell no more, and each has to be unpacked.
+    # More windows add no information, and each profile must be unpacked.
     every = max(1, -(-len(profiled) // _WINDOWS))
     return WatchedFlames(side, accounts_, flame.per_operation(profiled[::every]))
 
 
 def accounts(watched: Sequence[StepFlames]) -> Iterator[tuple[str, Chart]]:
-    """Yield a chart for each step: the parts of a session's time per operation, a bar a side."""
+    """Yield (step's name, chart): the parts of a session's time per operation, one bar per side."""
     for step in watched:
         table = parts(step)
         if table is None:
             continue
         scale, rows = table
-        # Bars grow upwards: the first side is to be the upper one.
+        # Plotly draws bars from the bottom up: reverse them so that the first side is on top.
         names = [word(one.side) for one in reversed(step.sides)]
         traces: list[Trace] = [
             {
@@ -111,9 +114,9 @@ def accounts(watched: Sequence[StepFlames]) -> Iterator[tuple[str, Chart]]:
 
 
 def parts(step: StepFlames) -> tuple[Scale, list[tuple[str, list[float]]]] | None:
-    """Return the parts of a session's time per operation, the medians of each side's windows.
+    """Return a unit, and (part, values in that unit): a session's time per operation.
 
-    None where no window says anything of its sessions.
+    A value is the median of one side's windows.  Returns None if no window has times of sessions.
     """
     sides = [one.accounts for one in step.sides]
     scale = scaled(max(median(map(whole, accounts_)) for accounts_ in sides))
@@ -127,7 +130,7 @@ def _middle(accounts_: Iterable[Account], part: Spent) -> float:
 
 
 def flames(watched: Sequence[StepFlames]) -> tuple[list[tuple[str, Chart]], int]:
-    """Return the steps' names with the flame graph of each side, and how many are left out."""
+    """Return (step's name, flame graph) of each side, and the number of graphs left out."""
     profiled = [(step, one) for step in watched for one in step.sides if one.stacks]
     several = len({one.side for _, one in profiled}) > 1
     charts = [
@@ -148,7 +151,7 @@ def _flame(step: StepFlames, stacks: Mapping[str, float], side: str, of_side: st
 
 
 class Differing(NamedTuple):
-    """What the processors did differently on two sides, per operation of a step."""
+    """The difference of the CPU profiles of two sides, per operation of a step."""
 
     chart: Chart
     legend: str
@@ -157,7 +160,7 @@ class Differing(NamedTuple):
 
 
 def differing(comparison: Comparison, watched: Sequence[StepFlames]) -> list[Differing]:
-    """Return the differences of the profiles of two sides, of each step that both have one of."""
+    """Return the differences of two sides' profiles, for each step that both have profiles of."""
     names = comparison.base.name, comparison.other.name
     differences = []
     for step in watched:
@@ -208,9 +211,10 @@ def _differing(
 
 
 def _frames(drawn: Sequence[flame.Drawn], scale: Scale) -> Trace:
-    """Return frames whose values are what each took less what is drawn below it.
+    """Return frames for the page's script; a value is a frame's time less that of its callees.
 
-    `parents` are numbers of frames that come before; -1 is that of the whole.
+    Callees count only if they are drawn.  `parents` are indices of earlier frames; the frame of the
+    whole has -1.
     """
     own = _own(drawn, [one.other / scale.seconds for one in drawn])
     return {
@@ -222,7 +226,7 @@ def _frames(drawn: Sequence[flame.Drawn], scale: Scale) -> Trace:
 
 
 def _own(drawn: Sequence[flame.Drawn], whole: Sequence[float]) -> list[float]:
-    """Return the size of each frame's own value: what it has without what is drawn below it."""
+    """Return the absolute value of each frame's own part: without the frames drawn below it."""
     own = list(whole)
     for one, value in zip(drawn, whole, strict=True):
         if one.parent is not None:

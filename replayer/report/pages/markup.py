@@ -1,7 +1,7 @@
-"""What every page is made of: text that is nothing but text, tables, charts, and the document.
+"""The building blocks of every page: escaped text, tables, charts, and the document.
 
-Text that a result brought along is escaped wherever it stands: as markup, and in what the plotting
-library would take for tags; the data of the page's script is packed and holds no markup.
+All text from a result is escaped: for HTML, and for the tags that the plotting library would
+interpret.  The data of the page's script is packed and cannot contain markup.
 """
 
 import re
@@ -17,7 +17,7 @@ from replayer.report.pages.charts import Chart
 from replayer.report.sanitize import sanitize
 
 _LONG = 48
-"""Characters from which on a cell of a table may be broken into lines."""
+"""A cell of a table with more characters may be broken into lines."""
 _UNSAFE = re.compile(r"[^A-Za-z0-9-]+")
 _KINDS = {
     **{word: word for word in ("better", "worse", "same", "unclear")},
@@ -25,13 +25,13 @@ _KINDS = {
     "fits": "better",
     "does not fit": "worse",
 }
-"""What a cell begins with that has a colour of its own -> the class of that colour."""
+"""First words of a cell that has a special colour -> the CSS class of that colour."""
 
 _END = re.compile("[,;(]")
-"""What ends the word that says the kind of a cell."""
+"""The end of the first words of a cell, which decide its colour."""
 
 Drawn = tuple[str, Chart]
-"""The section that a chart stands in, and the chart."""
+"""The section of the page that a chart belongs to, and the chart."""
 
 
 def document(
@@ -42,7 +42,7 @@ def document(
     drawn: Sequence[Drawn],
     series: Sequence[Any],
 ) -> str:
-    """Return a self-contained page; the charts' places are in its body, as `figures` makes them."""
+    """Return a self-contained HTML page; its body has the places of charts, made by `figures`."""
     return Template(scripts.part("page.html")).substitute(
         title=escaped(title),
         style=scripts.part("page.css"),
@@ -57,9 +57,9 @@ def document(
 
 
 def identified(drawn: Iterable[Drawn]) -> list[Drawn]:
-    """Give each chart an id that is the same as markup and in the script, and no other's.
+    """Return the charts with unique ids that are safe in markup and in the script.
 
-    What a step is called may be anything; of its name letters, digits and dashes remain.
+    A step's name may have any characters; only its letters, digits and dashes are kept.
     """
     seen: set[str] = set()
     charts_with_ids = []
@@ -76,10 +76,10 @@ def _numbered(name: str) -> Iterator[str]:
 
 
 def figures(drawn: Sequence[Drawn], section: str) -> Iterator[str]:
-    """Yield the places of the charts of a section."""
+    """Yield the HTML elements in which the script draws the charts of a section."""
     for kind, chart in drawn:
         if kind == section:
-            # The chart's words are escaped already.
+            # The chart's texts are escaped already.
             what = "flame" if "frames" in chart else "chart"
             yield (
                 f"<figure><h3>{chart['title']}</h3>"
@@ -88,7 +88,7 @@ def figures(drawn: Sequence[Drawn], section: str) -> Iterator[str]:
 
 
 def watched(title: str, *, hidden: bool = False) -> Iterator[str]:
-    """Yield the place of the series, and what chooses one of them."""
+    """Yield the HTML element in which the script draws a series, and the controls to choose one."""
     yield f"<h2>{escaped(title)}</h2>"
     yield f'<div class="choice"{" hidden" if hidden else ""}>'
     yield (
@@ -102,7 +102,7 @@ def watched(title: str, *, hidden: bool = False) -> Iterator[str]:
 def table(
     headings: Sequence[str], rows: Iterable[Sequence[str]], numbers: Iterable[int] = ()
 ) -> str:
-    """Return a table whose columns with these numbers stand to the right."""
+    """Return a table as HTML; the columns in `numbers` are aligned to the right."""
     right = set(numbers)
 
     def cell(tag: str, i: int, text: str) -> str:
@@ -129,5 +129,5 @@ def table(
 
 
 def escaped(words: object) -> str:
-    """Return text in which nothing is markup, or steers anything."""
+    """Return text escaped for HTML, without control or invisible characters."""
     return escape(sanitize(words))

@@ -1,4 +1,4 @@
-"""The page of a profile: one file that opens from disk and asks no network."""
+"""The HTML page of a profile: one file that opens from disk and needs no network."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -23,12 +23,12 @@ from replayer.report.terminal.profile import ProfileSummary
 from replayer.results.profile import ResourceProfile
 
 _POINTS = 2000
-"""Of a line."""
+"""The most points of a line."""
 _GAPS = 200
 _PANEL = 150
 """Pixels of height of a panel of the series."""
 _PANELS = (
-    # title, the resources in it
+    # (title of the panel, its resources)
     ("transactions/s", ("transactions", "statements")),
     ("cores", ("cpu", "server_cpu", "steal")),
     ("device, per second", ("read_iops", "write_iops")),
@@ -41,13 +41,13 @@ _PANELS = (
 )
 _DECIDING = ("transactions", "cpu", "iops", "mbps", "net_out", "sessions_active")
 _APART = 0.02
-"""How far, of the most, the largest value must lie above the mean to be a line of its own."""
+"""A line of largest values is drawn if it is above the mean by this share of the maximum."""
 _SHORTEST = 0.02
-"""Minutes a day, from which on a level is drawn."""
+"""A level is drawn if it is exceeded for at least that many minutes a day."""
 
 
 def page(one: ProfileSummary) -> str:
-    """Return the page of a profile."""
+    """Return the HTML page of a profile."""
     drawn = identified(("levels", chart) for chart in _charts(one))
     entry = _entry(one.profile)
     body = [
@@ -168,7 +168,7 @@ def _charts(one: ProfileSummary) -> Iterator[Chart]:
 
 
 def _entry(profile: ResourceProfile) -> dict[str, Any]:
-    """Return the series as the page's script draws one, over the time of day."""
+    """Return the series in the form that the page's script draws, over the time of day."""
     edges = report.edges(profile, _POINTS)
     panels = [(title, list(_lines(profile, edges, names))) for title, names in _PANELS]
     panels = [(title, lines) for title, lines in panels if lines]
@@ -191,7 +191,7 @@ def _entry(profile: ResourceProfile) -> dict[str, Any]:
 def _lines(
     profile: ResourceProfile, edges: rolling_windows.Numbers, names: Sequence[str]
 ) -> Iterator[dict[str, Any]]:
-    """Yield the mean of each resource, and the most of a value where that is another line."""
+    """Yield a line of each resource's means, and one of its largest values if that differs."""
     for color, name in enumerate(names):
         means, most = rolling_windows.grid(usage.signal(profile, NAMED[name]), edges)
         if np.isnan(means).all():

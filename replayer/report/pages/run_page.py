@@ -1,4 +1,4 @@
-"""The page of runs and their comparison: one file that opens from disk and asks no network."""
+"""The HTML page of runs and their comparison: one file, opens from disk, needs no network."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -37,15 +37,15 @@ from replayer.units import show
 
 _MOST_RUNS = 200
 _DIFFERENCE = "difference {}"
-"""The section of the page that the chart of a step's difference stands in, by number."""
+"""The name of the page's section for the chart of a step's difference, with its number."""
 _STEP = "step {}"
-"""The section of a step's charts, by its name."""
+"""The name of the page's section for a step's charts, with the step's name."""
 _STATEMENT = 400
-"""Characters of a statement's normalised text."""
+"""The most characters of a statement's normalised text."""
 
 
 def page(sides: Sequence[Side], comparison: Comparison | None, refused: str = "") -> str:
-    """Return the page of some groups of runs; `refused` is why two of them are not compared."""
+    """Return the HTML page of groups of runs; `refused` is the reason for no comparison."""
     sides, comparison = _named(sides, comparison)
     series, size = charts.series(sides)
     steps = list(flames.steps(sides))
@@ -82,7 +82,7 @@ def page(sides: Sequence[Side], comparison: Comparison | None, refused: str = ""
 def _named(
     sides: Sequence[Side], comparison: Comparison | None
 ) -> tuple[list[Side], Comparison | None]:
-    """Return both with names that are short enough for a chart, and still different."""
+    """Return both with names that are short enough for a chart, and unique."""
     names: dict[str, str] = {}
     for side in sides:
         name = short(side.name)
@@ -165,7 +165,7 @@ def _row(row: MetricRow, comparison: Comparison) -> list[str]:
 def _why(
     comparison: Comparison | None, differing: Sequence[flames.Differing], drawn: Sequence[Drawn]
 ) -> Iterator[str]:
-    """Yield which parts of the accounts moved, and what the processors did differently."""
+    """Yield the parts of the accounts that moved, and the differences of the CPU profiles."""
     if comparison is None or not (comparison.why or differing):
         return
     yield "<h2>Why</h2>"
@@ -188,7 +188,7 @@ def _why(
 def _steps(
     sides: Sequence[Side], watched: Sequence[flames.StepFlames], drawn: Sequence[Drawn], left: int
 ) -> Iterator[str]:
-    """Yield the section of each step: its charts, where its time went, and every measurement."""
+    """Yield the section of each step: its charts, its account, and every measurement."""
     profiled = [chart for _, chart in drawn if "frames" in chart]
     explained_ = False
     for name in charts.step_names(sides):
@@ -210,7 +210,7 @@ def _steps(
 
 
 def _parts(steps: Sequence[flames.StepFlames]) -> Iterator[str]:
-    """Yield where the time of a step's sessions went, in numbers."""
+    """Yield a table of the parts of a step's account."""
     for step in steps:
         shares = flames.parts(step)
         if shares:
@@ -222,7 +222,7 @@ def _parts(steps: Sequence[flames.StepFlames]) -> Iterator[str]:
 
 
 def _replays(comparison: Comparison | None, drawn: Sequence[Drawn]) -> Iterator[str]:
-    """Yield what became of each fingerprint, below throughput and lag over time."""
+    """Yield the charts of replays (throughput and lag over time), then tables of fingerprints."""
     if any(kind == "replay" for kind, _ in drawn):
         yield "<h2>Replay</h2>"
         yield from figures(drawn, "replay")
@@ -248,7 +248,7 @@ def _differences(comparison: Comparison) -> Iterator[str]:
 
 
 def _measurements(sides: Sequence[Side], name: str) -> Iterator[list[str]]:
-    """Yield a row for each metric of a step and side: median, least and most of the repeats."""
+    """Yield a row for each metric and side of a step: median, minimum, maximum of the repeats."""
     metrics = {
         m.metric: m
         for side in sides
@@ -268,7 +268,7 @@ def _measurements(sides: Sequence[Side], name: str) -> Iterator[list[str]]:
 
 
 def _client_hosts(sides: Sequence[Side]) -> Iterator[str]:
-    """Yield each client host's share in the steps of each group's last run."""
+    """Yield a table of client hosts for each step of each group's last run."""
     last = [side.runs[-1] for side in sides if side.runs]
     steps = [(run, step) for run in last for step in run.steps if client_hosts.rows(step)]
     if steps:
@@ -298,7 +298,7 @@ def _sections(drawn: Sequence[Drawn]) -> Iterator[str]:
 
 
 def _everything(sides: Sequence[Side]) -> Iterator[str]:
-    """Yield what only those want who look for it: runs, notes of the steps, every fact."""
+    """Yield the details that few readers need, folded: runs, notes of the steps, every fact."""
     runs = [(side, run) for side in sides for run in side.runs]
     yield "<h2>Everything else</h2>"
     yield f"<details><summary>Runs ({len(runs)})</summary>"
@@ -325,7 +325,7 @@ def _everything(sides: Sequence[Side]) -> Iterator[str]:
 
 
 def _notes(runs: Sequence[Run]) -> Iterator[str]:
-    """Yield what was noted of single steps, each once, with whose it is and how often."""
+    """Yield a table of the steps' notes, each once, with the steps that have it and how often."""
     of_step: dict[str, Counter[str]] = {}
     for run in runs:
         for step in run.steps:
@@ -342,7 +342,7 @@ def _notes(runs: Sequence[Run]) -> Iterator[str]:
 
 
 def _environment(sides: Sequence[Side]) -> str:
-    """Return a table of every fact with the values that each group has."""
+    """Return a table of every fact, with its values in each group."""
     known = [[facts(run) for run in side.runs] for side in sides]
     keys = sorted({key for side in known for one in side for key in one})
     rows = [

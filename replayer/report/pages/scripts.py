@@ -1,8 +1,8 @@
 """The scripts of a page: replayer's own, and the part of Plotly that draws lines, points and bars.
 
-Plotly's script lies in the package as it is in npm's registry (`make plotly`), beside its licence:
-neither a wheel nor a page needs npm or the network.  It travels compressed, as the data of a page
-does, and the page's security policy lets these two scripts run and no other.
+Plotly's script is in the package, unchanged from npm's registry (`make plotly`), together with its
+licence: so neither a wheel nor a page needs npm or the network.  In a page it is compressed, like
+the page's data.  The page's security policy allows only these two scripts.
 """
 
 import base64
@@ -26,7 +26,7 @@ def own() -> str:
 
 
 def allowed() -> str:
-    """Return the sources of a page's security policy that let its scripts run, by their hashes."""
+    """Return the script sources for a page's security policy: the hashes of its scripts."""
     return " ".join(
         f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
         for text in (own(), _plotly())
@@ -35,12 +35,12 @@ def allowed() -> str:
 
 @cache
 def plotly() -> str:
-    """Return Plotly's script packed.  Raises ReplayerError where it is missing or another."""
+    """Return Plotly's script, packed; raise ReplayerError if it is missing or was changed."""
     return packed(_plotly())
 
 
 def packed(text: str) -> str:
-    """Return text compressed by gzip, as base64: neither markup nor the end of an element."""
+    """Return text compressed by gzip, as base64, which cannot contain markup."""
     return base64.b64encode(gzip.compress(text.encode(), 9, mtime=0)).decode("ascii")
 
 
@@ -50,7 +50,7 @@ def data(value: Any) -> str:
 
 
 def part(name: str) -> str:
-    """Return a file of the page's folder."""
+    """Return the text of a file in the page's folder."""
     return resources.files("replayer.report").joinpath("page", name).read_text(encoding="utf-8")
 
 

@@ -1,4 +1,4 @@
-"""The page of a verdict: one file that opens from disk and asks no network."""
+"""The HTML page of a sizing verdict: one file that opens from disk and needs no network."""
 
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -14,7 +14,7 @@ _LEAST_MS = 0.01
 
 
 def page(one: SizingSummary, beside: str = "") -> str:
-    """Return the page of a verdict, and what stands beside it."""
+    """Return the HTML page of a verdict; `beside` is HTML that comes first."""
     drawn = identified(("curve", chart) for chart in _charts(one))
     body = [
         *([beside] if beside else []),
@@ -68,7 +68,7 @@ def _curve(one: SizingSummary, drawn: Sequence[Drawn]) -> Iterator[str]:
 
 
 def _charts(one: SizingSummary) -> Iterator[Chart]:
-    """Yield response times by rate, with the required rate, the objective and the knee."""
+    """Yield charts: response time by rate, with required rate, objective and knee; hit ratio."""
     rows = [row for row in report.trials(one.run) if row["p50_s"] is not None]
     if not rows:
         return
@@ -115,7 +115,7 @@ def _charts(one: SizingSummary) -> Iterator[Chart]:
 
 
 def _marks(one: SizingSummary) -> Iterator[tuple[str, float, int]]:
-    """Yield the rates that matter: name, statements a second, colour."""
+    """Yield (name, statements a second, colour) of the rates that are marked in the chart."""
     yield "required", one.sizing.rate, 4
     step = last(one.run, "capacity")
     accepted = step.value("capacity.multiple") if step is not None else None
@@ -126,7 +126,7 @@ def _marks(one: SizingSummary) -> Iterator[tuple[str, float, int]]:
 def straight(
     name: str, x: Sequence[float], y: Sequence[float], *, color: int, dash: int = 0
 ) -> Trace:
-    """Return points and the line through them; with a `dash` of 1 or 2 the line alone."""
+    """Return a trace of points with a line through them; with a `dash` of 1 or 2 only the line."""
     return {
         "type": "scatter",
         "mode": "lines" if dash else "lines+markers",

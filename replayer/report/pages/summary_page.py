@@ -1,4 +1,4 @@
-"""The head of a page: some runs in short, so that one screen tells a stranger what was found."""
+"""The head of a page: a summary of runs that shows the findings on one screen."""
 
 from collections.abc import Iterator, Sequence
 
@@ -9,12 +9,12 @@ from replayer.units import show_duration
 
 _CLASSES = {Trust.YES: "better", Trust.CARE: "unclear", Trust.NO: "worse"}
 _MOST_POINTS = 8
-"""Shown at once; the others are folded."""
+"""The most remarks that are shown; the others are folded."""
 _MOST_SIDES = 8
 
 
 def head(sides: Sequence[Side]) -> Iterator[str]:
-    """Yield each side in short: what it was, a line a step, and what to know."""
+    """Yield the summary of each side as HTML: facts, a line per step, and remarks."""
     for side in sides[:_MOST_SIDES]:
         if len(sides) > 1:
             yield f"<h2>{escaped(side.name)}</h2>"
@@ -24,14 +24,14 @@ def head(sides: Sequence[Side]) -> Iterator[str]:
 
 
 def in_short(one: RunsSummary) -> Iterator[str]:
-    """Yield the markup of a summary."""
+    """Yield a summary as HTML."""
     yield about(one)
     yield steps(one.lines)
     yield from _points(one)
 
 
 def about(one: RunsSummary) -> str:
-    """Return what was run where, a label and a value each."""
+    """Return the facts about workload, host and engine as an HTML list."""
     items = "".join(
         f"<div><dt>{escaped(label)}</dt><dd>{escaped(value)}</dd></div>"
         for label, value in one.about
@@ -40,7 +40,7 @@ def about(one: RunsSummary) -> str:
 
 
 def steps(lines: Sequence[StepSummary]) -> str:
-    """Return a table of the steps; on a narrow page each is a block instead of a row."""
+    """Return an HTML table of the steps; on a narrow page each step is a block, not a row."""
     headings = ("step", "measured", "proof", "believe it?", "took")
     head_ = "".join(f"<th>{heading}</th>" for heading in headings)
     rows = "".join(map(_row, lines))
@@ -98,7 +98,7 @@ def _list(one: RunsSummary, points: Sequence[Remark], first: int) -> str:
 
 
 def _often(point: Remark, runs: int) -> str:
-    """Say how many of the runs say so, with other numbers, where there are several."""
+    """Return the number of runs that have a remark, maybe with other numbers; "" for one run."""
     if runs < 2 or point.runs < 2:
         return ""
     words = "every run" if point.runs == runs else f"{point.runs} of {runs} runs"

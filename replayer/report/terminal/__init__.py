@@ -1,1 +1,1 @@
-"""Reports as a terminal shows them: renderables of rich, at most 100 columns wide."""
+"""Reports for a terminal: renderables of rich, at most 100 columns wide."""

@@ -1,4 +1,4 @@
-"""Where the time of a step's window went: what the terminal shows of its account and profile."""
+"""The account and the profile of a step's window, as the terminal shows them."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,17 +23,17 @@ _CPU = frozenset(
         *(Spent.SCHEDULER, Spent.FAULTS, Spent.NETWORK, Spent.LOCKING, Spent.KERNEL),
     }
 )
-"""The parts of a session's time that it had a processor in."""
+"""The parts of a session's time in which it ran on a processor."""
 _USER = (Spent.SERVER, Spent.CLIENT)
 _FUNCTIONS = 20
 _WAITS = 8
 LATENCY = "block_latency.seconds"
-"""The table of block_latency, of which a line stands in the account."""
+"""The table of block_latency; the report has a line of it next to the account."""
 _LEAST = 0.0005
-"""A smaller share is left out."""
+"""The smallest share that is shown."""
 _GAP = 3
 _SHOWN = 0.005
-"""A session less than this is 0.00 of one."""
+"""The smallest number of sessions that is shown: less would be printed as 0.00."""
 _LONGEST = 20
 
 
@@ -48,7 +48,7 @@ _SCALES = (Scale(1.0, "s"), Scale(1e-3, "ms"), Scale(1e-6, "us"), Scale(1e-9, "n
 
 
 def parts(result: StepResult) -> Iterator[RenderableType]:
-    """Yield what is known of a step's account; nothing of a step that was not watched."""
+    """Yield the account, profile and costs of a step; nothing for a step that was not watched."""
     if result.account is not None:
         yield from _account(result.account)
     if result.profile is not None:
@@ -64,7 +64,7 @@ def parts(result: StepResult) -> Iterator[RenderableType]:
 
 
 def _device(seconds: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield how long the device took for reads and writes, of the seconds of block_latency."""
+    """Yield percentiles of the device's times for reads and writes, from block_latency's rows."""
     for kind in dict.fromkeys(str(row["kind"]) for row in seconds):
         requests: Counter[int] = Counter()
         for row in seconds:
@@ -79,7 +79,10 @@ def _device(seconds: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def _bucket_end(requests: Mapping[int, int], share: float) -> int:
-    """Return where the bucket ends that a share of the requests lies in; it doubles its begin."""
+    """Return the end of the histogram bucket in which that share of the requests is reached.
+
+    A bucket ends at twice its begin.
+    """
     left = share * sum(requests.values())
     for low in sorted(requests):
         left -= requests[low]
@@ -89,7 +92,7 @@ def _bucket_end(requests: Mapping[int, int], share: float) -> int:
 
 
 def middle(results: Sequence[StepResult]) -> StepResult | None:
-    """Return the repeat whose operations took the middle time, of those that have an account."""
+    """Return the repeat with the median time per operation; None if no repeat has an account."""
     known = [one for one in results if one.account is not None and one.account.operations > 0]
     if not known:
         return None
@@ -98,7 +101,7 @@ def middle(results: Sequence[StepResult]) -> StepResult | None:
 
 
 def whole(account: Account) -> float:
-    """Return the seconds of sessions' time that an operation took."""
+    """Return the seconds of sessions' time per operation."""
     if not account.operations > 0:
         return 0.0
     return account.sessions * account.seconds / account.operations
@@ -130,12 +133,12 @@ def _title(account: Account) -> str:
 
 
 def scaled(seconds: float) -> Scale:
-    """Return the unit in which so many seconds are 1 or more."""
+    """Return the largest unit, s to ns, in which that many seconds are 1 or more."""
     return next((scale for scale in _SCALES if seconds >= scale.seconds), _SCALES[-1])
 
 
 def _little(account: Account) -> Iterator[str]:
-    """Yield Little's law: the sessions, and how many of them were where on average."""
+    """Yield the terms of Little's law: all sessions = sum of the average number in each part."""
     scale = account.operations / account.seconds if account.seconds > 0 else 0.0
     on_processor = sum(account.session.get(part, 0.0) for part in _CPU)
     yield f"{three(account.sessions)} ="
@@ -153,7 +156,7 @@ def _little(account: Account) -> Iterator[str]:
 
 
 def _cpu(account: Account, scale: Scale) -> Iterator[str]:
-    """Yield the CPU time of an operation in the server and its client, user mode and kernel."""
+    """Yield the CPU time per operation of server and client: total, user mode and kernel."""
     for whose, spent in account.cpu.items():
         kernel = sum(seconds for part, seconds in spent.items() if part not in _USER)
         everything, user = sum(spent.values()), sum(spent.values()) - kernel
@@ -162,7 +165,7 @@ def _cpu(account: Account, scale: Scale) -> Iterator[str]:
 
 
 def _kernel(account: Account, scale: Scale) -> Iterator[str]:
-    """Yield what the kernel did for the server; nothing where only its sum is known."""
+    """Yield the parts of the server's kernel time, the longest first; nothing without parts."""
     spent = account.cpu.get("server", {})
     kernel = {part: seconds for part, seconds in spent.items() if part not in _USER}
     if len(kernel) < 2:
@@ -173,7 +176,7 @@ def _kernel(account: Account, scale: Scale) -> Iterator[str]:
 
 
 def _waits(waits: Mapping[str, float]) -> Iterator[str]:
-    """Yield the heaviest waits as shares of the sessions' time, and what the others have."""
+    """Yield the longest waits as shares of the sessions' time, then the share of all others."""
     ordered = sorted(waits.items(), key=lambda item: -item[1])
     for name, share in ordered[:_WAITS]:
         if share >= _LEAST:
@@ -209,7 +212,7 @@ def _functions(profile: StackProfile) -> Iterator[RenderableType]:
 
 
 def _whose(whose: str) -> str:
-    """Return whose process it was, short enough for two columns."""
+    """Return the owner of a sample in a short form, so that two columns fit on the screen."""
     if whose == flame.KERNEL_THREADS:
         return "kthreads"
     return sanitize(whose.replace(", kernel", " k"))
@@ -223,12 +226,12 @@ def _costs(result: StepResult) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class ShareColumns:
-    """Rows of a share, a class and a name; two beside each other if all of them fit whole."""
+    """Rows of a share, a class and a name; in two columns if no row has to be cut for that."""
 
     rows: Sequence[tuple[str, str, str]]
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Yield the lines, the rows running down the first column and then the second."""
+        """Yield the lines; the rows go down the first column, then down the second."""
         classes = max(cell_len(whose) for _, whose, _ in self.rows)
         cells = [_cell(row, classes) for row in self.rows]
         deep = -(-len(cells) // 2)
@@ -236,7 +239,7 @@ class ShareColumns:
         wide = max(map(cell_len, left))
         room = options.max_width - INDENT
         if wide + _GAP + max(map(cell_len, right), default=0) > room:
-            # A name that is longer than a line is folded under itself.
+            # A name that is longer than a line is folded.
             yield from (line(text) for text in cells)
             return
         for first, second in zip_longest(left, right, fillvalue=""):

@@ -1,4 +1,4 @@
-"""What is in a replay file, on at most 100 columns; never a value of a statement."""
+"""The report of a replay file, at most 100 columns wide, without any value of a statement."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -14,9 +14,9 @@ from replayer.report.terminal.tables import INDENT, NumberTable, bullets, indent
 from replayer.units import show_count, show_duration, show_size
 
 SHOWN = 20
-"""Fingerprints that are shown; the JSON has more."""
+"""The most fingerprints that are shown; the JSON has more."""
 _LONGEST = 280
-"""Characters of a text that are shown."""
+"""The most characters of a text that are shown."""
 _LOGS = 3
 _HEADINGS = ("", "kind", "statements", "time", "share", "mean", "longest", "rows", "errors")
 
@@ -32,7 +32,7 @@ def render(summary: CaptureSummary, path: Path) -> Group:
 
 
 def facts(summary: CaptureSummary, path: Path) -> list[tuple[str, str]]:
-    """Return label and words of the capture as a whole."""
+    """Return pairs of label and text about the capture as a whole."""
     seconds = summary.span_ns / 1e9
     rate = f", {show_count(summary.statements / seconds)} a second" if seconds else ""
     rows = [
@@ -82,7 +82,7 @@ def _busiest(summary: CaptureSummary) -> str:
 
 
 def _clock(moment_ns: int) -> str:
-    """Return a moment as people read it; no log is of a year that datetime does not know."""
+    """Return a time in UTC as text; "unknown" if datetime cannot represent it, in a bad file."""
     try:
         moment = datetime.fromtimestamp(moment_ns // 1_000_000_000, UTC)
     except (ValueError, OverflowError, OSError):

@@ -1,4 +1,7 @@
-"""Whether a machine keeps up with a capture, on at most 100 columns, as CSV, Markdown or a page."""
+"""The report of a machine sized by a capture: on a terminal, as CSV, as Markdown or as a page.
+
+It answers whether the machine keeps up with the capture.  A terminal gets at most 100 columns.
+"""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -30,7 +33,7 @@ _HEADINGS = ("times", "ended", "asked/s", "done/s", "p99", "lag p99", "why")
 
 
 class SpeedSummary(NamedTuple):
-    """All that reports say of a machine that was sized by a capture."""
+    """The content of a report on a machine that was sized by a capture."""
 
     speed: CaptureRequirement
     run: Run
@@ -38,13 +41,13 @@ class SpeedSummary(NamedTuple):
 
 
 def summary(run: Run) -> SpeedSummary | None:
-    """Return what a run found that sized a machine by a capture; None of any other."""
+    """Return the summary of a run that sized a machine by a capture; None for any other run."""
     wanted = CaptureRequirement.of(run)
     return None if wanted is None else SpeedSummary(wanted, run, capture_sizing.judge(wanted, run))
 
 
 def beginning(wanted: CaptureRequirement) -> Group:
-    """Return what is required, and what will be done."""
+    """Return the requirement and the plan of the run, to show before it starts."""
     length = show_duration(wanted.window / wanted.required)
     stages = [f"warm up, then search the highest speed: some 8 replays of up to {length}"]
     if wanted.hold is not None:
@@ -88,7 +91,7 @@ def render(one: SpeedSummary) -> Group:
 
 
 def lists(verdict: FitVerdict) -> list[tuple[str, list[str]]]:
-    """Return what is listed below a verdict, with its headings."""
+    """Return the lists that follow a verdict: heading and items of each."""
     return [
         ("What would change the answer", [sizing.changed(one) for one in verdict.changes]),
         ("What this leaves open", list(verdict.unproven)),
@@ -96,13 +99,13 @@ def lists(verdict: FitVerdict) -> list[tuple[str, list[str]]]:
 
 
 def sources(verdict: FitVerdict) -> Iterator[str]:
-    """Yield what the figures of resources are of."""
+    """Yield a sentence for the origin of each figure of the resources."""
     yield _BUSY
     yield from sizing.sources(verdict)
 
 
 def resource_rows(verdict: FitVerdict) -> list[list[str]]:
-    """Return each resource with its verdict, and how busy it was at the highest speed that held."""
+    """Return a row per resource: its verdict, and its use at the highest speed that held."""
     return [
         [*words, "-" if row.busy is None else f"{row.busy:.0%}"]
         for words, row in zip(sizing.resource_rows(verdict), verdict.rows, strict=True)
@@ -114,7 +117,7 @@ def _rule(text: str) -> Rule:
 
 
 def title(one: SpeedSummary) -> str:
-    """Return what was sized by what."""
+    """Return the title of the report: capture, source, host and server."""
     host = sanitize(one.run.host.get("host.name") or "this machine")
     engine = one.run.engine
     server = f"{engine.name} {engine.version}" if engine else ""
@@ -123,7 +126,7 @@ def title(one: SpeedSummary) -> str:
 
 
 def trial_rows(one: SpeedSummary) -> list[list[str]]:
-    """Return each trial as text, the slowest first."""
+    """Return a row of text per trial, the slowest first."""
     trials = sorted(capture_sizing.trials(one.speed, one.run), key=lambda trial: trial.multiple)
     return [_trial(one.speed, trial) for trial in trials]
 
@@ -145,7 +148,7 @@ def _trial(wanted: CaptureRequirement, trial: SpeedTrial) -> list[str]:
 
 
 def as_csv(one: SpeedSummary) -> str:
-    """Return a row for the total, then one of each trial, and one of each resource."""
+    """Return CSV with a row for the total, then one per trial, then one per resource."""
     verdict = one.verdict
     rows: list[Sequence[object]] = [
         _HEADINGS,
@@ -157,7 +160,7 @@ def as_csv(one: SpeedSummary) -> str:
 
 
 def as_markdown(one: SpeedSummary) -> str:
-    """Return the verdict for a ticket."""
+    """Return the verdict as Markdown, e.g. for a ticket."""
     return "\n\n".join(_markdown(one)) + "\n"
 
 
@@ -179,7 +182,10 @@ def _markdown(one: SpeedSummary) -> Iterator[str]:
 
 
 def page(one: SpeedSummary, beside: str = "") -> str:
-    """Return the page of a verdict, with times and lag by speed, and with what stands beside it."""
+    """Return the HTML page of a verdict, with charts of response time and lag by speed.
+
+    `beside` is HTML that comes first, such as a table of several verdicts.
+    """
     verdict = one.verdict
     drawn = identified(("curve", chart) for chart in _charts(one))
     head = [f'<p class="verdict">{escaped(sizing.headline(verdict))}</p>']
@@ -202,7 +208,7 @@ def page(one: SpeedSummary, beside: str = "") -> str:
 
 
 def _charts(one: SpeedSummary) -> Iterator[Chart]:
-    """Yield response times by speed, of those that were kept up with, and lag by speed, of all."""
+    """Yield charts: response time by speed, for speeds that held; lag by speed, for all trials."""
     trials = sorted(capture_sizing.trials(one.speed, one.run), key=lambda trial: trial.multiple)
     held = [trial for trial in trials if trial.ended is SearchTrial.HELD]
     times = [_of(held, f"replay.response.{p}", p, n) for n, p in enumerate(_PERCENTILES)]
@@ -232,14 +238,14 @@ def _charts(one: SpeedSummary) -> Iterator[Chart]:
 
 
 def _of(trials: Sequence[SpeedTrial], metric: str, name: str, color: int) -> Trace:
-    """Return a measurement of each trial, in ms, by how many times the required speed it had."""
+    """Return a trace of a measurement: ms of each trial, by multiple of the required speed."""
     known = [(trial.multiple, trial.step.value(metric)) for trial in trials]
     points = [(multiple, 1e3 * value) for multiple, value in known if value is not None]
     return straight(name, [x for x, _ in points], [y for _, y in points], color=color)
 
 
 def _marks(one: SpeedSummary, low: float, high: float) -> Iterator[Trace]:
-    """Yield the speeds that matter."""
+    """Yield vertical lines from `low` to `high`: the required speed and the highest sustained."""
     yield straight("required", [1.0] * 2, [low, high], color=4, dash=2)
     if one.verdict.multiple is not None:
         ends = [one.verdict.multiple] * 2
@@ -247,27 +253,27 @@ def _marks(one: SpeedSummary, low: float, high: float) -> Iterator[Trace]:
 
 
 Side = tuple[str, FitVerdict]
-"""What a machine was sized by, and the verdict."""
+"""The name of the source that a machine was sized by, and the verdict."""
 
 
 def beside(sides: Sequence[Side]) -> Group:
-    """Return verdicts on one machine beside each other."""
+    """Return a table of verdicts on one machine, a column for each source."""
     sheet = NumberTable(*_side_by_side(sides), left=1 + len(sides))
     return Group("", line("beside each other", "bold"), sheet)
 
 
 def beside_on_page(sides: Sequence[Side]) -> str:
-    """Return the same for a page."""
+    """Return the same table for a page, as HTML."""
     return f"<h2>Beside each other</h2>{table(*_side_by_side(sides))}"
 
 
 def beside_as_markdown(sides: Sequence[Side]) -> str:
-    """Return the same for a ticket."""
+    """Return the same table as Markdown."""
     return f"**Beside each other**\n\n{markdown.table(*_side_by_side(sides))}\n"
 
 
 def _side_by_side(sides: Sequence[Side]) -> tuple[list[str], list[list[str]]]:
-    """Return headings and rows: a column for each side, a row for what both have to say."""
+    """Return headings and rows: a column for each side, a row for each item of their verdicts."""
     verdicts = [verdict for _, verdict in sides]
     rows = [
         ["verdict", *(one.fit.value for one in verdicts)],
@@ -281,7 +287,7 @@ def _side_by_side(sides: Sequence[Side]) -> tuple[list[str], list[list[str]]]:
 
 
 def _resource(one: FitVerdict, name: str) -> str:
-    """Return how many times the requirement there is of a resource, and its verdict."""
+    """Return a resource's multiple of the requirement, and its verdict; "-" if it is unknown."""
     row = next((row for row in one.rows if row.resource == name), None)
     return "-" if row is None else f"{sizing.times(row)}, {row.fit.value}"
 

@@ -1,4 +1,4 @@
-"""Each client host's share of a step: what the terminal, the page and Markdown show of it."""
+"""The client hosts' shares of a step, for the terminal, the page and Markdown."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -21,7 +21,7 @@ LOUD = "bold red"
 
 
 def parts(result: StepResult, run: Run) -> Iterator[RenderableType]:
-    """Yield what the terminal shows; nothing of a step whose clients were on one host."""
+    """Yield the table of client hosts for the terminal; nothing if all clients were on one host."""
     if not result.tables.get(TABLE):
         return
     words = client_hosts.bound_words(result, run)
@@ -35,24 +35,24 @@ def parts(result: StepResult, run: Run) -> Iterator[RenderableType]:
 
 
 def title(result: StepResult) -> str:
-    """Return which window the rows are of."""
+    """Return a title with the name of the window that the rows belong to; "" without rows."""
     last, windows = client_hosts.last_window(result)
     many = f", the last of {windows} windows" if windows > 1 else ""
     return sanitize(f"client hosts: {last[0]['window']}{many}") if last else ""
 
 
 def rows(result: StepResult) -> list[list[str]]:
-    """Return a row for each host of the last window, below HEADINGS, and their sum.
+    """Return a row for each host of the last window, in the columns of HEADINGS, and their sum.
 
-    `busy` is the share of the host's processors that was, `cores` what replayer's clients used of
-    them, `agent` the CPU time of what commands them.
+    `busy` is the busy share of the host's processors.  `cores` is the number of them that
+    replayer's clients used.  `agent` is the CPU time of the agent that controls the clients.
     """
     last, _ = client_hosts.last_window(result)
     return [*map(_row, last), *([_sum(last)] if len(last) > 1 else [])]
 
 
 def start(result: StepResult) -> str:
-    """Return how far apart the hosts started, "" if it is not known."""
+    """Return a sentence on the time between the starts of the hosts; "" if it is not known."""
     spread, bound = result.facts.get(SPREAD), result.facts.get(BOUND)
     if not isinstance(spread, int | float) or not isinstance(bound, int | float):
         return ""
@@ -99,7 +99,7 @@ def _known(last: Sequence[Row], key: str) -> list[float]:
 
 
 def _total(last: Sequence[Row], key: str) -> float | None:
-    """Return the sum over all hosts, None if one of them is not known."""
+    """Return the sum over all hosts; None if the value of one host is not known."""
     known = _known(last, key)
     return sum(known) if len(known) == len(last) else None
 

@@ -1,4 +1,4 @@
-"""What the collectors say about how their columns are shown; all of them where they say nothing."""
+"""The columns of a collector that reports show: those that it selects, by default all of them."""
 
 from collections.abc import Iterator, Sequence
 
@@ -7,11 +7,11 @@ from replayer.collectors import CollectorColumns, Panel
 from replayer.model import Series
 
 _DRAWN = 2
-"""Columns of a collector that are drawn if it does not say which."""
+"""Number of a collector's columns that are drawn if it does not select any."""
 
 
 def sheet(collector: str, series: Series) -> CollectorColumns | None:
-    """Return the line of a report for a collector, or None if it wants none."""
+    """Return the title and columns of a collector's line in a report; None if it wants no line."""
     module = registry.load("collectors", collector)
     if hasattr(module, "SHEET"):
         own: CollectorColumns | None = module.SHEET
@@ -20,14 +20,14 @@ def sheet(collector: str, series: Series) -> CollectorColumns | None:
 
 
 def panels(series: Series) -> Iterator[tuple[str, Panel]]:
-    """Yield collectors that a series has columns of, with their panels, as they are drawn."""
+    """Yield (collector, panel) for the collectors of a series, in the order of drawing."""
     known = {name.partition(".")[0] for name in series.columns} & set(registry.names("collectors"))
     known_panels = [(name, panel) for name in sorted(known) if (panel := _panel(name, series))]
     yield from sorted(known_panels, key=lambda pair: pair[1].order)
 
 
 def is_drawn(column: str) -> bool:
-    """Tell whether a column of a series may be drawn."""
+    """Return whether a column of a series may be drawn."""
     collector, _, name = column.partition(".")
     if collector not in registry.names("collectors"):
         return True
@@ -38,7 +38,7 @@ def is_drawn(column: str) -> bool:
 
 
 def is_kernels(column: str) -> bool:
-    """Tell whether a column was collected, and is not a step's own."""
+    """Return whether a column comes from a collector, and not from a step."""
     return column.partition(".")[0] in registry.names("collectors")
 
 

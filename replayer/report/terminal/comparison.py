@@ -1,4 +1,7 @@
-"""A comparison on at most 100 columns: what else differs first, then every metric's verdict."""
+"""The report of a comparison, at most 100 columns wide.
+
+It shows first all other differences of the two sides, then the verdict on every metric.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
@@ -43,12 +46,15 @@ SORTS = {
 }
 _MOST_WARNINGS = 12
 _MOST_NAMED = 2
-"""Metrics in the sentence that comes first."""
+"""The most metrics that the first sentence names."""
 _VALUE_WIDTH = 30
 
 
 def shortened(comparison: Comparison, names: Mapping[str, str]) -> Comparison:
-    """Return a comparison whose sides are called by other names."""
+    """Return a copy of a comparison with other names of its sides; `names` is old -> new.
+
+    A side without a new name gets its own name in a shorter form.
+    """
     sides = {
         role: group.model_copy(update={"name": names.get(group.name, short(group.name))})
         for role, group in (("base", comparison.base), ("other", comparison.other))
@@ -73,7 +79,7 @@ def render(comparison: Comparison) -> Group:
 
 
 def sentence(comparison: Comparison) -> str:
-    """Return the verdicts counted, in one line."""
+    """Return the number of metrics with each verdict, in one line."""
     judged = [row.verdict for row in comparison.rows if row.verdict is not None]
     counts = [(verdict.value, judged.count(verdict)) for verdict in MetricVerdict]
     words = ", ".join(f"{count} {word}" for word, count in counts if count) or "nothing to judge"
@@ -81,11 +87,11 @@ def sentence(comparison: Comparison) -> str:
 
 
 def verdict_first(comparison: Comparison) -> str:
-    """Return what was found in one sentence: what differs most, and how much is not known."""
+    """Return the finding in one sentence: the largest differences, and how many are unclear."""
     base, other = sanitize(comparison.base.name), sanitize(comparison.other.name)
     judged = [row for row in comparison.rows if row.verdict is not None]
     apart = [row for row in judged if row.verdict in SHOWN and row.ratio is not None]
-    # What a step is run for before what says the same of it in other words.
+    # Leading metrics come first, before metrics that repeat the same information.
     apart.sort(key=lambda row: (not row.leading, -abs(row.change or 0.0)))
     rest = f"{_likely(judged)}{_rest(judged, len(apart))}{_turns(comparison)}"
     if not apart:
@@ -96,7 +102,7 @@ def verdict_first(comparison: Comparison) -> str:
 
 
 def _likely(judged: Sequence[MetricRow]) -> str:
-    """Return what is likely, the first by its name."""
+    """Return the likely differences: the first by its name, then the number of others."""
     likely = [row for row in judged if row.verdict in LIKELY]
     likely.sort(key=lambda row: (not row.leading, -abs(row.change or 0.0)))
     if not likely:
@@ -110,14 +116,17 @@ def _likely(judged: Sequence[MetricRow]) -> str:
 
 
 def _turns(comparison: Comparison) -> str:
-    """Return that boots told nothing beyond these runs, as one side came after the other."""
+    """Return a warning if the two sides were not booted in turns, else "".
+
+    Then the boots prove nothing beyond these runs, as the machine may have changed meanwhile.
+    """
     if comparison.unit is not Unit.BOOT or comparison.turns:
         return ""
     return "; one came after the other, so that is all it shows: take turns"
 
 
 def _moved(row: MetricRow) -> str:
-    """Return how far a metric moved and which way that is."""
+    """Return a metric's change in words: its size, its direction, and whether that is better."""
     share = (row.ratio or 1.0) - 1
     how = f"{abs(share):.1%}" if share < 1 else f"{row.ratio:.3g} times"
     way = "less" if share < 0 else "more" if share < 1 else "as much"
@@ -137,7 +146,7 @@ def _rest(judged: Sequence[MetricRow], apart: int) -> str:
 
 
 def verdict(row: MetricRow, unit: Unit = Unit.RUN) -> str:
-    """Return a row's verdict in words, with what would settle or show it where it is not sure."""
+    """Return a row's verdict in words; if it is uncertain, with the samples needed to decide."""
     if row.verdict is None:
         return ""
     few = min(len(row.base_values), len(row.other_values))
@@ -153,13 +162,13 @@ def verdict(row: MetricRow, unit: Unit = Unit.RUN) -> str:
 
 
 def judged(row: MetricRow, comparison: Comparison) -> str:
-    """Return a row's verdict in words, with what explains it."""
+    """Return a row's verdict in words, with the note that explains it."""
     words = verdict(row, comparison.unit)
     return f"{words} ({row.note})" if row.note else words
 
 
 def explained(comparison: Comparison) -> list[str]:
-    """Return how to read the table, a sentence each."""
+    """Return the legend of the table, one text per topic."""
     names = f"{sanitize(comparison.other.name)} / {sanitize(comparison.base.name)}"
     unit = comparison.unit.value
     ratio = (
@@ -230,7 +239,7 @@ def _facts(differences: Sequence[Difference], comparison: Comparison) -> Table:
 
 
 def values(distinct: Iterable[str]) -> str:
-    """Return the values that a fact has on one side, the first few of many."""
+    """Return the values that a fact has on one side; of many values, only the first four."""
     known = [sanitize(value) for value in distinct]
     return " | ".join(known[:4]) + (f" | … {len(known) - 4} more" if len(known) > 4 else "")
 
@@ -261,12 +270,12 @@ def _table(rows: Sequence[MetricRow], comparison: Comparison) -> Table:
 
 
 def row_name(row: MetricRow) -> str:
-    """Return a metric without the step that begins it."""
+    """Return a metric's name without the step's name at its begin."""
     return sanitize(row.metric.partition(".")[2] or row.metric)
 
 
 def _flow(row: MetricRow, comparison: Comparison) -> list[str]:
-    """Return a row of the table as words, for where the table is too wide."""
+    """Return a row of the table as short texts, for a terminal that is too narrow for the table."""
     cells = [text.plain for text in _cells(row, comparison)]
     _, base, other, ratio, interval, p, words = cells
     inside = f" ({interval})" if interval else ""
@@ -275,7 +284,7 @@ def _flow(row: MetricRow, comparison: Comparison) -> list[str]:
 
 
 def _why(comparison: Comparison, step: str) -> Iterator[RenderableType]:
-    """Yield what of a step's account moved, and what of the environment may have moved it."""
+    """Yield the parts of a step's account that moved, and their possible causes."""
     for why in comparison.why:
         if why.step == step:
             section = words_why.section(why, comparison)
@@ -284,13 +293,13 @@ def _why(comparison: Comparison, step: str) -> Iterator[RenderableType]:
 
 
 def _heading(row: MetricRow) -> str:
-    """Return a step's name, and what step it is where that is another word."""
+    """Return a step's name, followed by the kind of step if that is another word."""
     kind = row.metric.partition(".")[0]
     return sanitize(row.step) if kind == row.step else f"{sanitize(row.step)} ({sanitize(kind)})"
 
 
 def limits(row: MetricRow) -> str:
-    """Return a row's interval in words; beyond 1,000 it is only said to be more."""
+    """Return a row's interval in words; an end of 1,000 or more is shown as "over 1,000"."""
     if row.low is None or row.high is None:
         return ""
     return " to ".join(f"{end:.3f}" if end < 1000 else "over 1,000" for end in (row.low, row.high))

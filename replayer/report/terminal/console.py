@@ -1,6 +1,6 @@
-"""Write a renderable on stdout: at most 100 columns, plain when piped, nothing cut off.
+"""Output of renderables on stdout: at most 100 columns, plain text in a pipe, nothing cut off.
 
-A pipe has 100 columns whatever COLUMNS says, so that programs find lines as they know them.
+A pipe always has 100 columns, whatever COLUMNS is, so that programs can rely on the lines.
 """
 
 import io
@@ -13,19 +13,19 @@ WIDTH = 100
 
 
 class Screen(Console):
-    """A console that lets a line which must stay whole pass its right edge."""
+    """A console that does not cut lines at its right edge."""
 
     def print(self, *objects: Any, **how: Any) -> None:
-        """Print as rich does, uncropped."""
+        """Print as rich does, but do not crop lines."""
         super().print(*objects, **{"crop": False, **how})
 
     def on_broken_pipe(self) -> None:
-        """Leave it to __main__, which ends in peace; rich would end the program with status 1."""
+        """Raise BrokenPipeError, which program.py turns into status 0; rich would exit with 1."""
         raise BrokenPipeError
 
 
 def screen(stream: TextIO | None = None) -> Screen:
-    """Return a console for a stream, stdout unless given: as wide as the terminal, at most 100."""
+    """Return a console for a stream, by default stdout; as wide as the terminal, at most 100."""
     stream = stream or sys.stdout
     console = Screen(file=stream, highlight=False, markup=False, emoji=False)
     console.width = min(console.width, WIDTH) if console.is_terminal else WIDTH
@@ -33,7 +33,7 @@ def screen(stream: TextIO | None = None) -> Screen:
 
 
 def text(*renderables: RenderableType, width: int = WIDTH) -> str:
-    """Return renderables as plain text, no line of which ends in blanks."""
+    """Return renderables as plain text, without blanks at the ends of lines."""
     console = screen(io.StringIO())
     console.width = width
     with console.capture() as captured:
@@ -46,7 +46,8 @@ def write(*renderables: RenderableType) -> None:
     """Print renderables on stdout."""
     reconfigure = getattr(sys.stdout, "reconfigure", None)
     if reconfigure is not None:
-        # A label in another alphabet must not end a report on an ASCII terminal.
+        # Replace characters that the stream cannot encode, e.g. a label on an ASCII terminal: else
+        # the report would fail.
         reconfigure(errors="replace")
     console = screen()
     if not console.is_terminal:

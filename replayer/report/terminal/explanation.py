@@ -1,4 +1,4 @@
-"""Why a metric differs, in words: what took longer for each operation, and by how much."""
+"""The explanation of a metric's difference, in words: which part took longer, and by how much."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -13,29 +13,29 @@ from replayer.report.terminal.account import Scale, scaled
 from replayer.units import three
 
 _TOLD = 0.005
-"""A part that is less than this share of the time on both sides is in the table, if at all."""
+"""A part below this share of the time on both sides is not named as unchanged."""
 _MOST_CAUSES = 6
 _NOT_SHOWN = "where the most of it is was not shown"
 _MOSTLY = 0.5
-"""Parts that moved by less than this share of the whole difference do not explain most of it."""
+"""Parts that moved explain most of the difference only if they are at least this share of it."""
 
 
 class WhySection(NamedTuple):
-    """What is said of a step."""
+    """The explanation of one step."""
 
     sentence: str
     remarks: tuple[str, ...]
-    """What may explain it, and what its accounts do not bear out."""
+    """Possible causes, and doubts about the accounts."""
 
 
 def sections(comparison: Comparison) -> Iterator[tuple[str, WhySection]]:
-    """Yield the name of each step of which a metric was shown to differ, and what is said of it."""
+    """Yield (step's name, explanation) for each step with a metric that was shown to differ."""
     for why in comparison.why:
         yield why.step, section(why, comparison)
 
 
 def section(why: Why, comparison: Comparison) -> WhySection:
-    """Return what is said of a step."""
+    """Return the explanation of one step."""
     row = next(
         row for row in comparison.rows if (row.step, row.metric) == (why.step, why.metrics[0])
     )
@@ -47,7 +47,7 @@ def section(why: Why, comparison: Comparison) -> WhySection:
 
 
 def _doubts(why: Why, comparison: Comparison) -> Iterator[str]:
-    """Yield how many accounts of each side do not close, or rest on one count alone."""
+    """Yield warnings: how many accounts of each side do not close, or have only one proof."""
     names = sanitize(comparison.base.name), sanitize(comparison.other.name)
     for words, counts in (
         ("the account does not close", why.open),
@@ -62,7 +62,7 @@ def _doubts(why: Why, comparison: Comparison) -> Iterator[str]:
 
 
 def explained(comparison: Comparison) -> list[str]:
-    """Return how to read what is said, a sentence each; [] where nothing is."""
+    """Return the legend of the explanations, a text each; [] if there are no explanations."""
     if not any(why.parts for why in comparison.why):
         return []
     base, other = sanitize(comparison.base.name), sanitize(comparison.other.name)
@@ -79,14 +79,14 @@ def explained(comparison: Comparison) -> list[str]:
 
 
 def rows(why: Why) -> list[list[str]]:
-    """Return the whole and each part, as they stand below `headings`."""
+    """Return a row for the whole and one for each part, in the columns of `headings`."""
     parts = [part for part in (why.whole, *why.parts) if part is not None]
     unit = _unit(why)
     return [_row(part, unit, is_whole=part is why.whole) for part in parts]
 
 
 def headings(comparison: Comparison, why: Why) -> list[str]:
-    """Return what stands above `rows`: the unit, the groups' names, what is said of their parts."""
+    """Return the headings of `rows`: the unit, the groups' names, and the statistics' names."""
     names = comparison.base.name, comparison.other.name
     return [f"{_unit(why)[1]} a {why.operation}", *names, "difference", "95 % interval", "p", ""]
 
@@ -140,7 +140,7 @@ def _named(why: Why, factor: float, unit: Unit) -> str:
 
 
 def _likely(part: AccountPart, why: Why, factor: float, unit: Unit) -> str:
-    """Return a part that was not shown: how much of the difference it is, and how likely."""
+    """Return a part without proof in words: its share of the difference and its likelihood."""
     of = f" of {_number(why.whole.shift / factor)}" if why.whole else ""
     p = "" if part.p is None else f"p {part.p:.2g}"
     how = "likely" if part.change is PartChange.LIKELY else "unclear"
@@ -150,7 +150,7 @@ def _likely(part: AccountPart, why: Why, factor: float, unit: Unit) -> str:
 
 
 def _rest(why: Why) -> str:
-    """Return that the parts that are named are the lesser part of the difference, if they are."""
+    """Return a remark if the named parts are less than half of the difference, else ""."""
     whole = why.whole.shift if why.whole else 0.0
     named = sum(part.shift for part in why.moved if part.part != RESIDUE)
     if not why.explained or abs(named) >= _MOSTLY * abs(whole):
@@ -168,7 +168,7 @@ def _moved(part: AccountPart, factor: float) -> str:
 
 
 def _unchanged(why: Why) -> str:
-    """Return the parts of some size of which it was shown that they hardly moved, if at all."""
+    """Return the larger parts for which it was shown that they hardly moved, if at all."""
     least = _TOLD * (why.whole.base if why.whole else 0.0)
     names = [
         part.part
@@ -199,7 +199,7 @@ def _unit(why: Why) -> Scale:
 
 
 def _number(value: float) -> str:
-    """Return a difference with two significant digits, and more before the point."""
+    """Return a difference with two significant digits, or all digits before the point if more."""
     return f"{value:+.{_digits(value)}f}"
 
 

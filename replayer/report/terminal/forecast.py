@@ -1,4 +1,4 @@
-"""What a run will do, in words: a line for each step, and what all of it takes."""
+"""The forecast of a run in words: its steps with their disk space and time, and the total."""
 
 from collections.abc import Iterator
 
@@ -12,7 +12,7 @@ from replayer.units import show_duration, show_size
 
 
 def render(forecast: Forecast) -> Iterator[RenderableType]:
-    """Yield what one run does, in the order in which it does it."""
+    """Yield the forecast of one run: its steps in the order in which they are done."""
     yield Text(f"{sanitize(forecast.workload)}, {forecast.server}", style="bold")
     yield pairs([("data", _disk(forecast.disk))])
     for part in forecast.parts:

@@ -1,4 +1,4 @@
-"""What a profile says, on at most 100 columns, as comma-separated values, or as Markdown."""
+"""The report of a profile: on at most 100 columns, as CSV, or as Markdown."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
@@ -29,7 +29,7 @@ from replayer.units import show, show_count, show_duration, show_size
 _MOST_TABLES = 8
 _MOST_GAPS = 5
 _LEVELS = (0.25, 0.5, 0.75, 0.9)
-"""Of the most, for which it is shown how long a day it is exceeded."""
+"""Shares of a resource's maximum; for each the report shows the minutes a day above it."""
 _STYLES = {Grade.WHOLE: "bold green", Grade.PARTIAL: "yellow", Grade.POOR: "bold red"}
 _WATCHED = ("transactions", "cpu", "iops", "mbps", "sessions_active")
 _POINTS = 400
@@ -39,7 +39,7 @@ _ROUND = (1, 2, 5, 10, 15, 20, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 144
 
 
 class UsageLevel(NamedTuple):
-    """How long a day a resource is used above a level."""
+    """The minutes a day for which a resource is used above a level."""
 
     title: str
     unit: str
@@ -48,7 +48,7 @@ class UsageLevel(NamedTuple):
 
 
 class ProfileSummary(NamedTuple):
-    """All that reports say of a profile."""
+    """The content of a report on a profile."""
 
     profile: ResourceProfile
     usages: tuple[Usage, ...]
@@ -56,15 +56,16 @@ class ProfileSummary(NamedTuple):
     ratios: Ratios
     moment: ProfileWindow | None
     leading: str
-    """The title of the resource whose busiest minute the moment is."""
+    """The title of the resource whose busiest minute `moment` is."""
     levels: tuple[UsageLevel, ...]
-    """Those that were asked for."""
+    """The levels that the user requested."""
 
 
 def summary(profile: ResourceProfile, above: Sequence[str] = ()) -> ProfileSummary:
-    """Return what there is to say; `above` are levels, as `read_iops=3000`.
+    """Return the summary of a profile; `above` are levels, such as `read_iops=3000`.
 
-    Raises Impossible for a level that is none, or of what the profile does not know.
+    Raises NotFound for an unknown resource, and Impossible for a level that is not a number or for
+    a resource that the profile does not have.
     """
     leader = usage.leading(profile)
     return ProfileSummary(
@@ -112,14 +113,14 @@ def render(one: ProfileSummary) -> Group:
 
 
 def title(profile: ResourceProfile) -> str:
-    """Return what the profile is of."""
+    """Return the title of the report: engine, version and place of the source."""
     source = profile.source
     what = " ".join(word for word in (source.engine, source.version) if word)
     return " · ".join(sanitize(word) for word in ("profile", what, source.place) if word)
 
 
 def facts(one: ProfileSummary) -> list[tuple[str, str]]:
-    """Return label and words of the profile as a whole."""
+    """Return pairs of label and text about the profile as a whole."""
     profile, source = one.profile, one.profile.source
     begin = profile.ends[0] - profile.spans[0]
     known = profile.seconds / profile.whole_seconds if profile.whole_seconds else 0.0
@@ -160,7 +161,7 @@ GRADES = {
 
 
 def coverage(complete: Completeness) -> str:
-    """Return for what share of the time each thing is known."""
+    """Return a sentence with the share of the time for which each quantity is known."""
     shares = (f"{part.title} {part.share:.0%}" for part in complete.parts)
     return f"known of the time: {', '.join(shares)}"
 
@@ -180,12 +181,12 @@ HEADINGS = ("", *(f"p{p:g}" for p in PERCENTILES), "most", "at")
 
 
 def show_length(seconds: float) -> str:
-    """Return the length of a window as people say it."""
+    """Return the length of a window in a readable form: `5 min`, `30 s`."""
     return f"{seconds / 60:g} min" if seconds >= 60 else f"{seconds:g} s"
 
 
 def spreads(usages: Iterable[Usage], length: float) -> list[list[str]]:
-    """Return a row of each resource of which windows of that length are known, as HEADINGS."""
+    """Return a row for each resource with known windows of that length, in columns of HEADINGS."""
     known = ((one, one.spreads[length]) for one in usages if length in one.spreads)
     return [
         [titled(one.resource), *_numbers(one, spread), usage.clock(spread.most_end)]
@@ -194,7 +195,7 @@ def spreads(usages: Iterable[Usage], length: float) -> list[list[str]]:
 
 
 def titled(resource: Resource) -> str:
-    """Return a resource with its unit, where its numbers do not carry one."""
+    """Return a resource's title, with its unit if that is not clear from the title or numbers."""
     title, unit = resource.title, resource.unit
     return title if unit in {"bytes", "sessions", "locks"} else f"{title}, {_UNITS.get(unit, unit)}"
 
@@ -208,7 +209,7 @@ def _numbers(one: Usage, spread: WindowPercentiles) -> Iterator[str]:
 
 
 def reasons(usages: Iterable[Usage], length: float) -> Iterator[str]:
-    """Yield why windows of that length are not known, and of what."""
+    """Yield sentences: the resources without known windows of that length, and the reason."""
     usages = tuple(usages)
     unknown: dict[str, list[str]] = {}
     for one in usages:
@@ -228,7 +229,7 @@ def _moment(one: ProfileSummary) -> Iterator[RenderableType]:
 
 
 def busiest(one: ProfileSummary) -> str:
-    """Return which window is the busiest."""
+    """Return a sentence with the begin and the end of the busiest window."""
     assert one.moment is not None
     length = show_length(round(one.moment.end - one.moment.begin))
     return (
@@ -238,7 +239,7 @@ def busiest(one: ProfileSummary) -> str:
 
 
 def moment_pairs(moment: ProfileWindow) -> list[tuple[str, str]]:
-    """Return label and value of each resource in a window."""
+    """Return pairs of title and value for each resource that is known in a window."""
     values = [(resource, moment.value(resource)) for resource in usage.RESOURCES]
     return [
         (resource.title, show(value, resource.unit))
@@ -259,12 +260,12 @@ LEVEL_HEADINGS = ("", "most", *(f"> {share:.0%}" for share in _LEVELS))
 
 
 def asked(level: UsageLevel) -> str:
-    """Return how long a day a level that was asked for is passed."""
+    """Return a sentence with the minutes a day above a level that the user requested."""
     return f"{level.title} above {show(level.level, level.unit)}: {level.minutes:.3g} minutes a day"
 
 
 def level_rows(one: ProfileSummary) -> list[list[str]]:
-    """Return for each resource the minutes a day above shares of its most."""
+    """Return a row for each resource: its maximum, and the minutes a day above shares of it."""
     rows = []
     for resource in usage.RESOURCES:
         made = usage.level_windows(one.profile, resource)
@@ -285,7 +286,7 @@ def _work(one: ProfileSummary) -> Iterator[RenderableType]:
 
 
 def work_pairs(one: ProfileSummary) -> list[tuple[str, str]]:
-    """Return label and words of what kind of work it is."""
+    """Return pairs of label and text about the kind of work."""
     ratios = one.ratios
     pairs = [
         ("reads", _joined(_share(ratios.reads_of_requests, "of the device's requests"),
@@ -356,7 +357,10 @@ def _sparks(one: ProfileSummary) -> Iterator[RenderableType]:
 
 
 def edges(profile: ResourceProfile, most: int) -> rolling_windows.Numbers:
-    """Return the limits of so many equal parts of the time at most, none shorter than a value."""
+    """Return the limits of at most `most` equal parts of the profile's time, as Unix seconds.
+
+    No part is shorter than the time over which a value of the profile is averaged.
+    """
     least = max(profile.source.averaged_seconds, profile.whole_seconds / most)
     # A minute is easier to read than 43 s.
     length = next((one for one in _ROUND if one >= least * (1 - 1e-9)), least)
@@ -373,7 +377,7 @@ def _notes(profile: ResourceProfile) -> Iterator[RenderableType]:
 
 
 def notes_of(profile: ResourceProfile) -> list[str]:
-    """Return the gaps, and what else is to be known about the profile."""
+    """Return sentences on the gaps of the profile, then its other notes."""
     gaps = [
         f"nothing is known from {usage.clock(gap.begin)} to {usage.clock(gap.end)}: {gap.reason}"
         for gap in profile.gaps[:_MOST_GAPS]
@@ -384,7 +388,7 @@ def notes_of(profile: ResourceProfile) -> list[str]:
 
 
 def as_csv(one: ProfileSummary) -> str:
-    """Return a row of each resource and window."""
+    """Return CSV with a row for each resource and length of window."""
     return csv.written(_csv(one))
 
 
@@ -405,7 +409,7 @@ def _csv(one: ProfileSummary) -> Iterator[Sequence[object]]:
 
 
 def as_markdown(one: ProfileSummary) -> str:
-    """Return the tables of the report."""
+    """Return the report as Markdown."""
     return "\n\n".join(_markdown(one)) + "\n"
 
 

@@ -1,7 +1,7 @@
-"""Draw the conversation on stderr: bars with time left on a terminal, else a line now and then.
+"""The progress display on stderr: bars with the time left on a terminal, else occasional lines.
 
-The one module of this package that writes.  Drawing is done by hand inside the calls that report
-progress, at most twice a second, because its CPU time counts against replayer.
+No other module of this package writes.  Drawing is done inside the calls that report progress, at
+most twice a second and not by a thread of rich, because its CPU time counts against replayer.
 """
 
 import contextlib
@@ -24,31 +24,31 @@ from replayer.units import show_duration
 
 _REDRAW = 0.5
 _TOLD_FROM = 0.01
-"""The share that must be done before the time left is told: a first guess would be days."""
+"""The share that must be done before the time left is shown: a first estimate could be days."""
 _LINE_EVERY = 10.0
 _WORTH_TELLING = 2.0
-"""Seconds from which the end of a task is told."""
+"""Minimum duration in seconds of a task whose end is reported."""
 _NARROW = 100
 
 Clock = Callable[[], float]
 
 
 class ProgressLine(Protocol):
-    """One line of progress, as context.Task."""
+    """One line of progress; the same interface as context.Task."""
 
     def advance(self, done: float) -> None:
-        """Add to what is done."""
+        """Add to the work done."""
         ...
 
     def update(
         self, *, done: float | None = None, total: float | None = None, note: str | None = None
     ) -> None:
-        """Set what is done, how much there is, or the words behind the bar."""
+        """Set the work done, the total work, or the text behind the bar; None changes nothing."""
         ...
 
 
 class Conversation(Protocol):
-    """A context.Progress whose end leaves nothing half-drawn."""
+    """A context.Progress that is a context manager: at its end nothing is left half-drawn."""
 
     def __enter__(self) -> Self: ...
 
@@ -65,19 +65,19 @@ class Conversation(Protocol):
         ...
 
     def tell(self, event: Event) -> None:
-        """Take note of what those who watch from elsewhere are told."""
+        """Receive an event of the run; other programs that watch the run get it, too."""
         ...
 
 
 def conversation(stream: TextIO | None = None, *, clock: Clock = time.monotonic) -> Conversation:
-    """Return the progress display that fits the stream, stderr unless given; use it in a `with`."""
+    """Return the progress display that fits the stream, by default stderr; use it in a `with`."""
     stream = stream or sys.stderr
     terminal = stream.isatty() and os.environ.get("TERM", "dumb") not in ("dumb", "unknown")
     return Bars(stream, clock) if terminal else Lines(stream, clock)
 
 
 class Silence:
-    """A conversation in which nothing is said."""
+    """A progress display that shows nothing."""
 
     def __enter__(self) -> Self:
         return self
@@ -91,10 +91,10 @@ class Silence:
         yield _SilentTask()
 
     def say(self, text: str) -> None:
-        """Say nothing."""
+        """Print nothing."""
 
     def tell(self, event: Event) -> None:
-        """Say nothing."""
+        """Print nothing."""
 
 
 class _SilentTask:
@@ -122,7 +122,7 @@ class Lines:
 
     @contextlib.contextmanager
     def task(self, title: str, total: float | None = None) -> Iterator["_LineTask"]:
-        """Report on one task for as long as the `with` block runs."""
+        """Report on one task while the `with` block runs."""
         task = _LineTask(self, title, total, self._clock)
         yield task
         if task.elapsed >= _WORTH_TELLING:
@@ -130,13 +130,13 @@ class Lines:
 
     def say(self, text: str) -> None:
         """Print one line."""
-        # A reader that went away must not end a measurement.
+        # The measurement must continue if the reader of stderr went away.
         with contextlib.suppress(OSError):
             self._stream.write(_encodable(sanitize(text), self._stream) + "\n")
             self._stream.flush()
 
     def tell(self, event: Event) -> None:
-        """Print nothing: those who watch from elsewhere are told."""
+        """Print nothing: events are for other programs."""
 
     def maybe(self, line: Callable[[], str]) -> None:
         """Print a line if ten seconds have passed since the last one."""
@@ -177,7 +177,7 @@ class _LineTask:
 
 
 class Bars:
-    """Bars on a terminal; they go when their task ends and leave one line if it was a long one."""
+    """Bars on a terminal; a bar disappears when its task ends; a long task leaves one line."""
 
     def __init__(self, stream: TextIO, clock: Clock = time.monotonic) -> None:
         self._clock = clock
@@ -192,7 +192,7 @@ class Bars:
             console=self._console,
             auto_refresh=False,
             transient=True,
-            # Results go to stdout untouched, even while bars are on stderr.
+            # Results go to stdout unchanged, even while bars are on stderr.
             redirect_stdout=False,
             redirect_stderr=False,
             expand=True,
@@ -209,7 +209,7 @@ class Bars:
 
     @contextlib.contextmanager
     def task(self, title: str, total: float | None = None) -> Iterator["_BarTask"]:
-        """Show a bar for as long as the `with` block runs."""
+        """Show a bar while the `with` block runs."""
         title, started = sanitize(title), self._clock()
         with contextlib.ExitStack() as stack:
             self._open += 1
@@ -230,14 +230,14 @@ class Bars:
             self._console.print(Text(sanitize(text)), soft_wrap=True)
 
     def tell(self, event: Event) -> None:
-        """Print nothing: those who watch from elsewhere are told."""
+        """Print nothing: events are for other programs."""
 
     def redraw(self) -> None:
-        """Draw the bars if the last time was half a second ago."""
+        """Draw the bars if they were last drawn at least half a second ago."""
         now = self._clock()
         if now >= self._next:
             self._next = now + _REDRAW
-            # A terminal that went away must not end a measurement.
+            # The measurement must continue if the terminal went away.
             with contextlib.suppress(OSError):
                 self._rich.refresh()
 
@@ -248,10 +248,10 @@ class Bars:
 
 
 class _Console(Console):
-    """A console that falls silent when its reader goes away; rich's own would end the program."""
+    """A console that becomes quiet when its reader goes away; rich's would end the program."""
 
     def on_broken_pipe(self) -> None:
-        """Say nothing more."""
+        """Print nothing more."""
         self.quiet = True
 
 
@@ -272,14 +272,14 @@ class _BarTask:
 
 
 class _Share(ProgressColumn):
-    """Percent done, rounded down, where the total is known."""
+    """The percentage done, rounded down, if the total is known."""
 
     def render(self, task: RichTask) -> Text:
         return Text(f"{int(task.percentage):3d}%" if task.total else "")
 
 
 class _Left(ProgressColumn):
-    """Seconds gone, and seconds left where they can be told."""
+    """The elapsed time, and the time left if it can be estimated."""
 
     def render(self, task: RichTask) -> Text:
         gone, left = task.elapsed or 0.0, task.time_remaining
@@ -288,13 +288,13 @@ class _Left(ProgressColumn):
         if task.total and task.completed < _TOLD_FROM * task.total:
             return Text(_clock_text(gone))
         if left is None:
-            # Too few reports for rich to know the speed: the mean so far has to do.
+            # rich has too few reports to know the speed: use the mean speed so far.
             left = gone * max(0.0, task.total - task.completed) / task.completed
         return Text(f"{_clock_text(gone)}, {_clock_text(left)} left")
 
 
 class _Note(ProgressColumn):
-    """The task's own words."""
+    """The text that the task shows behind its bar."""
 
     def render(self, task: RichTask) -> Text:
         return Text(task.fields["note"], no_wrap=True, overflow="ellipsis")

@@ -1,4 +1,4 @@
-"""Two groups of replays compared: the whole, the fingerprints that moved, what diverged."""
+"""The comparison of two groups of replays: totals, fingerprints that moved, divergences."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -27,7 +27,7 @@ _HEADINGS = ("fingerprint", "verdict", "executions", "time", "ratio", "95 % inte
 
 
 class ReplaySection(NamedTuple):
-    """What is to be shown of one step: a title, sentences, and tables with their headings."""
+    """The report of one step: a title, sentences, and tables of (title, headings, rows)."""
 
     title: str
     sentences: tuple[str, ...]
@@ -35,7 +35,10 @@ class ReplaySection(NamedTuple):
 
 
 def sections(comparison: Comparison, *, width: int = _WIDTH) -> list[ReplaySection]:
-    """Return what there is to be shown of the replays in a comparison; [] where there are none."""
+    """Return a section for each replay step of a comparison; [] if there are none.
+
+    A fingerprint's text is cut to `width` characters.
+    """
     if not isinstance(comparison, ReplayComparison):
         return []
     return [_section(one, comparison, width) for one in comparison.replays]
@@ -90,7 +93,7 @@ def _sentences(compared: Compared, comparison: ReplayComparison, diverging: int)
 
 
 def _whole(compared: Compared) -> str:
-    """Return the verdict on all of the work."""
+    """Return the verdict on the whole work: its time and its errors."""
     words = []
     if compared.time is not None:
         words.append(f"time {_judged(compared.time)}")

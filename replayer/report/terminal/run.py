@@ -1,7 +1,7 @@
 """The report of one run: every number with its unit and its proof, at most 100 columns wide.
 
-Measurements, tables, facts, latencies and series of any step are shown by what they are; a step
-whose users know its numbers in another form says so itself: `display` in its folder.
+Measurements, tables, facts, latencies and series are shown in the same way for all steps.  If users
+know the numbers of a step in another form, the module `display` in the step's folder defines it.
 """
 
 import re
@@ -49,7 +49,7 @@ Kind = TypeVar("Kind", bound=Hashable)
 LOUD = "bold red"
 _STATUS_STYLE = {Status.DONE: "green", Status.SKIPPED: "yellow", Status.RUNNING: "yellow"}
 _LABEL = 10
-# Settings that say where and in which language, not how.
+# Settings for places, languages and logs, which do not show how the server works.
 _QUIET = re.compile(
     r"lc_|log|listen_|unix_socket|port$|socket$|.*(?:zone|style|_config|_directory|_file)$",
     re.IGNORECASE,
@@ -57,15 +57,15 @@ _QUIET = re.compile(
 _SHORT = 24
 _MANY_TIMES = 10
 _OTHERS = 0.02
-"""From this share of the device's bytes on it is said that others had them."""
+"""The report mentions other programs if they got at least this share of the device's bytes."""
 _SEEN = 0.001
-"""From this share of the files on it is said that the device did not give it."""
+"""The report mentions missing bytes of a cold read if they exceed this share of the files."""
 _EMPTY: tuple[object, ...] = (None, "", ())
 
 
 def render(run: Run, path: Path | None = None) -> Group:
-    """Return the report of a run, with where its file is if that is given."""
-    # First what was found: who reads on wants to know why.
+    """Return the report of a run, with the path of its result file if that is given."""
+    # The findings come first; the details that explain them follow.
     parts: list[RenderableType] = [*_head(run), *_short(run)]
     for results in summary.by_name(run.steps):
         parts += _step(results[0], run) if len(results) == 1 else _repeats(results, run)
@@ -117,7 +117,7 @@ def _engine(run: Run) -> Iterator[tuple[str, str | Text | Flow]]:
 
 
 def _step(result: StepResult, run: Run) -> Iterator[RenderableType]:
-    """Yield one result of a step in full."""
+    """Yield the full report of one result of a step."""
     yield from _title(result.name, result, f"{show_duration(result.elapsed)}")
     if result.status is not Status.DONE:
         style = _STATUS_STYLE.get(result.status, LOUD)
@@ -145,7 +145,7 @@ def _step(result: StepResult, run: Run) -> Iterator[RenderableType]:
 
 
 def _table(name: str, rows: Sequence[Mapping[str, Any]]) -> Iterator[RenderableType]:
-    """Yield a table; one of a collector, which has a column for all there is, is condensed."""
+    """Yield a table; one of a collector is condensed, because it has very many columns."""
     if name.partition(".")[0] in registry.names("collectors"):
         flows = condensed(rows)
         labels = [sanitize(name), *[""] * (len(flows) - 1)]
@@ -156,7 +156,7 @@ def _table(name: str, rows: Sequence[Mapping[str, Any]]) -> Iterator[RenderableT
 
 
 def _repeats(results: Sequence[StepResult], run: Run) -> Iterator[RenderableType]:
-    """Yield several repeats of a step: each metric's median and range, and all proofs together."""
+    """Yield the report of a step's repeats: medians and ranges, and all proofs together."""
     done = [result for result in results if result.status is Status.DONE]
     took = show_duration(sum(result.elapsed for result in results))
     yield from _title(results[0].name, results[0], f"{len(results)} repeats, {took}")
@@ -178,7 +178,10 @@ def _repeats(results: Sequence[StepResult], run: Run) -> Iterator[RenderableType
 
 
 def _common_proof(results: Sequence[StepResult]) -> Iterator[RenderableType]:
-    """Yield how cold the repeats were and the medians of their ledgers, loudly if not as asked."""
+    """Yield the temperatures of the repeats and the medians of their ledgers.
+
+    A result that is not as requested is shown in red.
+    """
     colds = [result.cold for result in results if result.cold is not None]
     ledgers = [result.ledger for result in results if result.ledger is not None]
     if colds:
@@ -200,7 +203,7 @@ def _common_proof(results: Sequence[StepResult]) -> Iterator[RenderableType]:
 
 
 def _middle_ceiling(results: Sequence[StepResult]) -> Iterator[RenderableType]:
-    """Yield the ceiling beside the repeat in the middle: one line, however many repeats."""
+    """Yield the ceiling of the median repeat: one line for any number of repeats."""
     held = [result for result in results if result.facts.get("ceiling")]
     if held:
         ordered = sorted(held, key=lambda one: one.reads.per_second if one.reads else 0.0)
@@ -209,7 +212,7 @@ def _middle_ceiling(results: Sequence[StepResult]) -> Iterator[RenderableType]:
 
 
 def _middle_account(results: Sequence[StepResult]) -> Iterator[RenderableType]:
-    """Yield where the time went in the repeat in the middle."""
+    """Yield the account of the median repeat."""
     middle = account.middle(results)
     if middle is not None:
         yield line(f"repeat {middle.repeat}, the middle one:", "dim")
@@ -259,7 +262,7 @@ def _plain(value: object) -> str:
 def _measurements(
     measurements: Sequence[Measurement], glosses: Mapping[str, str]
 ) -> Iterator[RenderableType]:
-    """Yield plain quantities line by line, and those that share a name, `a.b.*`, on one line."""
+    """Yield each plain quantity on its own line; those with a common name, `a.b.*`, on one line."""
     items: list[tuple[str, str | Text | Flow]] = []
     for group, members in groupby(measurements, key=step_layout.group):
         same = list(members)
@@ -278,7 +281,7 @@ def _explained(measurement: Measurement, glosses: Mapping[str, str]) -> Text:
 
 
 def _latencies(result: StepResult) -> Iterator[RenderableType]:
-    """Yield percentiles of every histogram whose percentiles were not measured by the step."""
+    """Yield percentiles of each histogram, unless the step has measurements of them."""
     measured = {step_layout.group(m) for m in result.measurements}
     items: list[tuple[str, str | Text | Flow]] = []
     for kind, latency in result.latency.items():
@@ -289,7 +292,7 @@ def _latencies(result: StepResult) -> Iterator[RenderableType]:
 
 
 def _proof(result: StepResult) -> Iterator[RenderableType]:
-    """Yield how cold it was and where the blocks came from, loudly if not as asked."""
+    """Yield the temperature and the origin of the blocks; in red if they are not as requested."""
     for show_words, words, wrong in (
         (line, _cold_words(result), _not_cold(result)),
         (whole, _ledger_words(result), _not_served(result)),
@@ -329,13 +332,13 @@ def _cold_words(result: StepResult) -> str:
 
 
 def _missing(cold: Cold) -> bool:
-    """Tell whether more came from elsewhere than could have been in memory at the last look."""
+    """Return whether a relevant part of a cold read did not come from a device."""
     stored = cold.file_bytes if cold.stored_bytes is None else cold.stored_bytes
     return bool(stored) and (cold.missing_bytes or 0) > _SEEN * (stored or 0)
 
 
 def _delivered(cold: Cold, size: int) -> str:
-    """Return bytes with their share of what the files store, or how many times it was that."""
+    """Return bytes with their share of the files' stored bytes; a large share as a multiple."""
     stored = cold.file_bytes if cold.stored_bytes is None else cold.stored_bytes
     if not stored:
         return show_size(size)
@@ -345,7 +348,10 @@ def _delivered(cold: Cold, size: int) -> str:
 
 
 def _shared(cold: Cold) -> str:
-    """Say how much of it those who read had, where others had a part that is worth a word."""
+    """Return how much of the device's bytes the reading processes got.
+
+    Returns "" if other programs got almost none.
+    """
     own, device = cold.own_bytes, cold.device_bytes
     if own is None or device is None or device - own < _OTHERS * device:
         return ""
@@ -393,7 +399,7 @@ def _per_second(value: float | None) -> str:
 
 
 def _facts(facts: dict[str, Fact], step: str) -> Iterator[RenderableType]:
-    """Yield short facts beside each other, long ones line by line, and those of `a.*` on a line."""
+    """Yield short facts on shared lines, each long fact on its own, and facts `a.*` on one line."""
     short: list[str] = []
     items: dict[str, list[str]] = {}
     for key, value in facts.items():
@@ -418,7 +424,7 @@ def _fact(key: str, value: Fact) -> str:
 
 
 def _watched(result: StepResult, run: Run, begin: str = "") -> Iterator[RenderableType]:
-    """Yield what the collectors saw, averaged over the window, and the step's own rates."""
+    """Yield the collectors' averages over the window, and spark lines of the step's own rates."""
     series = result.series
     if series is None or not series.seconds:
         return
@@ -460,7 +466,7 @@ def _notes(results: Sequence[StepResult]) -> Iterator[RenderableType]:
 
 
 def _short(run: Run) -> Iterator[RenderableType]:
-    """Yield a line for each step: its main numbers, medians where it was repeated, and its data."""
+    """Yield a line for each step: its main numbers (medians of repeats) and its data's origin."""
     items = [(one.name, _headline(one)) for one in summary.summarise([run]).lines]
     share = [
         f"{name} {(_middle(after) / _middle(before) - 1):+.1%}"
@@ -478,7 +484,7 @@ def _short(run: Run) -> Iterator[RenderableType]:
 
 
 def _headline(step: summary.StepSummary) -> Flow:
-    """Return a step's main numbers, and where its data was."""
+    """Return a step's main numbers, and the place where its data was."""
     inside = [
         step.data,
         f"medians of {step.repeats}" if step.repeats > 1 else "",

@@ -1,4 +1,4 @@
-"""A list of stored runs: a line for each, as wide as the terminal, plain text and quickly made."""
+"""A list of stored runs: one line each, as wide as the terminal, plain text and fast to make."""
 
 from collections.abc import Iterator, Sequence
 
@@ -11,17 +11,18 @@ from replayer.units import show
 
 _HEADINGS = ("id", "date", "workload", "engine", "kernel", "label", "status", "headline")
 _WIDEST = (0, 16, 20, 20, 32, 24, 11, 60)
-"""Of each column: what is wider is cut; an id, by which a run is asked for, never is."""
+"""Maximum width of each column; longer text is cut.  0 means no limit: an id is never cut, because
+users select a run by it."""
 _GIVES_WAY = ("date", "workload", "engine", "kernel")
-"""Columns that go where all do not fit, in this order: an id says the first two in its own way."""
+"""Columns to drop, in this order, if not all fit; an id includes the first two in a short form."""
 _LEAST = 16
 _GAP = "  "
 _MOST = 256
-"""Characters that are looked at of what is cut far below: a label may have any number."""
+"""The most characters of a text to process; a label may have any length, and is cut far below."""
 
 
 def rows(runs: Sequence[StoredRun], width: int | None) -> Iterator[str]:
-    """Yield a heading and a line for each run, at most so many columns wide; None: as it comes."""
+    """Yield a heading and a line for each run, at most `width` columns wide; None for no limit."""
     table = [_HEADINGS, *map(_row, runs)]
     widths = [_width(table, number) for number in range(len(_HEADINGS))]
     kept = [number for number in range(len(_HEADINGS)) if any(row[number] for row in table[1:])]
@@ -41,7 +42,10 @@ def _cells(text: str) -> int:
 
 
 def _fitting(kept: list[int], widths: list[int], room: int) -> list[int]:
-    """Return the columns that fit; the last one, and then the widest, get what room there is."""
+    """Return the columns that fit, and reduce `widths` if they are still too wide.
+
+    The last column is reduced first, then the ones before it; the id never is.
+    """
     for name in _GIVES_WAY:
         if _needed(kept, widths) <= room:
             return kept
@@ -58,7 +62,7 @@ def _needed(kept: Sequence[int], widths: Sequence[int]) -> int:
 
 
 def _sized(text: str, width: int) -> str:
-    """Return a text that takes so many columns, with a mark where it was cut."""
+    """Return a text padded or cut to `width` columns; a cut one ends in an ellipsis."""
     if text.isascii() and len(text) <= width:
         return text.ljust(width)
     if _cells(text) <= width:
@@ -80,12 +84,12 @@ def _row(run: StoredRun) -> tuple[str, ...]:
 
 
 def state(run: StoredRun) -> str:
-    """Return how a run ended; of one whose process was killed that."""
+    """Return a run's status; `killed` if its process is gone but the status is still running."""
     if run.writer and editing.cut(run.status, run.writer):
         return "killed"
     return run.status
 
 
 def headline(run: StoredRun) -> str:
-    """Return what a run's steps are run for, in one line."""
+    """Return the leading numbers of a run's steps, in one line."""
     return "; ".join(f"{metric} {show(number, unit)}" for metric, number, unit in run.headline)

@@ -1,4 +1,4 @@
-"""How a run talks on stderr while it runs, and what it says when it is over."""
+"""The output of a run on stderr: its progress and events, and a summary at its end."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ FORMS: Mapping[str, Callable[[TextIO], Conversation]] = {
     "json": lambda _stream: Silence(),
     "none": lambda _stream: Silence(),
 }
-"""What --progress may be."""
+"""The values of --progress -> the progress display for a stream."""
 _LONGEST = 1e8
 
 
 def seconds(text: str, option: str = "--timeout") -> float:
-    """Return a time on a command line in seconds; raise Impossible for what is none."""
+    """Return a duration from the command line in seconds; raise Impossible if it is invalid."""
     length = units.duration(text)
     if not 0 < length < _LONGEST:
         raise Impossible(f"{option} {text}: it must be more than nothing and less than years")
@@ -46,27 +46,28 @@ def seconds(text: str, option: str = "--timeout") -> float:
 
 
 class RunOutput:
-    """What is said on stderr in one run, and told to those who watch it; use it in a `with`."""
+    """The messages of one run on stderr, and its events for other programs; use it in a `with`."""
 
     def __init__(
         self, conversation: Conversation, *, json: bool = False, verbose: bool = False
     ) -> None:
         self.telling = EventPublisher(conversation)
         self.file: EventFile | None = None
-        """Where those who watch read; None before the run has a place, or where it cannot be."""
+        """The file of events that other programs read; None until the run has a result file, or if
+        it cannot be written."""
         self.followers: list[Callable[[Path], None]] = []
-        """Called when there is something to read of the run that is stored there."""
+        """Called with the path of the result file as soon as its file of events exists."""
         self._conversation = conversation
         self._json = self.telling.add(_written(sys.stderr)) if json else None
         self._verbose = verbose
         self._steps: int | None = None
-        """How many steps were told of; None before the run was."""
+        """Number of steps reported so far; None before the run itself was reported."""
         self._about: RunLocation | None = None
         self._open = contextlib.ExitStack()
 
     @classmethod
     def of(cls, args: argparse.Namespace) -> RunOutput:
-        """Return the voice that a command line asks for."""
+        """Return the output that the arguments --progress, --quiet and --verbose select."""
         form = "none" if args.quiet and args.progress == "auto" else args.progress
         return cls(FORMS[form](sys.stderr), json=form == "json", verbose=args.verbose)
 
@@ -79,14 +80,14 @@ class RunOutput:
 
     @contextlib.contextmanager
     def conversation(self, plan: PlannedSteps | None = None) -> Iterator[EventPublisher]:
-        """Give the conversation of the run, whose steps are to be as planned."""
+        """Start the progress display, report the plan, and yield the publisher of events."""
         with self._conversation:
             if plan is not None:
                 self.telling.tell(plan)
             yield self.telling
 
     def told(self, run: Run, path: Path | None) -> None:
-        """Tell of the steps that a run has more than before."""
+        """Report the steps of a run that are new since the last call."""
         if self._steps is None:
             self._begun(run, path)
         if run.host and (about := publisher.about(run)) != self._about:
@@ -101,7 +102,7 @@ class RunOutput:
 
     def _begun(self, run: Run, path: Path | None) -> None:
         self.telling.tell(publisher.run_state(run, path))
-        # Of a run that is taken up the steps are not news.
+        # If the run was resumed, its steps are not new.
         for step in run.steps:
             self.telling.tell(publisher.step_end(step, earlier=True))
         self._steps = len(run.steps)
@@ -117,7 +118,7 @@ class RunOutput:
                 follow(path)
 
     def say_here(self, text: str) -> None:
-        """Say what is for who started the run and nobody else, in a quiet run too."""
+        """Print a message for the user who started the run, not for watchers; also if --quiet."""
         if self._json is not None:
             self._json.tell(MessageEvent(text=text))
         elif isinstance(self._conversation, Silence):
@@ -126,7 +127,7 @@ class RunOutput:
             self._conversation.say(text)
 
     def ended(self, run: Run, path: Path | None, left: str) -> None:
-        """Say where the result is, and what stays on somebody else's server."""
+        """Print the path of the result, and `left`: what stays on a server that is not ours."""
         if left:
             self.telling.tell(MessageEvent(text=left))
         self.telling.tell(publisher.run_state(run, path))
@@ -139,7 +140,7 @@ class RunOutput:
 
 
 def line(step: StepEnded) -> str:
-    """Return a step that has ended, and what it measured, in one line."""
+    """Return a line about a step that has ended: its status, duration and measurements."""
     numbers = [f"{one.metric} {one.text}" for one in step.figures]
     parts = [
         f"{sanitize(step.name)} (repeat {step.repeat}): {step.status}",

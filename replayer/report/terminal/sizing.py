@@ -1,4 +1,7 @@
-"""Whether a database fits on a machine, on at most 100 columns, as CSV or as Markdown."""
+"""The report of a machine sized by a profile: on at most 100 columns, as CSV or as Markdown.
+
+It answers whether the database fits on the machine.
+"""
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -24,11 +27,11 @@ from replayer.units import show_count, show_duration, show_size, three
 
 STYLES = {Fit.FITS: "bold green", Fit.DOES_NOT_FIT: "bold red", Fit.UNCLEAR: "bold yellow"}
 _BAR = 20
-"""Characters of a bar; the objective is half of them."""
+"""Characters of a bar; the objective is at half of them."""
 
 
 class SizingSummary(NamedTuple):
-    """All that reports say of a machine that was sized."""
+    """The content of a report on a machine that was sized by a profile."""
 
     sizing: Sizing
     run: Run
@@ -36,7 +39,10 @@ class SizingSummary(NamedTuple):
 
 
 def beginning(sizing: Sizing, plan: SizingPlan, refutations: Sequence[str] = ()) -> Group:
-    """Return what is required, and what will be done for how long: nothing where it is refuted."""
+    """Return the requirement and the plan of the run with its duration, to show before it starts.
+
+    If `refutations` has sentences, nothing will be run: they show that the database cannot fit.
+    """
     if refutations:
         return Group(
             _rule(f"what is required · {sanitize(sizing.source)}"),
@@ -61,7 +67,7 @@ def beginning(sizing: Sizing, plan: SizingPlan, refutations: Sequence[str] = ())
 
 
 def _targets(sizing: Sizing) -> Iterator[RenderableType]:
-    """Yield what the limits mean that are known of a target, which no run has to show."""
+    """Yield the verdicts that follow from a target's known limits, without a run."""
     if sizing.judgements:
         yield _rule(f"limits by --target · {sanitize(sizing.target)}")
         yield bullets(
@@ -98,7 +104,7 @@ def render(one: SizingSummary) -> Group:
 
 
 def title(one: SizingSummary) -> str:
-    """Return what was sized by what."""
+    """Return the title of the report: source, host and server."""
     host = sanitize(one.run.host.get("host.name") or "this machine")
     engine = one.run.engine
     server = f"{engine.name} {engine.version}" if engine else ""
@@ -111,7 +117,10 @@ def headline(verdict: FitVerdict) -> str:
 
 
 def behind(verdict: FitVerdict) -> Iterator[str]:
-    """Yield what stands behind the verdict: the hold, what gives first, what decides beside."""
+    """Yield sentences on the verdict: further reasons, the resource that gives first.
+
+    The last one is about load that replayer itself could not send in time, if there was any.
+    """
     yield from verdict.reasons[1:]
     if verdict.first:
         yield f"first to give: {verdict.proof or verdict.first}"
@@ -122,7 +131,7 @@ def behind(verdict: FitVerdict) -> Iterator[str]:
 
 
 def changed(change: Remedy) -> str:
-    """Return what would change the answer, a prediction marked as such."""
+    """Return a remedy in words; a prediction is marked as such."""
     return f"{change.words} (prediction)" if change.predicted else change.words
 
 
@@ -136,13 +145,13 @@ def _listed(heading: str, texts: Iterable[str]) -> Iterator[RenderableType]:
 
 def _requirement(sizing: Sizing) -> Iterator[RenderableType]:
     yield indented((label, sanitize(words)) for label, words in facts(sizing))
-    # The day stands above, and in the other forms.
+    # Show only the time of day: the day is in `facts`, and in the other formats.
     rows = [[name, at[-8:], words] for name, at, words in need_rows(sizing.requirement)]
     yield NumberTable(NEED_HEADINGS, rows, left=3)
 
 
 def facts(sizing: Sizing) -> list[tuple[str, str]]:
-    """Return label and words of the requirement as a whole."""
+    """Return pairs of label and text about the requirement as a whole."""
     wanted = sizing.requirement
     work = wanted.work
     cost = wanted.cpu_seconds_per_transaction
@@ -173,7 +182,7 @@ def _window(wanted: Requirement) -> str:
 
 
 def rate(sizing: Sizing) -> str:
-    """Return the required rate of statements as the arithmetic that it is."""
+    """Return the required rate of statements as a product: measured rate, growth and headroom."""
     wanted = sizing.requirement
     terms = [f"{show_count(sizing.rate / wanted.factor)}/s"]
     terms += [f"{wanted.growth:g} growth"] if wanted.growth != 1 else []
@@ -206,7 +215,7 @@ NEED_HEADINGS = ("needed", "most at", "as arithmetic")
 
 
 def need_rows(wanted: Requirement) -> list[list[str]]:
-    """Return what is needed of each resource as arithmetic, as NEED_HEADINGS."""
+    """Return a row for each needed resource, in the columns of NEED_HEADINGS, with arithmetic."""
     return [
         [_titled(need.title, need.unit), usage.clock(need.begin), need.arithmetic]
         for need in wanted.needs
@@ -221,7 +230,7 @@ RESOURCE_HEADINGS = ("resource", "verdict", "by", "required", "here", "times")
 
 
 def resource_rows(verdict: FitVerdict) -> list[list[str]]:
-    """Return each resource with its verdict, as RESOURCE_HEADINGS."""
+    """Return a row for each resource with its verdict, in the columns of RESOURCE_HEADINGS."""
     return [
         [
             sanitize(row.resource),
@@ -236,12 +245,12 @@ def resource_rows(verdict: FitVerdict) -> list[list[str]]:
 
 
 def _by(row: ResourceRow) -> str:
-    """Return how a row is known, "-" where it is not."""
+    """Return the source of a row's figures: `measured`, `predicted`, or "-" if unknown."""
     return row.known or "-"
 
 
 def times(row: ResourceRow) -> str:
-    """Return how many times the requirement there is, with the ends of the interval."""
+    """Return the multiple of the requirement that the machine has, with its interval."""
     if row.multiple is None:
         return "-"
     if row.low is None:
@@ -261,7 +270,7 @@ def _resources(verdict: FitVerdict) -> Iterator[RenderableType]:
 
 
 def sources(verdict: FitVerdict) -> Iterator[str]:
-    """Yield what each resource's figures are from, where it is not the load itself."""
+    """Yield the origin of each resource's figures, if it is not the load itself."""
     for row in verdict.rows:
         if row.kind != "load":
             yield f"{sanitize(row.resource)}: {sanitize(row.proof)}"
@@ -273,7 +282,7 @@ def sources(verdict: FitVerdict) -> Iterator[str]:
 
 
 def trials(run: Run) -> list[Mapping[str, Any]]:
-    """Return the trials of a run, the lowest rate first."""
+    """Return the rows of a run's trials, the lowest rate first; [] without a capacity step."""
     step = last(run, "capacity")
     rows = step.tables.get("trials", ()) if step is not None else ()
     return sorted(rows, key=lambda row: (row["multiple"], row["p99_s"] or float("inf")))
@@ -297,7 +306,7 @@ CURVE_HEADINGS = ("", "ended", "times", "asked/s", "done/s", "p50", "p99", "p99"
 
 
 def curve_row(row: Mapping[str, Any], one: SizingSummary) -> list[str]:
-    """Return a trial as text, as all but the last of CURVE_HEADINGS."""
+    """Return a trial as texts, in the columns of CURVE_HEADINGS without the last one."""
     return [
         _mark(row, one),
         sanitize(row["ended"]),
@@ -309,7 +318,7 @@ def curve_row(row: Mapping[str, Any], one: SizingSummary) -> list[str]:
 
 
 def _bar(row: Mapping[str, Any], goal: float) -> str:
-    """Return a trial's p99 as a bar in which the objective is half way."""
+    """Return a trial's p99 as a bar; the objective is at its middle."""
     half = _BAR // 2
     share = _BAR if row["p99_s"] is None else round(half * row["p99_s"] / goal)
     filled = "#" * max(1, min(_BAR, share))
@@ -337,7 +346,7 @@ _CSV = (
 
 
 def as_csv(one: SizingSummary) -> str:
-    """Return a row for the total, then one of each resource."""
+    """Return CSV with a row for the total, then one for each resource."""
     return csv.written(_csv(one))
 
 
@@ -358,7 +367,7 @@ def _blank(value: float | None) -> object:
 
 
 def as_markdown(one: SizingSummary) -> str:
-    """Return the verdict for a ticket."""
+    """Return the verdict as Markdown, e.g. for a ticket."""
     return "\n\n".join(_markdown(one)) + "\n"
 
 
@@ -381,7 +390,7 @@ def _markdown(one: SizingSummary) -> Iterator[str]:
 
 
 def lists(verdict: FitVerdict) -> list[tuple[str, list[str]]]:
-    """Return what is listed below a verdict, with its headings."""
+    """Return the lists that follow a verdict: heading and items of each."""
     return [
         ("What would change the answer", [changed(change) for change in verdict.changes]),
         ("Not tested", list(verdict.not_tested)),

@@ -1,4 +1,4 @@
-"""The keys of a step as somebody who writes a workload file reads them."""
+"""The keys of a step, described for the author of a workload file."""
 
 from collections.abc import Iterable, Iterator
 from enum import Enum
@@ -14,9 +14,10 @@ _BOUNDS = (("ge", "from"), ("gt", "above"), ("le", "to"), ("lt", "below"))
 
 
 def keys(spec: type[StepSpec]) -> Iterator[dict[str, str | None]]:
-    """Yield the keys that a Spec adds to those of its base: name, type, default and docstring.
+    """Yield the keys that a Spec adds to its base: `name`, `type`, `default` and `text` of each.
 
-    `default` holds the bounds as well; it is None for a key that must be given.
+    `text` is the docstring.  `default` includes the bounds; it is None for a key without bounds
+    that must be given.
     """
     base = spec.__base__
     inherited = base.model_fields if base is not None and issubclass(base, StepSpec) else {}
@@ -31,7 +32,7 @@ def keys(spec: type[StepSpec]) -> Iterator[dict[str, str | None]]:
 
 
 def _kind(annotation: Any, metadata: Iterable[Any] = ()) -> str:
-    """Return a type as a workload file's reader says it: `int`, `size`, `cold | hot`."""
+    """Return the name of a type for the author of a workload: `int`, `size`, `cold | hot`."""
     written = _written(metadata)
     if written is not None:
         return written.name
@@ -57,7 +58,7 @@ def _written(metadata: Iterable[Any]) -> NumberForm | None:
 
 
 def _default(field: FieldInfo) -> str | None:
-    """Return a default as it would be written, with its bounds; None if there is none."""
+    """Return a key's default, with its bounds; None if it has neither."""
     bounds = " ".join(
         f"{word} {_shown(limit, field)}"
         for bound in field.metadata
@@ -71,7 +72,7 @@ def _default(field: FieldInfo) -> str | None:
 
 
 def _shown(value: Any, field: FieldInfo) -> str:
-    """Return a value as a workload file would have it; 1073741824 bytes are 1.00 GiB."""
+    """Return a value in a readable form, e.g. 1.00 GiB for a size of 1073741824."""
     if value is None or value == "":
         return "not set"
     if isinstance(value, tuple):
@@ -87,7 +88,7 @@ def _shown(value: Any, field: FieldInfo) -> str:
 
 
 def _metadata(annotation: Any, metadata: Iterable[Any] = ()) -> Iterator[Any]:
-    """Yield what a type says beside what it is, also inside `| None` and lists."""
+    """Yield the metadata of an annotated type, also of types inside `| None` and lists."""
     yield from metadata
     for inner in get_args(annotation):
         yield from _metadata(inner)

@@ -1,6 +1,6 @@
-"""What a step says about how it is shown, made into what the terminal shows.
+"""The layout of a step's results on a terminal, as the display of the step defines it.
 
-A step without a display of its own is shown as everything else is: by what its findings are.
+A step without a display is shown in the generic way, by the kinds of its results.
 """
 
 import re
@@ -42,11 +42,15 @@ _STYLES = {Tone.PLAIN: "", Tone.QUIET: "dim", Tone.GOOD: "green", Tone.BAD: "bol
 
 
 UNLIKE_A_STEPS = (LookupError, TypeError, ValueError, ArithmeticError, AttributeError)
-"""What a display meets in a file that somebody edited: the format leaves a step's tables open."""
+"""Errors that a display raises for a result file that was edited by hand: the format of result
+files does not fix the columns of a step's tables."""
 
 
 def of(result: StepResult) -> Form:
-    """Return the form of a result: its step's own, or an empty one."""
+    """Return the form that the step's display defines for a result; an empty one without display.
+
+    If the display fails, the form is a sentence about the error.
+    """
     display = registry.part("steps", result.step, "display")
     if display is None:
         return Form()
@@ -62,12 +66,12 @@ def of(result: StepResult) -> Form:
 
 
 def rendered(part: Part, result: StepResult) -> Iterator[RenderableType]:
-    """Yield what the terminal shows of a part of a result's form."""
+    """Yield the renderables for a part of a result's form."""
     match part:
         case Sentence():
             yield line(sanitize(part.text), _STYLES[part.tone])
         case Verbatim():
-            # Not part of a padding or a table: those would cut it at the right edge.
+            # Do not put it into a padding or a table: they would cut it at the right edge.
             yield whole(sanitize(part.text))
         case Labelled():
             yield indented(
@@ -86,7 +90,7 @@ def rendered(part: Part, result: StepResult) -> Iterator[RenderableType]:
 
 
 def percentiles(latency: Latency) -> str | Flow:
-    """Return the percentiles of a histogram in nanoseconds."""
+    """Return percentiles of a histogram as text, or an error text if it cannot be decoded."""
     try:
         read = stored_histogram.decode(latency.payload)
     except ValueError as error:
@@ -98,7 +102,7 @@ def percentiles(latency: Latency) -> str | Flow:
 
 
 def group(measurement: Measurement) -> str:
-    """Return what a metric shares with its neighbours: `latency` of sessions.latency.p99.9."""
+    """Return the common part of related metrics' names: `latency` of sessions.latency.p99.9."""
     parts = _LEAF.fullmatch(_within(measurement))
     return parts["group"] if parts else ""
 
@@ -110,5 +114,5 @@ def leaf(measurement: Measurement) -> str:
 
 
 def _within(measurement: Measurement) -> str:
-    """Return a metric without the step that begins it."""
+    """Return a metric's name without the step's name at its begin."""
     return measurement.metric.partition(".")[2] or measurement.metric

@@ -1,7 +1,8 @@
-"""What a stranger has to know of a run in a minute, as nouns: terminal and page show the same.
+"""The summary of runs for a reader with one minute, as plain data: terminal and page show the same.
 
-Runs -> what they were, one line a step with its figures, proofs and whether to believe them, and
-what to know, said once with how often.  Nothing here knows how it is shown.
+It has facts about the runs.  It has a line for each step: figures, proofs, and a verdict on their
+reliability.  It has remarks, each once, with the number of runs that have it.  This module does not
+depend on the form of the output.
 """
 
 import re
@@ -36,13 +37,14 @@ Kind = TypeVar("Kind", bound=Hashable)
 
 _EMPTY: tuple[object, ...] = (None, "", ())
 _MOST_VALUES = 3
-"""Of what the runs were on, before it is only counted."""
+"""The most values of a fact about the runs that are listed; further values are only counted."""
 _VARYING = re.compile(r"\([^()]*\)|[-+]?\d[\d.,:]*")
-"""What of a sentence differs from run to run where it says the same: numbers, and examples."""
+"""Parts of a sentence that may differ between runs although its meaning is the same: numbers and
+examples in parentheses."""
 
 
 class Trust(StrEnum):
-    """Whether a step's figures can be believed."""
+    """A verdict on the reliability of a step's figures."""
 
     YES = "yes"
     CARE = "with care"
@@ -51,7 +53,7 @@ class Trust(StrEnum):
 
 @dataclass(frozen=True)
 class Proof:
-    """Something that was looked at beside the figures."""
+    """A check of a step's figures, and whether its result is good."""
 
     text: str
     good: bool = True
@@ -59,49 +61,49 @@ class Proof:
 
 @dataclass(frozen=True)
 class StepSummary:
-    """A step: its main figures, medians where it was repeated."""
+    """The summary of a step: its main figures, as medians if it was repeated, and its proofs."""
 
     name: str
     kind: str
-    """What step it is, where that is another word; else ""."""
+    """The kind of step, if that is not its name; else ""."""
     figures: tuple[str, ...]
     data: str
-    """Where its data was: `cold`, `physical 3 of 5`; "" where nothing tells."""
+    """The place where its data was: `cold`, `physical 3 of 5`; "" if it is not known."""
     repeats: int
     seconds: float
     proofs: tuple[Proof, ...]
     trust: Trust
     client_bound: bool = False
     see: tuple[int, ...] = ()
-    """Which of the points touch it, from 1."""
+    """Numbers, from 1, of the remarks (`RunsSummary.points`) that concern it."""
 
 
 @dataclass(frozen=True)
 class Remark:
-    """Something to know about the figures."""
+    """A remark about the figures."""
 
     text: str
     loud: bool = False
-    """Whether it was not as asked."""
+    """True if something was not as requested."""
     steps: tuple[str, ...] = ()
-    """Whose figures it touches; () where it touches all."""
+    """The steps whose figures it concerns; () for all steps."""
     runs: int = 1
-    """How many of the runs say so."""
+    """The number of runs that have this remark."""
 
 
 @dataclass(frozen=True)
 class RunsSummary:
-    """Some runs in short."""
+    """The summary of some runs."""
 
     about: tuple[tuple[str, str], ...]
-    """What was run where: labels and values."""
+    """Facts about workload, host and engine: pairs of label and value."""
     lines: tuple[StepSummary, ...]
     points: tuple[Remark, ...]
     runs: int
 
 
 def summarise(runs: Sequence[Run]) -> RunsSummary:
-    """Return some runs, as a rule of one label, in short."""
+    """Return the summary of some runs, which usually have the same label."""
     points = _points(runs)
     groups = by_name(step for run in runs for step in run.steps)
     return RunsSummary(
@@ -113,7 +115,7 @@ def summarise(runs: Sequence[Run]) -> RunsSummary:
 
 
 def by_name(steps: Iterable[StepResult]) -> list[list[StepResult]]:
-    """Return the results of each step, told apart by name, in order."""
+    """Return the results grouped by the step's name, in the order of first appearance."""
     groups: dict[str, list[StepResult]] = {}
     for step in steps:
         groups.setdefault(step.name, []).append(step)
@@ -123,7 +125,7 @@ def by_name(steps: Iterable[StepResult]) -> list[list[StepResult]]:
 def alike(
     results: Iterable[StepResult], key: Callable[[StepResult], Kind]
 ) -> list[tuple[Kind, list[StepResult]]]:
-    """Return results in groups of the same key, in order."""
+    """Return (key, results) for each key, in the order of first appearance."""
     groups: dict[Kind, list[StepResult]] = {}
     for result in results:
         groups.setdefault(key(result), []).append(result)
@@ -131,12 +133,15 @@ def alike(
 
 
 def attention(run: Run) -> list[str]:
-    """Return what was not as asked, a sentence for each step: failures, skips, coldness, ledger."""
+    """Return a sentence for each thing that was not as requested.
+
+    These are failures, skipped steps, wrong temperatures and wrong origins of blocks.
+    """
     return [text for _, text in _attention(run)]
 
 
 def _attention(run: Run) -> Iterator[tuple[str, str]]:
-    """Yield the names of steps with what was not as asked of them."""
+    """Yield (step's name, sentence) for each thing that was not as requested."""
     for results in by_name(run.steps):
         name, several = sanitize(results[0].name), len(results) > 1
         for (status, reason), same in alike(results, lambda r: (r.status, r.reason)):
@@ -149,13 +154,13 @@ def _attention(run: Run) -> Iterator[tuple[str, str]]:
 
 
 def repeats_of(results: Sequence[StepResult]) -> str:
-    """Return in which repeats, as words that follow a step's name."""
+    """Return the numbers of the repeats as words that follow a step's name: ` in repeats 1, 3`."""
     numbers = [str(result.repeat) for result in results]
     return f" in repeat{'s' if len(numbers) > 1 else ''} {', '.join(numbers)}"
 
 
 def other_than_asked(result: StepResult) -> str:
-    """Return what was asked for and what was had instead, or "" if they are the same."""
+    """Return what was requested and what was measured instead; "" if they are the same."""
     cold, ledger = result.cold, result.ledger
     words = []
     if cold is not None and is_not_cold(result):
@@ -166,24 +171,24 @@ def other_than_asked(result: StepResult) -> str:
 
 
 def asked_and_got(asked: str, got: str) -> str:
-    """Return both in words."""
+    """Return a text of the requested and the measured state."""
     return f"asked {asked}, got {got}"
 
 
 def is_not_cold(result: StepResult) -> bool:
-    """Tell whether its data was in another state than asked for."""
+    """Return whether the data had another temperature than requested."""
     cold = result.cold
     return cold is not None and cold.asked not in (cold.got, Temperature.UNKNOWN)
 
 
 def is_not_served(result: StepResult) -> bool:
-    """Tell whether its blocks came from elsewhere than asked for."""
+    """Return whether the blocks had another origin than requested."""
     ledger = result.ledger
     return ledger is not None and ledger.asked not in (ledger.verdict, ReadOrigin.UNKNOWN, None)
 
 
 def counted(words: Sequence[str]) -> str:
-    """Return the word that all are, else how many are what: `cold 9 of 10, lukewarm 1 of 10`."""
+    """Return the word if all are the same, else the counts: `cold 9 of 10, lukewarm 1 of 10`."""
     different = list(dict.fromkeys(words))
     if len(different) == 1:
         return different[0]
@@ -226,7 +231,7 @@ def _data(done: Sequence[StepResult]) -> str:
 
 
 def _figures(done: Sequence[StepResult]) -> tuple[str, ...]:
-    """Return a step's main numbers with their names, medians of its repeats."""
+    """Return a step's main numbers with their names, as medians of its repeats."""
     measured = [m for m in done[0].measurements if m.better is not Better.NEITHER]
     wanted = step_layout.of(done[0]).headline or [m.metric for m in measured[:2]]
     words = []
@@ -241,13 +246,13 @@ def _figures(done: Sequence[StepResult]) -> tuple[str, ...]:
 
 
 def value_of(measurement: Measurement) -> str:
-    """Return a value with its unit, once: `files 1,542`, not `files 1,542 files`."""
+    """Return a value with its unit; without it if it is the name: not `files 1,542 files`."""
     unit_is_name = measurement.unit == step_layout.leaf(measurement) and measurement.unit != "bytes"
     return sanitize(show(measurement.value, "" if unit_is_name else measurement.unit))
 
 
 def _proofs(results: Sequence[StepResult], done: Sequence[StepResult]) -> Iterator[Proof]:
-    """Yield what was proven of a step, and what was not."""
+    """Yield the proofs of a step, good and bad."""
     colds = [result.cold for result in done if result.cold is not None]
     if colds:
         yield Proof(_cold(colds), good=not any(map(is_not_cold, done)))
@@ -292,7 +297,7 @@ def _closes(made: Account) -> Proof:
 
 
 def _points(runs: Sequence[Run]) -> tuple[Remark, ...]:
-    """Return what to know: what was not as asked first, then advice, each once."""
+    """Return the remarks: first everything that was not as requested, then advice, each once."""
     loud: dict[str, Remark] = {}
     quiet: dict[tuple[str, ...], Remark] = {}
     for run in runs:
@@ -310,7 +315,7 @@ def _points(runs: Sequence[Run]) -> tuple[Remark, ...]:
 
 
 def _count(points: dict[Kind, Remark], key: Kind, point: Remark) -> None:
-    """Add a point, or one more run to the one that says the same."""
+    """Add a remark; if one with the same key exists, add the steps and one run to that."""
     same = points.get(key)
     if same is None:
         points[key] = point
@@ -320,13 +325,13 @@ def _count(points: dict[Kind, Remark], key: Kind, point: Remark) -> None:
 
 
 def _key(advice: Advice) -> tuple[str, ...]:
-    """Return what two pieces of advice have in common that say the same of other numbers."""
+    """Return a key that is equal for two pieces of advice that differ only in their numbers."""
     found = advice.found.removeprefix(", ".join(advice.steps))
     return _VARYING.sub("#", found), _VARYING.sub("#", advice.todo)
 
 
 def _about(runs: Sequence[Run]) -> Iterator[tuple[str, str]]:
-    """Yield what the runs were: one value where all had the same, else the first few."""
+    """Yield label and value of facts about the runs; if values differ, the first few of them."""
     items: dict[str, dict[str, None]] = {}
     for run in runs:
         for label, value in _of_run(run):
@@ -349,7 +354,7 @@ def _of_run(run: Run) -> Iterator[tuple[str, str]]:
 
 
 def engine(run: Run) -> str:
-    """Return the engine with its version and whose server it was; "" without one."""
+    """Return the engine, its version, and whether its server was private; "" without an engine."""
     if run.engine is None:
         return ""
     place = "private server" if run.engine.place == "private" else "running server"
@@ -357,19 +362,19 @@ def engine(run: Run) -> str:
 
 
 def cluster(run: Run) -> Iterator[tuple[str, str]]:
-    """Yield the hosts of the clients and of the database, where there are several."""
+    """Yield label and hosts of the clients and of the database; "" if one host did all."""
     hosts, database = run.cluster.get("hosts"), run.cluster.get("database")
     yield "clients", lines(hosts) if isinstance(hosts, tuple) else ""
     yield "database", sanitize(database or "")
 
 
 def repeated(run: Run) -> str:
-    """Return how many repeats were asked for, where it is more than one."""
+    """Return the number of requested repeats in words; "" if it is one."""
     return f"{run.workload.repeat} repeats" if run.workload.repeat > 1 else ""
 
 
 def stamp(text: str) -> str:
-    """Return a time as people read it; one that is none as it is."""
+    """Return a time stamp in a readable form; return text that is not a time stamp unchanged."""
     try:
         when = datetime.fromisoformat(text)
     except ValueError:
@@ -378,7 +383,7 @@ def stamp(text: str) -> str:
 
 
 def took(run: Run) -> str:
-    """Return how long a run took, as words that follow when it began."""
+    """Return the duration of a run as words that follow its start time."""
     try:
         began, ended = (
             datetime.fromisoformat(run.started),
@@ -390,7 +395,7 @@ def took(run: Run) -> str:
 
 
 def host(facts: dict[str, Fact]) -> Iterator[tuple[str, str]]:
-    """Yield what a host is: its name, kernel, CPU, memory and device."""
+    """Yield pairs of label and text about a host: its name, kernel, CPU, memory and device."""
 
     def get(key: str, form: str = "{}") -> str:
         value = facts.get(key)

@@ -1,4 +1,4 @@
-"""The parts that reports are made of: records, pairs, averages of a series, spark lines."""
+"""The building blocks of reports: records, pairs, averages of a series, spark lines."""
 
 import math
 import re
@@ -23,12 +23,12 @@ _LABEL = 16
 _NARROWEST = 12
 _WHOLE_FROM = 100
 _BREAKS = re.compile(r"[^,/]*[,/]|[^,/]+")
-"""The pieces of a word, each with what it may be broken after."""
+"""The pieces of a word: it may be broken after each comma and slash."""
 _WIDEST = 1000
 _BLOCKS = "▁▂▃▄▅▆▇█"
 _PLAIN_BLOCKS = "_.-:=+*#"
 _SUFFIXES = {
-    # what a key ends in -> (what its heading ends in instead, how its values are shown)
+    # end of a key -> (the heading has this instead, the function that formats the values)
     "_per_second": ("/s", show_count),
     "_bytes": ("", show_size),
     "_seconds": ("", show_duration),
@@ -38,7 +38,7 @@ _SUFFIXES = {
     "_ns": ("", lambda value: show_duration(value / 1e9)),
     "_ms": ("", lambda value: show_duration(value / 1e3)),
     "_us": ("", lambda value: show_duration(value / 1e6)),
-    # PostgreSQL's own views call milliseconds so; a table of replayer's has none of these.
+    # PostgreSQL's views use this name for milliseconds; replayer's tables do not use it.
     "_time": (" time", lambda value: show_duration(value / 1e3)),
     "_percent": ("", lambda value: f"{value:.1f} %"),
 }
@@ -47,14 +47,14 @@ _WHOLE = {"bytes": show_size, "seconds": show_duration, "elapsed": show_duration
 
 @dataclass(frozen=True)
 class Flow:
-    """Short texts beside each other, broken between them only, as wide as there is room for."""
+    """Short texts on lines as wide as possible; lines break only between two texts."""
 
     texts: Sequence[str]
     gap: str = "  "
     style: str = ""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Yield one line after the other."""
+        """Yield the lines."""
         row = ""
         for text in self.texts:
             longer = f"{row}{self.gap}{text}" if row else text
@@ -69,12 +69,12 @@ class Flow:
 
 @dataclass(frozen=True)
 class WrappedText:
-    """Words as wide as there is room for; one that is wider is broken after a comma or slash."""
+    """A text on lines as wide as possible; a too long word breaks after a comma or slash."""
 
     text: str
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Yield the lines; rich folds what has neither."""
+        """Yield the lines; rich folds a long word that has neither comma nor slash."""
         room = options.max_width
         words = [self._broken(word, room) for word in self.text.split(" ")]
         yield Text(" ".join(words), overflow="fold")
@@ -91,16 +91,16 @@ class WrappedText:
 
 @dataclass(frozen=True)
 class NumberTable:
-    """Rows under headings; columns that do not fit follow below, the first word repeated."""
+    """Rows under headings; columns that do not fit follow below, with the first column repeated."""
 
     headings: Sequence[str]
     rows: Sequence[Sequence[str]]
     left: int = 1
-    """How many of the first columns hold words; the others are numbers."""
+    """The number of columns with words, at the left; the others are numbers."""
     gap: int = _GAP
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Yield one table, or several where one is too wide."""
+        """Yield one table, or several if one would be too wide."""
         widths = [
             max(map(cell_len, (heading, *(row[i] for row in self.rows))))
             for i, heading in enumerate(self.headings)
@@ -123,12 +123,12 @@ class NumberTable:
             yield Padding(table, (0, 0, 0, INDENT), expand=False)
 
     def _is_too_wide(self, widths: Sequence[int], room: int) -> bool:
-        """Tell whether a column does not fit even alone beside the first."""
+        """Return whether a column is too wide even if only the first column is next to it."""
         begin = widths[0] + self.gap if self.left > 0 and len(widths) > 1 else 0
         return begin + max(widths[1:] or widths[:1], default=0) > room
 
     def _blocks(self) -> RenderResult:
-        """Yield each row as its first cell, and below it every other with its heading."""
+        """Yield, for each row, its first cell and, below, all other cells with their headings."""
         for row in self.rows:
             named = list(zip(self.headings, row, strict=True))
             first = named[: 1 if self.left > 0 else 0]
@@ -138,7 +138,7 @@ class NumberTable:
 
 
 def _chunks(widths: Sequence[int], room: int, gap: int, *, repeat: bool) -> Iterator[list[int]]:
-    """Yield column numbers that fit beside each other."""
+    """Yield lists of column numbers that fit next to each other, each list for one table."""
     begin = [0] if repeat else []
     chosen: list[int] = []
     used = 0
@@ -154,13 +154,13 @@ def _chunks(widths: Sequence[int], room: int, gap: int, *, repeat: bool) -> Iter
 
 @dataclass(frozen=True)
 class WordTable:
-    """Rows of words: the first column is always whole, the widest of the others give way."""
+    """Rows of words: the first column is never cut; the widest of the others are made narrower."""
 
     headings: Sequence[str]
     rows: Sequence[Sequence[str]]
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Yield the table without the columns that no row has anything in."""
+        """Yield the table without its empty columns."""
         used = [i for i in range(len(self.headings)) if any(row[i] for row in self.rows)]
         widths = {i: max(cell_len(text) for text in self._column(i)) for i in used}
         others = used[1:]
@@ -183,7 +183,7 @@ class WordTable:
 
 
 def pairs(items: Iterable[tuple[str, str | Text | Flow]], width: int = 0) -> Table:
-    """Return labels with their values behind them, each on its own line, long values folded."""
+    """Return labels with their values, one pair per line; long values are folded."""
     items = list(items)
     longest = max((cell_len(label) for label, _ in items), default=0)
     table = Table(box=None, padding=(0, _GAP, 0, 0), pad_edge=False, show_header=False)
@@ -195,13 +195,13 @@ def pairs(items: Iterable[tuple[str, str | Text | Flow]], width: int = 0) -> Tab
 
 
 def line(text: str | Flow, style: str = "") -> Padding:
-    """Return a line of a step's part of the report, folded where it is too long."""
+    """Return a line of a step's section of the report; a long line is folded."""
     words = Text(text, style=style) if isinstance(text, str) else text
     return Padding(words, (0, 0, 0, INDENT), expand=False)
 
 
 def bullets(items: Iterable[tuple[str, str]]) -> Padding:
-    """Return texts, each with its style, as a list whose folded lines stand under its words."""
+    """Return a bulleted list of (text, style); folded lines are aligned with the text."""
     table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, show_header=False)
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
@@ -212,13 +212,13 @@ def bullets(items: Iterable[tuple[str, str]]) -> Padding:
 
 @dataclass(frozen=True)
 class Fitting:
-    """A table, and what stands in its place where it is wider than there is room for."""
+    """A table, and another renderable that replaces it if the table is too wide."""
 
     table: RenderableType
     otherwise: RenderableType
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Yield one of them; with 100 columns it is the table."""
+        """Yield one of the two; with 100 columns it is always the table."""
         room = options.max_width
         wide = Measurement.get(console, options.update(max_width=_WIDEST), self.table).maximum
         yield self.table if room >= _WHOLE_FROM or wide <= room else self.otherwise
@@ -226,16 +226,16 @@ class Fitting:
 
 @dataclass(frozen=True)
 class Whole:
-    """A line for eyes and programs that look for it: whole where 100 columns are asked for.
+    """A line for users and for programs that search for it: never broken if there are 100 columns.
 
-    On a narrower terminal it is broken between words, which the terminal would do inside of them.
+    On a narrower terminal it is broken between words; the terminal would break it inside words.
     """
 
     text: str
     style: str = ""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Yield the line, or several."""
+        """Yield the line, or several on a narrow terminal."""
         if options.max_width >= _WHOLE_FROM:
             yield Text(self.text, style=self.style, no_wrap=True, overflow="ignore")
         else:
@@ -243,19 +243,19 @@ class Whole:
 
 
 def whole(text: str, style: str = "") -> Whole:
-    """Return a line that is never cut, and not wrapped where there are 100 columns."""
+    """Return a line that is never cut, and that is not wrapped if there are 100 columns."""
     return Whole(text, style)
 
 
 def indented(items: Iterable[tuple[str, str | Text | Flow]]) -> Padding:
-    """Return `pairs` below a step's title, their values below each other throughout the step."""
+    """Return indented `pairs`; all short labels have one width, so that a step's values align."""
     return Padding(pairs(items, _LABEL), (0, 0, 0, INDENT), expand=False)
 
 
 def records(rows: Sequence[Mapping[str, Any]], *, first: int = 3, last: int = 7) -> NumberTable:
-    """Return rows that share their keys as a sheet, the middle left out where there are many.
+    """Return rows with the same keys as a table; of many rows, those in the middle are left out.
 
-    A key says its unit in its last word (`table_bytes`, `elapsed_ns`), as in a result file.
+    The last word of a key is its unit (`table_bytes`, `elapsed_ns`), as in a result file.
     """
     keys = list(dict.fromkeys(key for row in rows for key in row))
     words = [key for key in keys if any(isinstance(row.get(key), str) for row in rows)]
@@ -267,9 +267,9 @@ def records(rows: Sequence[Mapping[str, Any]], *, first: int = 3, last: int = 7)
 
 
 def condensed(rows: Sequence[Mapping[str, Any]], most: int = 3) -> list[Flow]:
-    """Return rows that share their keys as a line of words and what is not 0, the largest first.
+    """Return a line for each row: its words and its numbers that are not 0; the largest row first.
 
-    Of more than `most` rows the others are only counted: they stand in the result.
+    Rows beyond the first `most` are only counted: the result file has them.
     """
     ordered = sorted(rows, key=_largest, reverse=True)
     lines_ = []
@@ -299,7 +299,7 @@ def heading(key: str) -> str:
 
 
 def cell(key: str, value: Any) -> str:
-    """Return a value as its key's last word says, with its unit."""
+    """Return a value in the unit that the last word of its key names."""
     if value is None:
         return "-"
     if isinstance(value, bool):
@@ -315,10 +315,11 @@ def cell(key: str, value: Any) -> str:
 
 
 def averages(series: Series, collector: str, wanted: Sequence[str] = ()) -> NumberTable | None:
-    """Return one line of a collector's columns, averaged over the measured window, or None.
+    """Return a table with one line: averages of a collector's columns over the measured window.
 
-    What is an average of each request already (r_await, areq-sz) is weighted by the requests of
-    each interval, so that it is the window's own.
+    None if it has none of the columns.  A column that is an average per request (r_await, areq-sz)
+    is weighted by the requests of each interval, so that the result is the average of all requests
+    in the window.
     """
     begin = f"{collector}."
     columns = {
@@ -339,19 +340,22 @@ def averages(series: Series, collector: str, wanted: Sequence[str] = ()) -> Numb
 
 
 def mean(series: Series, column: str) -> float | None:
-    """Return a column's average over the measured window, or None if it was never read."""
+    """Return a column's average over the measured window; None if no value could be read."""
     inside, lengths = _window(series)
     return _mean(series.columns[column], lengths, inside)
 
 
 def rate(value: float) -> str:
-    """Return a value as sysstat shows one: two decimals where they say something."""
+    """Return a value in sysstat's format: two decimals below 10, one below 100, else none.
+
+    0 has no decimals.
+    """
     digits = 0 if abs(value) >= 100 or value == 0 else 1 if abs(value) >= 10 else 2
     return f"{value:.{digits}f}"
 
 
 def _requests(columns: Mapping[str, Sequence[float | None]], name: str) -> list[float] | None:
-    """Return how many requests each interval had, for a column that is an average of each."""
+    """Return the requests of each interval if a column is an average per request, else None."""
     for ending in ("_await", "areq-sz"):
         if name.endswith(ending) and len(name) == len(ending) + 1:
             return [value or 0.0 for value in columns.get(f"{name[0]}/s", ())] or None
@@ -364,7 +368,10 @@ def _requests(columns: Mapping[str, Sequence[float | None]], name: str) -> list[
 
 
 def _window(series: Series) -> tuple[list[bool], list[float]]:
-    """Return which intervals lie in the measured window, by their middle, and how long each is."""
+    """Return two lists with a value for each interval.
+
+    The first shows whether its middle is in the measured window; the second has its seconds.
+    """
     ends = series.seconds
     starts = (0.0, *ends[:-1])
     low, high = series.window or (-math.inf, math.inf)
@@ -388,15 +395,15 @@ def _mean(
 
 @dataclass(frozen=True)
 class Spark:
-    """A column of a series as one line of blocks from 0 to its largest value, and its range."""
+    """A column of a series as one line of blocks, from 0 to its largest value, with its range."""
 
     label: str
     values: Sequence[float | None]
     unit: str = ""
-    """Counts per second if it is not given."""
+    """The unit of the values; "" for counts per second."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Yield the line, as wide as there is room for."""
+        """Yield the line, as wide as possible; nothing if no value was read."""
         read = [value for value in self.values if value is not None]
         if not read:
             return
@@ -415,13 +422,13 @@ class Spark:
 
 @dataclass(frozen=True)
 class Sparks:
-    """Labels, each with a column of a series as a line of blocks and words about it."""
+    """Lines of a label, a column of a series as blocks, and a text about it."""
 
     rows: Sequence[tuple[str, Sequence[float | None], str]]
     room: int
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Yield the lines below each other."""
+        """Yield the lines."""
         blocks = _PLAIN_BLOCKS if options.ascii_only else _BLOCKS
         yield indented(
             (label, f"{spark(values, self.room, blocks)}  {words}")
@@ -430,7 +437,7 @@ class Sparks:
 
 
 def spark(values: Sequence[float | None], room: int, blocks: str = _BLOCKS) -> str:
-    """Return values as blocks, averaged where there are more than `room`; a gap is a space."""
+    """Return values as at most `room` blocks, each an average of values; a gap is a space."""
     width = min(room, len(values))
     groups = [
         [

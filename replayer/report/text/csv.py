@@ -1,4 +1,4 @@
-"""Runs or a comparison as comma-separated values, one measurement or metric a line."""
+"""Reports as CSV: runs or a comparison, one measurement or metric per line."""
 
 import csv
 import io
@@ -17,7 +17,7 @@ _RUN = (
 )
 _ROW = ("step", "metric", "unit", "better", "base", "other", "ratio", "low", "high", "p")
 _FORMULA = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
-"""What a spreadsheet takes for the begin of a formula, in full width as well."""
+"""Characters that a spreadsheet takes for the start of a formula, with their full-width forms."""
 _OF_A_HOST = {
     "per_second": "1/s",
     "share": "of all",
@@ -29,10 +29,10 @@ _OF_A_HOST = {
     "client_cores": "cores",
     "agent_cpu_s": "s",
 }
-"""What is told of a client host -> its unit."""
+"""Quantity of a client host -> its unit."""
 _COMPARED = (*_ROW, "p_holm", "verdict", "more")
 _SHIFTED = ("shift", "shift_low", "shift_high")
-"""Columns that are there if parts of an account are: a part's shift, in its unit."""
+"""Columns for parts of an account, if there are any: a part's shift, in its unit."""
 
 
 def table(sides: Sequence[Side], comparison: Comparison | None) -> str:
@@ -41,7 +41,7 @@ def table(sides: Sequence[Side], comparison: Comparison | None) -> str:
 
 
 def written(rows: Iterable[Sequence[object]]) -> str:
-    """Return rows as comma-separated values in which no spreadsheet finds a formula."""
+    """Return rows as CSV, with text escaped so that no spreadsheet takes it for a formula."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     for row in rows:
@@ -50,11 +50,11 @@ def written(rows: Iterable[Sequence[object]]) -> str:
 
 
 def _cell(value: object) -> object:
-    """Return a value; text that a spreadsheet would take for a formula gets a ' before it."""
+    """Return a value; put a ' before text that a spreadsheet would take for a formula."""
     if not isinstance(value, str):
         return value
     words = sanitize(value)
-    # Blanks before it are no help: some programs drop them.
+    # Leading blanks do not protect: some programs drop them.
     return f"'{words}" if words.lstrip().startswith(_FORMULA) else words
 
 
@@ -92,7 +92,7 @@ def _compared(comparison: Comparison) -> Iterator[Sequence[object]]:
 
 
 def _part(why: Why, part: AccountPart, names: tuple[str, str]) -> Sequence[object]:
-    """Return a part of a step's account, as `<step>.time.<part>`: it has a shift and no ratio."""
+    """Return a row for a part of a step's account, `<step>.time.<part>`, with a shift, no ratio."""
     keys = part.model_dump(mode="json") | {
         "step": why.step,
         "metric": f"{why.step}.time.{part.part}",

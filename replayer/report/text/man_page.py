@@ -1,4 +1,4 @@
-"""The manual page, made of what --help prints: one source for both."""
+"""The manual page, made of the output of --help, so that both have one source."""
 
 import argparse
 import os
@@ -11,7 +11,7 @@ _WIDTH = "80"
 
 
 def commands(top: argparse.ArgumentParser) -> dict[str, str]:
-    """Return the commands with what each is for; none of their modules is imported."""
+    """Return command -> its one-line help; import none of the commands' modules."""
     return {
         choice.dest: str(choice.help)
         for action in top._actions  # noqa: SLF001 - argparse has no other way to them
@@ -21,8 +21,8 @@ def commands(top: argparse.ArgumentParser) -> dict[str, str]:
 
 
 def page(top: argparse.ArgumentParser) -> str:
-    """Return the manual page as roff, section 1; all commands' modules are imported."""
-    # argparse asks the environment how wide a line may be.
+    """Return the manual page as roff, section 1; import all commands' modules."""
+    # argparse takes the width of a line from the environment.
     before = os.environ.get("COLUMNS")
     os.environ["COLUMNS"] = _WIDTH
     try:
@@ -50,7 +50,7 @@ def _verbatim(text: str) -> str:
 
 
 def _roff(text: str) -> str:
-    """Return text in which nothing is a request or an escape of roff's."""
+    """Return text with all requests and escapes of roff made literal."""
     plain = (
         text.replace("\\", "\\e").replace("-", "\\-").replace("`", "\\(ga").replace("^", "\\(ha")
     )

@@ -1,4 +1,4 @@
-"""Runs or a comparison as Markdown tables, for tickets and READMEs."""
+"""Reports as Markdown tables, for tickets and READMEs: runs or a comparison."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -19,7 +19,10 @@ _SPECIAL = re.compile(r"([\\`*_{}\[\]<>()#+!|~-])")
 
 
 def page(sides: Sequence[Side], comparison: Comparison | None, refused: str = "") -> str:
-    """Return the comparison if there is one, else a table for each step."""
+    """Return the report of a comparison if there is one, else a table for each step.
+
+    `refused` is the reason why there is no comparison; "" if none was requested.
+    """
     if comparison:
         parts = _comparison(comparison)
     else:
@@ -62,7 +65,7 @@ def _comparison(comparison: Comparison) -> Iterator[str]:
 
 
 def _why(comparison: Comparison) -> Iterator[str]:
-    """Yield for each step that differs which parts of its account moved."""
+    """Yield the parts of the account that moved, for each step that differs."""
     for why in comparison.why:
         section = words_why.section(why, comparison)
         yield f"**Why: {plain(section.sentence)}**"
@@ -95,7 +98,7 @@ def _runs(sides: Sequence[Side]) -> Iterator[str]:
 
 
 def _client_hosts(run: Run) -> Iterator[str]:
-    """Yield each client host's share in the steps of a run."""
+    """Yield a table of the client hosts' shares, for each step of a run."""
     for step in run.steps:
         rows = client_hosts.rows(step)
         if rows:
@@ -105,7 +108,7 @@ def _client_hosts(run: Run) -> Iterator[str]:
 
 
 def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return rows under headings."""
+    """Return a Markdown table of rows under headings; the texts are escaped."""
     lines = [headings, ["---"] * len(headings)]
     lines[0] = [plain(text) for text in headings]
     lines += [[plain(text) for text in row] for row in rows]
@@ -113,7 +116,7 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def plain(words: object) -> str:
-    """Return text in which nothing is markup, with what is harmless inside words left readable."""
+    """Return text with all markup escaped; signs that are harmless inside words stay readable."""
     return _SPECIAL.sub(_escaped, sanitize(words))
 
 
