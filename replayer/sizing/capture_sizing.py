@@ -370,7 +370,7 @@ def _named(run: Run, name: str) -> StepResult | None:
 
 
 def judge(speed: CaptureRequirement, run: Run) -> FitVerdict:
-    """Return whether a machine keeps up with a capture, judged by a run as far as it has come."""
+    """Return the verdict on a machine by a capture, from a run as far as it has come."""
     done = trials(speed, run)
     capacity = _searched(speed, done)
     if isinstance(capacity, float):

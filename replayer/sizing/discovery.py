@@ -33,7 +33,7 @@ _BEATS = {
     VerbName("profile/io"): "I/O by who does it",
     VerbName("profile/writers"): "who writes blocks",
 }
-"""Verbs that are read for every row, and the words for what they read."""
+"""Verb -> its subject in words.  These verbs are read for every row of a profile."""
 _ABOUT = VerbName("profile/about")
 _RIGHTS = VerbName("profile/rights")
 _LOCATION = VerbName("profile/location")
@@ -44,7 +44,7 @@ _NOT_FACTS = ("block_bytes", "cache_bytes")
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """The readable parts of a source."""
+    """The parts of a source that can be read."""
 
     source: ProfileSource
     beats: tuple[VerbName, ...]

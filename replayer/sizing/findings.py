@@ -22,7 +22,7 @@ class ResourceRow(Noun):
     high: float | None
     fit: Fit
     proof: str
-    """The source of the finding, in a few words."""
+    """The evidence, in a few words."""
     kind: Literal["load", "probe", "arithmetic", "target", "none"]
     """The kind of evidence."""
     decides: bool

@@ -51,7 +51,7 @@ class _Known:
     steps: Sequence[StepResult]
     load: Loaded
     loaded: Mapping[str, ResourceRow]
-    """The rows of the load, by resource."""
+    """Rows of the resources that the load needed, by resource."""
 
     @property
     def trials(self) -> Sequence[Mapping[str, Any]]:
@@ -62,7 +62,7 @@ class _Known:
         return [row for row in rows if row["ended"] == "held"] or rows
 
     def had(self, column: str) -> float | None:
-        """Return the load's part of a trial column at the required rate; None if not known."""
+        """Return the amount of a trial's column at the required rate; None if not known."""
         shares = [
             _own(row, column) / float(row["throughput_per_second"])
             for row in self.trials
@@ -172,7 +172,10 @@ def _held_against(  # noqa: PLR0917 - what is held against what
     proof: str,
     required: float | None = None,
 ) -> ResourceRow:
-    """Return a row that compares a supply with a need; `short` is the verdict on too little."""
+    """Return a row that compares a supply with a need.
+
+    `short` is the verdict if the supply is too small; `required` replaces the amount of the need.
+    """
     multiple = here / (required or need.required)
     sure = 1.0 if kind == "arithmetic" else _SURELY
     fit = Fit.FITS if multiple >= 1 else short if multiple < sure else Fit.UNCLEAR

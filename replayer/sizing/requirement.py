@@ -36,7 +36,8 @@ _MOST = collections.defaultdict(lambda: 1e12, {"bytes": 1e18})
 _READS = frozenset({"read_iops", "read_mbps", "iops", "mbps"})
 _BLOCK = 8192
 _BY_OTHERS = 0.25
-"""Share of a device's reads: if the database cannot have done so many, they count as others'."""
+"""A share of a device's reads: at least this much that the database cannot have done counts as
+others'."""
 _APART_SHARES = 0.1
 """The share of the accesses must exceed that of the data by so much for this to be a hot part."""
 _LEAST_HOT = 0.001

@@ -65,7 +65,7 @@ _CPU_SHARE = 0.1
 _LEAST_CPU = 0.001
 """Seconds: more and shorter statements would cost their clients more than they burn."""
 _PROBE_SECONDS = 5.0
-"""Or as long as a trial, where that is shorter."""
+"""Seconds of a probe; a probe is as long as a trial, if that is shorter."""
 _DEEPEST = 64
 _DEEP = 32
 _SCAN_BLOCK = 128 << 10

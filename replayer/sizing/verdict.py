@@ -45,7 +45,7 @@ class FitVerdict(Noun):
     """The limiting resource; "" where it is not known."""
     proof: str
     held: str
-    """Time for which the required rate was held, and the end of that; "" where it was not tried."""
+    """The duration and the end of the hold, in words; "" where it was not tried."""
     rows: tuple[ResourceRow, ...]
     changes: tuple[Remedy, ...]
     not_offered: str

@@ -44,7 +44,7 @@ _MOST_ROWS = 1_000_000
 _ROW_BYTES = 200
 _LONGEST = 3600.0
 _SHORTEST = 1e-9
-"""Seconds of CPU of a statement."""
+"""Seconds of CPU of a statement: with less, the load burns none."""
 
 
 class StatementLoad(Noun):

@@ -39,7 +39,10 @@ class _Point:
 
 @dataclass(frozen=True)
 class Build:
-    """One build, or the rest of one; each doubling is in the findings as soon as it is done."""
+    """One build, or the rest of an interrupted one.
+
+    Each doubling is in the findings as soon as it is done.
+    """
 
     spec: Spec
     context: Context

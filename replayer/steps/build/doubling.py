@@ -254,7 +254,7 @@ class Builder:
 
 
 def execute(database: "Database", verb: VerbName, **holes: int) -> None:
-    """Execute a verb of the catalogue."""
+    """Execute a verb of the engine, with values for its holes."""
     persons.told(database, verb, holes)
 
 

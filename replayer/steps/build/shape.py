@@ -23,7 +23,7 @@ _ESTIMATE = VerbName("{layout}/estimate")
 
 
 def layout_of(spec: Spec, engine: Engine) -> str:
-    """Return the wanted layout, or the engine's default; raise Impossible if it has no such one."""
+    """Return the wanted layout or the engine's default; raise Impossible if the engine lacks it."""
     layouts = engine.layouts()
     layout = spec.layout or engine.spec.layout
     if layout not in layouts:

@@ -87,7 +87,7 @@ def run(spec: ProbeSpec, context: Context) -> None:
 
 
 def _dealt(spec: ProbeSpec, context: Context) -> ProbeSpec:
-    """Return the keys with a client for each host, where hosts are the clients.
+    """Return the keys, with one client for each host where hosts are the clients.
 
     Raise Impossible for options that work on this host alone.
     """

@@ -30,7 +30,8 @@ need not read their indexes."""
 _WARM_UP = VerbName("table/warm_up")
 _BUFFERED = VerbName("buffered")
 _AROUND = 0.05
-"""If its reads brought no more than this share into the page cache, a server bypasses the cache."""
+"""If the page cache grew by no more than this share of the server's reads, the server bypasses
+it."""
 
 
 class Spec(StepSpec):

@@ -27,7 +27,7 @@ _MOST_NAMES = 3
 
 
 def measure_walk(findings: StepRecorder, listing: FileListing, reading: WalkMeasurement) -> None:
-    """Add measure_reads's numbers."""
+    """Add the numbers of measure_reads: files, bytes, seconds of listing and reading, MB/s."""
     files = sum(len(haul.files) for haul in reading.hauls)
     findings.measure("walk.files", files, "files", Better.NEITHER)
     findings.measure("walk.bytes", reading.bytes, "bytes", Better.NEITHER)
