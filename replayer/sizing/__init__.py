@@ -1,1 +1,1 @@
-"""From what a source needs to whether a machine can give it: profile, requirement, verdict."""
+"""Sizing: from the profile of a source to a requirement, and to the verdict on a machine."""

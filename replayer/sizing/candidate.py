@@ -1,4 +1,4 @@
-"""What has to be known of the machine that is sized, before anything is done on it."""
+"""The candidate machine: facts that are read before the sizing does anything on it."""
 
 import os
 from pathlib import Path
@@ -16,9 +16,10 @@ from replayer.sizing.sizing_plan import CandidateMachine
 def seen(
     host: Host, named: str, *, bindir: Path | None = None, data_dir: Path | None = None
 ) -> CandidateMachine:
-    """Return what is known of this machine; of another one, where a server's URL is named, little.
+    """Return the facts of this machine; of another one (a server's URL is named), only a few.
 
-    Raises NotFound or Impossible for an engine that is not there, or a folder that cannot be used.
+    Raise NotFound or Impossible for an engine that is not there, or for a folder that cannot be
+    used.
     """
     url = named if "://" in named else environment.url(named)
     chosen = engine.of_url(named) if "://" in named else engine.load(named or engine.default())
@@ -40,13 +41,13 @@ def seen(
 
 
 def _cores(host: Host) -> float:
-    """Return the processors that a server started here may use."""
+    """Return the number of processors that a server started here may use."""
     allowed = len(os.sched_getaffinity(0))
     return min(allowed, host.cpu_limit() or allowed)
 
 
 def probed(run: Run) -> dict[str, float]:
-    """Return what the probes of processors and memory measured in a run, by metric."""
+    """Return the values that the probes of processors and memory measured in a run, by metric."""
     return {
         one.metric: one.value
         for step in run.steps
@@ -57,7 +58,7 @@ def probed(run: Run) -> dict[str, float]:
 
 
 def _taken(folder: DataFolder) -> int:
-    """Return the bytes of the tables in a folder that is replayer's own: they make way for new."""
+    """Return the bytes of the tables in replayer's own folder: new tables will replace them."""
     if not folder.path.is_dir() or not folder.replayers():
         return 0
     taken = 0
@@ -66,6 +67,6 @@ def _taken(folder: DataFolder) -> int:
             try:
                 taken += Path(place, name).lstat().st_blocks * 512
             except OSError:
-                # A file that went away takes nothing.
+                # A file that went away takes no space.
                 continue
     return taken

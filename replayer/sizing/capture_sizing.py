@@ -1,10 +1,10 @@
 """A capture -> the highest speed at which this machine keeps up with it.
 
-The busiest window of the capture is replayed at one speed after the other, in multiples of the
-speed that is required: 1 times growth and headroom.  A speed is sustained where the lag of starts
-does not grow, no more statements fail than in the log or at a lower speed, and the response times
-keep to an objective, where there is one.  At last more of the capture is replayed at the required
-speed, for what gives out late only.
+The busiest window of the capture is replayed at one speed after the other.  Speeds are multiples of
+the required speed, which is growth times (1 + headroom).  A speed is sustained if three conditions
+hold: the lag of starts does not grow; no more statements fail than in the log or at a lower speed;
+the response times keep to an objective, where there is one.  At the end, more of the capture is
+replayed at the required speed, to find what fails only after a long time.
 """
 
 import math
@@ -37,53 +37,55 @@ from replayer.units import show_count, show_duration, three, write_duration
 _WARM_UP, _TRIAL, _HOLD = "warm-up", "trial", "hold"
 _SECOND = 10**9
 _SHORTEST = 2.0
+"""Seconds that the replay of the window takes at least.  This limits the speeds that are tried."""
 _LONGEST = 400 * 86_400
-"""Seconds of a capture, each of which is counted for itself."""
-"""Seconds that the replay of the window takes at least, which limits the speeds that are tried."""
+"""Seconds of the longest capture.  The statements of each second are counted in an array."""
 _MOST = 16.0
 _LATE = 0.25
-"""Seconds of lag at the end, beyond which it may have grown."""
+"""Seconds of lag at the end; a larger lag may have grown."""
 _PART = 5
-"""Lag is held against each other in the first and the last of so many parts of a replay."""
+"""The lags of the first and the last of so many parts of a replay are compared."""
 _MORE_ERRORS = 0.001
-"""Of the statements: so many more may fail by chance."""
+"""Share of the statements: so many more may fail by chance."""
 _DISTURBED = 0.2
 _SLOWER = 2.0
-"""So many times the source's own p99 is the objective, where none is given."""
+"""The default objective is so many times the source's own p99."""
 _LEAST_P99 = 0.02
-"""Seconds; as of a profile, where none is given."""
+"""Seconds; the same as the default of a profile."""
 _ALMOST = 0.999
-"""Of a multiple, for what arithmetic takes of it."""
+"""Share of a multiple, to allow for rounding errors."""
 
 
 class CaptureRequirement(Noun):
-    """What a run was for that sized a machine by a capture: it travels in the run's result."""
+    """The requirement of a sizing by a capture: it travels in the run's result."""
 
     capture: str
-    """Its file."""
+    """The capture's file."""
     source: str
-    """What it was captured on."""
+    """The server on which it was captured."""
     growth: float
     headroom: float
     begin: float
-    """Seconds of the capture where the window begins."""
+    """Second of the capture at which the window begins."""
     window: float
     """Seconds of the capture that each trial replays."""
     statements: int
-    """In the window."""
+    """Statements in the window."""
     objective: str = ""
-    """Response times to keep to, "" where lag and errors alone decide."""
+    """Response times to keep to; "" where lag and errors alone decide."""
     by_capture: float | None = None
-    """The p99 in seconds of the window's own response times, where the objective is of them."""
+    """The p99 in seconds of the window's own response times, where the objective follows from
+    it."""
     hold: tuple[float, float] | None = None
-    """Seconds of the capture that are replayed at the required speed in the end, from and until."""
+    """The part of the capture that is replayed last, at the required speed: seconds from and
+    until."""
     keys: dict[str, Any] = Field(default_factory=dict)
-    """Of the step replay, as somebody asked for them."""
+    """Keys of the step replay, as the user gave them."""
     kind: Literal["capture"] = "capture"
 
     @property
     def required(self) -> float:
-        """Return the speed that is required, in times of the captured one."""
+        """Return the required speed, as a multiple of the captured one."""
         return self.growth * (1 + self.headroom)
 
     @property
@@ -93,7 +95,10 @@ class CaptureRequirement(Noun):
 
     @classmethod
     def of(cls, run: Run) -> Self | None:
-        """Return what a run was for; None for one that sized nothing by a capture."""
+        """Return the requirement of a run; None for a run that sized nothing by a capture.
+
+        Raise Impossible for a requirement that cannot be read.
+        """
         if run.sizing is None or run.sizing.get("kind") != "capture":
             return None
         try:
@@ -106,7 +111,7 @@ class CaptureRequirement(Noun):
 
 @dataclass(frozen=True, slots=True)
 class SpeedOptions:
-    """What somebody asked for."""
+    """The user's options."""
 
     growth: float = 1.0
     headroom: float = 0.0
@@ -119,9 +124,9 @@ class SpeedOptions:
 
 
 def planned(file: str, options: SpeedOptions) -> tuple[CaptureRequirement, Workload]:
-    """Return what is required of a machine by a capture, and the workload that begins the search.
+    """Return a capture's requirement of a machine, and the workload that begins the search.
 
-    Raises Impossible for a file that is no capture, or has too little in it.
+    Raise Impossible for a file that is no capture, or has too little in it.
     """
     if options.growth <= 0 or options.headroom < 0 or options.window < 1:
         raise Impossible("--growth is above 0, --headroom 0% or more, --window 1s or longer")
@@ -164,7 +169,7 @@ def planned(file: str, options: SpeedOptions) -> tuple[CaptureRequirement, Workl
 
 
 def _statements(reader: ArchiveReader, database: str) -> Iterator[ActionColumns]:
-    """Yield the statements of a capture, all of them or those of one database's sessions."""
+    """Yield the statements of a capture: all, or only those of one database's sessions."""
     if not database:
         for columns in reader.columns():
             yield columns[np.flatnonzero(columns.statement >= 0)]
@@ -188,7 +193,7 @@ def _starts(reader: ArchiveReader, database: str) -> Integers:
 
 
 def _p99(reader: ArchiveReader, database: str, begin: float, window: float) -> float | None:
-    """Return the p99 in seconds of what a window's statements took; None where it is not logged."""
+    """Return the p99 in seconds of the durations in a window; None where they are not logged."""
     least, most = begin * _SECOND, (begin + window) * _SECOND
     took = [np.zeros(0, np.int64)]
     for columns in _statements(reader, database):
@@ -199,7 +204,7 @@ def _p99(reader: ArchiveReader, database: str, begin: float, window: float) -> f
 
 
 def _objective(took: float) -> str:
-    """Return the response times to keep to where the source's own p99 was so many seconds."""
+    """Return the default objective for a source whose own p99 was `took` seconds."""
     milliseconds = max(_LEAST_P99, _SLOWER * took) * 1e3
     return f"p99={math.ceil(milliseconds)}ms"
 
@@ -243,7 +248,7 @@ class SpeedTrial(NamedTuple):
 
 
 def following(speed: CaptureRequirement) -> Callable[[Run], StepSpec | None]:
-    """Return what tells the step that follows upon a run as far as it has come."""
+    """Return a function that returns the next step of an unfinished run, None at the end."""
 
     def of(run: Run) -> StepSpec | None:
         if any(step.status is not Status.DONE for step in run.steps):
@@ -271,7 +276,7 @@ class _Asked(Exception):
 
 
 def _searched(speed: CaptureRequirement, done: Sequence[SpeedTrial]) -> float | Capacity:
-    """Return the multiple that is to be tried next, or what the search came to."""
+    """Return the multiple to try next, or the result of the search."""
     ended = iter(done)
 
     def recorded(multiple: float) -> SearchTrial:
@@ -303,7 +308,7 @@ def trials(speed: CaptureRequirement, run: Run) -> list[SpeedTrial]:
 
 
 def _ended(speed: CaptureRequirement, step: StepResult, failing: float) -> tuple[SearchTrial, str]:
-    """Return how a replay ended, and why where it did not hold."""
+    """Return how a replay ended, and the reason if it did not hold."""
     share = divergence.ran(step.replayed)
     if share < divergence.LEAST_RAN:
         return SearchTrial.FAILED, f"only {share:.1%} of the work ran"
@@ -320,19 +325,19 @@ def _ended(speed: CaptureRequirement, step: StepResult, failing: float) -> tuple
 
 
 def _failing(step: StepResult) -> float:
-    """Return the share of the executions that had an error of their own."""
+    """Return the share of the executions that failed in the replay."""
     done = sum(one.executions for one in step.replayed)
     return sum(sum(one.errors.values()) for one in step.replayed) / max(1, done)
 
 
 def _logged(step: StepResult) -> float:
-    """Return the share of the executions that had an error in the log."""
+    """Return the share of the executions that failed in the log."""
     done = sum(one.executions for one in step.replayed)
     return sum(sum(one.logged_errors.values()) for one in step.replayed) / max(1, done)
 
 
 def _grown(step: StepResult, column: str) -> float:
-    """Return the seconds of lag in the last part of a replay if they grew, else 0."""
+    """Return the seconds of lag in the last part of a replay if it grew, else 0."""
     values = step.series.columns.get(column, ()) if step.series is not None else ()
     lags = [lag for lag in values if lag is not None]
     if not lags:
@@ -343,7 +348,7 @@ def _grown(step: StepResult, column: str) -> float:
 
 
 def _missed(speed: CaptureRequirement, step: StepResult) -> str:
-    """Return which goals the response times of a replay miss, "" if none."""
+    """Return the goals that the response times of a replay miss; "" if none."""
     stored = step.latency.get("response")
     times = None if stored is None else stored_histogram.merged([stored.payload])
     if not speed.objective or times is None:
@@ -365,7 +370,7 @@ def _named(run: Run, name: str) -> StepResult | None:
 
 
 def judge(speed: CaptureRequirement, run: Run) -> FitVerdict:
-    """Return whether a machine keeps up with a capture, as far as a run has come."""
+    """Return the verdict on a machine by a capture, from a run as far as it has come."""
     done = trials(speed, run)
     capacity = _searched(speed, done)
     if isinstance(capacity, float):
@@ -411,7 +416,7 @@ def _changes(
 
 
 def _used(done: Sequence[SpeedTrial], capacity: Capacity) -> Used:
-    """Return what the trials used of the machine."""
+    """Return how much of the machine the trials used."""
     failed = [one for one in done if one.ended is SearchTrial.FAILED]
     refused = capacity.refused or min((one.multiple for one in failed), default=math.inf)
     held = [one for one in done if one.ended is SearchTrial.HELD]
@@ -426,7 +431,7 @@ def _used(done: Sequence[SpeedTrial], capacity: Capacity) -> Used:
 
 
 def _so_far(done: Sequence[SpeedTrial]) -> Capacity:
-    """Return what is known of a search that did not come to its end."""
+    """Return the result of a search that is not complete."""
     return Capacity(
         accepted=None,
         refused=None,
@@ -446,7 +451,7 @@ def _fit(
     capacity: Capacity,
     hold: StepResult | None,
 ) -> tuple[Fit, str, str]:
-    """Return the verdict, why, and how the hold ended."""
+    """Return the verdict, its reason, and how the hold ended."""
     cut = next((step for step in run.steps if step.status is not Status.DONE), None)
     if cut is not None and cut is not hold:
         return Fit.UNCLEAR, f"the search was cut short: {cut.reason or cut.status.value}", ""
@@ -525,7 +530,7 @@ def _unproven(speed: CaptureRequirement, capacity: Capacity) -> Iterator[str]:
 
 
 def facts(speed: CaptureRequirement) -> list[tuple[str, str]]:
-    """Return label and words of what is required."""
+    """Return the facts of the requirement: pairs of a label and its words."""
     begin, end = speed.begin, speed.begin + speed.window
     terms = [f"{show_count(round(speed.statements / speed.window, 1))}/s"]
     terms += [f"{speed.growth:g} growth"] if speed.growth != 1 else []

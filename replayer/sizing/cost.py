@@ -1,4 +1,4 @@
-"""What profiling takes itself: of this process, and of its sessions on a server that is here."""
+"""CPU cost of profiling: of this process, and of its session on a server of this machine."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ class CpuCost(NamedTuple):
 
     seconds: float
     own: float
-    """Of the profiler's own process."""
+    """Seconds of the profiler's own process."""
     session: float | None
-    """Of the server's process that serves it; None where that cannot be seen."""
+    """Seconds of the server's process that serves the session; None where it cannot be seen."""
 
     @property
     def cores(self) -> float:
-        """Return the processors that were used, as far as they can be seen."""
+        """Return the mean number of processors that were used, as far as they can be seen."""
         return (self.own + (self.session or 0.0)) / self.seconds if self.seconds > 0 else 0.0
 
     def since(self, before: CpuCost) -> CpuCost:
-        """Return what was used since another look."""
+        """Return the cost since an earlier one."""
         session = self.session
         return CpuCost(
             self.seconds - before.seconds,
@@ -33,7 +33,7 @@ class CpuCost(NamedTuple):
 
 
 class Meter:
-    """Adds up what profiling takes."""
+    """Adds up the CPU cost of profiling."""
 
     def __init__(self) -> None:
         self._began = time.monotonic()
@@ -44,13 +44,13 @@ class Meter:
         self._before = 0.0
 
     def serves(self, process: int) -> None:
-        """Take note of the process that serves a new session; 0 if it cannot be seen."""
+        """Note the process that serves a new session; 0 where it cannot be seen."""
         self._before += self._now - self._first
         self._process = process
         self._first = self._now = self._used()
 
     def cost(self) -> CpuCost:
-        """Return what was used so far."""
+        """Return the cost so far."""
         self._now = max(self._now, self._used())
         session = self._before + self._now - self._first if self._process else None
         return CpuCost(time.monotonic() - self._began, time.process_time() - self._own, session)

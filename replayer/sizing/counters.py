@@ -1,4 +1,4 @@
-"""Totals of a server, read again and again -> rates: never a negative one, never a spike.
+"""Totals of a server, read repeatedly -> rates, never negative and without spikes.
 
 Where two readings cannot be subtracted (a restart, a reset, a clock that was set) there is a gap.
 """
@@ -13,10 +13,10 @@ import numpy as np
 from replayer.results.profile import KNOWN, Gap, ProfileSource, ResourceProfile
 
 _CLOCK_STEP = 0.5
-"""Seconds by which the time of day may differ from the time that passed."""
+"""Seconds by which the change of the time of day may differ from that of the monotonic clock."""
 _SET_BACK = 0.99
-"""Of its former value: a total below it was set back.  Between it and 1 lie totals that are made of
-several counters, which the server does not read at one instant."""
+"""Share of its former value: a total below it was reset.  A smaller fall is no reset: some totals
+are sums of several counters, which the server does not read at one instant."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,13 +30,13 @@ class SourceReading:
     values: Mapping[str, float]
     """A rate's total in its column's unit, e.g. megabytes for MB/s; NaN where it is not known."""
     started: str = ""
-    """Tells one start of the server from another."""
+    """Differs from one start of the server to the next."""
     resets: tuple[str, ...] = ()
-    """Tells whether its statistics were set back."""
+    """Differ when the server's statistics were reset."""
 
 
 def gap(before: SourceReading, after: SourceReading) -> str:
-    """Return why nothing is known of the time between two readings, "" where something is."""
+    """Return why two readings cannot be subtracted; "" where they can."""
     step = (after.time - before.time) - (after.clock - before.clock)
     if before.started != after.started:
         return "the server was started anew"
@@ -66,27 +66,27 @@ def moved(before: SourceReading, after: SourceReading) -> dict[str, float]:
 
 
 def is_gauge(name: str) -> bool:
-    """Tell whether a column's value is of an instant, and no rate."""
+    """Return whether a column's value belongs to an instant, and is no rate."""
     return KNOWN[name].kind == "gauge"
 
 
 class Own:
-    """What the profiler itself adds to some totals, so that it can be taken out again.
+    """The profiler's own part in some totals, to be subtracted from their rates.
 
-    A server adds a session's work to its totals some time after it was done: what is not yet in one
-    row is taken out of a later one.
+    A server adds a session's work to its totals some time after the work was done.  What is not yet
+    in one row is therefore subtracted from a later one.
     """
 
     def __init__(self, *names: str) -> None:
         self._pending = dict.fromkeys(names, 0.0)
 
     def did(self, much: float) -> None:
-        """Note that the profiler did one more of each, or several."""
+        """Note that the profiler added `much` to each of its totals."""
         for name in self._pending:
             self._pending[name] += much
 
     def taken_out(self, rates: dict[str, float], seconds: float) -> dict[str, float]:
-        """Return rates without what is the profiler's own in them."""
+        """Return rates without the profiler's own part in them."""
         without = dict(rates)
         for name, pending in self._pending.items():
             total = rates.get(name, math.nan) * seconds
@@ -97,13 +97,13 @@ class Own:
         return without
 
     def forget(self) -> None:
-        """Start anew after a gap, in which it is not known what went into the totals."""
+        """Start anew after a gap: it is not known what went into the totals during it."""
         self._pending = dict.fromkeys(self._pending, 0.0)
 
 
 @dataclass(slots=True)
 class UnsavedRows:
-    """The rows of a profile that were not yet saved."""
+    """The rows of a profile that are not saved yet."""
 
     notes: list[str] = field(default_factory=list)
     gaps: list[Gap] = field(default_factory=list)
@@ -121,7 +121,7 @@ class UnsavedRows:
             row.values.update(rates)
 
     def profile(self, source: ProfileSource) -> ResourceProfile:
-        """Return all of it as a part of a profile."""
+        """Return all unsaved rows, gaps and notes as a part of a profile."""
         rows = self._rows
         names = [name for name in KNOWN if any(name in row.values for row in rows)]
         return ResourceProfile(
@@ -136,7 +136,7 @@ class UnsavedRows:
         )
 
     def without(self, saved: ResourceProfile) -> None:
-        """Forget what was saved: the first rows, gaps and notes."""
+        """Remove what was saved: the first rows, gaps and notes."""
         del self._rows[: saved.ends.size]
         del self.gaps[: len(saved.gaps)], self.notes[: len(saved.notes)]
 

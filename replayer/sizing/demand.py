@@ -1,4 +1,4 @@
-"""What one statement needed of each resource, and how many times the requirement that allows."""
+"""Demand of one statement on each resource, and the multiple of the requirement it allows."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -9,7 +9,7 @@ from replayer.sizing.findings import Loaded, ResourceRow
 from replayer.sizing.target import Fit
 
 _OWN = frozenset({resources.CLIENTS})
-"""What is replayer's and not the database's."""
+"""Resources that belong to replayer, not to the database."""
 
 
 def rows(
@@ -19,10 +19,11 @@ def rows(
     load: Loaded,
     busy: Mapping[str, float] | None = None,
 ) -> Iterator[ResourceRow]:
-    """Yield what the load needed of each resource: its demand a statement, times the rate.
+    """Yield the load's need of each resource: its demand a statement, times the rate.
 
-    `table` has rows of `resource_columns`; `demands` returns what one statement of each trial
-    needed of a resource; `busy` is how much of each was in use at the highest rate that held.
+    `table` has rows of `resource_columns`.  `demands` returns how much of a resource one statement
+    of each trial needed.  `busy` is the share of each resource that was in use at the highest rate
+    that held.
     """
     for row in table:
         name, demand = str(row["resource"]), row.get("demand")
@@ -52,7 +53,7 @@ def _allowed(
 ) -> tuple[float | None, float | None, float | None]:
     """Return how many times the requirement a resource allows, with its interval.
 
-    The one that gives first allows what was sustained; each other no less than that.
+    The limiting resource allows the sustained multiple; every other resource allows at least that.
     """
     if name == load.first and load.multiple is not None:
         return load.multiple, load.low, load.high

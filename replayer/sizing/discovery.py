@@ -1,4 +1,4 @@
-"""What there is to be seen of a source, and what its user may not see: looked at once, at first."""
+"""Discovery of a source, once at the start: its readable counters, and rights its user lacks."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _BEATS = {
     VerbName("profile/io"): "I/O by who does it",
     VerbName("profile/writers"): "who writes blocks",
 }
-"""What is read in every row, and what it is in words."""
+"""Verb -> its subject in words.  These verbs are read for every row of a profile."""
 _ABOUT = VerbName("profile/about")
 _RIGHTS = VerbName("profile/rights")
 _LOCATION = VerbName("profile/location")
@@ -44,21 +44,21 @@ _NOT_FACTS = ("block_bytes", "cache_bytes")
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """What can be read of a source."""
+    """The parts of a source that can be read."""
 
     source: ProfileSource
     beats: tuple[VerbName, ...]
     cache_bytes: float
-    """The server's own buffers."""
+    """Size of the server's own buffers."""
     schema: str
-    """Where the functions of pg_stat_statements lie, "" where they are not there."""
+    """Schema of the functions of pg_stat_statements; "" where the extension is not there."""
     here: machine.Location | None
-    """Where the server is on this machine, None if it is not proven to be."""
+    """Location of the server on this machine; None unless it is proven to be here."""
     notes: tuple[str, ...]
 
 
 def surveyed(session: SourceSession, url: URL, host: Host, every: float) -> Survey:
-    """Look what there is to be seen; raise Impossible where that is nothing."""
+    """Return what can be read of a source; raise Impossible where that is nothing."""
     try:
         return _Look(session, host).survey(url, every)
     except Impossible:
@@ -68,7 +68,7 @@ def surveyed(session: SourceSession, url: URL, host: Host, every: float) -> Surv
 
 
 def location(session: SourceSession) -> machine.Location | None:
-    """Return where the server is on this machine, None where that is not proven or not told."""
+    """Return the server's location on this machine; None where it is not proven or not readable."""
     try:
         row = session.rows(_LOCATION)[0]
     except ReplayerError:
@@ -77,7 +77,7 @@ def location(session: SourceSession) -> machine.Location | None:
 
 
 class _Look:
-    """One look at a source; what it could not see is in its notes."""
+    """One look at a source; its notes name what could not be read."""
 
     def __init__(self, session: SourceSession, host: Host) -> None:
         self._session = session
@@ -85,7 +85,7 @@ class _Look:
         self._notes: list[str] = []
 
     def survey(self, url: URL, every: float) -> Survey:
-        """Return all that can be seen."""
+        """Return all that can be read."""
         (about,) = self._session.rows(_ABOUT)
         self._lacking()
         beats = tuple(verb for verb in _BEATS if self._can_be_read(verb))
@@ -171,7 +171,7 @@ class _Look:
         return schema
 
     def _rows(self, verb: VerbName, words: str) -> list[Row]:
-        """Return a verb's rows; [] with a note where the user may not see them."""
+        """Return a verb's rows; [] with a note where the user may not read them."""
         if self._session.engine.verb(verb) is None:
             return []
         try:
@@ -181,7 +181,7 @@ class _Look:
             return []
 
     def _refused(self, words: str, error: ReplayerError) -> None:
-        """Note what is refused; raise the error where the connection itself is gone."""
+        """Note a refusal; raise the error if the connection itself is gone."""
         if not self._session.answers():
             raise error
         self._notes.append(f"{words} is not read: {error}")

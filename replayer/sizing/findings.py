@@ -1,4 +1,4 @@
-"""What is known once a machine was measured: of each resource, of the load, of what would help."""
+"""Findings of a measured machine: of each resource, of the load, and of remedies."""
 
 from typing import Literal, NamedTuple
 
@@ -8,38 +8,39 @@ from replayer.units import show, three
 
 
 class ResourceRow(Noun):
-    """One resource: how much is required, how much there is, and what that means."""
+    """One resource: how much is required, how much there is, and the verdict on it."""
 
     resource: str
     unit: str
     required: float | None
     here: float | None
-    """How much there is; None where that is not known."""
+    """The amount that there is; None where it is not known."""
     multiple: float | None
-    """How many times the requirement there is."""
+    """The amount that there is, divided by the requirement."""
     low: float | None
-    """The lower end of its 95 percent interval; None where it is no measurement with one."""
+    """The lower end of its 95 percent interval; None where it was not measured with an interval."""
     high: float | None
     fit: Fit
     proof: str
-    """What it is known by, in a few words."""
+    """The evidence, in a few words."""
     kind: Literal["load", "probe", "arithmetic", "target", "none"]
-    """Where it is from."""
+    """The kind of evidence."""
     decides: bool
-    """Whether the verdict in total takes part of it."""
+    """True if the overall verdict takes it into account."""
     busy: float | None = None
-    """The share of it that was in use at the highest multiple that held; None where not told."""
+    """The share of it that was in use at the highest multiple that held; None where not
+    reported."""
     need: str = ""
-    """The name of the need that it is about, "" for what only the load needed."""
+    """The name of the need that the row is about; "" for a resource that only the load needed."""
 
     @property
     def known(self) -> str:
-        """Return how it is known: `measured`, `predicted` or "" where it is not."""
+        """Return how it is known: `measured`, `predicted` or "" where it is not known."""
         return {"load": "measured", "none": ""}.get(self.kind, "predicted")
 
     @property
     def words(self) -> str:
-        """Return it as a sentence with its numbers."""
+        """Return the row as a sentence with its numbers."""
         amounts = f"{required(self)} required"
         if self.here is not None:
             amounts = f"{amounts}, {here(self)} here"
@@ -48,15 +49,15 @@ class ResourceRow(Noun):
 
 
 class Remedy(Noun):
-    """Something that would change the answer."""
+    """A change that would turn the answer around."""
 
     words: str
     predicted: bool
-    """False where it was measured, or is arithmetic."""
+    """False where the effect was measured, or is arithmetic."""
 
 
 class Loaded(NamedTuple):
-    """What the search for the highest multiple came to."""
+    """The result of the search for the highest multiple."""
 
     fit: Fit
     words: str
@@ -70,12 +71,12 @@ class Loaded(NamedTuple):
 
 
 def required(row: ResourceRow) -> str:
-    """Return what is required of a resource, with its unit."""
+    """Return the required amount of a resource, with its unit."""
     return "-" if row.required is None else _amount(row.required, row.unit)
 
 
 def here(row: ResourceRow) -> str:
-    """Return how much of a resource there is, with its unit."""
+    """Return the amount of a resource that there is, with its unit."""
     return "not known" if row.here is None else _amount(row.here, row.unit)
 
 
@@ -84,5 +85,5 @@ def _amount(value: float, unit: str) -> str:
 
 
 def last(run: Run, step: str) -> StepResult | None:
-    """Return the last result of a step; one that was cut short has what it had by then."""
+    """Return the last result of a step; a step that was cut short has its results until then."""
     return next((one for one in reversed(run.steps) if one.step == step), None)

@@ -1,4 +1,4 @@
-"""The machine that the source runs on, if it is this one: its counters, as rates."""
+"""Rates of the source's machine, if that is this one, from the kernel's counters."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from replayer.machine.host import Host
 
 _SAME_START = 3.0
-"""Seconds by which a server's and the kernel's idea of its start may differ."""
+"""Seconds by which the start times of the server and of the kernel's process may differ."""
 _PROCESSOR = re.compile(rb"^cpu\d", re.MULTILINE)
 _MEMORY = re.compile(rb"^(MemTotal|MemAvailable|Cached): +(\d+)", re.MULTILINE)
 
 
 class Location(NamedTuple):
-    """Where a server's files are, and its main process."""
+    """A server's data folder, and its main process."""
 
     directory: Path
     process: int
@@ -41,7 +41,7 @@ class Totals(NamedTuple):
 
 
 def totals(host: Host, device: str | None) -> Totals:
-    """Return the machine's counters now; raises OSError where /proc cannot be read."""
+    """Return the machine's counters now; raise OSError where /proc cannot be read."""
     disk = host.path(diskstats.FILE).read_bytes() if device else b""
     clock = time.monotonic()
     first, _, others = host.path(processors.FILE).read_bytes().partition(b"\n")
@@ -56,7 +56,7 @@ def totals(host: Host, device: str | None) -> Totals:
 
 
 def rates(before: Totals, after: Totals) -> dict[str, float]:
-    """Return the host's columns of the time between; what went back or is not there is NaN."""
+    """Return the host's columns between two readings; NaN for a counter that fell or is missing."""
     seconds = after.clock - before.clock
     return {
         **_cpu(before, after),
@@ -67,7 +67,7 @@ def rates(before: Totals, after: Totals) -> dict[str, float]:
 
 
 def _cpu(before: Totals, after: Totals) -> dict[str, float]:
-    """Return processors by state, as iostat and vmstat have them: shares of all ticks."""
+    """Return processors by state, as iostat and vmstat count them: shares of all ticks."""
     spent = {state: max(0, after.ticks[state] - before.ticks[state]) for state in after.ticks}
     each = after.processors / (sum(spent.values()) or 1)
     user = (spent["usr"] + spent["nice"] + spent["guest"] + spent["gnice"]) * each
@@ -82,7 +82,7 @@ def _cpu(before: Totals, after: Totals) -> dict[str, float]:
 
 
 def _memory(text: bytes) -> dict[str, int]:
-    """Return the lines of /proc/meminfo that are wanted, in bytes."""
+    """Return the wanted lines of /proc/meminfo, in bytes."""
     return {name.decode(): int(value) << 10 for name, value in _MEMORY.findall(text)}
 
 
@@ -121,12 +121,12 @@ def _net(before: tuple[int, int], after: tuple[int, int], seconds: float) -> dic
 
 
 def located(engine: str, row: Row, listener: int) -> Location | None:
-    """Return where a server is, if it is proven that it runs on this machine.
+    """Return the location of a server, if it is proven that it runs on this machine.
 
-    `row` is what its verb profile/location says, `listener` the process at the other end of a Unix
-    socket, 0 where there is none.  The server is that process, or the one that its own file names:
-    it was started when the server says it was, and works in the server's directory, where that may
-    be seen.
+    `row` is the answer of the verb profile/location.  `listener` is the process at the other end of
+    a Unix socket, 0 where there is none.  The server is that process, or the one that its own file
+    names.  As proof, the process was started at the time that the server reports, and works in the
+    server's directory, where that may be seen.
     """
     for directory in environment.folders(engine, Path(str(row["directory"]))):
         for process in filter(None, (listener, _noted(directory / str(row["pid_file"])))):
@@ -139,7 +139,7 @@ def located(engine: str, row: Row, listener: int) -> Location | None:
 
 
 def _noted(pid_file: Path) -> int:
-    """Return the process that a file names, 0 if it names none or cannot be read."""
+    """Return the process that a file names; 0 if it names none or cannot be read."""
     try:
         first = pid_file.read_text(encoding="utf-8", errors="replace").partition("\n")[0].strip()
     except OSError:

@@ -1,8 +1,8 @@
 """Each need of a requirement -> a row that decides: measured, predicted, or not tested.
 
-What arithmetic refutes is not asked of the machine.  A need is measured where the load had as much
-of it as the profile requires; where it had less, what a probe or the machine itself has to give is
-held against the need, which is a prediction.
+A need that arithmetic refutes is not measured.  A need is measured where the load had as much of it
+as the profile requires.  Where the load had less, the need is compared with a probe's result or
+with a fact of the machine; that is a prediction.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,11 +21,11 @@ from replayer.sizing.target import Fit
 from replayer.units import show_size
 
 _ENOUGH = 0.9
-"""Of a need: a load that had so much of it has tested it."""
+"""Share of a need: a load that had so much of it has tested it."""
 _SURELY = 0.8
-"""Times the requirement: a probe of some seconds that gave less refutes it."""
+"""Multiple of the requirement: a probe of some seconds that gave less refutes the need."""
 _FASTER = 4.0
-"""How many times as much one core may do as another: nothing beyond is carried."""
+"""A core may do at most so many times the work of another: a larger ratio is not used."""
 
 _READS, _WRITES = "read", "write"
 _ON_DEVICE = {
@@ -38,31 +38,31 @@ _ON_DEVICE = {
 _RESOURCES = {"read_iops": resources.READS, "write_iops": resources.WRITES}
 _BOTH = {"iops": ("read_iops", "write_iops"), "mbps": ("read_mbps", "write_mbps")}
 _OF_THE_LOAD = frozenset({"transactions", "statements", "sessions_active"})
-"""Needs that the load itself is."""
+"""Needs that are the load's own rate."""
 AS_THERE = "as-there"
 """The end of the name of a probe whose requests are as large as the source's."""
 
 
 @dataclass(frozen=True)
 class _Known:
-    """All that is known of a machine."""
+    """All known facts of a machine."""
 
     sizing: Sizing
     steps: Sequence[StepResult]
     load: Loaded
     loaded: Mapping[str, ResourceRow]
-    """What the load needed, by resource."""
+    """Rows of the resources that the load needed, by resource."""
 
     @property
     def trials(self) -> Sequence[Mapping[str, Any]]:
-        """Return the trials that count: those that held, or all where none did."""
+        """Return the trials that count: those that held, or all except void ones if none held."""
         tables = [step.tables.get("trials", ()) for step in self.steps if step.step == "capacity"]
         counted = tables[-1] if tables else ()
         rows: list[Mapping[str, Any]] = [row for row in counted if row["ended"] != "void"]
         return [row for row in rows if row["ended"] == "held"] or rows
 
     def had(self, column: str) -> float | None:
-        """Return how much of something the load has at the required rate; None if not known."""
+        """Return the amount of a trial's column at the required rate; None if not known."""
         shares = [
             _own(row, column) / float(row["throughput_per_second"])
             for row in self.trials
@@ -71,7 +71,7 @@ class _Known:
         return median(shares) * self.sizing.rate if shares else None
 
     def probes(self, operation: str) -> list[Mapping[str, Any]]:
-        """Return what probes of the device measured; those of the source's size where there are."""
+        """Return rows of the device's probes; only those of the source's request size, if any."""
         known = [
             (step.name, row)
             for step in self.steps
@@ -84,7 +84,7 @@ class _Known:
 
 
 def _own(trial: Mapping[str, Any], column: str) -> float:
-    """Return what the server itself had of the device in a trial."""
+    """Return the server's own use of the device in a trial."""
     others = trial.get("others_read_share") if column.startswith("read") else None
     return float(trial[column]) * (1 - float(others or 0.0))
 
@@ -99,7 +99,7 @@ def rows(
     for need in sizing.requirement.needs:
         if need.required > 0:
             made = _row(need, known)
-            # A limit that is known says more than nothing.
+            # A known limit is more useful than a row without a result.
             if made.fit is not Fit.NOT_TESTED or need.name not in limited:
                 yield made
 
@@ -172,7 +172,10 @@ def _held_against(  # noqa: PLR0917 - what is held against what
     proof: str,
     required: float | None = None,
 ) -> ResourceRow:
-    """Return a row by what there is; `short` is what it comes to where that is too little."""
+    """Return a row that compares a supply with a need.
+
+    `short` is the verdict if the supply is too small; `required` replaces the amount of the need.
+    """
     multiple = here / (required or need.required)
     sure = 1.0 if kind == "arithmetic" else _SURELY
     fit = Fit.FITS if multiple >= 1 else short if multiple < sure else Fit.UNCLEAR
@@ -219,7 +222,7 @@ def _cpu(need: Need, known: _Known) -> ResourceRow:
 
 
 def _carried(need: Need, known: _Known) -> tuple[float, str]:
-    """Return the cores that are required of this machine, and how they were carried to it."""
+    """Return the cores that are required of this machine, and words on how they were converted."""
     speeds = known.sizing.requirement.probes
     there = (speeds.get(CPU_METRIC), speeds.get(MEMORY_METRIC))
     if not any(there):
@@ -227,7 +230,7 @@ def _carried(need: Need, known: _Known) -> tuple[float, str]:
     mix = WeightedMix(point=1, cpu=need.required, cpu_speed=there[0], memory_speed=there[1])
     here, words = cpu_burn.cpu_here(mix, known.steps)
     if not words or "not carried" in words:
-        # As many times as much as a core here may do, at the most.
+        # A core here may do at most _FASTER times the work of one there.
         return need.required / _FASTER, f", if one did {_FASTER:g} times as much as there"
     return here, f", of which {here:.3g} cores do what {need.required:.3g} did there"
 
@@ -248,7 +251,7 @@ def _on_device(need: Need, known: _Known) -> ResourceRow:
         if operation == _READS and _absorbed(known) and known.trials:
             return _measured(need, known, _IN_MEMORY)
         return _not_tested(need, "the load had less of it, and no probe was run")
-    # Of several sizes the largest requests have the most bytes, and the smallest the most requests.
+    # Of several request sizes, the largest has the most bytes, and the smallest the most requests.
     best = max(probes, key=lambda row: float(row[column]))
     short = Fit.DOES_NOT_FIT
     if operation == _READS and _larger_memory(known):
@@ -263,21 +266,21 @@ _IN_MEMORY = "what is in use was read from memory, which is larger than at the s
 
 
 def _larger_memory(known: _Known) -> bool:
-    """Tell whether what the source read of its device may be in memory here."""
+    """Return whether data that the source read from its device may be in memory here."""
     there, here = known.sizing.requirement.memory_bytes, known.sizing.memory_bytes
     return known.sizing.in_memory and (there is None or here is None or here > there)
 
 
 def _absorbed(known: _Known) -> bool:
-    """Tell whether the load showed that what is in use is found in this machine's memory."""
+    """Return whether the load showed that the data in use is found in this machine's memory."""
     return _larger_memory(known) and known.sizing.requirement.working_set_bytes is not None
 
 
 def _both(need: Need, known: _Known) -> ResourceRow:
     """Return a row of reads and writes together, which take turns at one device.
 
-    A share r / R of the time goes to reads, w / W to writes: 1 / (r / R + w / W) times as many of
-    both can be had.
+    A share r / R of the time goes to reads, and a share w / W to writes.  The device therefore
+    allows 1 / (r / R + w / W) times as many of both.
     """
     parts = []
     for name in _BOTH[need.name]:
@@ -327,7 +330,7 @@ def _log(need: Need, known: _Known) -> ResourceRow:
     return _held_against(need, "probe", here, Fit.UNCLEAR, "bytes that a probe of writes had")
 
 
-# What needs no load, and what is the load
+# Needs without a load, and needs that are the load
 
 
 def _of_the_load(need: Need, known: _Known) -> ResourceRow:

@@ -1,4 +1,4 @@
-"""Save the profile of a source while it is watched: every minute, and at the end what there is."""
+"""Recording of a source's profile: saved every minute while it is watched, and at the end."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 
 def record(order: source.ProfileRequest, path: Path, say: Callable[[str], None]) -> tuple[str, str]:
-    """Watch a source and save its profile as a new file; return what was saved and what it cost.
+    """Watch a source and save its profile as a new file; return the result and the cost in words.
 
-    Ctrl-C is one way to end it, and no failure.  `say` is told what happens meanwhile.  Raises
-    Impossible for a source that cannot be profiled or a file that cannot be made, ReplayerError
-    where the last of it could not be saved.
+    Ctrl-C is one way to end it, and no failure.  `say` is called with each message meanwhile.
+    Raise Impossible for a source that cannot be profiled or a file that cannot be made; raise
+    ReplayerError where the last part could not be saved.
     """
     watch = source.Watch(order)
     try:
@@ -33,7 +33,7 @@ def record(order: source.ProfileRequest, path: Path, say: Callable[[str], None])
 
 
 class _Recording:
-    """What is saved of a source that is watched."""
+    """One recording: a watched source, and the file to which its profile is saved."""
 
     def __init__(
         self, watch: source.Watch, writer: profile.ProfileWriter, say: Callable[[str], None]
@@ -47,7 +47,7 @@ class _Recording:
         self._refused: ReplayerError | None = None
 
     def run(self) -> tuple[str, str]:
-        """Watch until the time is over or somebody stops it."""
+        """Watch until the time is over or the user stops it; return two sentences: result, cost."""
         try:
             for _ in self._watch.run():
                 self._save()
@@ -67,7 +67,7 @@ class _Recording:
             return f"{ended}: {saved}", _sentence(self._watch.cost())
 
     def _save(self) -> None:
-        """Save what is new; where that is refused it is tried again with the next minute's."""
+        """Save the new part; if that fails, try again with the next minute's."""
         with signals.shield():
             part = self._watch.unsaved()
             try:
@@ -89,7 +89,7 @@ class _Recording:
 
 
 def _sentence(cost: CpuCost) -> str:
-    """Return what profiling took, in one sentence."""
+    """Return one sentence with the CPU cost of profiling."""
     seconds = max(cost.seconds, 1e-9)
     own = f"{100 * cost.own / seconds:.2f} % its own"
     if cost.session is None:

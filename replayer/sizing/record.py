@@ -1,4 +1,4 @@
-"""What a run was for that sized a machine: it travels in the run's result."""
+"""The record of a sizing run's purpose: it travels in the run's result."""
 
 from typing import Self
 
@@ -11,36 +11,36 @@ from replayer.sizing.target import Judgement
 
 
 class Sizing(Noun):
-    """The requirement that a run held against a machine, and what was known before it began."""
+    """The requirement that a run tested a machine for, and the facts known before it began."""
 
     profile: str
-    """Its file."""
+    """The profile's file."""
     source: str
-    """What the profile is of."""
+    """The place that was profiled."""
     requirement: Requirement
     objective: str
     rate: float
     """Statements a second that are required, growth and headroom included."""
     target: str = ""
-    """What the file of known limits calls the target, "" without one."""
+    """The target's name in the file of known limits; "" without such a file."""
     judgements: tuple[Judgement, ...] = ()
-    """What these limits mean for the requirement."""
+    """The verdicts of these limits on the requirement."""
     free_bytes: int | None = None
-    """What the data's disk had free for all of the data; None where nobody could look."""
+    """Free bytes on the data's disk for all of the data; None where that could not be read."""
     memory_bytes: int | None = None
-    """Of the machine; None where it is another one."""
+    """Memory of the machine; None where it is another one."""
     cores: float | None = None
-    """That a process may use here; None where it is another machine."""
+    """Processors that a process may use here; None where it is another machine."""
     in_memory: bool = False
-    """Whether what is in use is read from this machine's memory, and none of it from the device."""
+    """True if all data in use is read from this machine's memory, and none from the device."""
     compute: float = 0.0
-    """Statements a second, of the required rate, that do nothing but burn CPU."""
+    """Statements a second, of the required rate, that only burn CPU."""
     unproven: tuple[str, ...] = ()
-    """What the load does otherwise than the source, and what that leaves unproven."""
+    """Sentences on how the load differs from the source, and what that leaves unproven."""
 
     @classmethod
     def of(cls, run: Run) -> Self:
-        """Return what a run was for; raise Impossible for one that sized nothing."""
+        """Return the record of a run; raise Impossible for a run that sized nothing."""
         if run.sizing is None:
             raise Impossible(f"the run {run.id} is none of `replayer size`: it has no verdict")
         try:

@@ -1,4 +1,4 @@
-"""What the replays of a capture used of a machine, as points of its curve, and what gave first."""
+"""Resources used by replays of a capture: points of the machine's curve, and the limiting one."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -12,25 +12,25 @@ from replayer.sizing.findings import Loaded, ResourceRow
 
 
 class Used(NamedTuple):
-    """What replays used, and which of them decide."""
+    """The use of resources by replays, and the replays that decide."""
 
     points: Sequence[LevelPoint]
-    """Of all that count."""
+    """Points of all replays that count."""
     refused: Sequence[LevelPoint]
-    """Of the lowest speed that failed, and of higher ones that did."""
+    """Points of the lowest speed that failed, and of higher speeds that failed."""
     highest: Sequence[LevelPoint]
-    """Of the highest speed that held."""
+    """Points of the highest speed that held."""
 
     @property
     def judged(self) -> Saturation | None:
-        """Return what gives first; None where nothing is known."""
+        """Return the saturation, with the limiting resource; None where nothing is known."""
         if self.refused:
             return saturation.at_limit(self.points, self.refused)
         return saturation.at_highest(self.points, self.highest) if self.highest else None
 
 
 def points(steps: Sequence[StepResult]) -> list[LevelPoint]:
-    """Return replays as points of a curve; without those that do not know what they used."""
+    """Return replays as points of a curve, except those that did not record their use."""
     known = (_point(step) for step in steps)
     return [point for point in known if point is not None]
 
@@ -66,7 +66,7 @@ def _use(row: Mapping[str, Any]) -> ResourceUse:
 
 
 def rows(used: Used, rate: float, load: Loaded) -> Iterator[ResourceRow]:
-    """Yield each resource: what the required `rate` of statements a second needs, what there is."""
+    """Yield a row for each resource: its need at `rate` statements a second, and its supply."""
     judged = used.judged
     if judged is None:
         return

@@ -1,7 +1,7 @@
 """Profile -> requirement: the busiest minute of each resource, times growth, times headroom.
 
-The work that a load has to do is that of one minute, the busiest of the resource that leads; what
-another resource needed in a minute of its own stands in that resource's need.
+The load imitates the work of one minute: the busiest one of the leading resource.  The busiest
+minute of another resource may be a different one; its value stands in that resource's need.
 """
 
 import collections
@@ -27,42 +27,44 @@ _NEEDED = (
     *("read_iops", "write_iops", "iops", "read_mbps", "write_mbps", "mbps"),
     *("wal", "wal_syncs", "net_in", "net_out", "sessions", "sessions_active", "database"),
 )
-"""Resources of which a machine has to offer so much."""
+"""Resources of which a machine must offer a required amount."""
 _APART = 1.25
-"""A resource's own busiest window, over its mean in the leading one, from which it is told."""
+"""A resource's own busiest window, divided by its mean in the leading one: reported from here
+on."""
 _MOST = collections.defaultdict(lambda: 1e12, {"bytes": 1e18})
-"""Unit -> what no machine has more of."""
+"""Unit -> an amount that no machine exceeds."""
 _READS = frozenset({"read_iops", "read_mbps", "iops", "mbps"})
 _BLOCK = 8192
 _BY_OTHERS = 0.25
-"""Of a device's reads: what the database cannot have done is others' from here on."""
+"""A share of a device's reads: at least this much that the database cannot have done counts as
+others'."""
 _APART_SHARES = 0.1
-"""How far the share of the accesses must exceed that of the data for this to be a hot part."""
+"""The share of the accesses must exceed that of the data by so much for this to be a hot part."""
 _LEAST_HOT = 0.001
 
 
 class Need(Noun):
-    """How much of one resource is required, as the arithmetic that it is."""
+    """The required amount of one resource, with its arithmetic."""
 
     name: str
     title: str
     unit: str
     measured: float
-    """In the profile's busiest window of this resource, or at the percentile."""
+    """The value in the profile's busiest window of this resource, or at the percentile."""
     begin: float
     end: float
-    """Of that window, in seconds since 1970."""
+    """End of that window; both are seconds since 1970."""
     growth: float
     headroom: float
     required: float
     meanwhile: float | None
-    """Its mean in the window that the work is from; None where that is not known."""
+    """Its mean in the window that the load imitates; None where that is not known."""
     others: float = 0.0
-    """What of it others did on the source's machine, which is not required."""
+    """The part of it that other processes on the source's machine did; it is not required."""
 
     @property
     def arithmetic(self) -> str:
-        """Return how the required value comes about."""
+        """Return the arithmetic of the required value, in words."""
         measured = show(self.measured, self.unit)
         if self.others:
             measured = f"({measured} - {show(self.others, self.unit)} by others)"
@@ -76,46 +78,46 @@ class Need(Noun):
 
 
 class Requirement(Noun):
-    """What a machine has to do for a database to fit on it."""
+    """The requirement for a machine, so that a database fits on it."""
 
     growth: float
     headroom: float
-    """0.3 is 30 %."""
+    """A share: 0.3 is 30 %."""
     percentile: float
-    """100 is the busiest window."""
+    """The percentile of the windows; 100 is the busiest one."""
     window: float
-    """Seconds; not shorter than what the profile's values average."""
+    """Seconds; not shorter than the interval over which the profile's values are averages."""
     leading: str
-    """The name of the resource whose busiest window the work is from."""
+    """The name of the resource whose busiest window the load imitates."""
     begin: float
     end: float
-    """Of that window, in seconds since 1970."""
+    """End of that window; both are seconds since 1970."""
     needs: tuple[Need, ...]
     work: StatementLoad
     """As measured: without growth and headroom."""
     transactions: float | None
-    """A second, as measured; None where they are not counted."""
+    """Transactions a second, as measured; None where they are not counted."""
     cpu_seconds_per_transaction: float | None
     working_set_bytes: int | None
     working_set_method: str
     database_bytes: int | None
     cores: float | None
-    """Of the source."""
+    """Cores of the source."""
     memory_bytes: int | None
-    """Of the source."""
+    """Memory of the source."""
     probes: dict[str, float]
     notes: tuple[str, ...]
-    """What to know about it, assumptions of the work included."""
+    """Notes on the requirement, including the assumptions about the work."""
     not_tested: tuple[str, ...]
-    """What was not in the profile, or no load can do."""
+    """Resources that are not in the profile, or that no load can use."""
 
     @property
     def factor(self) -> float:
-        """Return what measured rates are multiplied with."""
+        """Return the factor by which measured rates are multiplied."""
         return self.growth * (1 + self.headroom)
 
     def need(self, name: str) -> Need | None:
-        """Return what is needed of a resource; None where the profile does not know it."""
+        """Return the need of a resource; None where the profile does not know it."""
         return next((one for one in self.needs if one.name == name), None)
 
     def rate(self, table_blocks: int) -> float:
@@ -132,9 +134,10 @@ def of(
     window: float = MINUTE,
     by: str = "",
 ) -> Requirement:
-    """Return what a profile requires; `by` names the resource that leads, if not the first known.
+    """Return a profile's requirement; `by` names the leading resource, by default the first known.
 
-    Raises Impossible, in one sentence, for factors that are none, and for a profile without load.
+    Raise Impossible, in one sentence, for factors out of range and for a profile without load;
+    raise NotFound for a resource that does not exist.
     """
     _check(growth, headroom, percentile, window)
     leader = _leader(profile, by)
@@ -215,7 +218,7 @@ def _leader(profile: ResourceProfile, by: str) -> Resource:
 
 
 class _Scale(NamedTuple):
-    """What measured loads are multiplied with; memory and data stay as they are."""
+    """Factors for measured loads; memory and data are not scaled."""
 
     growth: float = 1.0
     headroom: float = 0.0
@@ -248,10 +251,10 @@ def _needs(
 
 
 def _others(name: str, columns: Mapping[str, float], block_bytes: int) -> float:
-    """Return what of a device's reads the database cannot have done.
+    """Return the part of a device's reads that the database cannot have done.
 
-    It reads the blocks that it missed, each by one request at most, and its temporary files, which
-    are read as often as they are written.
+    The database reads the blocks that it missed, each by one request at most.  It also reads its
+    temporary files, about as often as they are written.
     """
     if name not in _READS or "blocks_read" not in columns or "read_mbps" not in columns:
         return 0.0
@@ -264,10 +267,11 @@ def _others(name: str, columns: Mapping[str, float], block_bytes: int) -> float:
 
 
 def hot_share(tables: Iterable[TableUse]) -> str:
-    """Return the share of the data that is hot and that of the accesses it gets, as `10%/90%`.
+    """Return the hot share of the data and its share of the accesses, as `10%/90%`.
 
-    Tables are taken whole, those with the most accesses a byte first, and parted in two where the
-    shares are furthest apart; "" where that is not far.  Inside of a table nothing is known.
+    Tables are taken whole, and sorted by accesses a byte, most first.  They are split in two where
+    the two shares are furthest apart.  Return "" where they are nowhere far apart.  The
+    distribution inside a table is not known.
     """
     used = [(one.bytes, one.blocks_hit + one.blocks_read) for one in tables if one.bytes]
     used.sort(key=lambda one: one[1] / one[0], reverse=True)

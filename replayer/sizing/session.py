@@ -1,4 +1,4 @@
-"""The profiler's session on the source: limited in time, read-only, and let go at any trouble."""
+"""The profiler's session on the source: limited in time, read-only, closed at any trouble."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ _AT_FIRST = 4
 
 
 class SourceSession:
-    """One connection to the source; each statement on it is a transaction of its own."""
+    """One connection to the source; each statement on it is its own transaction."""
 
     def __init__(self, engine: Engine, url: URL) -> None:
-        """Connect; raise ReplayerError in one sentence when the server refuses or is silent."""
+        """Connect; raise ReplayerError in one sentence if the server refuses or does not answer."""
         self.engine = engine
         self._statements = 0
         self._texts: dict[tuple[str, str], tuple[str, ...]] = {}
@@ -48,13 +48,13 @@ class SourceSession:
             self._open = stack.pop_all()
 
     def close(self) -> None:
-        """Close the connection, also one that is lost."""
+        """Close the connection, also a lost one."""
         self._open.close()
 
     def rows(self, verb: VerbName, schema: str = "") -> list[Row]:
-        """Return the rows of a verb of one statement; `schema` is put in where it has a hole.
+        """Return the rows of a verb of one statement; `schema` is filled in where it has a hole.
 
-        Raises ReplayerError, Skip if the engine does not have it.
+        Raise ReplayerError, and Skip if the engine does not have the verb.
         """
         key = (verb, schema)
         if key not in self._texts:
@@ -64,7 +64,7 @@ class SourceSession:
         return self._database.fetch(statement, verb=verb)
 
     def reading(self, verbs: Iterable[VerbName], schema: str = "") -> SourceReading:
-        """Return the totals and gauges that verbs of one row each have, of the middle of asking."""
+        """Return the totals and gauges of verbs of one row each, dated to mid-reading."""
         begin = time.monotonic()
         values: dict[str, float] = {}
         started, resets = "", []
@@ -79,12 +79,12 @@ class SourceSession:
         return SourceReading(end - middle, now - middle, values, started, tuple(resets))
 
     def counted(self) -> int:
-        """Return how many statements were executed since this was last asked."""
+        """Return the number of statements executed since the previous call."""
         statements, self._statements = self._statements, 0
         return statements
 
     def answers(self) -> bool:
-        """Tell whether the server still answers, so that what it refused was a statement only."""
+        """Return whether the server still answers, so that only a statement was refused."""
         return self._database.answers(_PATIENCE)
 
     def process(self) -> int:
@@ -92,7 +92,7 @@ class SourceSession:
         return self._database.announced_process()
 
     def listener(self) -> int:
-        """Return the process at the other end of the server's Unix socket, 0 if not known."""
+        """Return the process at the other end of the server's Unix socket; 0 if not known."""
         return self._database.listener()
 
 

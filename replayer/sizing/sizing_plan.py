@@ -1,11 +1,11 @@
 """Requirement -> the steps that find out whether a machine meets it, and how long they take.
 
-The load is the source's mix at the required rate on as much data as the source has in use.  What
-of it is read from the device, memory decides, as it would for the database itself:
+The load is the source's mix at the required rate, on as much data as the source has in use.  Memory
+decides how much of it is read from the device, as it would for the database itself:
 
 in memory       the data in use fits into memory: read from the buffers and the page cache
 beyond memory   it does not: direct I/O, with buffers as large as what memory would hold of it
-device only     the profile knows reads of a device and no blocks: each of the mix is one again
+device only     the profile has reads of a device and no blocks: each of them is a device read here
 """
 
 import math
@@ -28,7 +28,7 @@ from replayer.tables.pgio import MOST_ROWS
 from replayer.units import show_count, show_duration, show_size, write_duration
 
 NAME = "size"
-"""Of the workload."""
+"""Name of the workload."""
 _MIB = 1 << 20
 _GIB = 1 << 30
 _LEAST_SET = 64 * _MIB
@@ -36,15 +36,17 @@ _UNKNOWN_SET = _GIB
 """Data in use where nothing is known of it."""
 _LEAST_BUFFERS = 16 * _MIB
 _ALL_MISSED = 32
-"""How many times as large as the buffers the data is where each read is to miss them."""
+"""Size of the data over that of the buffers, where each read is to miss the buffers."""
 _SCAN_BUFFERS = 128 * _MIB
 """PostgreSQL lets a session pin no more than its share of the buffers, and reads no more blocks at
-once than it may pin: with less than this, and connections for all, a scan reads block by block."""
+once than it may pin.  With fewer buffers than this, and connections for all sessions, a scan reads
+block by block."""
 _MOSTLY_MISSED = 16
 _BUFFERS_SHARE = 1 / 4
-"""Of memory, for the server's buffers beside the page cache: what PostgreSQL's manual advises."""
+"""Share of memory for the server's buffers, next to the page cache: the advice of PostgreSQL's
+manual."""
 _CACHED_SHARE = 0.7
-"""Of memory that data in use may take."""
+"""Share of memory that data in use may take."""
 _LOG_ROOM = _GIB
 _ROOM_SHARE = 0.93
 _TABLES = 4
@@ -54,29 +56,29 @@ _MOST_SESSIONS = 512
 _TRIAL_SECONDS = 20.0
 _LONGEST_TRIAL = 120.0
 _STATEMENTS_A_TRIAL = 2000
-"""So that a percentile of them is one."""
+"""Enough statements for a percentile of them to mean something."""
 _BEFORE = 25.0
 """Seconds until the first trial: the sessions connect, CPU is calibrated, the load warms up."""
 _MOST_RATE = 10_000_000
 _CPU_SHARE = 0.1
-"""Of the shortest time of the objective, for the CPU that a statement burns."""
+"""Share of the shortest time of the objective, for the CPU that a statement burns."""
 _LEAST_CPU = 0.001
 """Seconds: more and shorter statements would cost their clients more than they burn."""
 _PROBE_SECONDS = 5.0
-"""Or as long as a trial, where that is shorter."""
+"""Seconds of a probe; a probe is as long as a trial, if that is shorter."""
 _DEEPEST = 64
 _DEEP = 32
 _SCAN_BLOCK = 128 << 10
 _PAGE = 4096
 """The smallest request of a device."""
 _WRITTEN_A_SECOND = 200e6
-"""Bytes of a probe's file, about."""
+"""Bytes of a probe's file, approximately."""
 _LOADED_A_SECOND = 60e6
-"""Bytes of tables that are loaded in a second, about: it is only said how long that takes."""
+"""Bytes of tables that are loaded in a second, approximately: used only for the estimate shown."""
 
 
 class Residence(StrEnum):
-    """Where the reads of the load come from."""
+    """The place from which the load reads its data."""
 
     MEMORY = "in memory"
     BEYOND = "beyond memory"
@@ -84,23 +86,23 @@ class Residence(StrEnum):
 
 
 class CandidateMachine(NamedTuple):
-    """What has to be known of the candidate; None is what nobody here can see."""
+    """Facts of the candidate machine; None where this host cannot see them."""
 
     block_size: int
-    """Of the engine."""
+    """Block size of the engine."""
     memory_bytes: int | None
     free_bytes: int | None
-    """On the data's disk, what replayer's own tables take there included."""
+    """Free bytes on the data's disk, including the space that replayer's own tables take there."""
     own_server: bool
-    """Whether replayer starts the server, so that its settings are replayer's."""
+    """True if replayer starts the server, so that replayer chooses its settings."""
     where: str = ""
     """The data's folder."""
     cores: float | None = None
-    """That a process may use."""
+    """Processors that a process may use."""
 
 
 class SizingOptions(NamedTuple):
-    """What somebody asked for beside the requirement."""
+    """The user's options next to the requirement."""
 
     objective: str = "p99=20ms"
     hold: float = 600.0
@@ -112,7 +114,7 @@ class SizingOptions(NamedTuple):
     seed: int = 1
     settings: Mapping[str, str] = {}
     wait: float = 0.0
-    """Seconds for which trials are run again that others disturbed."""
+    """Seconds for which disturbed trials are run again."""
 
 
 class Data(NamedTuple):
@@ -122,10 +124,10 @@ class Data(NamedTuple):
     """Bytes in use at the source."""
     tables: int
     rows: int
-    """Of each table, one a block."""
+    """Rows of each table, one in each block."""
     residence: Residence
     buffers: int | None
-    """Bytes of the server's own cache; None as it is configured."""
+    """Bytes of the server's own cache; None to leave it as configured."""
     unproven: tuple[str, ...]
 
     def size(self, block_size: int) -> int:
@@ -134,14 +136,14 @@ class Data(NamedTuple):
 
 
 class Stage(NamedTuple):
-    """One thing that will be done."""
+    """One stage of the plan."""
 
     words: str
     seconds: float
 
 
 class SizingPlan(NamedTuple):
-    """What will be done, and how long that takes."""
+    """The plan of a sizing: its workload, its stages and their time."""
 
     workload: Workload
     data: Data
@@ -152,22 +154,22 @@ class SizingPlan(NamedTuple):
 
     @property
     def compute(self) -> float:
-        """Return the statements a second of it that do nothing but burn CPU."""
+        """Return the statements a second, of the required rate, that only burn CPU."""
         return self.rate * self.mix.shares.get("compute", 0.0)
 
     @property
     def seconds(self) -> float:
-        """Return how long all of it takes, about."""
+        """Return the seconds that all stages take, approximately."""
         return sum(stage.seconds for stage in self.stages)
 
 
 def planned(
     requirement: Requirement, options: SizingOptions, machine: CandidateMachine, source: str = ""
 ) -> SizingPlan:
-    """Return what finds out whether a machine meets a requirement; `source` is the profile's file.
+    """Return the plan that tests a machine for a requirement; `source` is the profile's file.
 
-    Raises Impossible, in one sentence, for a requirement that no load can be made of, or data that
-    has no room.
+    Raise Impossible, in one sentence, for a requirement that no load can be made of, or data for
+    which there is no room.
     """
     data = _data(requirement, options, machine)
     mix, rate = _split(*_load(requirement, data), options.objective)
@@ -231,7 +233,7 @@ def _data(requirement: Requirement, options: SizingOptions, machine: CandidateMa
 
 
 def _device_buffers(requirement: Requirement) -> int:
-    """Return the buffers of a load whose reads are all to be the device's."""
+    """Return the bytes of buffers for a load whose reads must all reach the device."""
     return _SCAN_BUFFERS if requirement.work.scanned_blocks else _LEAST_BUFFERS
 
 
@@ -240,7 +242,7 @@ def _longest(requirement: Requirement) -> int:
 
 
 def _room(machine: CandidateMachine) -> int | None:
-    """Return the bytes that tables may take; None where nobody can look."""
+    """Return the bytes that tables may take; None where free space cannot be read."""
     if machine.free_bytes is None:
         return None
     room = int((machine.free_bytes - _LOG_ROOM) * _ROOM_SHARE)
@@ -256,7 +258,7 @@ def _room(machine: CandidateMachine) -> int | None:
 def _residence(
     size: int, part: float, machine: CandidateMachine, *, device_only: bool
 ) -> tuple[Residence, int | None]:
-    """Return where data in use is read from, and the buffers; `part` of it has room on the disk."""
+    """Return the source of reads, and the buffers; `part` of the data has room on the disk."""
     if not machine.own_server or machine.memory_bytes is None:
         return Residence.MEMORY, None
     if device_only:
@@ -269,7 +271,7 @@ def _residence(
 
 
 def _rounded(size: float) -> int:
-    """Return a size that is the same on machines that are alike: two binary digits of it."""
+    """Return a size rounded to two binary digits, so that similar machines have the same one."""
     digit = 1 << max(20, int(size).bit_length() - 2)
     return max(_LEAST_BUFFERS, int(size) // digit * digit)
 
@@ -277,7 +279,7 @@ def _rounded(size: float) -> int:
 def _of_size(
     requirement: Requirement, machine: CandidateMachine, wanted: int | None, size: int, made: int
 ) -> Iterator[str]:
-    """Yield what the size of the data leaves unproven."""
+    """Yield sentences on what the size of the data leaves unproven."""
     if wanted is None:
         yield (
             f"how much data is in use is not known ({requirement.working_set_method}): "
@@ -297,7 +299,7 @@ def _of_size(
 
 
 def _of_reads(residence: Residence, machine: CandidateMachine) -> Iterator[str]:
-    """Yield what the way in which the data is read leaves unproven."""
+    """Yield sentences on what the way of reading the data leaves unproven."""
     if residence is Residence.BEYOND:
         yield (
             "what is in use is larger than memory: direct I/O, with buffers in the place of the "
@@ -339,7 +341,7 @@ def _load(requirement: Requirement, data: Data) -> tuple[WeightedMix, float]:
 def _split(mix: WeightedMix, rate: float, objective: str) -> tuple[WeightedMix, float]:
     """Return a mix and its rate in which no statement burns more than a part of the objective.
 
-    What it would burn more is burnt by statements of its own, which read and write nothing.
+    The remaining CPU is burnt by separate statements, which read and write nothing.
     """
     most = _most_cpu(objective)
     if mix.cpu is None or mix.cpu <= most:
@@ -360,7 +362,7 @@ def _most_cpu(objective: str) -> float:
 
 
 def _of_times(mix: WeightedMix, objective: str) -> Iterator[str]:
-    """Yield what the objective is not for, or can hardly be kept to."""
+    """Yield statements that the objective excludes, or that can hardly keep to it."""
     if mix.scan:
         yield (
             "a scan takes as long as its table is large: scans have to be kept up with, and the "
@@ -383,7 +385,7 @@ def _sessions(requirement: Requirement, options: SizingOptions) -> int:
 
 
 def _carriers(requirement: Requirement, mix: WeightedMix) -> Iterator[dict[str, Any]]:
-    """Yield the probes by which CPU is carried from the source to here, where it ran them."""
+    """Yield the probes that convert CPU of the source to CPU here, where the source ran them."""
     if mix.cpu and requirement.probes.get(CPU_METRIC):
         yield {"step": "probe", "name": "cpu", "probe": "cpu", "threads": [1], "duration": "3s"}
     if mix.cpu and requirement.probes.get(MEMORY_METRIC):
@@ -406,7 +408,7 @@ def _probes(  # noqa: PLR0917 - what decides whether they matter
     sessions: int,
     options: SizingOptions,
 ) -> Iterator[dict[str, Any]]:
-    """Yield what measures the device's ceilings, as far as they matter."""
+    """Yield the probes that measure the device's ceilings, as far as they matter."""
     seconds = min(_PROBE_SECONDS, options.trial or _PROBE_SECONDS)
     size = min(_GIB, max(_LEAST_SET, data.size(machine.block_size)))
     probe = {
@@ -428,11 +430,11 @@ def _probes(  # noqa: PLR0917 - what decides whether they matter
             yield {**probe, "name": f"{operation}s", "operation": operation}
         if there is not None:
             name = f"{operation}s-{AS_THERE}"
-            # As many at a time as a device wants for the most that it has.
+            # Use the depth at which a device gives the most.
             depth = min(_DEEPEST, max(_DEEP, sessions))
             yield {**probe, "name": name, "operation": operation, "block_size": there,
                    "depth": depth}  # fmt: skip
-    # Large requests may be of scans, which are not at random.
+    # Large requests may belong to scans, which are not random.
     if (_request_size(requirement, "read", own) or 0) > own:
         large = {"access": "sequential", "block_size": _SCAN_BLOCK, "depth": 8}
         yield {**probe, **large, "name": f"large-reads-{AS_THERE}"}
@@ -449,7 +451,7 @@ def _probes(  # noqa: PLR0917 - what decides whether they matter
 def _request_size(requirement: Requirement, operation: str, block_size: int) -> int | None:
     """Return the bytes of the source's mean request, as a power of two; None where it had none.
 
-    One that is about as large as a block of the database is one.
+    A request about as large as a block of the database counts as one block.
     """
     requests, bytes_ = (requirement.need(f"{operation}_{unit}") for unit in ("iops", "mbps"))
     if requests is None or not requests.measured:
@@ -479,7 +481,7 @@ def _under(
 def _capacity(
     data: Data, mix: WeightedMix, rate: float, sessions: int, options: SizingOptions
 ) -> dict[str, Any]:
-    # Those that read and write nothing are not waited for.
+    # Statements that read and write nothing do not count for the length of a trial.
     own = rate * (1 - mix.shares.get("compute", 0.0))
     trial = options.trial or min(_LONGEST_TRIAL, max(_TRIAL_SECONDS, _STATEMENTS_A_TRIAL / own))
     if trial >= 1 and rate * trial < 1:
@@ -508,7 +510,7 @@ def _curve(  # noqa: PLR0917 - what a load is made of
     options: SizingOptions,
     machine: CandidateMachine,
 ) -> Iterator[dict[str, Any]]:
-    """Yield the step that sees how many blocks are found in smaller buffers, where that matters."""
+    """Yield the step that measures hits in smaller buffers, where that matters."""
     if data.residence is not Residence.BEYOND or data.buffers is None or not machine.own_server:
         return
     sizes = [size for part in (4, 2) if (size := data.buffers // part) >= _LEAST_BUFFERS]
@@ -518,7 +520,7 @@ def _curve(  # noqa: PLR0917 - what a load is made of
 
 
 def spec_of(table: dict[str, Any]) -> StepSpec:
-    """Return the step that a table's keys are of; raise Impossible for a key that is wrong."""
+    """Return a step from its table of keys; raise Impossible for a wrong key."""
     kind = step_plugin.load(table["step"]).spec_of(table)
     try:
         return kind.model_validate(table)
@@ -562,13 +564,13 @@ def _stages(
 
 
 def _lasts(step: StepSpec) -> float:
-    """Return the seconds that a probe takes, about."""
+    """Return the seconds that a probe takes, approximately."""
     methods = getattr(step, "methods", None)
     duration = float(getattr(step, "duration", 0.0) or 0.0)
     return step.lasts() or duration * (len(methods) if methods else 1)
 
 
 def _written(step: StepSpec) -> float:
-    """Return the seconds that a probe takes to write its file, and to begin, about."""
+    """Return the seconds that a probe takes to write its file and to begin, approximately."""
     size = getattr(step, "size", None)
     return 1.0 + float(size or 0) / _WRITTEN_A_SECOND

@@ -1,4 +1,4 @@
-"""What is read of a source less often than its counters, as reading it costs more."""
+"""Slow queries on a source: read less often than its counters, because reading them costs more."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ _SELDOM = 300.0
 
 
 class SlowQuery(ABC):
-    """One thing that is read every now and then."""
+    """One query that is repeated at long intervals."""
 
     name: str
-    """What it is in words, for the note of a refusal."""
+    """Words for the query, for the note of a refusal."""
     every: float
 
     @abstractmethod
     def read(self, session: SourceSession) -> SourceReading | None:
-        """Read it; return what becomes columns, if anything does."""
+        """Read it; return what becomes columns, or None."""
 
 
 class ServerCpu(SlowQuery):
-    """What the server's processes use, those that ended included."""
+    """CPU of the server's processes, ended ones included."""
 
     name = "what the server's processes use"
     every = OFTEN
@@ -54,7 +54,7 @@ class ServerCpu(SlowQuery):
         self.process = process
 
     def read(self, session: SourceSession) -> SourceReading:
-        """Return the CPU seconds of all since the server's start."""
+        """Return the CPU seconds of all its processes since the server's start."""
         del session
         used = processes.cpu_seconds(processes.family(self.process, ended=True))
         now = datetime.now(UTC).timestamp()
@@ -62,7 +62,7 @@ class ServerCpu(SlowQuery):
 
 
 class Calls(SlowQuery):
-    """How many statements were executed."""
+    """The number of executed statements."""
 
     name = "calls of statements"
     every = OFTEN
@@ -71,12 +71,12 @@ class Calls(SlowQuery):
         self._schema = schema
 
     def read(self, session: SourceSession) -> SourceReading:
-        """Return the calls of all statements that are known."""
+        """Return the calls of all known statements."""
         return session.reading([CALLS], schema=self._schema)
 
 
 class Sizes(SlowQuery):
-    """How large the databases are."""
+    """The size of the databases."""
 
     name = "the size of the databases"
     every = _SELDOM
@@ -87,7 +87,7 @@ class Sizes(SlowQuery):
 
 
 class Tables(SlowQuery):
-    """What was read of which table."""
+    """The reads of each table."""
 
     name = "what is read of each table"
     every = _EACH_MINUTE
@@ -97,14 +97,14 @@ class Tables(SlowQuery):
         self._began = self._ended = 0.0
 
     def read(self, session: SourceSession) -> None:
-        """Add what was done since the reading before."""
+        """Add what was done since the previous reading."""
         rows = session.rows(_RELATIONS)
         self._began = self._began or time.monotonic()
         self._ended = time.monotonic()
         self.relations.read({str(row["relation"]): _relation(row) for row in rows})
 
     def working_set(self, survey: Survey) -> WorkingSet | None:
-        """Return how much of the data was in use since the first reading, None if nothing was."""
+        """Return how much of the data was in use since the first reading; None if nothing was."""
         done = self.relations.done()
         if not done:
             return None
@@ -114,7 +114,7 @@ class Tables(SlowQuery):
 
 
 class PoolUsage(SlowQuery):
-    """How much is in use, where the server itself knows best."""
+    """The amount of data in use, where the server itself knows it best."""
 
     name = "how much of the data is in use"
     every = _EACH_MINUTE
@@ -123,7 +123,7 @@ class PoolUsage(SlowQuery):
         self.working_set: WorkingSet | None = None
 
     def read(self, session: SourceSession) -> None:
-        """Ask for it."""
+        """Read the server's own estimate."""
         (row,) = session.rows(_WORKING_SET)
         known = None if row["bytes"] is None else row.number("bytes")
         self.working_set = WorkingSet(bytes=known, method=str(row["method"]))
@@ -141,7 +141,7 @@ class StatementCounts(SlowQuery):
         self._done: dict[str, dict[str, float]] = {}
 
     def read(self, session: SourceSession) -> None:
-        """Add what was executed since the reading before, unless the totals were set back."""
+        """Add what was executed since the previous reading, unless the totals were reset."""
         rows = session.rows(_STATEMENTS, schema=self._schema)
         now = {str(row["kind"]): row for row in rows}
         for kind, row in now.items() if self._before else ():
@@ -152,7 +152,7 @@ class StatementCounts(SlowQuery):
         self._before = now
 
     def uses(self) -> tuple[StatementUse, ...]:
-        """Return what was executed while it was watched, the most frequent kind first."""
+        """Return the statements executed during the watch, the most frequent kind first."""
         calls = sum(done["calls"] for done in self._done.values())
         return tuple(
             StatementUse(kind=kind, share=done["calls"] / calls, **done)
@@ -162,7 +162,7 @@ class StatementCounts(SlowQuery):
 
 
 def tasks(survey: Survey, session: SourceSession) -> list[SlowQuery]:
-    """Return what there is to be read seldom of a source."""
+    """Return the slow queries that this source can answer."""
     engine = session.engine
     every: list[SlowQuery] = []
     if survey.here is not None:

@@ -1,7 +1,7 @@
-"""Watch a source: read what its server and its machine count, and make a profile of it.
+"""Watch a source: read the counters of its server and its machine, and make a profile of them.
 
-Nothing is written to the source and no setting is changed.  What its user may not see, or what
-takes too long, is left out with a note; a connection that is lost is a gap, and made again.
+Nothing is written to the source and no setting is changed.  What its user may not read, or what
+takes too long, is left out with a note.  A lost connection is a gap, and is made again.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ if TYPE_CHECKING:
 LEAST_SECONDS = 0.1
 SAVED_SECONDS = 60.0
 MOST_COST = 0.005
-"""Of one core: what the profiler may use."""
+"""Share of one core: the profiler may use so much."""
 _REST = 500.0
-"""How many times as long as it took a costly reading is not done again."""
+"""After a costly reading, wait so many times its duration before the next one."""
 _BACK_OFF = (1.0, 2.0, 5.0, 10.0)
 """Seconds before a lost connection is tried again."""
 _LONGEST_EVERY = 60.0
 _LEAST_SPAN = 0.001
 _EARLY = 0.05
-"""Seconds that something may be done before it is due, so that it keeps step with the rows."""
+"""Seconds that a task may run before it is due, so that it keeps step with the rows."""
 
 
 class ProfileRequest(NamedTuple):
-    """What is to be profiled, for how long and how often."""
+    """The order to profile a source: its address, for how long, and how often."""
 
     engine: Engine
     url: str
@@ -56,7 +56,7 @@ class ProfileRequest(NamedTuple):
 
 
 def check(order: ProfileRequest) -> None:
-    """Raise Impossible for a time that makes no profile, before anybody is asked anything."""
+    """Raise Impossible for times that make no profile, before the user is asked for a password."""
     asked = f"a profile for {order.seconds:g} s, every {order.every:g} s,"
     if order.every < LEAST_SECONDS or order.seconds < order.every:
         raise Impossible(
@@ -70,14 +70,14 @@ def check(order: ProfileRequest) -> None:
 
 
 class SourceLost(Exception):
-    """The connection to the source is gone; its message is the reason."""
+    """The connection to the source is gone; the message is the reason."""
 
 
 class Watch:
-    """One source that is watched; what is not yet saved stays here until it is."""
+    """One watched source; it holds each unsaved row until `saved` is called."""
 
     def __init__(self, order: ProfileRequest, host: Host | None = None) -> None:
-        """Connect and look what there is to be seen; raise Impossible where that is nothing."""
+        """Connect and look at what can be read; raise Impossible where that is nothing."""
         check(order)
         self._order = order
         self._host = host or Host()
@@ -108,7 +108,7 @@ class Watch:
 
     @property
     def source(self) -> ProfileSource:
-        """Return the source with what was learnt of it meanwhile."""
+        """Return the source with the facts that were learnt during the watch."""
         size = self._held.get("database_bytes", math.nan)
         cost = self._meter.cost()
         costs: dict[str, Fact] = {"profiler.cores": round(cost.cores, 5)}
@@ -139,14 +139,14 @@ class Watch:
             time.sleep(max(0.0, min(due, deadline) - time.monotonic()))
 
     def finish(self) -> None:
-        """Read for a last time what is read seldom, if the source is there; end an open gap."""
+        """Read the slow queries for a last time, if the source is there; end an open gap."""
         if self._lost and self._last is not None:
             end = self._last.end + time.monotonic() - self._last.reading.clock
             self._rows.gaps.append(Gap(begin=self._last.end, end=end, reason=self._lost))
         self._fill_up(math.inf)
 
     def unsaved(self) -> ResourceProfile:
-        """Return what was not yet saved, with what is known of tables and statements so far."""
+        """Return the unsaved rows, with what is known of tables and statements so far."""
         part = self._rows.profile(self.source)
         for task in self._tasks:
             if isinstance(task, StatementCounts):
@@ -162,11 +162,11 @@ class Watch:
         return part
 
     def saved(self, part: ResourceProfile) -> None:
-        """Forget what was saved."""
+        """Remove what was saved."""
         self._rows.without(part)
 
     def cost(self) -> CpuCost:
-        """Return what profiling has taken so far."""
+        """Return the cost of profiling so far."""
         return self._meter.cost()
 
     def close(self) -> None:
@@ -194,7 +194,7 @@ class Watch:
             self._lose(str(lost))
 
     def _fill_up(self, every: float = slow_queries.OFTEN) -> None:
-        """Read what is read so often or oftener, so that no row is saved without it."""
+        """Read each slow query of at most this interval, so that no row is saved without it."""
         if self._session is None or self._last is None:
             return
         try:
@@ -204,13 +204,13 @@ class Watch:
             self._lose(str(lost))
 
     def _beat(self, session: SourceSession) -> None:
-        """Add a row of what was done since the reading before, or a gap."""
+        """Add a row of what was done since the previous reading, or a gap."""
         try:
             reading = session.reading(self._seen.beats)
         except ReplayerError as error:
             raise SourceLost(str(error)) from error
         mine = session.counted()
-        # What it did before the first reading may be in that reading's totals already.
+        # Work of the profiler before the first reading may be in that reading's totals already.
         if self._last is not None or self._engine.spec.profile.late:
             self._own.did(mine)
         totals = self._machine()
@@ -225,7 +225,8 @@ class Watch:
         seconds = now.clock - last.reading.clock
         reason = self._lost or gap(last.reading, now)
         if reason:
-            # Set back, a clock would have times come twice: they go on from where they were.
+            # A clock that was set back would repeat earlier times: times continue from where they
+            # were.
             self._shift += max(0.0, last.reading.time + seconds - now.time)
         end = max(now.time + self._shift, last.end + _LEAST_SPAN)
         if reason:
@@ -241,7 +242,7 @@ class Watch:
         return end
 
     def _work(self, session: SourceSession, task: SlowQuery) -> None:
-        """Do what is done seldom, and what becomes of it; not again before a long rest."""
+        """Run a slow query and use its reading; a costly one is not repeated before a long rest."""
         begin = time.monotonic()
         try:
             reading = task.read(session)
@@ -257,7 +258,7 @@ class Watch:
             self._fill(task, reading)
 
     def _fill(self, task: SlowQuery, reading: SourceReading) -> None:
-        """Put rates into the rows since the reading before, gauges into those to come."""
+        """Put rates into the rows since the previous reading, gauges into those to come."""
         self._held |= {name: value for name, value in reading.values.items() if is_gauge(name)}
         before = self._read.get(task)
         if before is not None and not gap(before, reading):
@@ -274,7 +275,7 @@ class Watch:
             return None
 
     def _lose(self, reason: str) -> None:
-        """Let go of a connection that is lost; it is made again after a while."""
+        """Close a lost connection; it is made again after a while."""
         self._lost = self._lost or reason
         self._again = time.monotonic() + _BACK_OFF[min(self._tries, len(_BACK_OFF) - 1)]
         self._tries += 1
@@ -282,7 +283,10 @@ class Watch:
         self.close()
 
     def _connected(self) -> SourceSession | None:
-        """Return a new session once it is time for one, else None; raise Lost if it is refused."""
+        """Return a new session once it is time for one, else None.
+
+        Raise SourceLost if the server refuses it.
+        """
         if time.monotonic() < self._again:
             return None
         try:
@@ -294,7 +298,7 @@ class Watch:
         return session
 
     def _find_again(self, session: SourceSession) -> None:
-        """Find the server's processes again, which may be others after a restart."""
+        """Find the server's processes again: after a restart they may be others."""
         if self._seen.here is None:
             return
         here = discovery.location(session)
@@ -304,7 +308,7 @@ class Watch:
                 task.process = here.process if here else 0
 
     def _pace(self) -> None:
-        """Read less often where that takes more than it may."""
+        """Read less often where profiling takes more CPU than it may."""
         cost = self._meter.cost()
         cores, self._costs = cost.since(self._costs).cores, cost
         most = MOST_COST * max(1.0, 1.0 / self._order.every)
@@ -326,5 +330,5 @@ class _Instant(NamedTuple):
 
 
 def _next(due: float, every: float, now: float) -> float:
-    """Return when to read next: lateness does not add up, what was missed is not made up for."""
+    """Return when to read next: delays do not add up, and missed readings are not repeated."""
     return due + (math.floor(max(0.0, now - due) / every) + 1) * every

@@ -1,21 +1,21 @@
 """Limits of a target that are known and cannot be measured there: `--target FILE`.
 
-What a cloud grants is often a base rate, a higher rate for as long as credits last, and credits
-that are earned at the base rate while less is used.  A measurement of minutes sees the higher rate
-only: a gp2 volume of 100 GiB holds 5.4 million credits, and so gives 3,000 IOPS for half an hour
-over a base of 300.  A file of such limits is TOML, all of it optional:
+A cloud often grants a base rate, and a higher rate for as long as credits last.  Credits are
+earned at the base rate while less is used.  A measurement of minutes sees only the higher rate.
+For example, a gp2 volume of 100 GiB holds 5.4 million credits: it gives 3,000 IOPS for half an
+hour, over a base of 300.  A file of such limits is TOML, all of it optional:
 
     name = "gp2, 100 GiB"
 
     [volume]
     baseline_iops = 300
     burst_iops = 3000         # while there are credits
-    iops_credits = 5_400_000  # requests beyond the base rate that a full bucket is good for
+    iops_credits = 5_400_000  # requests above the base rate that a full bucket pays for
     baseline_mbps = 128       # 10^6 bytes a second; burst_mbps and mbps_credits (10^6 bytes) too
     request_size = "256k"     # a larger request counts as several
 
     [cpu]
-    cores = 2                 # what it has while there are credits
+    cores = 2                 # the number of cores while there are credits
     baseline_cores = 0.4      # a t3.medium's 20 % of each
     credits = 576             # a credit is a minute of one core
 
@@ -25,7 +25,7 @@ over a base of 300.  A file of such limits is TOML, all of it optional:
     [network]
     baseline_mbps = 32        # burst_mbps and mbps_credits too; of the larger of both directions
 
-Of several files, as of a disk and of an instance, each limit applies.
+Of several files, such as one of a disk and one of an instance, each limit applies.
 """
 
 import math
@@ -49,7 +49,7 @@ from replayer.units import Size, show, show_duration
 
 _MINUTE = 60.0
 _TIMES = 1e6
-"""The multiple beyond which it is only said that it is larger."""
+"""The largest multiple that is computed; a larger one is reported as this."""
 _LARGEST = 1e15
 
 
@@ -123,7 +123,7 @@ class Network(_Strict):
 
 
 class SizingTarget(_Strict):
-    """What is known of a target."""
+    """The known limits of a target."""
 
     name: str = ""
     volume: Volume | None = None
@@ -133,17 +133,17 @@ class SizingTarget(_Strict):
 
 
 class Fit(StrEnum):
-    """A verdict in the words of `replayer compare`: what is not shown either way is unclear."""
+    """A verdict in the words of `replayer compare`; `unclear` where neither side is proven."""
 
     FITS = "fits"
     DOES_NOT_FIT = "does not fit"
     UNCLEAR = "unclear"
     NOT_TESTED = "not tested"
-    """Of one need: nothing is known of it here."""
+    """Only for one need: nothing is known of it here."""
 
 
 class Limit(Noun):
-    """A rate that may be had for good, and a higher one for as long as credits last."""
+    """A rate that may be used forever, and a higher one for as long as credits last."""
 
     resource: str
     """A name of usage.RESOURCES."""
@@ -154,7 +154,7 @@ class Limit(Noun):
 
     @property
     def bursts(self) -> bool:
-        """Tell whether there is a higher rate for a while."""
+        """Return whether there is a higher rate for a while."""
         return self.burst > self.baseline
 
     def lasts(self, rate: float) -> float:
@@ -165,7 +165,7 @@ class Limit(Noun):
 
 
 class Judgement(Noun):
-    """What a limit means for a requirement."""
+    """The verdict of a limit on a requirement."""
 
     resource: str
     title: str
@@ -175,13 +175,13 @@ class Judgement(Noun):
     limit: Limit
     fit: Fit
     multiple: float | None
-    """How many times the requirement the limit allows."""
+    """The multiple of the requirement that the limit allows."""
     words: str
     """The arithmetic, without a full stop."""
 
 
 def load(path: Path) -> SizingTarget:
-    """Read a target's file; raise Impossible, in one sentence that names it, for what is none."""
+    """Read a target's file; raise Impossible, in one sentence that names it, if it is invalid."""
     try:
         return SizingTarget.model_validate(assets.toml(path))
     except ValidationError as error:
@@ -244,12 +244,13 @@ def _limit(
 def judge(
     target: SizingTarget, requirement: Requirement, profile: ResourceProfile, *, of: str = ""
 ) -> tuple[Judgement, ...]:
-    """Return what each limit of a target means for what a profile requires.
+    """Return the verdict of each limit of a target on a profile's requirement.
 
     `of` is the target's name, where it is one of several.
 
-    Credits are those of a full bucket at the profile's begin, spent and earned as its load, times
-    growth and headroom, would; time of which nothing is known neither spends nor earns any.
+    The bucket of credits is full at the begin of the profile.  Credits are spent and earned by the
+    profile's load, times growth and headroom.  Time of which nothing is known neither spends nor
+    earns any.
     """
     size = target.volume.request_size if target.volume else None
     judged = (_judged(limit, requirement, profile, size) for limit in limits(target))
@@ -295,7 +296,7 @@ def _without(limit: Limit, words: str) -> Judgement:
 
 
 class _Asked(NamedTuple):
-    """What is required of a resource."""
+    """The required rate of a resource."""
 
     rate: float
     factor: float
@@ -304,19 +305,19 @@ class _Asked(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class _Spent:
-    """A resource's rates over a profile, as a bucket counts them."""
+    """A resource's rates over a profile, counted as a bucket of credits counts them."""
 
     demand: Numbers
     seconds: Numbers
     ends: Numbers
     times: float = 1.0
-    """How many times as many requests are counted as there were, at the most."""
+    """The highest ratio of counted requests to real ones."""
 
     def runs_out(self, limit: Limit, factor: float) -> float | None:
         """Return when the credits of a full bucket are spent; None if they never are."""
         change = (limit.baseline - factor * self.demand) * self.seconds
         level = np.cumsum(change)
-        # What is earned while the bucket is full is lost.
+        # Credits that are earned while the bucket is full are lost.
         lost = np.maximum.accumulate(np.maximum(level, 0.0))
         empty = np.flatnonzero(limit.credits + level - lost < -1e-6 * limit.credits)
         return float(self.ends[empty[0]]) if empty.size else None
@@ -335,7 +336,7 @@ def _spent(profile: ResourceProfile, name: str, request_size: int | None) -> _Sp
 
 
 def _short(profile: ResourceProfile) -> bool:
-    """Tell whether a profile is shorter than a day, in which credits are spent and earned."""
+    """Return whether a profile is shorter than a day, in which credits are spent and earned."""
     return profile.whole_seconds < 0.95 * usage.DAY
 
 

@@ -1,8 +1,8 @@
-"""A requirement and what a run found -> whether the database fits, and what gives first.
+"""A requirement and the findings of a run -> whether the database fits, and the limiting resource.
 
-The load decides: the interval of the highest multiple of the required rate that was sustained lies
-above 1, below it, or holds it.  A limit that is known of the target, the room on the disk and the
-device's own ceilings can only take away from that.  What is not shown either way is `unclear`.
+The load decides: the interval of the highest sustained multiple of the required rate lies above 1,
+below 1, or contains 1.  A known limit of the target, the room on the disk and the device's own
+ceilings can only make the verdict worse.  Where neither side is proven, the verdict is `unclear`.
 """
 
 import math
@@ -27,39 +27,39 @@ _USED: Mapping[str, tuple[str, ...]] = {
     resources.LOG: ("log_share",),
     resources.LOCKS: ("row_lock_share",),
 }
-"""Resource -> the columns of a trial that say how much of it was in use."""
+"""Resource -> the columns of a trial that hold how much of it was in use."""
 
 
 class FitVerdict(Noun):
-    """Whether a database fits on a machine."""
+    """The verdict on whether a database fits on a machine."""
 
     fit: Fit
     reasons: tuple[str, ...]
-    """The first says it in one line."""
+    """The first is the verdict in one line."""
     multiple: float | None
-    """The highest multiple of the requirement that all that decides allows."""
+    """The highest multiple of the requirement that everything that decides allows."""
     low: float | None
     high: float | None
-    """None where it has no end that is known."""
+    """None where no upper end is known."""
     first: str
-    """What gives first, "" where that is not known."""
+    """The limiting resource; "" where it is not known."""
     proof: str
     held: str
-    """How long the required rate was held, and how that ended; "" where it was not tried."""
+    """The duration and the end of the hold, in words; "" where it was not tried."""
     rows: tuple[ResourceRow, ...]
     changes: tuple[Remedy, ...]
     not_offered: str
-    """What the clients could not ask of the server, "" where they could."""
+    """Load that the clients could not send to the server; "" where they sent all."""
     not_tested: tuple[str, ...]
-    """What was not in the profile, or no load can do."""
+    """Resources that are not in the profile, or that no load can use."""
     unproven: tuple[str, ...]
-    """What the load does otherwise than the source."""
+    """Differences of the load from the source."""
 
 
 _DONE = 0.9
-"""Of what was asked: a trial that did less did what the machine can do."""
+"""Share of the required rate: a trial below it was limited by the machine."""
 _DISTURBED = 0.2
-"""Of the processors' time: from here on, what others used may be why it does not fit."""
+"""Share of the processors' time: above it, other processes may be why the database does not fit."""
 
 
 def judge(sizing: Sizing, run: Run) -> FitVerdict:
@@ -89,7 +89,7 @@ def judge(sizing: Sizing, run: Run) -> FitVerdict:
 
 
 def _burnt(step: StepResult | None) -> Iterator[str]:
-    """Yield what a statement was to cost of CPU, and what it cost."""
+    """Yield the wanted CPU of a statement, and the CPU that it really took."""
     facts = {} if step is None else step.facts
     wanted, got = facts.get(cpu_burn.WANTED), facts.get(cpu_burn.GOT)
     if isinstance(wanted, float) and isinstance(got, float):
@@ -102,9 +102,9 @@ def _burnt(step: StepResult | None) -> Iterator[str]:
 
 
 def refutations(sizing: Sizing, run: Run | None = None) -> list[str]:
-    """Return why a machine does not fit whatever a load would come to, what allows least first.
+    """Return why a machine cannot fit, whatever the load would show, smallest multiple first.
 
-    By arithmetic before a run, and by its probes as far as it has come.
+    Before a run, the reasons are of arithmetic; in a run, of the probes that have ended as well.
     """
     rows = needs.refuted(sizing, run, _NO_LOAD)
     rows += [row for row in map(_limited, sizing.judgements) if row.fit is Fit.DOES_NOT_FIT]
@@ -114,7 +114,7 @@ def refutations(sizing: Sizing, run: Run | None = None) -> list[str]:
 def _rows(
     sizing: Sizing, run: Run, load: Loaded, loaded: Sequence[ResourceRow]
 ) -> Iterator[ResourceRow]:
-    """Yield a row for each need, and what else the load needed."""
+    """Yield a row for each need, and for each other resource that the load needed."""
     decided = {row.resource: row for row in needs.rows(sizing, run, load, loaded)}
     covered = {name for row in decided.values() for name in _COVERED.get(row.need, ())}
     yield from decided.values()
@@ -131,15 +131,16 @@ _COVERED = {
     "read_mbps": (resources.READ_BYTES,),
     "write_mbps": (resources.WRITE_BYTES,),
 }
-"""A need -> the resources of the load that are the same one."""
+"""A need -> the resources of the load that measure the same."""
 _SCALING = frozenset({"cpu", "server_cpu", "read_iops", "write_iops", "read_mbps", "write_mbps"})
 """Needs that grow with the load."""
 
 
 def _decider(load: Loaded, rows: Iterable[ResourceRow]) -> Loaded | ResourceRow:
-    """Return what the verdict is by: of what is worst that which allows least.
+    """Return what decides the verdict: of those with the worst fit, the one that allows the least.
 
-    Where all fits it is the load, but for what it had less of than is required and allows less.
+    Where all fit, this is the load.  A row decides instead if the load had less of it than
+    required, and if it allows less than the load.
     """
     deciding = [row for row in rows if row.decides and row.fit is not Fit.NOT_TESTED]
     order = (Fit.DOES_NOT_FIT, Fit.UNCLEAR, Fit.FITS)
@@ -149,7 +150,7 @@ def _decider(load: Loaded, rows: Iterable[ResourceRow]) -> Loaded | ResourceRow:
         row
         for row in deciding
         if row.fit is worst
-        # What was measured under the load is said by the load.
+        # A row that was measured under the load is already part of the load's own verdict.
         and (row.kind != "load" or load.fit is not worst)
         and (worst is not Fit.FITS or row.need in _SCALING)
     ]
@@ -179,7 +180,7 @@ def _load(sizing: Sizing, step: StepResult | None, run: Run) -> Loaded:
 
 
 def _undisturbed(load: Loaded, step: StepResult | None, run: Run) -> Loaded:
-    """Return what the load came to; nothing is said against a machine that others were using."""
+    """Return the load; its verdict becomes `unclear` where other processes took the processors."""
     cores = run.host.get("cpu.threads")
     if load.fit is not Fit.DOES_NOT_FIT or step is None or not isinstance(cores, int):
         return load
@@ -207,7 +208,7 @@ def _text(step: StepResult, fact: str) -> str:
 
 
 class _CameTo(NamedTuple):
-    """What a search says; the words are made where the verdict is."""
+    """The result of a search; its words are made together with its verdict."""
 
     fit: Fit
     words: str
@@ -217,7 +218,7 @@ class _CameTo(NamedTuple):
 
 
 def _came_to(sizing: Sizing, step: StepResult) -> _CameTo:
-    """Return what the load says, and why."""
+    """Return the result of the search under the load, with its reason."""
     multiple, low, high = (step.value(f"capacity.{name}") for name in ("multiple", "low", "high"))
     if multiple is None or low is None:
         return _nothing_held(sizing, step)
@@ -228,7 +229,7 @@ def _came_to(sizing: Sizing, step: StepResult) -> _CameTo:
 
 
 def _side(step: StepResult, low: float, high: float | None) -> tuple[Fit, str]:
-    """Return on which side of 1 an interval lies, and what is to be said of that."""
+    """Return on which side of 1 an interval lies, and words about that."""
     if high is not None and high < 1:
         return Fit.DOES_NOT_FIT, ""
     if low < 1:
@@ -242,7 +243,7 @@ def _side(step: StepResult, low: float, high: float | None) -> tuple[Fit, str]:
 
 
 def _given_up(step: StepResult) -> str:
-    """Return why a search was given up, "" if it was not."""
+    """Return why a search was given up; "" if it was not."""
     why = _text(step, "capacity.gave_up")
     return f", and the search was given up: {why}; {_WAIT}" if why else ""
 
@@ -251,7 +252,7 @@ _WAIT = "end what else runs here, or have the search wait for it with --wait 30m
 
 
 def _nothing_held(sizing: Sizing, step: StepResult) -> _CameTo:
-    """Return what a search says that accepted no rate."""
+    """Return the result of a search that accepted no rate."""
     trials = [row for row in step.tables.get("trials", ()) if row["ended"] != "void"]
     held = max((row["multiple"] for row in trials if row["ended"] == "held"), default=None)
     failed = [row for row in trials if row["ended"] == "failed"]
@@ -276,9 +277,9 @@ def _nothing_held(sizing: Sizing, step: StepResult) -> _CameTo:
 
 
 def _of_failures(sizing: Sizing, failed: Sequence[Mapping[str, Any]], words: str) -> _CameTo:
-    """Return what a search says in which every trial failed.
+    """Return the result of a search in which every trial failed.
 
-    Where less was done than was asked, that is how many times the required rate there is.
+    Where less was done than was asked, the done rate over the required one is the multiple.
     """
     required = [row for row in failed if math.isclose(row["multiple"], 1, rel_tol=1e-3)]
     if len(required) < len(failed) or not required:
@@ -324,7 +325,7 @@ _NEEDLESS = "whatever it came to would not change that"
 def _reasons(
     decider: Loaded | ResourceRow, load: Loaded, rows: Sequence[ResourceRow]
 ) -> Iterator[str]:
-    """Yield what decides with its numbers, then what else there is to say."""
+    """Yield the deciding reason with its numbers, then the other reasons."""
     missing = [row.resource for row in rows if row.fit is Fit.NOT_TESTED]
     untold = f"; not tested: {'; '.join(missing)}" if missing and decider.fit is Fit.FITS else ""
     yield f"{decider.words}{untold}"
@@ -344,7 +345,7 @@ def _reasons(
 
 
 def _loaded(sizing: Sizing, step: StepResult | None, load: Loaded) -> Iterator[ResourceRow]:
-    """Yield what the load needed of each resource."""
+    """Yield the load's need of each resource."""
     table = step.tables.get("resources", ()) if step is not None else ()
     trials = step.tables.get("trials", ()) if step is not None else ()
 
@@ -356,7 +357,7 @@ def _loaded(sizing: Sizing, step: StepResult | None, load: Loaded) -> Iterator[R
 
 
 def _demand(name: str, trial: Mapping[str, Any]) -> float | None:
-    """Return what one statement of a trial needed of a resource."""
+    """Return how much of a resource one statement of a trial needed."""
     used = [trial.get(column) for column in _USED.get(name, ())]
     done = trial.get("throughput_per_second") or 0.0
     if not used or not done or None in used:
@@ -365,7 +366,7 @@ def _demand(name: str, trial: Mapping[str, Any]) -> float | None:
 
 
 def _limited(judgement: Judgement) -> ResourceRow:
-    """Return a limit that is known of the target."""
+    """Return the row of a known limit of the target."""
     return ResourceRow(
         resource=f"{judgement.title}, by --target",
         unit=judgement.unit,

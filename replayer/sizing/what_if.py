@@ -1,6 +1,6 @@
-"""What would change a verdict: another objective, less to ask for, more of what gives first.
+"""Changes that would turn a verdict around: another objective, less growth, more of a resource.
 
-What is measured or is arithmetic is told as such, the rest is marked as a prediction.
+Measured changes and arithmetic are marked as such, all others as predictions.
 """
 
 import math
@@ -15,7 +15,7 @@ from replayer.sizing.target import Fit
 from replayer.units import show_duration, show_size, three
 
 _ALL_FOUND = 0.001
-"""Blocks that are missed, as a share, from which on more memory changes nothing."""
+"""Share of blocks that are missed: below it more memory changes nothing."""
 _MORE_MEMORY = 2.0
 _CLEARLY = 1.05
 
@@ -27,7 +27,7 @@ def changes(
     load: Loaded,
     rows: Sequence[ResourceRow],
 ) -> Iterator[Remedy]:
-    """Yield what would change the answer, what is known for sure first."""
+    """Yield the changes that would turn the answer around, the certain ones first."""
     yield from _floor(sizing, run)
     if step is not None:
         yield from _objective(step, load)
@@ -37,7 +37,7 @@ def changes(
 
 
 def _floor(sizing: Sizing, run: Run) -> Iterator[Remedy]:
-    """Yield that an objective lies below what the device takes for one request."""
+    """Yield a remedy if an objective is shorter than the device's time for one flush."""
     work = sizing.requirement.work
     own = (sizing.rate - sizing.compute) / sizing.requirement.factor
     writing = (work.update + work.insert) / max(1e-9, own)
@@ -55,7 +55,7 @@ def _floor(sizing: Sizing, run: Run) -> Iterator[Remedy]:
 
 
 def _flush_seconds(run: Run) -> float:
-    """Return the mean time of a flush of the log by the probe, 0 where it was not probed."""
+    """Return the mean time of a flush of the log by the probe, in seconds; 0 if not probed."""
     for step in run.steps:
         for row in step.tables.get("pg_fsync", ()) if step.status is Status.DONE else ():
             return float(row["usecs_per_op"]) / 1e6
@@ -63,7 +63,7 @@ def _flush_seconds(run: Run) -> float:
 
 
 def _objective(step: StepResult, load: Loaded) -> Iterator[Remedy]:
-    """Yield which objective the required rate did keep to, where it was sustained."""
+    """Yield the objective that the required rate kept to, where it was sustained."""
     if load.fit is Fit.FITS:
         return
     near = [
@@ -83,7 +83,7 @@ def _objective(step: StepResult, load: Loaded) -> Iterator[Remedy]:
 
 
 def margins(growth: float, headroom: float, load: Loaded) -> Iterator[Remedy]:
-    """Yield that it would fit without headroom (0.3 is 30 %), or without growth."""
+    """Yield a remedy if it would fit without headroom (0.3 is 30 %), or without growth."""
     if load.fit is Fit.FITS or load.low is None:
         return
     for name, factor in (
@@ -99,7 +99,7 @@ def margins(growth: float, headroom: float, load: Loaded) -> Iterator[Remedy]:
 
 
 def more_of_the_first(load: Loaded, rows: Sequence[ResourceRow]) -> Iterator[Remedy]:
-    """Yield what more of that which gives first would bring."""
+    """Yield the prediction for more of the limiting resource."""
     if not load.first or load.multiple is None:
         return
     others = [
@@ -120,7 +120,7 @@ def more_of_the_first(load: Loaded, rows: Sequence[ResourceRow]) -> Iterator[Rem
 
 
 def _others(load: Loaded, rows: Sequence[ResourceRow]) -> list[ResourceRow]:
-    """Return what else the load needed, of which it is known how much there is."""
+    """Return the other resources that the load needed, where their supply is known."""
     return [
         row
         for row in rows
@@ -131,7 +131,7 @@ def _others(load: Loaded, rows: Sequence[ResourceRow]) -> list[ResourceRow]:
 def _memory(
     sizing: Sizing, run: Run, load: Loaded, rows: Sequence[ResourceRow]
 ) -> Iterator[Remedy]:
-    """Yield what more memory would do, by the hits that were measured in smaller buffers."""
+    """Yield the prediction for more memory, from the hits measured in smaller buffers."""
     step = last(run, "buffers")
     curve = sorted(
         (row["buffers_bytes"], 1 - row["hit_share"])
@@ -165,11 +165,11 @@ def _gain(load: Loaded, rows: Sequence[ResourceRow], missed: float, less: float)
 def missed_at(
     curve: Sequence[tuple[float, float]], size: float, working_set: float | None
 ) -> float:
-    """Return the share of blocks that buffers of `size` bytes would miss; a prediction.
+    """Return the predicted share of blocks that buffers of `size` bytes would miss.
 
     `curve` has (bytes, share missed) of two sizes or more, rising.  Misses fall with a power of the
-    size (a straight line in logarithms through the ends of the curve), and to none where all that
-    is in use fits.
+    size (a straight line in logarithms through the ends of the curve).  They fall to none where all
+    data in use fits.
     """
     (small, more), (large, fewer) = curve[0], curve[-1]
     if fewer <= 0 or (working_set is not None and size >= working_set):

@@ -1,4 +1,4 @@
-"""How much of the data was in use, from how often the blocks of each relation were asked for."""
+"""Estimate of the data in use, from how often the blocks of each relation were accessed."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -7,12 +7,12 @@ from dataclasses import dataclass, field, replace
 from replayer.results.profile import TableUse, WorkingSet
 
 _WHOLE = 0.9
-"""Share of its rows that a scan reads which counts as one of the whole relation."""
+"""Share of a relation's rows: a scan that reads so many counts as one of the whole relation."""
 
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """A heap, an index or a TOAST relation, and what was done to it: totals, or since a reading."""
+    """A heap, an index or a TOAST relation, and its counters: totals, or since a reading."""
 
     table: str
     heap: bool
@@ -26,12 +26,12 @@ class Relation:
     tuples_written: float
 
     def since(self, before: "Relation") -> "Relation | None":
-        """Return what was done since a reading, None where the totals were set back meanwhile."""
+        """Return the counters since a reading; None where the totals were reset in between."""
         done = {name: getattr(self, name) - getattr(before, name) for name in _DONE}
         return None if min(done.values()) < 0 else replace(self, **done)
 
     def with_more(self, more: "Relation") -> "Relation":
-        """Return it as it is later, with what was done in between."""
+        """Return the later relation `more`, with the counters of both added."""
         return replace(more, **{name: getattr(self, name) + getattr(more, name) for name in _DONE})
 
 
@@ -40,14 +40,14 @@ _DONE = ("blocks_hit", "blocks_read", "tuples_scanned", "tuples_read", "tuples_w
 
 @dataclass(slots=True)
 class Relations:
-    """What was done to each relation while it was watched: several readings, added up."""
+    """Counters of each relation while it was watched: the sum over several readings."""
 
     _last: dict[str, Relation] = field(default_factory=dict)
     _done: dict[str, Relation] = field(default_factory=dict)
     _readings: int = 0
 
     def read(self, totals: Mapping[str, Relation]) -> None:
-        """Add what was done since the reading before; one that is new began at 0."""
+        """Add what was done since the previous reading; a new relation began at 0."""
         for number, relation in totals.items():
             before = self._last.get(number)
             if before is None and not self._readings:
@@ -60,12 +60,12 @@ class Relations:
         self._readings += 1
 
     def done(self) -> list[Relation]:
-        """Return the relations to which something was done."""
+        """Return the relations of which blocks were accessed."""
         return [one for one in self._done.values() if one.blocks_hit + one.blocks_read > 0]
 
 
 def tables(relations: Iterable[Relation]) -> tuple[TableUse, ...]:
-    """Return relations by their tables, those first of which most blocks were asked for."""
+    """Return relations grouped by their tables, those with the most block accesses first."""
     uses: dict[str, TableUse] = {}
     for one in relations:
         use = uses.get(one.table, TableUse(name=one.table, bytes=0))
@@ -83,11 +83,11 @@ def tables(relations: Iterable[Relation]) -> tuple[TableUse, ...]:
 def estimated(
     relations: Iterable[Relation], block_bytes: int, cache_bytes: float, seconds: float
 ) -> WorkingSet:
-    """Return the bytes of distinct blocks that were asked for, as far as that can be known.
+    """Return the bytes of distinct blocks that were accessed, as far as that can be known.
 
     A accesses that fall on N blocks at random touch N (1 - exp(-A / N)) of them (the occupancy
-    problem); a scan of a whole relation touches all.  Whatever was touched was in the server's
-    buffers at the begin or was read, so that their sum is a bound.
+    problem).  A scan of a whole relation touches all.  A touched block was either in the server's
+    buffers at the begin or was read later, so that the sum of both is an upper bound.
     """
     known = list(relations)
     touched = sum(_touched(one, block_bytes) for one in known)

@@ -1,24 +1,25 @@
-"""What a profile counts, made into statements that a load can make.
+"""Counters of a profile -> statements that a load can execute.
 
 A load knows five kinds of statements (`load.mix`), each committed by itself, on tables with one row
 in a block.  A profile counts transactions, rows, blocks and bytes of many tables, and never which
-row belonged to which statement.  `of(columns)` is the derivation; each step that the counters do
-not settle is an assumption, in a sentence:
+row belonged to which statement.  `of(columns)` is the derivation.  Where the counters do not settle
+a step, it makes an assumption and records it in a sentence:
 
-    writes       rows inserted, updated and deleted; a deleted row is an updated one.  As many
-                 statements as rows, but at most as many as transactions, as each commits by itself,
-                 and as syncs of the log, as each of them is one: what was written by one
-                 transaction, or synced with one, is one statement of several rows
+    writes       rows inserted, updated and deleted; a deleted row counts as an updated one.  There
+                 are as many statements as rows, with two upper limits: the transactions, as each
+                 statement commits by itself, and the syncs of the log, as each commit is one.  Rows
+                 beyond that share statements: rows written by one transaction, or synced at once,
+                 are one statement of several rows
     reads        rows fetched by an index, less those that were then updated or deleted, and no
-                 fewer than the rows that reading statements gave back.  As many statements as the
+                 fewer than the rows that reading statements returned.  As many statements as the
                  profile counts; where it counts none, one a transaction
-    point, range a read of at most 1.5 rows is of one row; else all are as long as their mean
-    blocks       rows that lie in one block count once, as far as the accesses to blocks tell
+    point, range a read of at most 1.5 rows is of one row; all others are as long as their mean
+    blocks       rows that lie in one block count once, as far as the block accesses show it
     scan         rows read and not fetched by an index, 50 of them in a block; but no more blocks
-                 than were not in the buffers and not of rows read by an index: scans of what was
-                 there are CPU only, which is burnt anyway
-    device only  where no database was asked: a small read of the device is a row, a large one a
-                 part of a scan; two writes are an update, one of the log and one of the block
+                 than were missed in the buffers and do not belong to rows read by an index.  Scans
+                 of blocks in the buffers cost CPU only, which the load burns anyway
+    device only  where only a device was profiled: a small read of the device is a row, a large one
+                 a part of a scan; two writes are an update, one of the log and one of the block
 """
 
 import math
@@ -31,11 +32,11 @@ from replayer.model import Noun
 from replayer.results.profile import StatementUse
 
 _INDEX_LEVELS = 3
-"""Blocks of an index on the way to a row: that of a hundred million rows has so many."""
+"""Blocks of an index on the way to a row: an index of a hundred million rows has so many."""
 _ROWS_A_BLOCK = 50
 _BLOCK = 8192
 _LARGE = 131_072
-"""Bytes of a read of a scan, as a device sees it: the kernel's read-ahead."""
+"""Bytes of a scan's read, as a device sees it: the kernel's read-ahead."""
 _ONE_ROW = 1.5
 _LONGEST_RANGE = 10_000
 _LARGEST_ROW = 4000
@@ -43,23 +44,23 @@ _MOST_ROWS = 1_000_000
 _ROW_BYTES = 200
 _LONGEST = 3600.0
 _SHORTEST = 1e-9
-"""Seconds of CPU of a statement."""
+"""Seconds of CPU of a statement: with less, the load burns none."""
 
 
 class StatementLoad(Noun):
-    """Statements a second that do what a source did."""
+    """Statements a second that do the same work as a source."""
 
     point: float = 0.0
     range: float = 0.0
     update: float = 0.0
     insert: float = 0.0
     scanned_blocks: float = 0.0
-    """Blocks a second that scans read: how many scans that is, the size of a table decides."""
+    """Blocks a second that scans read; the size of a table decides how many scans that is."""
     work_unit: int = 1
     update_rows: int = 1
     insert_bytes: int = _ROW_BYTES
     cpu_cores: float | None = None
-    """Of the server's processes or, where they were not told apart, of the host."""
+    """CPU of the server's processes or, where that is not counted, of the host."""
     hit_ratio: float | None = None
     hot: str = ""
     assumptions: tuple[str, ...] = ()
@@ -72,7 +73,7 @@ class StatementLoad(Noun):
     def mix(self, table_blocks: int) -> WeightedMix:
         """Return the proportions of the statements on tables of so many blocks.
 
-        Raises Impossible where nothing is known that a statement could do.
+        Raise Impossible where nothing is known that a statement could do.
         """
         rate = self.rate(table_blocks)
         if not rate:
@@ -98,7 +99,7 @@ class StatementLoad(Noun):
 
 
 class _Counted:
-    """The columns of one window of a profile, and what was assumed while reading them."""
+    """The columns of one window of a profile, and the assumptions made while reading them."""
 
     def __init__(
         self, columns: Mapping[str, float], block_bytes: int, statements: Sequence[StatementUse]
@@ -127,7 +128,8 @@ def of(
 ) -> StatementLoad:
     """Return the work of one window of a profile, whose columns are means over it.
 
-    `statements` are those of the whole profile, whose kinds are taken to be as frequent in it.
+    `statements` are those of the whole profile; their kinds are assumed to be as frequent in the
+    window.
     """
     counted = _Counted(columns, block_bytes or _BLOCK, statements)
     writes = _writes(counted)
@@ -143,7 +145,7 @@ def of(
 
 
 def transactions(columns: Mapping[str, float]) -> float | None:
-    """Return transactions a second, ended in either way; None where they are not counted."""
+    """Return transactions a second, committed or rolled back; None where they are not counted."""
     if "commits" not in columns:
         return None
     return columns["commits"] + columns.get("rollbacks", 0.0)
@@ -170,7 +172,7 @@ _STATEMENTS = ("inserts", "updates", "deletes")
 
 
 def _writes(counted: _Counted) -> dict[str, Any]:
-    """Return inserts and updates a second, and what one of each writes."""
+    """Return inserts and updates a second, and how much one of each writes."""
     names = _ROWS if counted.known(*_ROWS) else _STATEMENTS
     if not counted.known(*names):
         return _guessed_writes(counted)
@@ -192,10 +194,11 @@ def _writes(counted: _Counted) -> dict[str, Any]:
 
 
 def _write_transactions(counted: _Counted) -> float | None:
-    """Return how many transactions a second may have written; None where nobody counted any.
+    """Return how many transactions a second may have written; None where none were counted.
 
-    One that wrote and committed has the log synced, or shares that with others.  MariaDB and MySQL
-    count a COMMIT only where one was sent: there are no more than statements that write.
+    A transaction that wrote and committed has the log synced, or shares that sync with others.
+    MariaDB and MySQL count a COMMIT only where one was sent.  There, the writing transactions are
+    at most the statements that write.
     """
     ended, synced = transactions(counted.columns), _synced(counted)
     if counted.known(*_STATEMENTS):
@@ -207,7 +210,7 @@ def _write_transactions(counted: _Counted) -> float | None:
 
 
 def _synced(counted: _Counted) -> float | None:
-    """Return syncs of the log a second; None where nobody counted any."""
+    """Return syncs of the log a second; None where none were counted."""
     return counted.sum("wal_syncs") or None
 
 
@@ -229,7 +232,7 @@ def _rows(many: float) -> str:
 
 
 def _guessed_writes(counted: _Counted) -> dict[str, Any]:
-    """Return writes where nobody counted what was written, from the device's."""
+    """Return writes guessed from the device's, where no written rows were counted."""
     if not counted.known("write_iops"):
         counted.assume("nothing is known of writes: there are none in the mix")
         return {}
@@ -270,14 +273,14 @@ def _read_statements(counted: _Counted, rows: float) -> float:
     else:
         statements = rows
         counted.assume("statements are not counted: each row is taken to be read by one of its own")
-    # One that reads no row of a table by an index costs CPU only, which is burnt anyway.
+    # A statement that reads no row of a table by an index costs CPU only, which is burnt anyway.
     return min(statements, rows)
 
 
 def _rows_given(counted: _Counted) -> float:
-    """Return rows a second that reading statements gave back, one for each of them at most.
+    """Return rows a second that reading statements returned, at most one for each statement.
 
-    More of them may be of a scan.
+    Further rows may come from a scan.
     """
     reading = counted.kinds.get("select")
     if reading is None or not reading.calls or reading.rows is None:
@@ -293,7 +296,7 @@ def _in_blocks(
     statements: float,
     scanned_rows: float,
 ) -> tuple[float, float]:
-    """Return the rows read by an index, each in a block of its own, and the blocks scanned."""
+    """Return the rows read by an index, each in its own block, and the blocks scanned."""
     scanned = scanned_rows / _ROWS_A_BLOCK
     if scanned_rows:
         counted.assume(
@@ -314,7 +317,7 @@ def _in_blocks(
 
 def _missed(counted: _Counted, scanned: float, by_index: float) -> float:
     """Return blocks a second that scans read and that were not in the buffers."""
-    # Of a row that is found by an index, its own block and the last one of the index may be missed.
+    # For a row found by an index, its own block and the last one of the index may be missed.
     left = max(0.0, counted.sum("blocks_read") - 2 * by_index)
     large = counted.sum("io_read_bulk_mbps") * 1e6 / counted.block_bytes
     missed = min(scanned, max(left, large))
@@ -336,7 +339,7 @@ def _lengths(counted: _Counted, rows: float, statements: float) -> dict[str, Any
 
 
 def _guessed_reads(counted: _Counted) -> dict[str, Any]:
-    """Return reads where nobody counted rows, from the device's requests or the blocks read."""
+    """Return reads guessed from the device's requests or the blocks read, without counted rows."""
     if counted.known("blocks_read"):
         counted.assume("rows are not counted: each block asked of the buffers, and each two levels "
                        "of an index with it, is taken for a row")  # fmt: skip

@@ -1,4 +1,4 @@
-"""One build, doubling by doubling."""
+"""One build of the table, doubling by doubling."""
 
 import contextlib
 import os
@@ -39,7 +39,10 @@ class _Point:
 
 @dataclass(frozen=True)
 class Build:
-    """One build, or the rest of one; each doubling is in the findings as soon as it is done."""
+    """One build, or the rest of an interrupted one.
+
+    Each doubling is in the findings as soon as it is done.
+    """
 
     spec: Spec
     context: Context
@@ -48,7 +51,7 @@ class Build:
 
     @property
     def findings(self) -> StepRecorder:
-        """Return what was found so far."""
+        """Return the findings so far."""
         return self.context.findings
 
     @property
@@ -57,7 +60,7 @@ class Build:
         return self.findings.tables.get("doublings", ())
 
     def run(self, existing: BuildState | None) -> None:
-        """Do it; a build that is cut short leaves what was committed, and says so."""
+        """Build the table; a build that is cut short keeps its committed part, and reports that."""
         self.findings.writes = True
         self.findings.facts |= facts_of(self.shape, 0)
         with self._told_what_is_kept():
@@ -91,7 +94,7 @@ class Build:
             return (end_ns - begin_ns) / 1e9
 
     def _measure(self, elapsed: float, *, whole: bool) -> None:
-        """Add the figures of a build that is done; the rest of one has no time of its own."""
+        """Add the figures of a build that is done; an interrupted one has no total time."""
         measure, last = self.findings.measure, self.doublings[-1]
         measure("build.rows", last["rows"], "rows", Better.NEITHER)
         measure("build.table_bytes", last["table_bytes"], "bytes", Better.LESS)
@@ -118,7 +121,7 @@ class Build:
             )
 
     def _resume(self, existing: BuildState) -> int:
-        """Remove what is left of a doubling that was cut short; return the last whole one."""
+        """Remove the leftovers of a doubling that was cut short; return the last whole doubling."""
         done = existing.doubling or 0
         every = persons.segments(self.database)
         unfinished = [segment for segment in every if segment.doubling > done]
@@ -135,7 +138,7 @@ class Build:
 
     @contextlib.contextmanager
     def _watched(self, number: int, new_rows: int) -> Iterator[None]:
-        """Note what a doubling took; doubling 0 makes the first six rows."""
+        """Measure one doubling and record it; doubling 0 makes the first six rows."""
         before = self._point()
         yield
         after = self._point()
@@ -160,7 +163,7 @@ class Build:
         self.findings.facts |= facts_of(self.shape, row["rows"])
 
     def _double(self, builder: Builder, one: Doubling, task: Task) -> None:
-        """Do one doubling and show how it goes."""
+        """Do one doubling and show its progress."""
         begun = time.monotonic_ns()
         size = self.doublings[-1]["table_bytes"] or 0
         made = 0
@@ -180,7 +183,7 @@ class Build:
 
     @contextlib.contextmanager
     def _told_what_is_kept(self) -> Iterator[None]:
-        """Add to what went wrong on the server what is left of the table."""
+        """Add the remaining part of the table to the message of an error on the server."""
         try:
             yield
         except ReplayerError as error:

@@ -1,4 +1,4 @@
-"""The last doubling first, which is the CPU benchmark; and a chart of all doublings."""
+"""Display of a build: the last doubling first, which is the CPU benchmark; and a chart of all."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -18,7 +18,7 @@ _SERVER = {f"last_doubling.server_{kind}": kind for kind in ("user", "system")}
 
 
 def form(result: StepResult) -> Form:
-    """Return the last doubling with what the server used for it."""
+    """Return the last doubling with the server's CPU time for it."""
     seconds = result.value("build.last_doubling")
     if seconds is None:
         return Form(headline=_HEADLINE, glosses=_GLOSSES)
@@ -41,7 +41,7 @@ def form(result: StepResult) -> Form:
 
 
 def charts(sides: Sequence[Results]) -> Iterator[Chart]:
-    """Yield rows per second of every doubling."""
+    """Yield the chart of rows per second of every doubling."""
     traces = [
         _trace(number, run, rows)
         for number, results in enumerate(sides)

@@ -1,16 +1,16 @@
-"""Double a table: the order of the rows, the queue of segments, the sessions that work it off.
+"""Double a table: the order of the rows, the queue of segments, and the sessions that process it.
 
 The rows are in one order, whatever the layout, the engine and the number of sessions.  A doubling
-appends to it, n = 1..N counting the rows that are there:
+appends to it.  N rows are there, and n counts them from 1:
 
     rows += [(id + n, lastname + str(n), now) for n, (id, lastname, _) in enumerate(rows, 1)]
 
-Segments are contiguous ranges of that order.  While all rows fit into one segment it is doubled
-where it is; after that each of S segments makes a new one, segment S + s from segment s, so that
-sessions share the work and the rows do not depend on who did which.
+Segments are contiguous ranges of that order.  While all rows fit into one segment, it is doubled in
+place.  After that, each of S segments makes a new one: segment S + s from segment s.  So sessions
+share the work, and the rows do not depend on which session did which segment.
 
-What runs in worker processes is here and not in the step, because a worker imports this module and
-nothing heavier.
+The code that runs in worker processes is here and not in the step, because a worker imports this
+module and nothing heavier.
 """
 
 import contextlib
@@ -49,7 +49,7 @@ _STORE = VerbName("{layout}/store_{compression}")
 
 
 class Doubling(NamedTuple):
-    """The number of a doubling and the rows that it begins with."""
+    """The number of a doubling, and the number of rows before it."""
 
     number: int
     rows: int
@@ -62,7 +62,7 @@ class DoublingTask(NamedTuple):
     source: int
     target: int
     first_row: int
-    """How many rows come before the old segment's first one."""
+    """The number of rows before the old segment's first one."""
     target_row: int
     rows: int
 
@@ -85,7 +85,7 @@ def doublings(rows_wanted: int, after: int = 0) -> list[Doubling]:
 
 
 def rows_after(doubling: int) -> int:
-    """Return how many rows there are after that many doublings."""
+    """Return the number of rows after that many doublings."""
     return len(SEEDS) << doubling
 
 
@@ -98,7 +98,8 @@ def longest_name(doublings_: int) -> int:
 def average_name(doublings_: int) -> float:
     """Return the average characters of a last name after that many doublings, exactly.
 
-    Each doubling gives half of all rows an n, and every n from 1 to N to equally many of them.
+    Each doubling appends an n to the names of half of all rows.  Every n from 1 to N is appended
+    equally often.
     """
     seed = sum(map(len, SEEDS)) / len(SEEDS)
     return seed + sum(_digits(rows_after(number)) / 2 for number in range(doublings_))
@@ -112,7 +113,7 @@ def _digits(last: int) -> float:
 
 
 def tasks(doubling: Doubling, segment_rows: int) -> list[DoublingTask]:
-    """Return the new segments of a doubling, or none while the table is smaller than a segment."""
+    """Return the new segments of a doubling; none while the table is smaller than a segment."""
     sources = doubling.rows // segment_rows
     return [
         DoublingTask(
@@ -129,7 +130,7 @@ def tasks(doubling: Doubling, segment_rows: int) -> list[DoublingTask]:
 
 @dataclass(frozen=True, slots=True)
 class DoublingJob:
-    """What one session needs: it takes one task after another from the queue."""
+    """The job of one session: it takes one task after another from the queue."""
 
     connector: Connector
     first: tuple[str, ...]
@@ -155,7 +156,7 @@ class Builder:
         jobs = [self._job(every)] * min(sessions, len(every))
         self.sessions = max(1, len(jobs))
         # Never on client hosts: the sessions take their segments from a counter in shared memory,
-        # and what is measured is the server's work, of which none is the client's.
+        # and the measurement is of the server's work, in which the clients have no part.
         self._pool = (
             WorkerPool(double_segments, jobs, processes=1, awaited=database.waiting())
             if jobs
@@ -192,9 +193,9 @@ class Builder:
             self._publish(Doubling(0, 0))
 
     def double(self, doubling: Doubling) -> Iterator[NewSegment | None]:
-        """Double the table; yield every new segment, and None when a second was silent.
+        """Double the table; yield every new segment, and None after a second without one.
 
-        At the end all of it is committed and visible; before that nothing is.
+        The new rows are committed and visible only at the end.
         """
         execute(self._database, _BEGIN, doubling=doubling.number)
         todo = tasks(doubling, self._shape.segment_rows)
@@ -226,7 +227,7 @@ class Builder:
         persons.told(self._database, verb.of(layout=self._shape.layout), holes)
 
     def _making(self) -> list[Verb]:
-        """Return the verbs that make an empty segment; a layout may do without them."""
+        """Return the verbs that make an empty segment; a layout may have none."""
         engine, shape = self._database.engine, self._shape
         making = [engine.verb(_SEGMENT.of(layout=shape.layout))]
         if shape.compression:
@@ -253,7 +254,7 @@ class Builder:
 
 
 def execute(database: "Database", verb: VerbName, **holes: int) -> None:
-    """Execute a verb of the catalogue."""
+    """Execute a verb of the engine, with values for its holes."""
     persons.told(database, verb, holes)
 
 

@@ -1,4 +1,4 @@
-"""What is to be built on a server: layout, compression, segments; and whether there is room."""
+"""Shape of the table to build (layout, compression, segments), and checks for enough room."""
 
 from replayer import units
 from replayer.engines.connection import Database
@@ -14,7 +14,7 @@ from replayer.steps.build.spec import Spec
 from replayer.tables.persons import SEEDS, Shape
 
 _MOST_SEGMENTS = 1024
-"""Where the size of a segment is not given it grows, so that there are no more than this."""
+"""If the size of a segment is not given, it grows, so that there are at most so many segments."""
 _MARGIN_BYTES = 256 << 20
 _MARGIN_SHARE = 0.05
 _COMPRESSIONS = VerbName("{layout}/compressions")
@@ -23,7 +23,7 @@ _ESTIMATE = VerbName("{layout}/estimate")
 
 
 def layout_of(spec: Spec, engine: Engine) -> str:
-    """Return the layout asked for, or the engine's own; raise Impossible for one it has not."""
+    """Return the wanted layout or the engine's default; raise Impossible if the engine lacks it."""
     layouts = engine.layouts()
     layout = spec.layout or engine.spec.layout
     if layout not in layouts:
@@ -68,7 +68,7 @@ def check_length(rows: int) -> None:
 
 
 def shape_of(spec: Spec, database: Database) -> Shape:
-    """Return what is built on this server; raise Impossible for what it cannot have."""
+    """Return the shape to build on this server; raise Impossible for one that it cannot have."""
     layout = layout_of(spec, database.engine)
     compression = _compression(spec, database, layout)
     shape = Shape(layout, compression, segment_rows_of(spec, database.engine, layout))
@@ -117,7 +117,7 @@ def _segments(spec: Spec, shape: Shape) -> int:
 
 
 def rows_built(spec: Spec) -> int:
-    """Return the rows that there will be: at least those asked for."""
+    """Return the number of rows that the build makes: at least as many as asked for."""
     return doubling.rows_after(len(doubling.doublings(spec.rows)))
 
 
@@ -151,7 +151,7 @@ def check_space(
 
 
 def facts_of(shape: Shape, rows: int) -> dict[str, Fact]:
-    """Return what a result tells of a table with so many rows."""
+    """Return the facts that a result keeps of a table with so many rows."""
     return {
         "layout": shape.layout,
         "compression": shape.compression or "none",

@@ -12,8 +12,8 @@ class Spec(StepSpec):
     rows: units.Count = Field(50_331_648, ge=1)
     """The table is doubled until it has at least so many."""
     layout: str | None = None
-    """A folder of the engine: columnstore, or rowstore as the control; the engine's own choice if
-    not given."""
+    """A folder of the engine: columnstore, or rowstore as the control; the engine's default if not
+    given."""
     sessions: int | None = Field(None, ge=1, le=1024)
     """Sessions that build; one for each core if not given."""
     segment_rows: units.Count | None = Field(None, ge=1)
@@ -21,4 +21,4 @@ class Spec(StepSpec):
     compression: str | None = None
     """lz4, pglz or none, where the layout compresses; the best that the server has if not given."""
     rebuild: bool = True
-    """Build again if the table is there as a whole; false takes it as it is."""
+    """Build again even if the whole table is there; false uses it as it is."""

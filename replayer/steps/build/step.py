@@ -27,7 +27,7 @@ _LOG_BYTES = 256 << 20
 
 
 def footprint(spec: Spec, _block_size: int) -> Footprint:
-    """Return what the table takes, compressed as little as possible, with its image in the log."""
+    """Return the bytes of the table with the least compression, and of its image in the log."""
     doublings = len(doubling.doublings(spec.rows))
     row = 21.5 + doubling.average_name(doublings)
     size = int(1.2 * row * doubling.rows_after(doublings)) + _LOG_BYTES
@@ -42,7 +42,7 @@ def check(spec: Spec, context: Context) -> None:
 
 
 def run(spec: Spec, context: Context) -> None:
-    """Build the table, go on with an interrupted build, or take the whole one that is there."""
+    """Build the table, continue an interrupted build, or use the whole table that is there."""
     with context.database() as database:
         shape = shape_of(spec, database)
         existing = persons.state(database)
@@ -60,7 +60,7 @@ def run(spec: Spec, context: Context) -> None:
 
 
 def _goes_on(spec: Spec, shape: Shape, existing: BuildState) -> bool:
-    """Tell whether an interrupted build of the same table is there."""
+    """Return whether an interrupted build of the same table is there."""
     same = existing.shape == shape and existing.rows_wanted == spec.rows
     return same and not existing.whole and existing.doubling is not None
 
@@ -70,7 +70,7 @@ def _fits(spec: Spec, shape: Shape, existing: BuildState) -> bool:
 
 
 def _reuse(findings: StepRecorder, database: Database, existing: BuildState) -> None:
-    """Add what is known of a whole table of an earlier run; nothing was measured."""
+    """Add the facts of a whole table of an earlier run; nothing was measured."""
     findings.measure("build.rows", existing.rows, "rows", Better.NEITHER)
     findings.measure("build.table_bytes", persons.bytes_(database), "bytes", Better.LESS)
     findings.facts |= {**facts_of(existing.shape, existing.rows), "reused": True}

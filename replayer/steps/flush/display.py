@@ -1,4 +1,4 @@
-"""Whether it was proven that nothing dirty is left, in a sentence."""
+"""Display of a flush: one sentence on whether it was proven that nothing dirty is left."""
 
 from replayer.model import Fact, StepResult
 from replayer.run.display import Form, Sentence, Tone
@@ -9,7 +9,7 @@ _TOLD = frozenset({"proven", "buffers.dirty", "pages.dirty_bytes", "files"})
 
 
 def form(result: StepResult) -> Form:
-    """Return the proof, loudly where there is none."""
+    """Return the proof, or a prominent warning where there is none."""
     get = result.facts.get
     if get("proven") is None:
         return Form(glosses=_GLOSSES)

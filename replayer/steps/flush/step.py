@@ -1,7 +1,8 @@
 """Flush the table to disk, and prove that nothing of it is left to write.
 
-Rows are frozen first, or the first reader would write their hint bits.  Then checkpoint, fsync of
-every file and folder; then no buffer of the server and no page of the kernel may be dirty.
+Rows are frozen first: otherwise the first reader would write their hint bits.  Then follow a
+checkpoint and an fsync of every file and folder.  After that, no buffer of the server and no page
+of the kernel may be dirty.
 """
 
 import os
@@ -22,28 +23,28 @@ from replayer.tables import parallel, persons, relations
 from replayer.tables.persons import BuildState
 
 HAS_WINDOW = False
-"""What it does is no number of operations."""
+"""A flush does not count operations."""
 _VACUUM = VerbName("{layout}/vacuum")
 _VACUUM_ALL = VerbName("{layout}/vacuum_all")
 _VACUUM_TABLE = VerbName("table/vacuum")
 _FLUSH = VerbName("flush")
 _DIRTY = VerbName("dirty")
 _AGAIN = 2
-"""Flushes besides the first: a server's own housekeeping writes to its dictionary at any time.
+"""Flushes after the first: a server's own housekeeping writes to its dictionary at any time.
 
-Of a server of somebody else's there are none: each is a load for all who use it.
+On another user's server there are none: each flush is a load for all its users.
 """
 _TRIES = 40
 _PAUSE_SECONDS = 0.25
 
 
 class Spec(StepSpec):
-    """A flush step has no keys of its own."""
+    """The keys of a flush step: none except those of every step."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Left:
-    """What is not on disk yet; None is what could not be counted, and `why` says why."""
+    """Data that is not on disk yet; None where it could not be counted (`why` has the reasons)."""
 
     buffers: int | None
     pages_bytes: int | None
@@ -51,12 +52,12 @@ class _Left:
 
     @property
     def clean(self) -> bool:
-        """Tell whether nothing of what could be counted is left."""
+        """Return whether nothing is left of what could be counted."""
         return not self.buffers and not self.pages_bytes
 
     @property
     def proven(self) -> bool:
-        """Tell whether all was counted and nothing is left."""
+        """Return whether everything was counted and nothing is left."""
         return self.buffers == 0 and self.pages_bytes == 0
 
 
@@ -121,7 +122,7 @@ def _files(context: Context, database: Database) -> tuple[list[Path] | None, str
 
 
 def _sync(files: Iterable[Path] | None) -> None:
-    """Have the disk take every file and the folders they are in."""
+    """Write every file, and the folders of the files, to the disk with fsync."""
     synced = list(files or ())
     for path in (*synced, *sorted({path.parent for path in synced})):
         try:
@@ -141,7 +142,7 @@ def _sync(files: Iterable[Path] | None) -> None:
 def _settled(
     database: Database, files: list[Path] | None, why_not: str, most: int
 ) -> tuple[_Left, int]:
-    """Return what is left after as many more flushes as it took, and how many these were."""
+    """Return what is left after up to `most` more flushes, and how many of these were needed."""
     again = 0
     left = _waited_for(database, files, why_not)
     while not left.clean and again < most:
@@ -153,7 +154,7 @@ def _settled(
 
 
 def _waited_for(database: Database, files: list[Path] | None, why_not: str) -> _Left:
-    """Return what is left once the writes that go on are over."""
+    """Return what is left once the writes in progress are over."""
     left = _left(database, files, why_not)
     for _ in range(_TRIES):
         if left.clean:
@@ -170,7 +171,7 @@ def _left(database: Database, files: list[Path] | None, why_not: str) -> _Left:
 
 
 def _dirty_pages(files: list[Path]) -> tuple[int | None, str]:
-    """Return the bytes of dirty pages and of pages being written, or None and why."""
+    """Return the bytes of dirty pages and of pages being written, or None and the reason."""
     pages = residency(files)
     if pages.dirty_bytes is None or pages.writeback_bytes is None:
         return None, pages.why or (

@@ -1,4 +1,4 @@
-"""A probe's own tables in full, and the lines of the tool whose job it does."""
+"""Display of a probe: its own tables in full, and the lines of the tool that it replaces."""
 
 from replayer.model import StepResult
 from replayer.run.display import Form, Part, Sentence, Tone, Verbatim, WholeTable

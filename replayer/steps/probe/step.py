@@ -1,7 +1,8 @@
 """Measure the machine without a database: storage, processors or memory.
 
-`probe` names the plug-in, whose own keys follow: `replayer list probes -v`.  Every probe also knows
-`clients`, `cross_check`, `device`, `i_will_lose_data` and `seed`: see `replayer run --help`.
+`probe` names the plug-in, whose own keys follow: `replayer list probes -v`.  Every probe also has
+the keys `clients`, `cross_check`, `device`, `i_will_lose_data` and `seed`: see `replayer run
+--help`.
 """
 
 from contextlib import AbstractContextManager
@@ -24,24 +25,24 @@ OPTIONS = frozenset({"clients", "cross_check", "device", "i_will_lose_data"})
 
 
 def needs_database(_spec: StepSpec) -> bool:
-    """Return that a probe never does."""
+    """Return False: a probe never needs a database."""
     return False
 
 
 def run_here_reason(_spec: StepSpec) -> str:
-    """Return why a probe is not run on the database's host."""
+    """Return why a probe does not run on the database's host."""
     return "a probe measures a host that has no part in it: run it there"
 
 
 def uses_client_hosts(spec: ProbeSpec) -> bool:
-    """Return whether hosts can be the clients of a probe, each with files of its own."""
+    """Return whether hosts can be the clients of a probe, each with its own files."""
     return probes.load(spec.probe).ON_HOSTS and not spec.device
 
 
 def spec_of(table: dict[str, Any]) -> type[StepSpec]:
     """Return the Spec of the probe that a table names.
 
-    Raises NotFound for a probe that is not there, or a table without one.
+    Raise NotFound for a probe that does not exist, or for a table without one.
     """
     name = table.get("probe")
     if not isinstance(name, str):
@@ -50,13 +51,13 @@ def spec_of(table: dict[str, Any]) -> type[StepSpec]:
 
 
 def footprint(spec: ProbeSpec, _block_size: int) -> Footprint:
-    """Return what the probe's files take; those of another probe are gone by then."""
+    """Return the bytes of the probe's files; those of another probe are removed by then."""
     needs = 0 if spec.device else probes.load(spec.probe).needs(spec, Host())
     return Footprint("files of probes", spec.clients * needs)
 
 
 def check(spec: ProbeSpec, context: Context) -> None:
-    """Refuse what cannot be done before anything is written: too little space, a wrong device."""
+    """Raise an error, before anything is written, for too little space or a wrong device."""
     probe = probes.load(spec.probe)
     spec = _dealt(spec, context)
     needs = probe.needs(spec, context.host)
@@ -69,7 +70,7 @@ def check(spec: ProbeSpec, context: Context) -> None:
 
 
 def run(spec: ProbeSpec, context: Context) -> None:
-    """Run the probe in a folder of its own, which is removed."""
+    """Run the probe in its own folder, which is removed afterwards."""
     spec = _dealt(spec, context)
     with Workspace(context.storage) as workspace, _watching(spec, context) as sampler:
         probe_context = ProbeContext(
@@ -86,9 +87,9 @@ def run(spec: ProbeSpec, context: Context) -> None:
 
 
 def _dealt(spec: ProbeSpec, context: Context) -> ProbeSpec:
-    """Return the keys with a client for each host, where hosts are the clients.
+    """Return the keys, with one client for each host where hosts are the clients.
 
-    Raises Impossible for what is then done on this host alone.
+    Raise Impossible for options that work on this host alone.
     """
     hosts = context.clients.names
     if not hosts or not uses_client_hosts(spec):
@@ -107,7 +108,7 @@ def _dealt(spec: ProbeSpec, context: Context) -> ProbeSpec:
 
 
 def _watching(spec: ProbeSpec, context: Context) -> AbstractContextManager[Sampler]:
-    """Give the sampler of the disk that is worked on: the one that is named, or the files'."""
+    """Return the sampler of the disk in use: the named device, or the disk of the files."""
     if spec.device:
         return context.watching(device.name_of(spec.device))
     return context.watching(context.host.device_of(context.storage), context.storage)

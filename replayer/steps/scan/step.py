@@ -1,7 +1,7 @@
-"""Scan the table with the database, from cold: what the engine costs beside the kernel.
+"""Scan the table with the database, from cold: the engine's cost in addition to the kernel's.
 
-Each statement begins with everything cold; the server is started before the clock, and what it
-draws in by starting is counted.
+Each statement begins with everything cold.  The server is started before the clock, and the data
+that it reads by starting is counted.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,13 +23,15 @@ from replayer.watch import interference
 
 _FULL = "full count"
 _STATEMENTS = {"avg": VerbName("table/scan"), _FULL: VerbName("table/count")}
-"""What is told of a statement -> its verb; the last one reads all of the table."""
+"""Name of a statement in the report -> its verb; the last one reads all of the table."""
 _READ_AT_LEAST = 0.5
-"""Of what the table's files store, by that statement: their indexes it need not read."""
+"""A statement that reads all of the table reads at least this share of its files' stored bytes: it
+need not read their indexes."""
 _WARM_UP = VerbName("table/warm_up")
 _BUFFERED = VerbName("buffered")
 _AROUND = 0.05
-"""A server goes around the page cache if it brought no more of what it read into it."""
+"""If the page cache grew by no more than this share of the server's reads, the server bypasses
+it."""
 
 
 class Spec(StepSpec):
@@ -51,11 +53,12 @@ class _Scanned:
     row: Mapping[str, Any]
     device_bytes: int | None
     read_bytes: int | None
-    """Bytes of the table's files that the statement brought into the page cache."""
+    """Bytes that the statement had to read: from the growth of the page cache, or the server's
+    misses."""
 
     @property
     def seconds(self) -> float:
-        """Return how long it took."""
+        """Return the seconds that the statement took."""
         return (self.end_ns - self.begin_ns) / 1e9
 
 
@@ -99,13 +102,13 @@ def _scan(spec: Spec, context: Context, files: list[Path], name: str, verb: Verb
         last = interference.point(context.host, interference.pids_of(context.server))
         after = residency(files).resident_bytes
         missed = max(0, _missed(database) - missed)
-    # Somebody else's machine has devices of its own.
+    # A remote server's machine has other devices.
     delta = context.sampler.device_delta(begin, end) if files else None
     read = delta.read_bytes if delta is not None else None
     own = interference.server_moved(first, last)
     needed = None if after is None or before is None else _needed(after - before, missed)
     brought = max(needed or 0, own.read_bytes if own is not None else 0)
-    # Each statement reads a column of all rows: one that needed nothing had it in memory.
+    # Each statement reads a column of all rows: one that read nothing had it in memory.
     nothing = needed is not None and needed <= temperature.COLD_SHARE * (cold.file_bytes or 0)
     cold = temperature.finish(
         cold,
@@ -120,7 +123,10 @@ def _scan(spec: Spec, context: Context, files: list[Path], name: str, verb: Verb
 
 
 def _held_against_the_table(cold: Cold, brought: int) -> Cold:
-    """Return the coldness of a statement that has to read all of the table, and read so much."""
+    """Return the coldness of a statement that must read the whole table and read `brought` bytes.
+
+    It is lukewarm at best if it read too little of the table.
+    """
     stored = cold.stored_bytes or 0
     if cold.got is not Temperature.COLD or brought >= _READ_AT_LEAST * stored:
         return cold
@@ -133,10 +139,11 @@ def _held_against_the_table(cold: Cold, brought: int) -> Cold:
 
 
 def _needed(grew: int, missed: int) -> int:
-    """Return what a statement had to read, which need not be every file.
+    """Return the bytes that a statement had to read, which need not be every file.
 
-    That is what it brought into the page cache, or, where the server goes around that, the blocks
-    that it did not have.  The server's counters are everybody's and may come late.
+    These are the bytes that it brought into the page cache.  Where the server bypasses the page
+    cache, they are the blocks that it did not have.  The server's counters include all its users
+    and may come late.
     """
     return missed if grew <= _AROUND * missed else grew
 
@@ -161,7 +168,7 @@ def _missed(database: Database) -> int:
 def _after_start(cold: Cold, files: list[Path], database: Database) -> tuple[Cold, int | None]:
     """Return the coldness that a statement meets, and the bytes that are in the page cache.
 
-    A server that starts may read some of the table by itself, and so may whoever else it serves.
+    A server that starts may read some of the table by itself, and so may its other users.
     """
     seen = residency(files)
     if seen.resident_bytes is None or seen.share is None:
@@ -175,11 +182,11 @@ def _after_start(cold: Cold, files: list[Path], database: Database) -> tuple[Col
 
 
 def _held(seen: Residency, database: Database) -> str:
-    """Return in words what of the table is in memory, "" if it is no more than where it is cold."""
+    """Return in words the part of the table in memory; "" if the table still counts as cold."""
     share = seen.share or 0.0
     if share > temperature.COLD_SHARE:
         return f"{share:.1%} of the table was in the page cache"
-    # Whoever goes around the page cache leaves no trace in it.
+    # A server that bypasses the page cache leaves no trace in it.
     own, _ = buffers.counted(database, _BUFFERED, "bytes")
     if own and own > temperature.COLD_SHARE * seen.file_bytes:
         return f"{show_size(own)} of the table was in the server's own buffers"
@@ -187,10 +194,10 @@ def _held(seen: Residency, database: Database) -> str:
 
 
 def _warmest(scanned: Sequence[_Scanned]) -> Cold:
-    """Return the coldness of the statement that got the least of it."""
+    """Return the coldness of the statement that is furthest from the wanted temperature."""
     order = (Temperature.COLD, Temperature.LUKEWARM, Temperature.HOT, Temperature.UNKNOWN)
     asked = scanned[0].cold.asked
-    # Of equals the last one: it read all of the table.
+    # Of equals take the last one: it read all of the table.
     colds = [one.cold for one in reversed(scanned)]
     if asked is Temperature.HOT:
         return min(colds, key=lambda cold: order.index(cold.got))
@@ -198,12 +205,12 @@ def _warmest(scanned: Sequence[_Scanned]) -> Cold:
 
 
 def _busiest(scanned: Sequence[_Scanned]) -> Foreign:
-    """Return what others did beside the statement that they disturbed most."""
+    """Return the foreign traffic of the statement that was disturbed most."""
     return max((one.foreign for one in scanned), key=lambda others: others.cpu_share or 0.0)
 
 
 def _window(scanned: Sequence[_Scanned], rows: int) -> MeasuredWindow:
-    """Return the window of the longer statement: between the two all is made cold again."""
+    """Return the window of the longer statement: between the two, everything is made cold again."""
     longest = max(scanned, key=lambda one: one.seconds)
     return MeasuredWindow(
         begin_ns=longest.begin_ns,

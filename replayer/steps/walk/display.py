@@ -1,4 +1,4 @@
-"""Threads, times of listing and reading, and entries, as measure_reads prints them."""
+"""Display of a walk: threads, times of listing and reading, and entries, as in measure_reads."""
 
 from collections.abc import Iterator, Sequence
 from statistics import median
@@ -38,7 +38,7 @@ def form(result: StepResult) -> Form:
 
 
 def charts(sides: Sequence[Results]) -> Iterator[Chart]:
-    """Yield the seconds by what they were spent on, medians of the repeats."""
+    """Yield the chart of seconds by phase and kind, medians of the repeats."""
     traces = [
         ChartTrace(number, "bar", x=list(seconds), y=list(seconds.values()))
         for number, results in enumerate(sides)

@@ -1,4 +1,4 @@
-"""The files that a walk reads, and what it took to list them."""
+"""The files that a walk reads, and the cost of listing them."""
 
 import contextlib
 import os
@@ -17,7 +17,7 @@ from replayer.tables import persons, pgio, relations
 
 @dataclass(frozen=True)
 class FileListing:
-    """Every file to read, as the folders give them, and what it took to list them."""
+    """Every file to read, in the order of the folders, and the seconds that listing them took."""
 
     sizes: dict[str, int]
     other_names: Mapping[str, int]
@@ -53,16 +53,17 @@ def files_of(spec: Spec, context: Context) -> list[str]:
 
 
 def folders_of(spec: Spec, files: Iterable[str]) -> Sequence[str]:
-    """Return the folders that the files are in, or the one that was asked for."""
+    """Return the folders of the files, or the one folder that was asked for."""
     if spec.path is not None:
         return (str(spec.path),)
     return sorted({str(Path(path).parent) for path in files})
 
 
 def list_files(folders: Iterable[str], wanted: set[str] | None) -> FileListing:
-    """List the folders, with those in them if nothing in particular is wanted, and time it.
+    """List the folders, with all folders below if `wanted` is None, and time it.
 
-    A file with several names is listed by the first: read again, it would come from memory.
+    A file with several names is listed by its first name only: read again, it would come from
+    memory.
     """
     sizes: dict[str, int] = {}
     other_names: dict[str, int] = {}
@@ -94,7 +95,10 @@ def list_files(folders: Iterable[str], wanted: set[str] | None) -> FileListing:
 
 
 def _entries(folders: Iterable[str], *, deep: bool) -> Iterator["os.DirEntry[str]"]:
-    """Yield everything in the folders and, with `deep`, in those below; links are not followed."""
+    """Yield everything in the folders and, with `deep`, in those below; links are not followed.
+
+    Raise Skip for a folder that cannot be listed.
+    """
     left = list(reversed(list(folders)))
     while left:
         folder = left.pop()
@@ -109,7 +113,7 @@ def _entries(folders: Iterable[str], *, deep: bool) -> Iterator["os.DirEntry[str
 
 
 def need_direct(files: Iterable[str]) -> None:
-    """Raise Skip where the file system does not read around the page cache."""
+    """Raise Skip where the file system cannot bypass the page cache."""
     first = next(iter(files))
     why_not = file_reader.why_not_direct(first)
     if why_not:

@@ -1,4 +1,4 @@
-"""What a walk came to, written into the findings."""
+"""The outcome of a walk, written into the findings."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -27,13 +27,14 @@ _MOST_NAMES = 3
 
 
 def measure_walk(findings: StepRecorder, listing: FileListing, reading: WalkMeasurement) -> None:
-    """Add measure_reads's numbers."""
+    """Add the numbers of measure_reads: files, bytes, seconds of listing and reading, MB/s."""
     files = sum(len(haul.files) for haul in reading.hauls)
     findings.measure("walk.files", files, "files", Better.NEITHER)
     findings.measure("walk.bytes", reading.bytes, "bytes", Better.NEITHER)
     for kind, phase in (("list", listing), ("read", reading)):
         for name in ("user", "system", "real"):
-            # The files have a fixed size, so the seconds of reading say the same as the throughput.
+            # The files have a fixed size, so the seconds of reading and the throughput are one
+            # result.
             says = "walk.throughput" if (kind, name) == ("read", "real") else ""
             seconds = getattr(phase, name)
             findings.measure(f"walk.{kind}.{name}", seconds, "s", Better.LESS, says)
@@ -44,7 +45,7 @@ def measure_walk(findings: StepRecorder, listing: FileListing, reading: WalkMeas
 def device_reads(
     spec: Spec, reading: WalkMeasurement, cold: Cold, device: str | None
 ) -> Reads | None:
-    """Return the walk's reads where they were all the device's: a block at a time each thread."""
+    """Return the walk's reads if the device did all of them: a block at a time for each thread."""
     if cold.got is not Temperature.COLD or device is None:
         return None
     return Reads(
@@ -57,7 +58,7 @@ def device_reads(
 
 
 def facts_of(spec: Spec, listing: FileListing, reading: WalkMeasurement) -> dict[str, Fact]:
-    """Return what else is known of a walk."""
+    """Return the other facts of a walk."""
     return {
         "threads": spec.threads,
         "mode": spec.mode,
@@ -81,7 +82,7 @@ def notes_of(
     reading: WalkMeasurement,
     cold: Cold,
 ) -> Iterator[str]:
-    """Yield a sentence for each thing that was not as it should be."""
+    """Yield a sentence for each irregularity of the walk."""
     paths = list(listing.sizes)
     missing = {paths[number] for haul in reading.hauls for number in haul.missing}
     yield from _other_names(listing)
@@ -95,7 +96,7 @@ def notes_of(
 
 
 def foreign_notes(cold: Cold, delta: DeviceDelta | None) -> Sequence[str]:
-    """Say what others did on the device while the files were read."""
+    """Return sentences on foreign traffic at the device while the files were read."""
     if delta is None:
         return ()
     needed = cold.stored_bytes if cold.own_bytes is None else cold.own_bytes
@@ -112,7 +113,7 @@ def _named(what: str, paths: Iterable[str]) -> Iterator[str]:
 
 
 def _other_names(listing: FileListing) -> Iterator[str]:
-    """Yield a sentence if files have further names, by which they were not read again."""
+    """Yield a sentence if files have further names: they were not read again by these."""
     names = listing.other_names
     if names:
         size = show_size(sum(names.values()))
@@ -123,7 +124,7 @@ def _other_names(listing: FileListing) -> Iterator[str]:
 
 
 def _not_around(files: Sequence[str], cold: Cold) -> Iterator[str]:
-    """Yield a sentence if direct reads have filled the page cache, as btrfs does at times."""
+    """Yield a sentence if direct reads have filled the page cache, which btrfs sometimes does."""
     share = residency(files).share
     if share is not None and share > (cold.resident_share or 0.0) + _GREW_WARM:
         yield (

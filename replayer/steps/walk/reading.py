@@ -1,4 +1,4 @@
-"""The read phase: every file by the next free thread, on the disk that it is on."""
+"""The read phase of a walk: the next free thread reads the next file; its disk is watched."""
 
 import contextlib
 import os
@@ -20,7 +20,7 @@ _READY_SECONDS = 60.0
 
 @dataclass(frozen=True)
 class WalkMeasurement:
-    """The read phase: a window of the sampler, and what the threads brought."""
+    """The read phase: a window of the sampler, and the results of the threads."""
 
     begin_ns: int
     end_ns: int
@@ -30,14 +30,14 @@ class WalkMeasurement:
     user: float
     system: float
     own_bytes: int
-    """What the threads' processes had from the device, as the kernel counts it."""
+    """Bytes that the threads' processes read from the device, as the kernel counts them."""
     hauls: Sequence[ReadResult]
     points: Sequence[tuple[int, float]]
-    """Bytes read so far by clock."""
+    """Bytes read so far, with the clock."""
 
     @property
     def real(self) -> float:
-        """Return seconds from the opening of the barrier to the last thread's end."""
+        """Return the seconds from the opening of the barrier to the last thread's end."""
         return self.since_opened(self.last_done_ns)
 
     @property
@@ -51,12 +51,12 @@ class WalkMeasurement:
         return sum(haul.reads for haul in self.hauls)
 
     def since_opened(self, clock_ns: int) -> float:
-        """Return seconds between the opening of the barrier and a time."""
+        """Return the seconds between the opening of the barrier and a time."""
         return (clock_ns - self.opened_ns) / 1e9
 
 
 def watched_disk(spec: Spec, context: Context) -> contextlib.AbstractContextManager[Sampler]:
-    """Give the sampler of the disk that the files are on."""
+    """Return the sampler of the disk that holds the files, as a context manager."""
     if spec.path is None:
         return context.watching(context.sampler.device)
     return context.watching(context.host.device_of(spec.path), spec.path)
@@ -99,7 +99,7 @@ def read_files(
 
 
 def _said(pool: WorkerPool, task: Task, opened_ns: int, context: Context) -> Iterator[ReadProgress]:
-    """Yield what the processes report, and show it."""
+    """Yield the reports of the processes, and show them as progress."""
     latest: dict[int, int] = {}
     files: dict[int, int] = {}
     rates = Rates(context.progress)
@@ -117,7 +117,7 @@ def _said(pool: WorkerPool, task: Task, opened_ns: int, context: Context) -> Ite
 def _points(
     reports: Iterable[ReadProgress], opened_ns: int, last_ns: int, total: int
 ) -> list[tuple[int, float]]:
-    """Return the bytes that all processes had read by clock, from nothing to all."""
+    """Return the bytes that all processes had read, by clock, from nothing to all."""
     points = [(opened_ns, 0.0)]
     latest: dict[int, int] = {}
     for one in sorted(reports, key=lambda one: one.clock_ns):

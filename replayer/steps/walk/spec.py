@@ -19,14 +19,14 @@ class Spec(StepSpec):
 
     threads: int = Field(50, ge=1, le=4096)
     mode: Literal["read", "mmap", "direct"] = "read"
-    """`read` copies through the page cache, `mmap` faults pages in, `direct` goes around it."""
-    # From 32k to 1M the MB/s were the same and the CPU seconds of 1 GiB grew from 0.25 to 0.50,
-    # as with fio; below 128k more than a fifth of them was replayer's own.
+    """`read` copies through the page cache, `mmap` faults pages in, `direct` bypasses it."""
+    # From 32k to 1M the MB/s were the same, and the CPU seconds of 1 GiB grew from 0.25 to 0.50, as
+    # with fio. Below 128k more than a fifth of the CPU was replayer's own.
     block_size: Size = Field(128 << 10, ge=512, le=1 << 30)
     cold: Temperature = Temperature.COLD
     """cold; lukewarm leaves the server running; hot reads everything once before."""
     table: str = persons.NAME
-    """Any table of the database, with its schema if that is not replayer's own."""
+    """Any table of the database, with its schema unless that is replayer's own."""
     path: Path | None = None
     """A folder to walk instead, with all folders in it; it is only read."""
 

@@ -1,7 +1,7 @@
 """Read every file of a table whole, with many threads, from a proven cold cache.
 
 It imitates MemSQL's measure_reads.rb: list the files, then read each of them with the next free
-thread of 50.  The database is out of it, so the numbers are the kernel's: many files, page cache,
+thread of 50.  The database takes no part, so the numbers are the kernel's: many files, page cache,
 read-ahead, device.
 """
 
@@ -27,12 +27,12 @@ from replayer.watch.interference import Traffic
 
 
 def needs_database(spec: Spec) -> bool:
-    """Return whether the files to read are a table's."""
+    """Return whether the files to read belong to a table."""
     return spec.path is None
 
 
 def run_here_reason(spec: Spec) -> str:
-    """Return why a folder is walked on this host: on another one only the server's files are."""
+    """Return why a folder is walked on this host: on another, only the server's files are read."""
     return (
         f"path = {str(spec.path)!r} is a folder of the host that replayer is called on, and of "
         f"another one only the database's files are read"
@@ -42,7 +42,7 @@ def run_here_reason(spec: Spec) -> str:
 
 
 def check(spec: Spec, _context: Context) -> None:
-    """Raise Impossible for a path that is no folder which can be read."""
+    """Raise Impossible for a path that is no readable folder."""
     if spec.path is None:
         return
     if not spec.path.is_absolute():
