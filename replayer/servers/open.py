@@ -73,7 +73,7 @@ def _private(
     with folder.locked():
         folder.claim(engine.name, server_programs.major, init, made=made)
         for note in _leftovers(folder):
-            # What is not believed was told when the command began.
+            # Notes that cannot be trusted were reported when the command began.
             with contextlib.suppress(journal.Untrusted):
                 private.recover(note)
         _refuse_running(folder, server_programs, keys.pid_file)
@@ -85,12 +85,12 @@ def _private(
 
 
 def _leftovers(folder: DataFolder) -> list[Note]:
-    """Return what says that a killed replayer left a server on a data folder; its lock is held."""
+    """Return a message if a killed replayer left a server on a data folder; its lock is held."""
     return [n for n in journal.notes("server") if n.details.get("data") == str(folder.data)]
 
 
 def _refuse_running(folder: DataFolder, server_programs: programs.Programs, pid_file: str) -> None:
-    """Raise Impossible when somebody else runs a server on a data folder of replayer's."""
+    """Raise Impossible if another user's server runs on replayer's data folder."""
     main = private.main_process(folder.data, server_programs, pid_file)
     if main:
         raise Impossible(
@@ -100,13 +100,13 @@ def _refuse_running(folder: DataFolder, server_programs: programs.Programs, pid_
 
 
 NOTES = frozenset({"server"})
-"""Of the notes that `recover` gives back."""
+"""Kinds of notes that `recover` handles."""
 
 
 def recover(note: Note) -> str:
-    """Give back what an earlier replayer left, and return what was done in a few words.
+    """Clean up what an earlier replayer left, and return a short message on that.
 
-    Raises ReplayerError if it cannot be given back; the note is kept then.
+    Raises ReplayerError if that fails; then the note is kept.
     """
     folder = DataFolder(note.path_of("data", _DATA).parent)
     if not folder.path.is_dir():
