@@ -323,7 +323,7 @@ def every() -> list[DataFolder]:
 
 
 def _outside() -> Iterator[Path]:
-    """Yield the data folders outside replayer's own folder; forget those not replayer's any more."""
+    """Yield replayer's data folders outside its own folder; forget those that are not its any more."""
     with contextlib.suppress(FileNotFoundError), trusted_path.own(_elsewhere(), _HOME) as notes:
         for name in notes.names():
             with contextlib.suppress(OSError, ValueError):

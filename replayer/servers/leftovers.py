@@ -19,7 +19,7 @@ _FORGET = VerbName("residue/forget")
 _LEAVE = VerbName("residue/leave")
 
 BYTES = "left.bytes"
-"""Fact of an engine: the bytes of replayer's objects that remain on its server after a run."""
+"""Fact of an engine: the size in bytes of what replayer leaves on its server after a run."""
 NAMES = "left.names"
 """Fact of an engine: the names of these objects."""
 

@@ -88,7 +88,7 @@ class Tail:
                 yield event
 
     def _read(self, log: Path) -> bytes:
-        """Return the log's new bytes; a new log (after a server start) is read from its beginning."""
+        """Return the log's new bytes; a new log (after a server start) is read from its start."""
         try:
             with assets.open_regular(log) as file:
                 about = os.fstat(file.fileno())

@@ -1,4 +1,4 @@
-"""The database server: one that replayer starts itself, or one that is already there."""
+"""Opening of the database server: a private one that replayer starts, or a remote one."""
 
 from __future__ import annotations
 
@@ -36,11 +36,12 @@ def open_server(
     ask: Callable[[str], str] | None = None,
     alone: bool = True,
 ) -> Iterator[Server]:
-    """Yield the database's server; at the end a private server is stopped and all is given back.
+    """Yield the database server; at the end, stop a private server and release all resources.
 
-    A private server is not started yet: `Server.start` does.  `ask` asks somebody for the password
-    of a server at a URL, None where nobody is there.  Other replayers are kept out of all of that
-    server if `alone`, and of its database else.  Raises Impossible for what cannot be.
+    A private server is not started yet: `Server.start` starts it.  `ask` asks the user for the
+    password of a server at a URL; None if no user is present.  Other replayers are locked out of
+    the whole server if `alone`, otherwise out of its database.  Raises Impossible for a server that
+    cannot be used.
     """
     if url is None:
         with _private(engine, bindir, data_dir, settings or {}) as own:
@@ -85,7 +86,7 @@ def _private(
 
 
 def _leftovers(folder: DataFolder) -> list[Note]:
-    """Return a message if a killed replayer left a server on a data folder; its lock is held."""
+    """Return the notes on servers that killed replayers left on a data folder; its lock is held."""
     return [n for n in journal.notes("server") if n.details.get("data") == str(folder.data)]
 
 

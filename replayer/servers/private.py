@@ -26,7 +26,7 @@ from replayer.servers import programs, protocol, settings, shutdown, socket_fold
 from replayer.servers.shutdown import Installation
 
 if TYPE_CHECKING:
-    import subprocess  # noqa: TID251 - the type of what shell.start returned
+    import subprocess  # noqa: TID251 - for the type of shell.start's value
     from collections.abc import Iterator, Mapping, Sequence
 
     from sqlalchemy.engine import URL
@@ -239,7 +239,7 @@ class PrivateServer:
             self._folder.write(replace(marker, ready=True))
 
     def _watch(self) -> None:
-        """Register the server with the watchdog, which detects a halted process or a hanging disk."""
+        """Register the server with the watchdog; it detects a halted process or a hanging disk."""
         url = self._url(self._keys.first_database)
         title = f"{self.engine.title} on {self._folder.data}"
         watchdog.watch(watchdog.address(url), title, self._hears)
@@ -362,7 +362,7 @@ class PrivateServer:
         raise ReplayerError(f"it took no connection within {shutdown.PATIENCE:.0f} s{last}")
 
     def _main_beside(self, child: int) -> int:
-        """Return the server's main process, which may be a child of a wrapper (numactl, a script)."""
+        """Return the server's main process; it may be a child of a wrapper (numactl, a script)."""
         main = shutdown.read_pid(self._installed.pid_file)
         return main if main in processes.family(child) else child
 

@@ -150,7 +150,7 @@ def _tried(title: str, keys: ServerSpec, folder: Path, user: User | None) -> Pro
     """Return the programs in a folder; the server is run as its user to print its version."""
     program = keys.program
     for name in (program, *_called(keys)):
-        if not os.path.isfile(folder / name):  # noqa: PTH113 - False, too, where we may not look
+        if not os.path.isfile(folder / name):  # noqa: PTH113 - also False in an unreadable folder
             raise Impossible(f"there is no {name} in {folder}")
     if blocked(folder, user) is not None:
         folder = _reachable(keys, folder, user)

@@ -76,7 +76,7 @@ class Server(Protocol):
         ...
 
     def stop(self) -> None:
-        """Stop the server; its processes are gone on return.  Raise Skip unless it is replayer's."""
+        """Stop the server; its processes are gone on return.  Raise Skip if it is a remote one."""
         ...
 
     def evict(self) -> str:
