@@ -45,7 +45,7 @@ class Connector:
 
 
 def limits(module: str) -> Mapping[str, str]:
-    """Return URL parameters that end a connection to a dead host, and limit an attempt to connect."""
+    """Return URL parameters that end a connection to a dead host, and limit connection attempts."""
     return _LIMITS.get(module, {})
 
 

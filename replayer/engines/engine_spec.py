@@ -94,7 +94,7 @@ class Password(Noun):
 
 
 class Lock(Noun):
-    """Limits after which the server notices that the holder of replayer's lock is gone."""
+    """Limits after which the server notices that the holder of the lock is gone."""
 
     noticed: Duration = 0.0
     """Seconds after which the server has ended such a session; 0 if it may never notice."""

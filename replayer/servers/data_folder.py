@@ -323,7 +323,7 @@ def every() -> list[DataFolder]:
 
 
 def _outside() -> Iterator[Path]:
-    """Yield replayer's data folders outside its own folder; forget those that are not its any more."""
+    """Yield replayer's data folders outside its own folder; forget those that it no longer owns."""
     with contextlib.suppress(FileNotFoundError), trusted_path.own(_elsewhere(), _HOME) as notes:
         for name in notes.names():
             with contextlib.suppress(OSError, ValueError):

@@ -136,7 +136,7 @@ def _without_right(database: Database, error: Denied) -> Impossible:
 def _give_back(
     chosen: Engine, url: URL, settings: Mapping[str, list[str | None]]
 ) -> tuple[list[str], list[str]]:
-    """Restore settings that still have replayer's value; return the names restored, and the rest."""
+    """Restore settings that still have replayer's value; return the names restored, then others."""
     with asking(chosen, url) as database:
         kept = _kept(database)
         ours = [name for name, (_, value) in settings.items() if kept.get(name) == value]
