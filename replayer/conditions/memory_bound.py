@@ -300,9 +300,7 @@ def _huge_pages(host: Host, keep: int) -> Iterator[Bound]:
 
 
 def _give_back_pages(path: Path, before: int, pages: int) -> int:
-    """Release replayer's pages, but none that were reserved before; return the number still
-    reserved.
-    """
+    """Release replayer's pages, but none reserved before them; return the number still reserved."""
     try:
         now = int(path.read_text(encoding="ascii"))
         if now > before:

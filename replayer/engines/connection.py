@@ -420,9 +420,10 @@ def _unclear(text: str, url: "URL") -> bool:
 
 
 def _limited(url: "URL") -> "URL":
-    """Return a URL with timeouts for a server that is gone, and limits on the login.
+    """Return a URL with timeouts for a server that is gone, and with a safe login required.
 
-    Limits that the URL itself has are kept.
+    A safe login is one in which no other host can read the password.  Parameters that the URL
+    itself has are kept.
     """
     module = url.get_dialect().driver
     limits = dict(driver.limits(module))

@@ -116,7 +116,7 @@ def answers(connection: Any, seconds: float) -> bool:
             return _answers_nothing(connection.pgconn, seconds)
         connection._read_timeout = seconds  # noqa: SLF001
         connection.ping(reconnect=False)
-    except Exception:  # noqa: BLE001 - whatever a driver raises, it is no answer
+    except Exception:  # noqa: BLE001 - any error of a driver means no answer
         return False
     return True
 

@@ -34,7 +34,7 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,40}")
 
 @dataclass(frozen=True)
 class Engine:
-    """A folder of schemas/, with what it inherits; `version` is the server's major, once known."""
+    """A folder of schemas/, with all it inherits; `version` is the server's major, once known."""
 
     name: str
     folders: tuple[Path, ...]

@@ -60,7 +60,7 @@ class WeightedMix(Noun):
     hot: str = ""
     """Share of the rows / share of the accesses that goes to them, such as 20%/80%."""
     cpu: units.Duration | None = Field(default=None, gt=0)
-    """CPU time of the server that a statement is to cost; what it lacks is burnt in it."""
+    """CPU time of the server that a statement is to cost; the missing part is burnt in it."""
     cpu_rate: float | None = Field(default=None, gt=0)
     """Statements/s at which `cpu` was measured: the more there are, the less each costs.  The mix
     is made to cost `cpu` at that rate; without it at the step's own."""

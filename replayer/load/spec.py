@@ -62,10 +62,10 @@ class LoadSpec(StepSpec):
     shared_buffers: units.Size | None = Field(None, ge=128 << 10)
     """The server's own cache; as it is configured unless it is given."""
     read_ceiling: float | None = Field(None, gt=0)
-    """Reads a second that the data's device can do, where that is known: without it the limit of
-    the server's cgroup, or a probe before this step in the workload."""
+    """Reads a second that the data's device can do, if that is known; without it, the limit of the
+    server's cgroup, or a probe before this step in the workload, is used."""
     write_ceiling: float | None = Field(None, gt=0)
-    """The same of its writes."""
+    """The same for its writes."""
 
     @property
     def given_ceilings(self) -> dict[str, float | None]:

@@ -276,7 +276,7 @@ def _csv_pair(line: _Line, phase: str) -> str:
 
 
 def _cross_check(spec: Spec, context: ProbeContext, size: int) -> None:
-    """Run bonnie++ in turn, in a folder next to replayer's, and compare its block phases."""
+    """Run bonnie++ in a folder next to replayer's, alternating, and compare its block phases."""
     folder = context.folder / "peer"
     folder.mkdir()
     ours: dict[str, list[float]] = {}

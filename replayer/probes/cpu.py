@@ -65,7 +65,7 @@ def steps(cores: int) -> tuple[int, ...]:
 
 
 def _cross_check(spec: Spec, context: ProbeContext, work: SpinWork, many: int) -> None:
-    """Run sysbench cpu in turn."""
+    """Run sysbench cpu, alternating with the probe's own runs, and compare."""
 
     def theirs() -> float:
         return reference_tools.sysbench_cpu(

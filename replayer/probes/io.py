@@ -126,7 +126,7 @@ def _job(spec: Spec) -> IoJob:
 def _cross_check(
     spec: Spec, context: ProbeContext, job: IoJob, targets: Sequence[IoTarget]
 ) -> None:
-    """Run fio on the first client's file, in turn."""
+    """Run fio on the first client's file, alternating with the probe's own runs, and compare."""
     mode = _FIO.get((spec.access, spec.operation))
     plain = not (spec.fsync_every or spec.rate or spec.working_set)
     if mode is None or not plain or spec.files > 1 or spec.device or spec.duration is None:

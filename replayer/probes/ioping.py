@@ -103,7 +103,7 @@ def _thousands(value: float) -> str:
 def _cross_check(
     spec: Spec, context: ProbeContext, targets: list[IoTarget], operations: int
 ) -> None:
-    """Run ioping on the same file for as many requests, in turn."""
+    """Run ioping on the same file for as many requests, alternating with the probe's own runs."""
     count = max(1, operations)
     job = _job(spec, count)
 

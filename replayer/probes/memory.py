@@ -60,7 +60,7 @@ def run(spec: Spec, context: ProbeContext) -> None:
 
 
 def _cross_check(context: ProbeContext, what: str, work: SpinWork, many: int) -> None:
-    """Run sysbench memory in turn."""
+    """Run sysbench memory, alternating with the probe's own runs, and compare."""
 
     def theirs() -> float:
         return reference_tools.sysbench_memory(

@@ -79,7 +79,7 @@ def _job(spec: Spec, method: Method) -> IoJob:
 
 
 def _cross_check(spec: Spec, context: ProbeContext, targets: list[IoTarget]) -> None:
-    """Run pg_test_fsync on a file next to replayer's, in turn; one run measures every method."""
+    """Run pg_test_fsync on a file next to replayer's and compare; one run measures every method."""
     if spec.device or spec.block_size != 8192:
         context.findings.note("cross-check skipped: pg_test_fsync writes 8 KiB to a file")
         return

@@ -140,7 +140,7 @@ def _job(spec: Spec, mode: Mode, threads: int) -> IoJob:
 
 
 def _cross_check(spec: Spec, context: ProbeContext, targets: list[IoTarget], size: int) -> None:
-    """Run sysbench in turn, with files under its own names in the same folder."""
+    """Run sysbench with files under its own names in the same folder, alternating with own runs."""
     if spec.device or not spec.direct:
         context.findings.note("cross-check skipped: sysbench is compared on files with direct I/O")
         return

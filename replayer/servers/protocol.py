@@ -107,7 +107,7 @@ class Server(Protocol):
         ...
 
     def left(self) -> Mapping[str, Fact]:
-        """Return facts on what replayer leaves on it after a run; {} for replayer's own server."""
+        """Return facts on what replayer leaves there after a run; {} for a private server."""
         ...
 
     def last_words(self) -> str:
