@@ -1,1 +1,1 @@
-"""What is true before the clock starts: how cold the cache is, how much memory there is."""
+"""Conditions set before the measurement starts: cache temperature and memory limits."""

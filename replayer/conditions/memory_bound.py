@@ -1,11 +1,11 @@
-"""Bound the memory that can cache the database's files, so that reads come from the device.
+"""Limits on the memory that can cache the database's files, so that reads come from the device.
 
-cgroup     the server's processes go into a memory cgroup with a limit (v1 or v2): the page cache
-           that they fill counts against it
-hugepages  free memory is reserved as huge pages, as pgio_reduce_free_memory.sh does
-ballast    free memory is held by a child process that locks it
+    cgroup     the server's processes go into a memory cgroup with a limit (v1 or v2): the page
+               cache that they fill counts against it
+    hugepages  free memory is reserved as huge pages, as pgio_reduce_free_memory.sh does
+    ballast    free memory is held by a child process that locks it
 
-Whatever is taken is written down first (journal) and given back when the `with` block ends.
+The memory taken is first recorded (journal), and released when the `with` block ends.
 """
 
 import contextlib
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from replayer.servers.open import Server
 
 KINDS: tuple[MemoryKind, ...] = ("cgroup", "hugepages", "ballast")
-"""The ways to bound memory, the one that disturbs least first."""
+"""The ways to limit memory, the one that disturbs least first."""
 _HUGE_PAGES = "proc/sys/vm/nr_hugepages"
 _GROUP = re.compile(r"replayer-\d+-[0-9a-f]+")
 _DROP_CACHES = "proc/sys/vm/drop_caches"
@@ -42,18 +42,18 @@ _PATIENCE = 10.0
 
 
 class Bound(NamedTuple):
-    """What was taken: its kind, its size, and how, in words for the result."""
+    """A limit in force: its kind, its size, and its description for the result."""
 
     kind: str
     bytes: int
-    """The limit of a cgroup, or what huge pages or ballast hold."""
+    """The limit of a cgroup, or the bytes that huge pages or ballast hold."""
     how: str
     group: Path | None = None
     """The folder of a cgroup."""
 
 
 def refusal(kind: str, host: Host) -> Advice | None:
-    """Return why memory cannot be bounded that way on this machine, None if it can."""
+    """Return why memory cannot be limited that way on this machine, None if it can."""
     checks = {"cgroup": _no_cgroup, "hugepages": _no_huge_pages, "ballast": _no_ballast}
     return checks[kind](host)
 
@@ -62,10 +62,11 @@ def refusal(kind: str, host: Host) -> Advice | None:
 def bound(
     kind: str, server: "Server", host: Host, *, limit_bytes: int = 0, keep_bytes: int = 0
 ) -> Iterator[Bound]:
-    """Bound the memory for as long as the `with` block runs.
+    """Limit the memory for as long as the `with` block runs.
 
-    `limit_bytes` is the limit of a cgroup, `keep_bytes` what huge pages and ballast leave free.
-    Raises Impossible when it cannot be done here, ReplayerError when the kernel gives less.
+    `limit_bytes` is the limit of a cgroup, `keep_bytes` is the memory that huge pages and ballast
+    leave free.  Raises Impossible if it cannot be done here, ReplayerError if the kernel gives
+    less.
     """
     why = refusal(kind, host)
     if why is not None:
@@ -82,9 +83,9 @@ def bound(
 
 
 def recover(note: Note) -> str:
-    """Give back what a replayer took that is gone; return what was done, in words.
+    """Release the memory that a dead replayer took; return a message on that.
 
-    Raises journal.Untrusted, and changes nothing, for a note of what replayer never takes.
+    Raises journal.Untrusted, and changes nothing, for a note on anything that replayer never takes.
     """
     done = _RECOVER[note.kind](note)
     note.drop()
@@ -122,7 +123,7 @@ def _recover_ballast(note: Note) -> str:
 
 _RECOVER = {"cgroup": _recover_group, "hugepages": _recover_pages, "ballast": _recover_ballast}
 NOTES = frozenset(_RECOVER)
-"""Of the notes that `recover` gives back."""
+"""Kinds of notes that `recover` handles."""
 
 
 def _locked_bytes(pid: int) -> int:
@@ -140,7 +141,7 @@ def _locked_bytes(pid: int) -> int:
 
 
 class _Tree(NamedTuple):
-    """A folder of the memory hierarchy below which a group may be made, and where we are now."""
+    """A cgroup folder in which a memory group may be made, and this process's own folder."""
 
     version: int
     parent: str
@@ -148,7 +149,7 @@ class _Tree(NamedTuple):
 
 
 def _tree(host: Host) -> _Tree | str:
-    """Return where a memory cgroup can be made: as near to the top as possible, or why nowhere."""
+    """Return where a memory cgroup can be made, as near to the top as possible, or why not."""
     folders = list(host.cgroups("memory"))
     trees = [folder for folder in folders if host.exists(f"{folder}/memory.limit_in_bytes")]
     version = 1 if trees else 2
@@ -224,7 +225,7 @@ def _members(procs: Path) -> set[int]:
 
 
 def _move(pid: int, procs: Path) -> None:
-    # A session that ended in the meantime is nowhere.
+    # A session that ended meanwhile cannot be moved.
     with contextlib.suppress(ProcessLookupError):
         procs.write_text(str(pid), encoding="ascii")
 
@@ -242,11 +243,11 @@ def killed_for_memory(taken: Bound) -> int:
 
 
 def _dissolve(group: Path, home: Path) -> None:
-    """Move whoever is left in the group back home, and remove it; a group that is gone is fine."""
+    """Move the processes of the group back home, and remove it; do nothing if it is gone."""
     deadline = time.monotonic() + _PATIENCE
     while group.is_dir():
         try:
-            # A limit that is no longer there cannot hinder what goes back.
+            # Remove the limit first: it could prevent the move back.
             for name in ("memory.limit_in_bytes", "memory.max"):
                 if (group / name).exists():
                     (group / name).write_text("-1" if "limit" in name else "max", encoding="ascii")
@@ -299,7 +300,7 @@ def _huge_pages(host: Host, keep: int) -> Iterator[Bound]:
 
 
 def _give_back_pages(path: Path, before: int, pages: int) -> int:
-    """Take our pages off what is reserved now, never below what was there; return what is left."""
+    """Release replayer's pages, but none reserved before them; return the number still reserved."""
     try:
         now = int(path.read_text(encoding="ascii"))
         if now > before:
@@ -347,7 +348,7 @@ def _ballast(host: Host, keep: int) -> Iterator[Bound]:
     if size <= 0:
         raise _nothing_to_take("ballast", free, keep)
     with WorkerPool(hold, [size], processes=1) as pool:
-        # The child dies with replayer anyway; the note is for `clean` to know of it.
+        # The child dies with replayer anyway; the note lets `replayer clean` know of it.
         child = journal.identity(pool.pids[0])
         with journal.held("ballast", lambda: None, child=child, bytes=size):
             # Touching a page costs about 0.2 us per KiB on a slow machine.
@@ -357,7 +358,7 @@ def _ballast(host: Host, keep: int) -> Iterator[Bound]:
 
 def hold(size: int, barrier: Barrier, _report: Report) -> None:
     """Lock anonymous memory and keep it until this process is killed, as a job of a pool."""
-    # Should memory run out, this process is what the kernel is to kill, not the database.
+    # If memory runs out, the kernel should kill this process, not the database.
     with contextlib.suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")
     limit = resource.getrlimit(resource.RLIMIT_MEMLOCK)[1]

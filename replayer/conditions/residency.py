@@ -1,9 +1,9 @@
-"""How much of some files is in the page cache, by an instrument that was seen to work on them.
+"""Residency of files in the page cache, by an instrument that was proven to work on them.
 
-cachestat counts the pages that hang on an inode, and on overlayfs they hang on the one below:
-everything is in memory and it says 0.  mincore says that all is there of a file that it may not
-tell of.  So on each file system an instrument must first see a page that was just read, and then
-miss pages that were just dropped.
+cachestat counts the pages of an inode.  On overlayfs they belong to the inode of the lower file
+system, so it reports 0 although everything is in memory. mincore reports a file as fully in memory
+if the caller has no right to know.  So on each file system an instrument must first see a page that
+was just read, and then not see pages that were just dropped.
 """
 
 import os
@@ -20,7 +20,7 @@ from replayer.machine.page_cache import FileExtent, Pages
 
 _CANDIDATES = 5
 _TRIES = 3
-"""Somebody else may drop or read the same page in between."""
+"""Attempts, because another process may drop or read the same page in between."""
 _SECTOR = 512
 
 Ask = Callable[[int, Sequence[FileExtent]], Pages]
@@ -28,26 +28,28 @@ Ask = Callable[[int, Sequence[FileExtent]], Pages]
 
 @dataclass(frozen=True, slots=True)
 class Residency:
-    """Bytes of some files in the page cache, each inode once; None is what is not known."""
+    """Bytes of some files in the page cache, each inode once; None means not known."""
 
     file_bytes: int
     """The files' sizes."""
     data_bytes: int
-    """Of those what is data: no hole, and no preallocated space that was never written."""
+    """Of these, the bytes of data: no holes, and no preallocated space that was never written."""
     stored_bytes: int
-    """What the disk delivers for that, which is less where it is compressed."""
+    """Bytes that the disk delivers for that; less than the data if it is compressed."""
     resident_bytes: int | None
-    """Of `data_bytes`."""
+    """Of `data_bytes`, the bytes in the page cache."""
     dirty_bytes: int | None
     writeback_bytes: int | None
     method: str
     """cachestat or mincore, or both on different file systems; "" if none could be used."""
     why: str = ""
-    """What could not be measured, and why; "" if everything was."""
+    """Reason for what could not be measured; "" if everything was measured."""
     sees: bool = True
-    """Whether what is in memory was seen to be counted: else little is no proof of cold."""
+    """True if the instrument was seen to count pages in memory: otherwise a low value proves no
+    coldness."""
     misses: bool = True
-    """Whether what is not in memory was seen to be missed: else much is no proof of hot."""
+    """True if the instrument was seen to miss absent pages: otherwise a high value does not prove
+    hot."""
 
     @property
     def share(self) -> float | None:
@@ -58,7 +60,7 @@ class Residency:
 
 
 class _Instrument(NamedTuple):
-    """One way to ask, and what it was seen to do on a file system."""
+    """One way to measure, and its proven abilities on a file system."""
 
     name: str
     ask: Ask
@@ -68,14 +70,14 @@ class _Instrument(NamedTuple):
 
 @dataclass
 class _Sum:
-    """What was added up so far."""
+    """The sums so far."""
 
     file_bytes: int = 0
     data_bytes: int = 0
     stored_bytes: int = 0
     pages: list[Pages] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
-    """Path and reason of the files that could not be asked about."""
+    """Path and reason of the files that could not be measured."""
 
 
 _proven: dict[int, _Instrument] = {}
@@ -85,22 +87,22 @@ _proven: dict[int, _Instrument] = {}
 def prove(paths: Iterable[str | Path]) -> None:
     """Find an instrument for each file system of these files, if that was not done before.
 
-    A page of the smallest file is read, and the file dropped: do it before caches are emptied.
+    A page of the smallest file is read, and the file is dropped: call it before caches are emptied.
     """
     _instruments(_inodes(paths))
 
 
 def residency(paths: Iterable[str | Path]) -> Residency:
-    """Return how much of these files is in the page cache; a file that has vanished counts nothing.
+    """Return the bytes of these files in the page cache; a file that has vanished counts as 0.
 
-    Measured with cachestat(2), else mincore(2), whichever is seen to work on their file system.
-    If one file cannot be measured, nothing is claimed of all: the kernel refuses (EPERM) for files
-    that are neither ours nor writable.
+    Measured with cachestat(2), else mincore(2), whichever is proven to work on their file system.
+    If one file cannot be measured, the total is None: the kernel refuses (EPERM) for files that the
+    user neither owns nor may write.
     """
     inodes = _inodes(paths)
     first = {number: _proven.get(number) or _ways()[0] for number in inodes}
     total = _measured(inodes, first)
-    # A proof writes out and drops, so what there was is counted before it.
+    # A proof writes out and drops pages, so the pages are counted before it.
     chosen = _instruments(inodes)
     if any(chosen[number].name != first[number].name for number in inodes):
         total = _measured(inodes, chosen)
@@ -108,9 +110,9 @@ def residency(paths: Iterable[str | Path]) -> Residency:
 
 
 def resident_in(path: str | Path, segments: Sequence[FileExtent] | None) -> tuple[int | None, str]:
-    """Return the bytes of stretches of a file (None: all) in the page cache, or None and why not.
+    """Return the bytes of segments of a file (None: all) in the page cache, or None and why not.
 
-    By the instrument that works on its file system; stretches may reach beyond its end.
+    The instrument that works on its file system is used; segments may reach beyond the file's end.
     """
     instruments = list(_instruments(_inodes([path])).values())
     try:
@@ -126,7 +128,7 @@ def resident_in(path: str | Path, segments: Sequence[FileExtent] | None) -> tupl
 
 
 def _within(segments: Iterable[FileExtent], end: int) -> list[FileExtent]:
-    """Return the parts of stretches before the end of a file."""
+    """Return the parts of segments before the end of a file."""
     return [
         FileExtent(offset, min(length, end - offset)) for offset, length in segments if offset < end
     ]
@@ -143,7 +145,7 @@ def _measured(
 
 
 def _inodes(paths: Iterable[str | Path]) -> dict[int, dict[int, str | Path]]:
-    """Return one path of each inode, by inode number, by the number of the file system."""
+    """Return one path of each inode: number of the file system -> inode number -> path."""
     inodes: defaultdict[int, dict[int, str | Path]] = defaultdict(dict)
     for path in paths:
         try:
@@ -151,7 +153,7 @@ def _inodes(paths: Iterable[str | Path]) -> dict[int, dict[int, str | Path]]:
         except FileNotFoundError:
             continue
         except OSError:
-            # Opening it fails as well, and that is told.
+            # Opening it fails as well, and that failure is reported.
             inodes[0][-len(inodes[0]) - 1] = path
             continue
         inodes[about.st_dev][about.st_ino] = path
@@ -202,7 +204,7 @@ def _result(total: _Sum, used: Sequence[_Instrument]) -> Residency:
         " and ".join(names),
         why="" if sees else _blind(names),
         sees=sees,
-        # Some pages that are not there show it as well.
+        # A file with some absent pages proves it as well.
         misses=0 < resident < total.data_bytes or all(one.misses for one in used),
     )
 
@@ -223,7 +225,7 @@ def _sum(values: Iterable[int | None]) -> int:
 
 
 def _instruments(inodes: dict[int, dict[int, str | Path]]) -> dict[int, _Instrument]:
-    """Return the instrument for each file system; one that could not be proven is tried again."""
+    """Return the instrument for each file system; an instrument without proof is tried again."""
     return {
         number: _proven.get(number) or _chosen(number, list(members.values()))
         for number, members in inodes.items()
@@ -231,7 +233,7 @@ def _instruments(inodes: dict[int, dict[int, str | Path]]) -> dict[int, _Instrum
 
 
 def _chosen(number: int, paths: Sequence[str | Path]) -> _Instrument:
-    """Return the instrument that works on a file system, else the one that does most there."""
+    """Return the instrument that works on a file system, else the one with most abilities there."""
     tried = []
     for name, ask, _, _ in _ways():
         sees, misses = _seen(ask, _smallest(paths))
@@ -243,7 +245,7 @@ def _chosen(number: int, paths: Sequence[str | Path]) -> _Instrument:
 
 
 def _ways() -> list[_Instrument]:
-    """Return what there is on this kernel, the one that tells most first."""
+    """Return the instruments of this kernel, the most informative one first."""
     ways = [_Instrument("mincore", page_cache.mincore)]
     if page_cache.has_cachestat():
         ways.insert(0, _Instrument("cachestat", page_cache.cachestat))
@@ -264,7 +266,7 @@ def _smallest(paths: Sequence[str | Path]) -> list[str | Path]:
 
 
 def _seen(ask: Ask, paths: Sequence[str | Path]) -> tuple[bool, bool]:
-    """Return whether a way to ask sees a page that was read, and misses pages that were dropped."""
+    """Return whether an instrument sees a page that was read, and misses dropped pages."""
     sees = misses = False
     for path in paths:
         for _ in range(_TRIES):
@@ -307,7 +309,7 @@ def _read_and_dropped(ask: Ask, fd: int, segments: Sequence[FileExtent]) -> tupl
 
 
 def _fill(fd: int, offset: int, length: int) -> None:
-    """Read a stretch into the page cache."""
+    """Read a segment into the page cache."""
     end = offset + length
     while offset < end:
         read = len(os.pread(fd, min(1 << 20, end - offset), offset))

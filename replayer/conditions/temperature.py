@@ -1,4 +1,4 @@
-"""Make the data cold, or hot, and prove how much of it is in the page cache."""
+"""Temperatures of data: make files cold or hot, and measure how much is in the page cache."""
 
 import os
 from collections.abc import Callable, Iterable, Sequence
@@ -17,12 +17,12 @@ from replayer.servers.protocol import Server
 from replayer.units import show_size
 
 COLD_SHARE = 0.001
-"""At most this share of the bytes is in memory where data is called cold: a page or two of a large
-table, which a stopping server or the proof itself has touched, do not make it lukewarm."""
+"""Data are cold if at most this share of the bytes is in memory: a page or two of a large table,
+touched by a stopping server or by the proof itself, do not make it lukewarm."""
 HOT_SHARE = 0.999
-"""At least this share of the bytes is in memory where data is called hot."""
+"""Data are hot if at least this share of the bytes is in memory."""
 DEVICE_SHARE = 0.95
-"""At least this share of the bytes must have come from the device where a read is called cold."""
+"""A read is cold if at least this share of the bytes came from the device."""
 _TRIES = 3
 _WARMERS = 4
 _DROP_CACHES = "proc/sys/vm/drop_caches"
@@ -31,7 +31,7 @@ _EVERYTHING = "3"
 
 @dataclass(frozen=True, slots=True)
 class _Judgement:
-    """A temperature, why it is not another one, and what would help."""
+    """A temperature, why it is not the one asked for, and advice."""
 
     got: Temperature
     why: str = ""
@@ -46,14 +46,16 @@ def make(
     *,
     server_reads: bool = True,
 ) -> Cold:
-    """Bring files to a temperature and return the one they got, measured, in ClickBench's words.
+    """Bring files to a temperature; return the measured one, in ClickBench's words.
 
-    cold: server stopped, or its buffers emptied where it is not replayer's; everything written out,
-    caches dropped.  lukewarm: the same with the server running and its buffers as they are.
-    hot: every file read into memory.  unknown: nothing is done.  Where a right is missing, what
-    remains is done, and `method` and `why` tell what could not be.  `server` is None for files that
-    belong to no server.  `server_reads` is False where other processes read the files: they never
-    meet what a running server has in its own buffers, so that it takes nothing from their coldness.
+    cold: the server is stopped, or its buffers are emptied if it is not replayer's; everything is
+    written out, and caches are dropped. lukewarm: the same, with the server running and its buffers
+    as they are. hot: every file is read into memory. unknown: nothing is done.  If a right is
+    missing, the rest is done, and `method` and `why` report the missing part.
+
+    `server` is None for files that belong to no server.  `server_reads` is False if other processes
+    read the files: they never use a running server's own buffers, so these do not make the files
+    less cold.
     """
     prove(files)
     if asked is Temperature.HOT:
@@ -79,7 +81,7 @@ def make(
 
 
 def _without_buffers(server: Server, *, server_reads: bool) -> tuple[list[str], bool]:
-    """Stop a server, else empty its buffers; return in words what was done, and if they matter."""
+    """Stop a server or empty its buffers; return the steps as text, and whether buffers matter."""
     try:
         server.stop()
     except Skip as skip:
@@ -102,15 +104,15 @@ def make_files(
     others: bool,
     done: Callable[[int], None] = lambda _bytes: None,
 ) -> Cold:
-    """Bring files to a temperature beside a server that runs, and return the one they got.
+    """Bring files to a temperature while a server runs, and return the one they got.
 
-    hot: every file is read into memory; else each is dropped from it.  `others` tells that the
-    server may hold some of the data; one that has just been started holds none.  `done` is told
-    the bytes of each file that was read.
+    hot: every file is read into memory; otherwise each is dropped from it.  `others` is True if the
+    server may hold some of the data; a server that has just been started holds none.  `done` is
+    called with the bytes of each file that was read.
     """
     prove(files)
     below = underneath.stack_of(files, host)
-    for _ in range(2):  # something else may drop the page cache, or fill it, in these seconds
+    for _ in range(2):  # another process may drop the page cache, or fill it, in these seconds
         if asked is Temperature.HOT:
             warm(files, done)
             step = "every file read"
@@ -125,9 +127,9 @@ def make_files(
 
 
 def drop(files: Iterable[str | Path], host: Host) -> str:
-    """Write dirty pages out and drop what is cached; return in words what was done.
+    """Write dirty pages out and drop what is cached; return a description of that.
 
-    With the right to do it the whole machine's caches are dropped, else those of the files.
+    With the right to do so, all caches of the machine are dropped, otherwise those of the files.
     """
     refused = _drop_all(host)
     if not refused:
@@ -138,7 +140,7 @@ def drop(files: Iterable[str | Path], host: Host) -> str:
 
 
 def _forgotten(files: Iterable[str | Path]) -> str:
-    """Drop each file from the page cache; return in words what was done."""
+    """Drop each file from the page cache; return a description of that."""
     unread = 0
     for path in files:
         try:
@@ -152,13 +154,13 @@ def _forgotten(files: Iterable[str | Path]) -> str:
 
 
 def warm(files: Iterable[str | Path], done: Callable[[int], None] = lambda _bytes: None) -> None:
-    """Read all files into the page cache; one that has vanished is passed over.
+    """Read all files into the page cache; skip a file that has vanished.
 
-    `done` is told the bytes of each file.  Raises ReplayerError with the name of a file that
+    `done` is called with the bytes of each file.  Raises ReplayerError with the name of a file that
     cannot be read.
     """
     with ThreadPoolExecutor(_WARMERS) as pool:
-        # Not lazily: the first failure must come out here.
+        # Consume the results here: the first failure must be raised here.
         for read_bytes in pool.map(_load, files):
             done(read_bytes)
 
@@ -171,12 +173,12 @@ def finish(
     needed_bytes: int | None = None,
     disk_bytes: int | None = None,
 ) -> Cold:
-    """Return the coldness after the read: a cold one needs that its readers got it from a device.
+    """Return the coldness after the read: a cold one requires that the bytes came from a device.
 
-    `device_bytes` were read from the device in the window by whoever it was, `own_bytes` by the
-    readers themselves; None is what was not counted.  Without the readers' own account the device's
-    is taken for it.  `needed_bytes` is what was read, if that was not all of the files.
-    `disk_bytes` is what the disks beneath that device delivered, where it is none itself.
+    `device_bytes` were read from the device in the window by any process, `own_bytes` by the
+    readers themselves; None means not counted.  Without `own_bytes`, `device_bytes` is used
+    instead.  `needed_bytes` is the amount read, if that was not all of the files.  `disk_bytes` is
+    the amount that the disks beneath the device delivered, if the device itself is no disk.
     """
     known = cold.model_copy(
         update={
@@ -201,7 +203,7 @@ def finish(
 
 
 def _down_to_disks(cold: Cold, expected: int, disk_bytes: int | None) -> Cold:
-    """Return a coldness that also needs that the disks beneath the device delivered the bytes."""
+    """Return a coldness that also requires that the disks beneath the device delivered bytes."""
     if disk_bytes is None or disk_bytes >= DEVICE_SHARE * expected:
         return cold
     return cold.model_copy(
@@ -222,7 +224,7 @@ def _expected(cold: Cold) -> int:
 
 
 def _short(expected: int, delivered: float, device_bytes: float | None, *, own: bool) -> str:
-    """Return the sentence on bytes that came from somewhere else than the device."""
+    """Return the sentence on bytes that did not come from the device."""
     wanted = show_size(expected)
     elsewhere = "came from a cache that is not the page cache, or is stored compressed"
     if not own:
@@ -247,9 +249,9 @@ def _judge(
     *,
     others: bool,
 ) -> Cold:
-    """Return what residency says of files; with `others`, a running server may hold them as well.
+    """Return the coldness by residency; with `others`, a running server may hold files as well.
 
-    `steps` are what was done before, in words.
+    `steps` are the steps done before, as text.
     """
     judgement = _judgement(measured, others=others)
     judgement = _looked_beneath(judgement, measured, files, host)
@@ -310,7 +312,7 @@ def _held(measured: Residency) -> _Judgement:
 def _looked_beneath(
     judgement: _Judgement, measured: Residency, files: Sequence[str | Path], host: Host
 ) -> _Judgement:
-    """Return what holds with regard to the memory beneath the files' file systems."""
+    """Return the judgement that includes the memory beneath the files' file systems."""
     below = underneath.stack_of(files, host)
     if below.memory and not (below.disks or below.hidden):
         names = " and ".join(below.memory)
@@ -332,7 +334,7 @@ def _looked_beneath(
 
 
 def _served(known: Underneath, measured: Residency) -> _Judgement | None:
-    """Return what holds if files beneath loop devices are in memory, None if they are not."""
+    """Return the judgement if files beneath loop devices are in memory, None if they are not."""
     if known.why:
         return _Judgement(Temperature.UNKNOWN, known.why, "run as root, or give a folder on a disk")
     if known.resident_bytes <= COLD_SHARE * measured.data_bytes:
@@ -354,7 +356,7 @@ def _served(known: Underneath, measured: Residency) -> _Judgement | None:
 
 
 def _explained(judgement: _Judgement, measured: Residency, host: Host) -> _Judgement:
-    """Return a judgement with what is missing of its reason and advice."""
+    """Return a judgement completed with reason and advice."""
     if judgement.why:
         return judgement
     why = f"{100 * (measured.share or 0):.3g} % of the bytes were in the page cache"
@@ -367,7 +369,7 @@ def _explained(judgement: _Judgement, measured: Residency, host: Host) -> _Judge
 
 
 def _drop_all(host: Host) -> str:
-    """Drop the machine's caches; return "" or what the system says to it."""
+    """Drop the machine's caches; return "" or the system's error."""
     refused = host.cannot_write(_DROP_CACHES)
     if refused:
         return refused
@@ -380,7 +382,7 @@ def _drop_all(host: Host) -> str:
 
 
 def _load(path: str | Path) -> int:
-    """Read a file into the page cache and return its bytes."""
+    """Read a file into the page cache and return its size in bytes."""
     try:
         return page_cache.load(path)
     except FileNotFoundError:

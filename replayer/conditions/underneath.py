@@ -1,7 +1,7 @@
-"""How much of some files is in memory beneath their file system, where residency cannot see it.
+"""Memory beneath a file system that holds data of its files, where residency cannot see it.
 
-A file that lies on a loop device may be in memory as a part of the file beneath that device, and
-one on zram always is: the page cache of the file itself says nothing of either.
+A file on a loop device may be in memory as a part of the file beneath that device, and a file on
+zram always is.  The page cache of the file itself shows neither.
 """
 
 import os
@@ -21,25 +21,26 @@ _PAGE = page_cache.PAGE
 
 @dataclass(frozen=True, slots=True)
 class Underneath:
-    """What is known of the memory beneath some files; `why` is what of it is not."""
+    """Known memory beneath some files; `why` is the reason for what is not known."""
 
     stack: Stack
     resident_bytes: int = 0
-    """Of files beneath loop devices."""
+    """Bytes in memory of files beneath loop devices."""
     exact: bool = True
-    """Whether it is known which parts of those files are these files' own; else all was counted."""
+    """True if the files' own parts of those files are known; otherwise all of those files is
+    counted."""
     files: tuple[str, ...] = ()
-    """Those files, each with its device, in words."""
+    """Those files, each with its device, as text."""
     why: str = ""
 
 
 def stack_of(files: Iterable[str | Path], host: Host) -> Stack:
-    """Return what files lie on; asked of their folders, of which there are fewer."""
+    """Return the stack of devices beneath files, found by their folders, which are fewer."""
     return stack.beneath(host, sorted({Path(file).parent for file in files}))
 
 
 def forget(stack_below: Stack) -> None:
-    """Have the kernel drop the files beneath loop devices, as far as this user may open them."""
+    """Drop the files beneath loop devices from the page cache, as far as the user may open them."""
     for backing in stack_below.files:
         try:
             page_cache.forget(backing.path)
@@ -48,15 +49,15 @@ def forget(stack_below: Stack) -> None:
 
 
 def disk_bytes(stack_below: Stack, host: Host) -> int | None:
-    """Return what the disks beneath loop devices have delivered so far; None where there are none.
+    """Return the bytes delivered so far by disks beneath loop devices; None if there are none.
 
-    Elsewhere the device that is watched is the lowest one.
+    Without loop devices, the device that is watched is the lowest one.
     """
     return stack.read_bytes(host, stack_below.disks) if stack_below.files else None
 
 
 def look(files: Sequence[str | Path], stack_below: Stack) -> Underneath:
-    """Measure what of files is in memory beneath them."""
+    """Measure the memory beneath files that holds their data."""
     if not stack_below.files:
         return Underneath(stack_below)
     places = _places(files)
@@ -76,7 +77,7 @@ def look(files: Sequence[str | Path], stack_below: Stack) -> Underneath:
 
 
 def _places(files: Iterable[str | Path]) -> Mapping[int, list[FileExtent] | None]:
-    """Return where files lie on their device, by its number; None where that is not known."""
+    """Return device number -> the files' segments on that device; None if they are not known."""
     places: defaultdict[int, list[FileExtent] | None] = defaultdict(list)
     for path in files:
         try:
@@ -97,8 +98,8 @@ def _ranges(
     every: Sequence[BackingFile],
     places: Mapping[int, list[FileExtent] | None],
 ) -> list[FileExtent] | None:
-    """Return what of a file beneath a loop device is the files' own, None if that is not known."""
-    # With several devices it is not known here which file is on which of them.
+    """Return the files' own segments of a file beneath a loop device, None if not known."""
+    # With several devices, the device of each file is not known here.
     if backing.offset is None or len(every) > 1 or len(places) != 1:
         return None
     (segments,) = places.values()
@@ -108,7 +109,7 @@ def _ranges(
 
 
 def _merged(segments: Iterable[FileExtent]) -> list[FileExtent]:
-    """Return whole pages without overlaps, in order: files may share blocks."""
+    """Return whole pages without overlaps, sorted: files may share blocks."""
     merged: list[FileExtent] = []
     for offset, length in sorted(segments):
         begin = offset - offset % _PAGE

@@ -1,1 +1,1 @@
-"""schemas/NAME -> checked verbs; how their servers are reached, and with which password."""
+"""Database engines: schemas/NAME -> checked verbs, connections to servers, passwords."""

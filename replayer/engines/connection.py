@@ -1,6 +1,7 @@
-"""Talk to a database: URLs, the control connection, what raw connections need.
+"""Connections to a database: URLs, the control connection, parameters of raw connections.
 
-The only module that imports SQLAlchemy, when a database is met; it is never in a timed loop.
+This is the only module that imports SQLAlchemy, and only when it connects; SQLAlchemy is never used
+in a timed loop.
 """
 
 import contextlib
@@ -24,33 +25,32 @@ if TYPE_CHECKING:
     from sqlalchemy import event, exc
     from sqlalchemy.engine import URL
 else:
-    # It takes a tenth of a second to load, and many commands meet no database.
+    # SQLAlchemy takes 0.1 s to load, and many commands use no database.
     sqlalchemy, event, exc = map(Later, ("sqlalchemy", "sqlalchemy.event", "sqlalchemy.exc"))
 
-# They log, with a traceback, what interrupts the closing of a connection, and raise it as well:
-# replayer says it itself, in one sentence.
+# These libraries log an interrupted close of a connection with a traceback, and raise it as well:
+# replayer reports it itself, in one sentence.
 for _talkative in ("psycopg", "sqlalchemy"):
     logging.getLogger(_talkative).setLevel(logging.CRITICAL)
 
 _RIGHTS = VerbName("rights")
 _NOT_PLAIN = ("context",)
 _PREPARED = {"postgresql": "numeric_dollar", "mysql": "qmark"}
-"""SQLAlchemy's name of a dialect -> how its server writes the parameters of what it prepares."""
+"""SQLAlchemy's name of a dialect -> its server's format of parameters in prepared statements."""
 _sessions: set[int] = set()
-"""Of the open connections of this process, as their servers announced them."""
+"""Server session ids of the open connections of this process, as announced by their servers."""
 _opening: set[object] = set()
-"""Those that a server may know already, and this process not yet by their numbers."""
+"""Connections that a server may know already, but of which this process has no session id yet."""
 
 
 class Cells(dict[str, Any]):
-    """A row as a server answered it, which may be another one than its verb was written for.
+    """A row as a server returned it, which may differ from what its verb's caller expects.
 
-    Its numbers are checked here and nowhere else: what is missing or is none is told in a sentence
-    that names the file of SQL.
+    Numbers are checked only here: an error on a missing or invalid number names the SQL file.
     """
 
     def __init__(self, cells: Any, source: str = "") -> None:
-        """`source` is the file of SQL that the row is an answer to, "" for another statement."""
+        """Take a row; `source` is the SQL file of its verb, "" for another statement."""
         super().__init__(cells)
         self._source = source
 
@@ -58,7 +58,7 @@ class Cells(dict[str, Any]):
         raise ReplayerError(f"{self._begin()}the database answered without a column {name!r}")
 
     def number(self, name: str) -> int:
-        """Return a cell that is a whole number; raise ReplayerError for anything else."""
+        """Return a cell as an integer; raise ReplayerError for any other value."""
         value = self[name]
         with contextlib.suppress(ValueError, TypeError, ArithmeticError):
             whole = int(value)
@@ -67,7 +67,7 @@ class Cells(dict[str, Any]):
         raise self._refusal(name, "a whole number")
 
     def real(self, name: str) -> float:
-        """Return a cell that is a finite number; raise ReplayerError for anything else."""
+        """Return a cell as a finite number; raise ReplayerError for any other value."""
         value = self[name]
         with contextlib.suppress(ValueError, TypeError, ArithmeticError):
             number = float(value)
@@ -76,7 +76,7 @@ class Cells(dict[str, Any]):
         raise self._refusal(name, "a finite number")
 
     def reals(self, *, but: Collection[str] = ()) -> dict[str, float]:
-        """Return all cells but some, which are finite numbers, without those that are NULL."""
+        """Return all cells except `but` as finite numbers, without those that are NULL."""
         return {n: self.real(n) for n in self if n not in but and self[n] is not None}
 
     def _refusal(self, name: str, wanted: str) -> ReplayerError:
@@ -103,9 +103,9 @@ class Database:
         first: Sequence[str] | None = None,
         title: str = "",
     ) -> None:
-        """Connect, and execute `first`: the engine's own statements if they are not given.
+        """Connect, and execute `first` (None: the engine's own first statements).
 
-        `title` names a server in messages of which it is not known yet which engine it is.
+        `title` names a server in messages while its engine is not known yet.
         """
         self.url = url
         self._where = watchdog.address(url)
@@ -118,7 +118,7 @@ class Database:
         self._connection: Any = None
         self._raw: Any = None
         self._lost: BaseException | None = None
-        """With what the connection was lost."""
+        """The error with which the connection was lost."""
         self._session = 0
         watchdog.add(self._where, self)
         _opening.add(self)
@@ -133,7 +133,7 @@ class Database:
             self._forget()
             raise
         except Exception as error:
-            # Also what a driver or SQLAlchemy makes of a greeting or a version that is none.
+            # This includes errors of a driver or SQLAlchemy on an invalid greeting or version.
             self._forget()
             watchdog.check(self._where)
             reason = redact(explain(getattr(error, "orig", None) or error), url)
@@ -145,7 +145,7 @@ class Database:
         self.engine = engine
 
     def _forget(self) -> None:
-        """Close what was opened of a connection that could not be used."""
+        """Close the open parts of a connection that could not be used."""
         if self._connection is not None:
             self.close()
         elif self._raw is not None:
@@ -155,7 +155,7 @@ class Database:
 
     @property
     def session(self) -> int:
-        """Return the server's id of it, as it was announced."""
+        """Return the server's session id, as it was announced."""
         return self._session
 
     def _open(
@@ -165,32 +165,32 @@ class Database:
         return self._raw
 
     def announced_process(self) -> int:
-        """Return the server's process that the connection was told of when it was made."""
+        """Return the server's process id, as announced when the connection was made."""
         return driver.announced_process(self._raw)
 
     def listener(self) -> int:
-        """Return the process at the other end of the server's Unix socket, 0 if not known."""
+        """Return the process that listens on the server's Unix socket, 0 if not known."""
         return driver.listener(self._raw)
 
     def password(self) -> str:
-        """Return the password that the server was shown, wherever the driver had it from."""
+        """Return the password that was sent to the server, from any source of the driver."""
         return driver.password(self._raw)
 
     def cut(self) -> None:
-        """Make everybody who waits on it, in another thread, wait no longer."""
+        """Cut the connection: threads that wait on it stop waiting."""
         driver.cut(self._raw)
 
     def answers(self, seconds: float) -> bool:
-        """Tell whether the server answers within some seconds; nobody else uses it meanwhile."""
+        """Return whether the server answers within some seconds; use it from one thread only."""
         return driver.answers(self._raw, seconds)
 
     def waiting(self) -> watchdog.Wait:
-        """Return what tells those who wait for other connections that the server went silent."""
+        """Return a Wait, through which other waiting code learns that the server went silent."""
         return watchdog.Wait(self._where)
 
     def close(self) -> None:
         """Close the connection; closing twice is fine, and so is a server that is gone."""
-        # SQLAlchemy first asks for a rollback, and lets go of a connection that cannot do one.
+        # SQLAlchemy first sends a rollback, and drops a connection that cannot do one.
         with contextlib.suppress(exc.SQLAlchemyError), watchdog.Wait(self._where):
             self._connection.close()
         with contextlib.suppress(self._sql.dialect.loaded_dbapi.Error):
@@ -205,10 +205,10 @@ class Database:
         holes: Mapping[str, str | int] | None = None,
         **parameters: Any,
     ) -> list[Row]:
-        """Execute a verb's statements one by one and return the rows of the last one that has some.
+        """Execute a verb's statements one by one; return the rows of the last one that has rows.
 
-        A name is looked for among the engine's verbs; Skip is raised if it has none of that name.
-        Raises ReplayerError with the server's first line when a statement fails.
+        A name is looked up among the engine's verbs; raises Skip if there is none of that name.
+        Raises ReplayerError with the server's first line if a statement fails.
         """
         verb = self.engine.needs(verb) if isinstance(verb, str) else verb
         rows: list[Row] = []
@@ -219,7 +219,7 @@ class Database:
     def query(
         self, statement: str, parameters: Mapping[str, Any] | None = None, *, verb: str = ""
     ) -> list[Row]:
-        """Execute one statement with `:name` parameters and return its rows, if it has some."""
+        """Execute one statement with `:name` parameters and return its rows, if it returns any."""
         clause = sqlalchemy.text(statement)
         wanted = {name: (parameters or {})[name] for name in clause._bindparams}  # noqa: SLF001
         try:
@@ -232,7 +232,7 @@ class Database:
                 self._lost = error.orig
             raise self._refusal(error.orig or error, verb) from error
         except exc.PendingRollbackError as error:
-            # An earlier statement lost the connection, and somebody could do without its answer.
+            # An earlier statement lost the connection, and its caller ignored that error.
             raise self._refusal(self._lost or error, verb) from error
         except ReplayerError:
             raise
@@ -240,9 +240,9 @@ class Database:
             raise self._refusal(error, verb) from error
 
     def fetch(self, statement: str, *, verb: str = "") -> list[Row]:
-        """Return the rows of a statement without parameters, as `query` does in a fifth of its CPU.
+        """Return the rows of a statement without parameters, like `query` at a fifth of its CPU.
 
-        For what is asked every second beside somebody else's work.
+        It is for statements that run every second during a measured load.
         """
         try:
             with watchdog.Wait(self._where), self._raw.cursor() as cursor:
@@ -258,17 +258,17 @@ class Database:
             raise self._refusal(error, verb) from error
 
     def _source(self, verb: str) -> str:
-        """Return what the file of a verb's SQL is called in messages."""
+        """Return the name of a verb's SQL file for messages."""
         return f"{verb}.sql of {self.engine.title}" if verb else ""
 
     def _refusal(self, error: BaseException, verb: str) -> ReplayerError:
-        """Return what a failed statement comes to; raise ReplayerError for a silent server."""
+        """Return the error for a failed statement; raise ReplayerError for a silent server."""
         watchdog.check(self._where)
         begin = f"{verb}: " if verb else ""
         if not isinstance(
             error, self._sql.dialect.loaded_dbapi.Error | exc.SQLAlchemyError | OSError
         ):
-            # What the driver, or replayer, cannot make anything of.
+            # An answer that neither the driver nor replayer can interpret.
             what = f"{type(error).__name__}: {one_line(error)}"
             return ReplayerError(f"{begin}what the database answered cannot be read ({what})")
         reason = f"{begin}the database said: {explain(error)}"
@@ -277,12 +277,12 @@ class Database:
         return ReplayerError(reason)
 
     def _is_denied(self, reason: str) -> bool:
-        """Tell whether it is for want of a right that a statement failed."""
+        """Return whether a statement failed because of a missing right."""
         denied = self.engine.spec.denied
         return denied is not None and denied.search(reason) is not None
 
     def _remedy(self, verb: str) -> str:
-        """Return what would give the right that a verb needs, "" where the engine does not say."""
+        """Return advice on how to get the right that a verb needs, "" if the engine has none."""
         if verb == _RIGHTS:
             return ""
         with contextlib.suppress(ReplayerError):
@@ -292,7 +292,7 @@ class Database:
         return ""
 
     def rights(self) -> list[Row]:
-        """Return what needs a right that not every user has: verb, what, allowed and grants."""
+        """Return the verbs that need a special right: rows of verb, what, allowed and grants."""
         verb = self.engine.verb(_RIGHTS)
         return self.execute(verb) if verb is not None else []
 
@@ -327,7 +327,7 @@ class Database:
         holes: Mapping[str, str | int] | None = None,
         **parameters: Any,
     ) -> int:
-        """Return the first column of the first row of a verb, a whole number."""
+        """Return the first column of the first row of a verb as an integer."""
         row = self.row(verb, holes, **parameters)
         return row.number(next(iter(row), ""))
 
@@ -337,10 +337,10 @@ class Database:
         return str(compiled)
 
     def numbered(self, statement: str) -> tuple[str, tuple[str, ...]]:
-        """Return a statement as the server itself prepares it, and its parameters in order.
+        """Return a statement in the server's own prepare format, and its parameters in order.
 
-        `$1` for each `:name` on PostgreSQL's wire, `?` on that of MySQL, where a name that comes
-        twice is a parameter twice.
+        `:name` becomes `$1` on PostgreSQL's wire and `?` on MySQL's; there a name that is used
+        twice is two parameters.
         """
         style = _PREPARED[self._sql.dialect.name]
         make: Any = type(self._sql.dialect)
@@ -348,35 +348,35 @@ class Database:
         return str(compiled), tuple(compiled.positiontup or ())
 
     def connector(self) -> Connector:
-        """Return how a worker process connects as this connection does."""
+        """Return a connector with which a worker process connects as this connection does."""
         return connector_of(self.url, self._first)
 
 
 def sessions() -> frozenset[int]:
-    """Return the server's ids of all connections that this process has as a Database now."""
+    """Return the server session ids of all connections that this process now has as a Database."""
     return frozenset(_sessions)
 
 
 def opening() -> int:
-    """Return how many are being made now, of which `sessions` does not tell yet."""
+    """Return the number of connections in the making, which `sessions` does not include yet."""
     return len(_opening)
 
 
 def connector_of(url: "URL", first: Sequence[str] = ()) -> Connector:
-    """Return how a raw connection to a URL is made, which executes `first` then."""
+    """Return the connector of a raw connection to a URL, which first executes `first`."""
     dialect = url.get_dialect()
     positional, named = dialect().create_connect_args(_limited(url))
     assert not positional, "both wires take keywords only"
-    # SQLAlchemy adds objects of its own, such as psycopg's type adapters, that cannot travel.
+    # SQLAlchemy adds its objects, such as psycopg's type adapters, which cannot be pickled.
     plain = {name: value for name, value in named.items() if name not in _NOT_PLAIN}
     return Connector(dialect.import_dbapi().__name__, plain, tuple(first))
 
 
 def url_of(text: str, engine: Engine) -> "URL":
-    """Return the SQLAlchemy URL that a user's URL means, on the engine's wire.
+    """Return the SQLAlchemy URL for a user's URL, on the engine's wire.
 
-    The last @ before the host ends the password, which may have others in it.
-    Raises Impossible when it is no URL, and quotes nothing of it: any part may be a password.
+    The last @ before the host ends the password, which may contain others.  Raises Impossible for
+    an invalid URL, without quoting it: any part may be a password.
     """
     text = revealed(text)
     refusal = Impossible(
@@ -396,7 +396,7 @@ def url_of(text: str, engine: Engine) -> "URL":
 
 
 def _one_at_sign(text: str) -> str:
-    """Return a URL with every @ before the last one of user, password and host as %40."""
+    """Return a URL with %40 for every @ before the last one of user, password and host."""
     scheme, slashes, rest = text.partition("://")
     first, at, after = rest.partition("@")
     path = re.search(r"[/?]|$", after)
@@ -407,7 +407,7 @@ def _one_at_sign(text: str) -> str:
 
 
 def _unclear(text: str, url: "URL") -> bool:
-    """Tell whether a part of a password may have been taken for something else."""
+    """Return whether a part of a password may have been parsed as another part of the URL."""
     rest = text.partition("://")[2]
     path = re.search(r"[/?].*", rest.partition("@")[2], re.DOTALL)
     if ":" in (url.username or "") or "@" in (url.database or ""):
@@ -420,9 +420,10 @@ def _unclear(text: str, url: "URL") -> bool:
 
 
 def _limited(url: "URL") -> "URL":
-    """Return a URL with limits for a server that is gone, or asks for too much.
+    """Return a URL with timeouts for a server that is gone, and with a safe login required.
 
-    What it says of them itself stays.
+    A safe login is one in which no other host can read the password.  Parameters that the URL
+    itself has are kept.
     """
     module = url.get_dialect().driver
     limits = dict(driver.limits(module))

@@ -1,7 +1,8 @@
-"""Passwords of a server: where they are looked for, and how they are kept out of sight.
+"""Passwords of a server: lookup in files and environment, and hiding in messages.
 
-An engine says in [password] of its engine.toml which option files and which environment variable
-its own clients read; what a driver reads by itself, such as PGPASSFILE, is not said there.
+An engine lists in [password] of its engine.toml the option files and the environment variable that
+its own clients read.  Sources that a driver reads by itself, such as PGPASSFILE, are not listed
+there.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _TLS = ("ssl_ca", "ssl_capath", "ssl_cert", "ssl_key", "ssl_cipher")
 
 
 def complete(url: URL, keys: Password) -> URL:
-    """Return a URL with what it leaves out: from the user's option file, then the environment."""
+    """Return a URL completed from the user's option file, then from the environment."""
     options = _options(url, keys)
     if url.username is None:
         url = url.set(username=options.get("user"))
@@ -38,12 +39,12 @@ def complete(url: URL, keys: Password) -> URL:
         elif "socket" in options:
             url = url.update_query_dict({"unix_socket": options["socket"]})
     tls = {name: options[name] for name in _TLS if name in options and name not in url.query}
-    # The file was read here: a driver may not know all that is in it.
+    # The file was read here: a driver may not know all of its options.
     return url.update_query_dict(tls).difference_update_query(["read_default_file"])
 
 
 def show(url: URL) -> str:
-    """Return a URL without any of its secrets, and without what may be the rest of one."""
+    """Return a URL without its secrets, and without parts that may be the rest of a secret."""
     plain = url.set(drivername=url.get_backend_name()).difference_update_query(_hidden(url))
     return plain.render_as_string(hide_password=True)
 
@@ -61,14 +62,14 @@ def redact(text: str, url: URL) -> str:
 
 
 def _hidden(url: URL) -> list[str]:
-    """Return the names of a URL's parameters that are not shown."""
+    """Return the names of a URL's parameters that are hidden."""
     if not any(SECRET.search(name) for name in url.query):
         return []
     return [name for name in url.query if name not in PLAIN]
 
 
 def _options(url: URL, keys: Password) -> dict[str, str]:
-    """Return what the user's option file says of a server; {} if there is none."""
+    """Return the options of a server in the user's option file; {} if there is no file."""
     given = url.query.get("read_default_file")
     for name in [str(given)] if given else keys.option_files:
         path = Path(os.path.expanduser(name))  # noqa: PTH111 - a Path raises without a home
@@ -84,12 +85,12 @@ def _options(url: URL, keys: Password) -> dict[str, str]:
 
 def _read(path: Path, text: str, groups: Iterable[str]) -> Iterator[tuple[str, str]]:
     parser = configparser.RawConfigParser(allow_no_value=True, strict=False)
-    # `!include` lines are not of this format.
+    # `!include` lines are not part of the ini format.
     lines = [line for line in text.splitlines() if not line.lstrip().startswith("!")]
     try:
         parser.read_string("\n".join(lines))
     except configparser.Error as error:
-        # The error itself quotes the line, and a password may be in it.
+        # The error itself quotes the line, which may contain a password.
         raise Impossible(f"the option file {path} is not in the format of one") from error
     for group in groups:
         if parser.has_section(group):

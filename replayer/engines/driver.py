@@ -1,4 +1,4 @@
-"""Raw driver connections for measured work: no SQLAlchemy, importable in milliseconds."""
+"""Raw driver connections for measured work: no SQLAlchemy, imported in milliseconds."""
 
 import contextlib
 import functools
@@ -35,7 +35,7 @@ _LIMITS: Mapping[str, Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Connector:
-    """All that a worker process needs to connect; it travels through a pipe, never in argv."""
+    """Everything that a worker process needs to connect; it is sent by a pipe, never in argv."""
 
     module: str
     """The driver's module: psycopg or pymysql."""
@@ -45,14 +45,14 @@ class Connector:
 
 
 def limits(module: str) -> Mapping[str, str]:
-    """Return the parameters of a URL that end a connection whose other end is gone, and a try."""
+    """Return URL parameters that end a connection to a dead host, and limit connection attempts."""
     return _LIMITS.get(module, {})
 
 
 def opened(module: str, arguments: Mapping[str, Any]) -> Any:
-    """Return a connection of a driver, made within some seconds or not at all.
+    """Return a connection of a driver; the attempt is limited to some seconds.
 
-    psycopg's connect_timeout is for all of the handshake, PyMySQL's for the first packet only.
+    psycopg's connect_timeout covers the whole handshake, PyMySQL's only the first packet.
     """
     if module != "pymysql":
         return importlib.import_module(module).connect(**arguments)
@@ -71,14 +71,14 @@ def opened(module: str, arguments: Mapping[str, Any]) -> Any:
 
 
 def announced_process(connection: Any) -> int:
-    """Return the server's process that a connection was told of when it was made."""
+    """Return the server's process id, as announced when the connection was made."""
     if hasattr(connection, "pgconn"):
         return int(connection.info.backend_pid)
     return int(connection.thread_id())
 
 
 def password(connection: Any) -> str:
-    """Return the password that the server was shown, also one that the driver looked up itself."""
+    """Return the password that was sent to the server, even if the driver looked it up itself."""
     if hasattr(connection, "pgconn"):
         return str(connection.pgconn.password.decode(errors="surrogateescape"))
     given = connection.password
@@ -86,13 +86,13 @@ def password(connection: Any) -> str:
 
 
 def cut(connection: Any) -> None:
-    """Cut a connection, so that whoever waits on it, in another thread, waits no longer."""
+    """Cut a connection: a thread that waits on it stops waiting."""
     with contextlib.suppress(Exception), _copy(connection) as copy:
         copy.shutdown(socket.SHUT_RDWR)
 
 
 def listener(connection: Any) -> int:
-    """Return the process that listens at the other end of a Unix socket, 0 where none is known."""
+    """Return the process that listens on the other end of a Unix socket, 0 if not known."""
     try:
         with _copy(connection) as copy:
             if copy.family != socket.AF_UNIX:
@@ -104,25 +104,25 @@ def listener(connection: Any) -> int:
 
 
 def _copy(connection: Any) -> socket.socket:
-    """Return a copy of a connection's socket, as the one who waits on it may close it meanwhile."""
+    """Return a copy of a connection's socket: a thread that waits on it may close the original."""
     raw = connection.pgconn.socket if hasattr(connection, "pgconn") else connection._sock  # noqa: SLF001
     return socket.socket(fileno=os.dup(raw if isinstance(raw, int) else raw.fileno()))
 
 
 def answers(connection: Any, seconds: float) -> bool:
-    """Ask a server for nothing, by a connection that nobody else uses; tell whether it answered."""
+    """Send an empty request on a connection that is not in use; return whether it was answered."""
     try:
         if hasattr(connection, "pgconn"):
             return _answers_nothing(connection.pgconn, seconds)
         connection._read_timeout = seconds  # noqa: SLF001
         connection.ping(reconnect=False)
-    except Exception:  # noqa: BLE001 - whatever a driver raises, it is no answer
+    except Exception:  # noqa: BLE001 - any error of a driver means no answer
         return False
     return True
 
 
 def _answers_nothing(connection: Any, seconds: float) -> bool:
-    """Send the empty query of the PostgreSQL protocol, of which no log and no counter tells."""
+    """Send the empty query of the PostgreSQL protocol, which no log and no counter shows."""
     end = time.monotonic() + seconds
     connection.send_query(b"")
     while True:
@@ -138,7 +138,7 @@ def _answers_nothing(connection: Any, seconds: float) -> bool:
 def connect(connector: Connector, *extra: str) -> Any:
     """Return an autocommit DBAPI connection on which `connector.first` and `extra` were executed.
 
-    Raises ReplayerError in one sentence when the server refuses or is not there.
+    Raises ReplayerError with one sentence if the server refuses or does not exist.
     """
     try:
         connection = opened(connector.module, {**connector.arguments, "autocommit": True})
@@ -148,7 +148,7 @@ def connect(connector: Connector, *extra: str) -> Any:
     except ReplayerError:
         raise
     except Exception as error:
-        # Of the driver, or what it makes of a greeting that is none.
+        # The driver's own error, or its error on an invalid greeting.
         raise ReplayerError(
             f"the database server refused a connection: {explain(error)}"
         ) from error
@@ -156,10 +156,10 @@ def connect(connector: Connector, *extra: str) -> Any:
 
 
 def sleep_soundly(connection: Any) -> None:
-    """Have a worker's connection wait for the server without waking up in between.
+    """Make a worker's connection wait for the server without periodic wake-ups.
 
-    psycopg wakes up ten times a second to look for a Ctrl-C, which a worker ignores: with 64 idle
-    sessions that alone is more work than all their statements.
+    psycopg wakes up ten times a second to check for Ctrl-C, which a worker ignores: with 64 idle
+    sessions the wake-ups alone cost more than all their statements.
     """
     wait = getattr(connection, "wait", None)
     if wait is not None:
@@ -173,7 +173,7 @@ def driver_error(connector: Connector) -> type[Exception]:
 
 
 def explain(error: BaseException) -> str:
-    """Return a driver's error as part of one sentence: the first line of what the server said."""
+    """Return a driver's error as part of one sentence: the first line of the server's message."""
     text = str(error.args[-1] if error.args else error).strip() or type(error).__name__
     lines = [one_line(line).strip() for line in text.splitlines() if line.strip()]
     return f"{(lines or ['it said nothing'])[0].rstrip('.')}{login.remedy(text)}"

@@ -1,13 +1,14 @@
-"""An engine is a folder in schemas/: how a database is called, reached and told to do things.
+"""Engines: folders in schemas/ that describe how a database is named, reached and used.
 
 A verb is an SQL file, `<verb>.sql` or `<layout>/<verb>.sql`.  `<verb>.18.sql` replaces it on
 servers of major version 18 or later.  `like = "other"` in engine.toml inherits every verb and key.
 
-In a verb file `:name` is a parameter, `{{name}}` an identifier or a number put in as text, and a
-line `-- then` separates statements that are executed one by one.  A line `-- include NAME` is
-replaced by the text of NAME.sql, which is looked for as a verb is: first in the engine that is
-asked, so that an engine can have its own version of a part of a verb that it inherits.  A file that
-includes its own name gets the one that it hides.  `parts/` has what is only ever included.
+In a verb file `:name` is a parameter, and `{{name}}` is an identifier or a number that is inserted
+as text.  A line `-- then` separates statements that are executed one by one.  A line `-- include
+NAME` is replaced by the text of NAME.sql.  That file is looked up as a verb is: first in the engine
+in use, so that an engine can have its own version of a part of an inherited verb.  A file that
+includes its own name gets the file that it overrides.  `parts/` contains files that are only
+included.
 """
 
 import re
@@ -33,7 +34,7 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,40}")
 
 @dataclass(frozen=True)
 class Engine:
-    """A folder of schemas/, with what it inherits; `version` is the server's major, once known."""
+    """A folder of schemas/, with all it inherits; `version` is the server's major, once known."""
 
     name: str
     folders: tuple[Path, ...]
@@ -41,12 +42,12 @@ class Engine:
     version: int | None = None
 
     def at(self, version: int) -> "Engine":
-        """Return this engine on a server of that major version."""
+        """Return this engine for a server of that major version."""
         return replace(self, version=version)
 
     @cached_property
     def title(self) -> str:
-        """Return the name for people."""
+        """Return the name for display."""
         return self.spec.title or self.name
 
     @property
@@ -74,7 +75,7 @@ class Engine:
         return self.named(name)
 
     def named(self, name: str) -> Verb | None:
-        """Return what the files of a name say on this server's version, as `verb` does."""
+        """Return the verb of a name, given as text, for this server's version, as `verb` does."""
         return self._find(name, self.version or 0)
 
     def _find(self, name: str, version: int) -> Verb | None:
@@ -82,7 +83,7 @@ class Engine:
         if not files:
             return None
         text = self._text(name, version)
-        # A file without SQL takes an inherited verb away: the engine cannot do it.
+        # A file without SQL removes an inherited verb: the engine does not support it.
         return Verb(name, files[0], text) if has_sql(text) else None
 
     def since(self, name: str) -> int | None:
@@ -90,9 +91,9 @@ class Engine:
         return next((number for number in self._versions if self._find(name, number)), None)
 
     def needs(self, name: VerbName) -> Verb:
-        """Return the verb; raise Skip with the reason when the engine does not have it.
+        """Return the verb; raise Skip with the reason if the engine does not have it.
 
-        A file of nothing but comments takes a verb away, and the comments are the reason.
+        A file with only comments removes a verb, and the comments are the reason.
         """
         verb = self.verb(name)
         if verb is None:
@@ -111,9 +112,10 @@ class Engine:
         )
 
     def check(self) -> None:
-        """Raise Impossible for a file of this engine that nobody asks for or that cannot be read.
+        """Raise Impossible for a file of this engine that no module uses or that cannot be read.
 
-        Its engine.toml was checked when it was loaded; an engine that it is like checks its own.
+        Its engine.toml was checked when it was loaded; an engine that it inherits from checks its
+        own.
         """
         layouts = self.layouts()
         self._check_layouts(layouts)
@@ -142,19 +144,19 @@ class Engine:
 
     @cached_property
     def _versions(self) -> list[int]:
-        """Return 0 and every major version from which on some file is another."""
+        """Return 0 and every major version at which some file is replaced."""
         return sorted({0, *(number for files in self._files.values() for number, _ in files)})
 
     def _text(
         self, name: str, version: int, place: int = 0, above: tuple[tuple[str, int], ...] = ()
     ) -> str:
-        """Return a file's text with all that it includes; `place` counts in `_files_on`."""
+        """Return a file's text with all includes; `place` is an index of `_files_on`."""
         path = self._files_on(version, name)[place]
         here = (*above, (name, place))
 
         def part(line: re.Match[str]) -> str:
             wanted = line[1]
-            # Its own name is the file that it hides.
+            # Including its own name means the file that it overrides.
             one = (wanted, place + 1 if wanted == name else 0)
             if len(self._files_on(version, wanted)) <= one[1]:
                 known = nearest(wanted, self._files)
@@ -166,12 +168,12 @@ class Engine:
         return _INCLUDE.sub(part, assets.text(path))
 
     def _files_on(self, version: int, name: str) -> Sequence[Path]:
-        """Return the files of a name for a server's version; each hides those after it."""
+        """Return the files of a name for a server's version; each overrides those after it."""
         return [path for number, path in self._files.get(name, ()) if number <= version]
 
     @cached_property
     def _files(self) -> Mapping[str, Sequence[tuple[int, Path]]]:
-        """Return name -> its files and their first versions, each before what it hides."""
+        """Return name -> its files with their first versions, each before those it overrides."""
         known: dict[str, list[tuple[int, Path]]] = {}
         for folder in self.folders:
             for name, number, path in _sql_files(folder):
@@ -182,15 +184,15 @@ class Engine:
 def load(name: str) -> Engine:
     """Return the engine of that name.
 
-    Raises NotFound for a name without a folder, Impossible for an engine.toml that cannot be read
-    or says what no engine.toml can say.
+    Raises NotFound for a name without a folder, Impossible for an engine.toml that is unreadable or
+    has invalid content.
     """
     folders, table = _inherited(name, ())
     return Engine(name, folders, _spec(folders[0] / "engine.toml", table))
 
 
 def _inherited(name: str, heirs: tuple[str, ...]) -> tuple[tuple[Path, ...], dict[str, Any]]:
-    """Return the folders of an engine and of those that it is like, and all that they say."""
+    """Return the folders of an engine and of those it inherits from, and their merged keys."""
     known = assets.engines()
     if name not in known:
         raise NotFound(f"there is no engine {name!r}{nearest(name, known)}")
@@ -203,16 +205,16 @@ def _inherited(name: str, heirs: tuple[str, ...]) -> tuple[tuple[Path, ...], dic
     if not isinstance(parent, str) or parent not in others:
         raise Impossible(f"{path}: like = {parent!r}{nearest(str(parent), others)}")
     folders, table = _inherited(parent, (*heirs, name))
-    # What is wrong there is said of that file, not of this one.
+    # An error in that file is reported for that file, not for the inheriting one.
     _spec(folders[0] / "engine.toml", table)
     inherited = {key: value for key, value in table.items() if key not in OWN}
     return (known[name], *folders), _merge(inherited, own)
 
 
 def checked(name: str) -> Engine:
-    """Return the engine of that name after a look at all its files.
+    """Return the engine of that name after checking all its files.
 
-    Raises what `load` and `Engine.check` raise.
+    Raises the errors of `load` and `Engine.check`.
     """
     loaded = load(name)
     loaded.check()
@@ -220,9 +222,9 @@ def checked(name: str) -> Engine:
 
 
 def default() -> str:
-    """Return the name of the engine of a run that names none: engine.toml has `default = true`.
+    """Return the default engine's name: its engine.toml has `default = true`.
 
-    Raises Impossible when none says so, with the first that cannot be read.
+    Raises Impossible if no engine has that; the message includes the first unreadable engine.toml.
     """
     unread = ""
     for name in assets.engines():
@@ -230,22 +232,22 @@ def default() -> str:
             if load(name).spec.default:
                 return name
         except Impossible as error:
-            # A folder of the user's that cannot be read is no reason to refuse another engine.
+            # An unreadable folder of the user is no reason to refuse another engine.
             unread = unread or f" ({error})"
     raise Impossible(f"no engine.toml says default = true{unread}: name an engine with --engine")
 
 
 def of_url(url: str) -> Engine:
-    """Return the engine that a URL's scheme names: one that lists it, else an engine's own name.
+    """Return the engine of a URL's scheme: one that lists it, else the engine of that name.
 
-    Raises NotFound when there is neither.
+    Raises NotFound if there is neither.
     """
     scheme = _scheme(url)
     listed, known = _listed(), assets.engines()
     if scheme in listed:
         return listed[scheme]
     if not _SCHEME.fullmatch(scheme):
-        # Not quoted: whatever stands there may be a password.
+        # Not quoted: the text there may be a password.
         raise NotFound("what stands before :// in the database's URL is no name of an engine")
     if scheme not in known:
         raise NotFound(f"no engine is reached by {scheme}://{nearest(scheme, {*listed, *known})}")
@@ -253,9 +255,9 @@ def of_url(url: str) -> Engine:
 
 
 def alike(url: str, chosen: Engine) -> list[Engine]:
-    """Return the engines that a server at this URL may turn out to be, by their [recognise].
+    """Return the engines that may run at this URL, by their section [recognise].
 
-    They speak on the same wire; a URL whose scheme only names an engine leaves no choice.
+    They share one wire; a URL whose scheme is an engine's name leaves no choice.
     """
     if _scheme(url) not in _listed():
         return []
@@ -291,12 +293,12 @@ def _merge(base: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _sql_files(folder: Path) -> list[tuple[str, int, Path]]:
-    """Return every SQL file of an engine's folder, of each name the newest first.
+    """Return every SQL file of an engine's folder, sorted by version, newest first.
 
-    The name is the path without .18 and .sql; the number is that of the first version, 0 for all.
+    An entry is the name (the path without .18 and .sql), the first version (0 for all), the path.
     """
     found = []
-    # A layout may be a link to a folder, which rglob passes over.
+    # A layout may be a link to a folder, which rglob does not follow.
     for path in {*folder.rglob("*.sql"), *folder.glob("*/*.sql")}:
         number = _SINCE.search(path.name)
         name = _SINCE.sub(".sql", path.relative_to(folder).as_posix()).removesuffix(".sql")

@@ -1,7 +1,7 @@
-"""What an engine.toml may say: one checked type, like a step's keys.
+"""The keys of an engine.toml: one checked type, like a step's keys.
 
-A key that is not declared here is an error which names the file and the nearest right key.  A value
-that takes `{words}` is tried with the words that it may have.
+A key that is not declared here is an error; its message names the file and the nearest valid key.
+A value with `{words}` is tested with the words that it may have.
 """
 
 import re
@@ -28,7 +28,7 @@ _Pattern = re.Pattern[str]
 
 
 def _with_words(*words: str) -> AfterValidator:
-    """Return a check that a text has no other words in braces than these."""
+    """Return a check that a text has only these words in braces."""
 
     def check(text: str) -> str:
         for _, word, _, _ in Formatter().parse(text):
@@ -57,49 +57,49 @@ _Fixed = Annotated[
 
 
 class Recognise(Noun):
-    """How a server says itself which engine it is, where one URL scheme is shared by several."""
+    """Recognition of the engine that a server is, if several engines share one URL scheme."""
 
     statement: str
     pattern: _Pattern
 
 
 class Connect(Noun):
-    """What every connection begins with."""
+    """Settings with which every connection begins."""
 
     database: str = ""
-    """A database of replayer's own, where a schema is not enough."""
+    """Database for replayer's own objects, if a schema is not enough."""
     statements: tuple[str, ...] = ()
     query: dict[str, str] = Field(default_factory=dict)
-    """Parameters of the URL that are added where the user gives none."""
+    """Parameters that are added to the URL unless the user gives them."""
 
 
 class ProfileSpec(Connect):
-    """What every connection of `replayer profile` begins with, instead of [connect]."""
+    """Settings with which every connection of `replayer profile` begins, instead of [connect]."""
 
     own: tuple[str, ...] = ()
-    """Columns of a profile in which each statement of the profiler itself counts."""
+    """Columns of a profile in which the profiler's own statements count."""
     late: bool = False
-    """A session's work is counted some time after it was done."""
+    """True if a session's work appears in the counters some time after it was done."""
 
 
 class Password(Noun):
-    """Where a password is looked for that is not in the URL; the first that is there is taken."""
+    """Sources of a password that is not in the URL; the first source that has one is used."""
 
     environment: str = ""
     option_files: tuple[str, ...] = ()
     option_groups: tuple[str, ...] = ()
     wanted: _Pattern | None = None
-    """What the server or the driver says when a password is missing."""
+    """Pattern of the server's or the driver's message that a password is missing."""
     ways: str = "in the URL"
 
 
 class Lock(Noun):
-    """How the server notices that a session with replayer's lock has nobody at its other end."""
+    """Limits after which the server notices that the holder of the lock is gone."""
 
     noticed: Duration = 0.0
-    """Seconds after which such a session has ended; 0 where the server may never notice."""
+    """Seconds after which the server has ended such a session; 0 if it may never notice."""
     heard_every: Duration = 0.0
-    """Seconds after which it hears of the session again, which shows that its holder is there; 0 is
+    """Seconds between two heartbeats of the session, which show that its holder lives; 0 is
     never."""
 
 
@@ -110,9 +110,9 @@ class LogEvents(Noun):
     __pydantic_extra__: dict[str, _Pattern] = Field(init=False)
 
     time: _Pattern
-    """How a line begins with its time in UTC."""
+    """Pattern of the time in UTC at the beginning of a line."""
     format: str
-    """How that time is read, as by strptime."""
+    """Format of that time, as for strptime."""
 
     @property
     def kinds(self) -> Mapping[str, _Pattern]:
@@ -124,10 +124,10 @@ class SettingsFile(Noun):
     """The file that the server reads its settings from."""
 
     path: str = ""
-    """Below the data directory."""
+    """Path relative to the data directory."""
     head: str = ""
     included_by: str = ""
-    """A file of the data directory that `include` is added to."""
+    """A file of the data directory to which an `include` line is added."""
     include: str = ""
     line: Annotated[str, _with_words("name", "value")] = ""
     escape: dict[str, str] = Field(default_factory=dict)
@@ -140,7 +140,7 @@ class SettingSpec(Noun):
     since: int = Field(0, ge=0)
     """The first major version that has the setting."""
     most: Size | None = None
-    """A size in place of a value, bounded by a share of the machine's memory."""
+    """A size instead of a value; it is limited by a share of the machine's memory."""
     of_memory: float = Field(1.0, gt=0, le=1)
     unit: str = ""
 
@@ -165,57 +165,57 @@ class ServerSpec(Noun):
     """The private server that replayer starts itself."""
 
     starts: bool = True
-    """False: replayer does not start one, and the rest is not needed."""
+    """False if replayer does not start this server; the other keys are not needed then."""
     oldest: int = 0
-    """The first major version that replayer works with."""
+    """The first major version that replayer supports."""
     newest_tried: int | None = None
     program: str = ""
     package: str = ""
-    """A Python package that carries the programs."""
+    """A Python package that contains the programs."""
     package_folder: str = "."
     folders: tuple[str, ...] = ()
-    """Where the system's packages put the programs, as patterns; the highest number first."""
+    """Folders of the system's packages with the programs, as patterns; the highest number first."""
     install: str = ""
-    """What to do where there is none."""
+    """Advice on how to install the programs if there are none."""
     version: _Pattern = re.compile("^$")
-    """In what `program --version` prints; its first group is the major version."""
+    """Pattern for the output of `program --version`; its first group is the major version."""
     pid_file: str = ""
     users: tuple[str, ...] = ()
-    """As root: the first that exists runs the server."""
+    """Users that may run the server if replayer runs as root; the first that exists is used."""
     new_bytes: Size = 0
-    """Free space that a new data directory needs."""
+    """Bytes of free space that a new data directory needs."""
     log_prefix: _Pattern = re.compile("^")
     log_weight: _Pattern = re.compile("$^")
-    """Lines of the log that say why something failed."""
+    """Pattern of log lines with the reason of a failure."""
     log_end: _Pattern = re.compile("$^")
-    """Lines of the log that say why the server itself ended."""
+    """Pattern of log lines with the reason for which the server itself ended."""
     socket_folders: tuple[str, ...] = ()
     socket_name: str = ""
     database: str = ""
     first_database: str = ""
-    """The database that a new server has."""
+    """The database that a new server contains."""
     url: Annotated[str, _with_words("database", "socket")] = ""
     init: tuple[_OfServer, ...] = ()
     start: tuple[_OfServer, ...] = ()
     stays: bool = False
-    """It does not go into the background by itself."""
+    """True if the server stays in the foreground."""
     starting: _Pattern = re.compile("$^")
-    """What the server answers to connections while it still starts."""
+    """Pattern of the server's refusal of connections while it still starts."""
     stop_signals: tuple[Literal["SIGTERM", "SIGINT", "SIGQUIT"], ...] = ("SIGTERM",)
-    """What the main process gets to stop, the next one where it hangs at the one before."""
+    """Signals that stop the main process; if it hangs after one, the next is sent."""
     release: tuple[tuple[_OfServer, ...], ...] = ()
-    """Commands, the first that works, that remove the shared memory of a server that was killed."""
+    """Commands that remove the shared memory of a killed server; the first that works counts."""
     environment: dict[str, _OfServer] = Field(default_factory=dict)
     log_events: LogEvents | None = None
     settings_file: SettingsFile = SettingsFile()
     fixed: dict[str, _Fixed] = Field(default_factory=dict)
-    """Settings that replayer keeps in its own hands; `false` refuses one without a value."""
+    """Settings that users cannot change; `false` refuses a setting without giving it a value."""
     settings: dict[str, Annotated[SettingSpec | None, BeforeValidator(_unless_false)]] = Field(
         default_factory=dict
     )
-    """Settings that replayer chose; `false` leaves out one that is inherited."""
+    """Settings that replayer chose; `false` drops an inherited one."""
     init_settings: dict[str, dict[str, tuple[str, ...]]] = Field(default_factory=dict)
-    """Settings that are chosen when a data directory is made: value -> arguments of `init`."""
+    """Initial settings of a data directory: value -> arguments of `init`."""
 
     @model_validator(mode="after")
     def _whole(self) -> Self:
@@ -239,30 +239,30 @@ class Buffers(Noun):
     setting: str
     unit: str
     least: Size = 1 << 20
-    """The server does not work with less."""
+    """Minimum size with which the server works."""
 
 
 class SessionMemory(Noun):
-    """What one way to cached or physical reads wants of the server."""
+    """Server settings for one kind of reads: cached or physical."""
 
     since: int = 0
     settings: dict[str, str] = Field(default_factory=dict)
 
 
 class SessionsSpec(Noun):
-    """What the step `sessions` sets on a private server, on top of [server.settings]."""
+    """Settings of the step `sessions` on a private server, on top of [server.settings]."""
 
     connections: str = ""
     """The setting that limits connections."""
     memory_base: Size = 0
-    """What the server's processes need beside their buffers."""
+    """Memory that the server's processes need in addition to their buffers."""
     memory_per_session: Size = 0
     buffers: Buffers | None = None
     settings: dict[str, SettingSpec] = Field(default_factory=dict)
     memory: dict[MemoryKind, SessionMemory] = Field(default_factory=dict)
 
     def of(self, kind: MemoryKind) -> SessionMemory:
-        """Return what a way to read wants of the server, nothing where the engine says nothing."""
+        """Return the server settings for a kind of reads, empty if the engine has none."""
         return self.memory.get(kind, SessionMemory())
 
 
@@ -274,14 +274,14 @@ class LayoutSpec(Noun):
 
 
 class EngineSpec(Noun):
-    """Everything that an engine.toml says, with what it inherits."""
+    """All keys of an engine.toml, with the inherited ones."""
 
     title: str = ""
-    """The name for people."""
+    """The name for display."""
     default: bool = False
-    """The engine of a run that names none."""
+    """True for the engine of a run that names none."""
     like: str = ""
-    """The engine that every verb and key is inherited from which is not said here."""
+    """The engine from which missing verbs and keys are inherited."""
     wire: Annotated[str, AfterValidator(_wire)]
     url_schemes: tuple[str, ...] = ()
     block_size: int = Field(ge=512)
@@ -289,13 +289,13 @@ class EngineSpec(Noun):
     layout: str = ""
     """The layout of a build step that names none."""
     denied: _Pattern | None = None
-    """What the server says when a right is missing."""
+    """Pattern of the server's message that a right is missing."""
     verified: str = ""
     unverified: str = ""
     cold: str = ""
     counters: str = ""
     notes: tuple[str, ...] = ()
-    """What the report says of every run."""
+    """Notes that the report prints for every run."""
     recognise: Recognise | None = None
     connect: Connect = Connect()
     profile: ProfileSpec = ProfileSpec()
@@ -307,7 +307,7 @@ class EngineSpec(Noun):
 
 
 OWN = ("like", "default", "url_schemes", "recognise", "verified", "unverified")
-"""Keys that are not inherited: what is inherited is how to speak, not what an engine is."""
+"""Keys that are not inherited: the way to use an engine is inherited, its identity is not."""
 
 
 def explain(error: ValidationError) -> str:
@@ -339,7 +339,7 @@ def _known(section: list[str]) -> list[str]:
 
 
 def _inside(annotation: Any) -> Any:
-    """Return what a type is about, without `| None` and annotations."""
+    """Return the type inside an annotation, without `| None` and metadata."""
     while get_origin(annotation) in {Annotated, Union, UnionType}:
         annotation = get_args(annotation)[0]
     return annotation

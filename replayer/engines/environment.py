@@ -1,9 +1,10 @@
-"""Servers that are there already, as the environment tells of them: docker-compose.yml does.
+"""Servers that already run, described by environment variables (docker-compose.yml sets them).
 
 For an engine NAME, in capitals and with _ for -:
-REPLAYER_URL_NAME    the URL of its server, which `--engine NAME` takes instead of starting one
-REPLAYER_FILES_NAME  where the server's data directory, or a folder above it, is mounted here
-REPLAYER_LIMITS      limits of the servers' containers, as `cpus=4 memory=8g`; 0 is no limit
+
+    REPLAYER_URL_NAME    the URL of its server, which `--engine NAME` uses instead of starting one
+    REPLAYER_FILES_NAME  where the server's data directory, or a folder above it, is mounted here
+    REPLAYER_LIMITS      limits of the servers' containers, as `cpus=4 memory=8g`; 0 is no limit
 """
 
 import os
@@ -14,16 +15,16 @@ from replayer.model import Fact
 
 
 def url(engine: str) -> str | None:
-    """Return the URL of the server of that engine, None if the environment names none."""
+    """Return the URL of that engine's server, None if the environment has none."""
     address = os.environ.get(_variable("URL", engine))
-    # The name of the engine as the scheme leaves no doubt which one is meant.
+    # The engine's name as the scheme makes clear which engine is meant.
     return f"{engine}://{address.partition('://')[2]}" if address else None
 
 
 def folders(engine: str, directory: Path) -> Iterator[Path]:
-    """Yield where a server's data directory may be on this machine: as it says, then as mounted.
+    """Yield possible paths of a server's data directory here: its own path, then the mounted one.
 
-    Which one it is has to be proven: another server's may have the same name.
+    The caller must prove which one is right: another server's directory may have the same name.
     """
     yield directory
     mounted = os.environ.get(_variable("FILES", engine))

@@ -1,7 +1,7 @@
-"""When libpq may send a password as it is: only where nobody on the way can read it.
+"""Rules for when libpq may send a password in clear text: only if no host in between can read it.
 
-The server, or a machine that has taken its place, chooses how a client logs in, and may ask for the
-password itself.  mysql_login.py is the same for the other wire.
+The server, or a machine that has taken its place, chooses the login method, and may ask for the
+password itself. mysql_login.py does the same for the other wire.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ _REFUSED = "server requested a cleartext password"
 
 
 def required(query: Mapping[str, Any], host: str | None) -> dict[str, str]:
-    """Return the parameters with which libpq sends no password that others could read.
+    """Return parameters with which libpq sends no password that others could read.
 
-    `query` are the parameters of a URL.  What the user says of it, there or in libpq's variables,
-    stays; a server of this host may ask for anything.
+    `query` are the parameters of a URL. The user's own values for these, in the URL or in libpq's
+    variables, are kept; a server on this host may ask for any method.
     """
     variables = {"sslmode": "PGSSLMODE", REQUIRE: "PGREQUIREAUTH", "service": "PGSERVICE"}
     asked = {name: os.environ.get(variable) for name, variable in variables.items()} | dict(query)
@@ -31,14 +31,14 @@ def required(query: Mapping[str, Any], host: str | None) -> dict[str, str]:
     places = asked.get("hostaddr") or asked.get("host") or host
     places = places or os.environ.get("PGHOSTADDR") or os.environ.get("PGHOST") or ""
     hosts = places.split(",") if isinstance(places, str) else places
-    # A service may lead to another host.
+    # A libpq service may point to another host.
     if all(map(is_here, hosts)) and not asked["service"]:
         return {}
     return {REQUIRE: "!password"}
 
 
 def remedy(text: str) -> str:
-    """Return what to do where libpq refused to send a password, as the end of a sentence."""
+    """Return advice if libpq refused to send a password, as the end of a sentence."""
     if _REFUSED not in text:
         return ""
     return (
@@ -48,7 +48,7 @@ def remedy(text: str) -> str:
 
 
 def is_here(host: str) -> bool:
-    """Tell whether a host is this one: a folder of sockets, or an address of the loopback."""
+    """Return whether a host is this machine: a folder of sockets, or a loopback address."""
     name = host.partition(":")[0] if host.count(":") == 1 else host
     if not name or name.startswith(("/", "@")) or name == "localhost":
         return True

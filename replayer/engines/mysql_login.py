@@ -1,8 +1,8 @@
-"""PyMySQL, but for passwords that others could read: those are refused, where PyMySQL sends them.
+"""PyMySQL connections that refuse to send a password which others could read.
 
-The server, or a machine that has taken its place, chooses how a client logs in.  Over a connection
-that is not encrypted it may ask for the password itself, or for one that is encrypted with a key
-that it sends along: MySQL's own client gives neither.
+The server, or a machine that has taken its place, chooses the login method.  Over an unencrypted
+connection it may ask for the password itself, or for the password encrypted with a key that it
+sends along.  PyMySQL gives both; this module, like MySQL's own client, gives neither.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 ALLOW = "enable_cleartext_plugin"
-"""The parameter of a URL that allows it, called as the option of MySQL's own client."""
+"""The URL parameter that allows it; MySQL's own client has an option of the same name."""
 _YES, _NO = frozenset({"1", "true", "yes", "on"}), frozenset({"0", "false", "no", "off"})
 _READABLE = ("mysql_clear_password", "dialog")
-"""Plug-ins that send the password as it is."""
+"""Plug-ins that send the password in clear text."""
 
 
 class Careful(pymysql.connections.Connection):  # type: ignore[misc]
-    """A connection on which nobody on the way can read the password."""
+    """A connection on which no host in between can read the password."""
 
     _key: Any = None
     _begun = False
@@ -36,19 +36,19 @@ class Careful(pymysql.connections.Connection):  # type: ignore[misc]
 
     @property
     def server_public_key(self) -> Any:
-        """Return the key with which a password is encrypted where TLS does not do it."""
+        """Return the key that encrypts a password on a connection without TLS."""
         return self._key
 
     @server_public_key.setter
     def server_public_key(self, key: Any) -> None:
-        # The first is the user's own, or none; any other came from the other end.
+        # The first key is the user's own or None; any later key came from the server.
         if self._begun and not self._secure and not is_here(self.host):
             raise _refusal("the password, encrypted with a key that it sent along")
         self._key, self._begun = key, True
 
 
 def connect(arguments: Mapping[str, Any]) -> Any:
-    """Return a connection; raises Impossible, and what PyMySQL does."""
+    """Return a connection; raises Impossible, and the errors of PyMySQL."""
     given = dict(arguments)
     allowed = str(given.pop(ALLOW, "0")).lower()
     if allowed not in _YES | _NO:
@@ -57,8 +57,8 @@ def connect(arguments: Mapping[str, Any]) -> Any:
 
 
 def _refuse(connection: Careful) -> None:
-    """Refuse a plug-in that is asked for; None has PyMySQL do it in its own way."""
-    # Encrypted, or by a Unix socket.
+    """Refuse a plug-in that the server requests; None lets PyMySQL handle it."""
+    # Secure means encrypted, or over a Unix socket.
     if not connection._secure:  # noqa: SLF001
         raise _refusal("the password as it is")
 

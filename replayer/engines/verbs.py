@@ -1,8 +1,8 @@
-"""What an engine is told: which verbs there are, and one in an engine's own words.
+"""Verbs: the operations that replayer needs of engines, and an engine's SQL for each.
 
-Each verb is declared where it is asked for, as a constant of that module.  A verb file that nobody
-asks for is an error, so that a misspelt one is not passed over.  Which verbs there are is read from
-the modules' sources, as importing all of them takes seconds; a contract test does, and compares.
+Each verb is declared as a constant in the module that uses it.  A verb file that no module uses is
+an error, so that a misspelt name is found.  The declared verbs are read from the modules' sources,
+because importing all modules takes seconds; a contract test does import them, and compares.
 """
 
 import functools
@@ -14,12 +14,12 @@ import replayer
 from replayer.errors import Impossible, ReplayerError
 
 _ASKING = ("servers", "tables", "load", "capture", "steps", "sizing", "engines")
-"""The packages that talk to databases."""
+"""The packages that use databases."""
 _IMPORT = re.compile(
     rf"^from {re.escape(__name__)} import (?:\([^)]*?|.*?)\bVerbName\b(?: as (\w+))?", re.MULTILINE
 )
 _LIST = re.compile(r"^VERBS\b[^=\n]*=\s*[(\[]([^)\]]*)", re.MULTILINE)
-"""The verbs of a collector, which lies too low to know what a verb is."""
+"""The list of verbs of a collector: in that low layer VerbName cannot be imported."""
 _QUOTED = r"""["']([^"'\n]+)["']"""
 _HOLE = re.compile(r"\{\{(\w+)\}\}")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
@@ -28,20 +28,21 @@ _WORD = re.compile(r"\{(\w+)\}")
 
 
 class VerbName(str):
-    """The name of a verb that engines are asked for, such as `table/scan` or `{layout}/double`.
+    """The name of a verb that replayer asks engines for, such as `table/scan` or `{layout}/double`.
 
-    `{layout}` stands for the folder of any table layout, and any other word in braces for what the
-    engine itself names so; `of` puts it in.  A call with a text in quotes declares a verb.
+    `{layout}` is a placeholder for the folder of any table layout; any other word in braces is a
+    placeholder for a name that the engine defines.  `of` fills them in.  A call with a string
+    literal declares a verb.
     """
 
     __slots__ = ()
 
     def of(self, **words: str) -> "VerbName":
-        """Return the verb of one layout, or of another thing that the name has braces for."""
+        """Return the verb with its placeholders filled, such as that of one layout."""
         return VerbName(self.format(**words))
 
     def is_for(self, name: str, layouts: list[str]) -> bool:
-        """Tell whether a verb file of that name, in an engine with these layouts, is asked for."""
+        """Return whether a verb file of that name is used, in an engine with these layouts."""
         if "{" not in self:
             return self == name
         words = {"layout": "|".join(map(re.escape, layouts)) or "$^"}
@@ -55,7 +56,7 @@ class VerbName(str):
 
 @dataclass(frozen=True)
 class Verb:
-    """One thing that an engine can be told to do, in its own words."""
+    """One operation of an engine, with its SQL."""
 
     name: str
     path: Path
@@ -64,8 +65,8 @@ class Verb:
     def statements(self, **holes: str | int) -> tuple[str, ...]:
         """Return the statements with every `{{hole}}` filled.
 
-        A hole takes a whole number or a plain identifier, so that nothing else ever becomes SQL.
-        Raises Impossible for a value that is neither, ReplayerError for a hole left open.
+        A hole takes an integer or a plain identifier, so that no other text ever becomes SQL.
+        Raises Impossible for any other value, ReplayerError for a hole without a value.
         """
 
         def fill(hole: re.Match[str]) -> str:
@@ -79,7 +80,7 @@ class Verb:
 
 @functools.cache
 def declared() -> frozenset[VerbName]:
-    """Return every verb that any module asks for, without importing the modules."""
+    """Return every verb that any module declares, without importing the modules."""
     root = Path(replayer.__file__).parent
     found: set[str] = set()
     for package in _ASKING:
@@ -95,12 +96,12 @@ def declared() -> frozenset[VerbName]:
 
 
 def is_declared(name: str, layouts: list[str]) -> bool:
-    """Tell whether a verb file of that name, in an engine with these layouts, is asked for."""
+    """Return whether a verb file of that name is used, in an engine with these layouts."""
     return any(asked.is_for(name, layouts) for asked in declared())
 
 
 def names(layouts: list[str]) -> list[str]:
-    """Return all verbs as an engine with these layouts would call its files."""
+    """Return the file names of all verbs in an engine with these layouts."""
     return sorted(
         {
             asked.replace("{layout}", layout)
@@ -111,7 +112,7 @@ def names(layouts: list[str]) -> list[str]:
 
 
 def has_sql(text: str) -> bool:
-    """Tell whether there is more in a text than comments."""
+    """Return whether a text has more than comments."""
     lines = (line.strip() for line in text.splitlines())
     return any(line and not line.startswith("--") for line in lines)
 

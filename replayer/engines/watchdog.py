@@ -1,11 +1,12 @@
-"""Notice that a server has gone silent: halted, or behind a network that lets nothing through.
+"""A watchdog for silent servers: halted, or behind a network that drops all packets.
 
-No statement has a limit of its own, as a doubling or an index may take hours.  Instead, whoever
-waits for a server for more than some seconds has a second connection ask it for nothing; when that
-is not answered either, every connection to that server is cut, and all who wait for it are told.
-Where there is no second connection yet, while one is made, a statement has a fixed limit.
+No statement has its own timeout, because a doubling or an index may take hours.  Instead, if a
+statement waits for more than some seconds, a second connection sends the server an empty request.
+If that is not answered either, every connection to that server is cut, and all code that waits for
+it gets an error.  Before a second connection exists, while one is made, a statement has a fixed
+timeout.
 
-One thread watches; it sleeps while nobody waits for long.
+One thread watches; it sleeps while no wait is long.
 """
 
 import contextlib
@@ -23,9 +24,9 @@ if TYPE_CHECKING:
 
 Address = tuple[str, ...]
 PATIENCE = 20.0
-"""Seconds without any answer after which a server is silent."""
+"""Seconds without any answer after which a server counts as silent."""
 _LONG = 4.0
-"""Seconds that somebody waits before the server is asked whether it is there."""
+"""Seconds of waiting before the second connection asks the server for an answer."""
 _TICK = 0.5
 
 
@@ -33,14 +34,14 @@ class Cuttable(Protocol):
     """A connection that can be cut from another thread than the one that waits on it."""
 
     def cut(self) -> None:
-        """Make everybody who waits on it wait no longer."""
+        """Cut the connection: threads that wait on it stop waiting."""
         ...
 
 
 class _Watched(NamedTuple):
     title: str
     answers: Callable[[float], bool] | None
-    """Asks the server by a connection of its own and tells whether it answered in that time."""
+    """Asks the server on a separate connection; returns whether it answered in that time."""
 
 
 _lock = threading.Condition()
@@ -53,7 +54,7 @@ _threads: list[threading.Thread] = []
 
 
 def address(url: "URL") -> Address:
-    """Return what tells one server from another."""
+    """Return the address that identifies a server."""
     places = (url.host, url.port, url.query.get("host"), url.query.get("unix_socket"))
     return tuple(str(place) for place in places)
 
@@ -71,17 +72,17 @@ def watching(
 
 
 def watch(where: Address, title: str, answers: Callable[[float], bool] | None = None) -> None:
-    """Watch a server: `answers(seconds)` asks it by a connection that nobody else uses.
+    """Watch a server: `answers(seconds)` asks it on a connection that has no other use.
 
-    Without `answers` every statement has to be done within `PATIENCE`.  What asked before asks no
-    more on return.
+    Without `answers`, every statement has to end within `PATIENCE`.  An earlier `answers` function
+    is not called any more on return.
     """
     with _asking, _lock:
         _watched[where] = _Watched(title, answers)
 
 
 def forget(where: Address) -> None:
-    """Watch a server no longer; nothing asks it any more on return."""
+    """Stop watching a server; its `answers` function is not called any more on return."""
     with _asking, _lock:
         _watched.pop(where, None)
         _answered.pop(where, None)
@@ -89,7 +90,7 @@ def forget(where: Address) -> None:
 
 
 def add(where: Address, connection: Cuttable) -> None:
-    """Have a connection cut when its server goes silent; raise ReplayerError if it has already."""
+    """Register a connection to be cut if its server goes silent; raise ReplayerError if it has."""
     with _lock:
         _connections.setdefault(where, weakref.WeakSet()).add(connection)
         if where in _silent:
@@ -97,7 +98,7 @@ def add(where: Address, connection: Cuttable) -> None:
 
 
 def check(where: Address) -> None:
-    """Raise ReplayerError, which says so in one sentence, when a server went silent."""
+    """Raise ReplayerError, with one sentence, if a server went silent."""
     with _lock:
         if where in _silent:
             raise _silence(where)
@@ -112,10 +113,10 @@ def _silence(where: Address) -> ReplayerError:
 
 
 class Wait:
-    """Somebody waits for a server: between `begin` and `end` of it, or inside a `with` block.
+    """A wait for a server: between `begin` and `end`, or inside a `with` block.
 
-    It has a descriptor that can be read once the server is silent, for those who wait for other
-    things as well; `raise_silence` says so then.
+    Its descriptor becomes readable when the server goes silent, so that code can wait for other
+    events as well; `raise_silence` raises the error then.
     """
 
     def __init__(self, where: Address) -> None:
@@ -124,31 +125,31 @@ class Wait:
         self._pipe: list[int] = []
 
     def begin(self) -> None:
-        """Wait from now on."""
+        """Begin to wait."""
         self._pipe[:] = os.pipe()
         self._enter()
 
     def end(self) -> None:
-        """Wait no longer; ending twice is fine."""
+        """Stop waiting; a second call is allowed."""
         with _lock:
             _waits.discard(self)
             while self._pipe:
                 os.close(self._pipe.pop())
 
     def heard(self) -> None:
-        """Take notice that the server answered."""
+        """Record that the server answered."""
         self.since = time.monotonic()
 
     def fileno(self) -> int:
-        """Return what can be read once the server is silent."""
+        """Return a descriptor that becomes readable when the server goes silent."""
         return self._pipe[0]
 
     def raise_silence(self) -> None:
-        """Raise ReplayerError when the server is silent."""
+        """Raise ReplayerError if the server is silent."""
         check(self.where)
 
     def tell(self) -> None:
-        """Wake whoever waits; the lock is held."""
+        """Wake the waiting thread; the caller holds the lock."""
         if self._pipe:
             os.write(self._pipe[1], b"!")
 
@@ -185,7 +186,7 @@ def _run() -> None:
 
 
 def _overdue() -> set[Address]:
-    """Return the servers of which nothing was heard for long by somebody who waits for them."""
+    """Return the servers without an answer for long while some thread waits for them."""
     now = time.monotonic()
     with _lock:
         return {
@@ -210,7 +211,7 @@ def _ask(where: Address) -> None:
         _answered[where] = time.monotonic()
         return
     else:
-        # A connection that is refused says so at once: the server may be about to come back.
+        # A refused connection answers at once: the server may be restarting.
         last = max(since, _answered.get(where, 0.0))
         silent = time.monotonic() - last > PATIENCE
     if silent:

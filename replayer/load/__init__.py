@@ -1,1 +1,1 @@
-"""What puts load on a database, as fast as it answers or at a rate, and what one level came to."""
+"""Load on a database: closed loop or open loop (at a rate), and the results of each level."""

@@ -1,7 +1,7 @@
-"""Intended starts of statements: when each arrives, whatever became of those before it.
+"""Intended starts of statements: drawn in advance, independent of earlier answers.
 
-In the seconds asked for exactly `rate * seconds` statements arrive.  `poisson` draws their times
-as a Poisson process has them once their number is known: independent, uniform over the window.
+A window of `seconds` has exactly `rate * seconds` starts.  `poisson` draws them as a Poisson
+process has them once their number is known: independent and uniform over the window.
 """
 
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ _CHUNK_SECONDS = 1.0
 def starts(
     rate: float, seconds: float, arrivals: Arrivals, random: np.random.Generator
 ) -> Iterator[npt.NDArray[np.int64]]:
-    """Yield the intended starts, in nanoseconds since the window's begin, a second's at a time."""
+    """Yield the intended starts in nanoseconds since the window's begin, one second at a time."""
     number = round(rate * seconds)
     if arrivals == "uniform":
         yield from _uniform(number, seconds)
@@ -36,11 +36,11 @@ def _uniform(number: int, seconds: float) -> Iterator[npt.NDArray[np.int64]]:
 def _poisson(
     number: int, seconds: float, random: np.random.Generator
 ) -> Iterator[npt.NDArray[np.int64]]:
-    """Draw how many of those that are left fall into each second, then when in it."""
+    """Draw the number of starts in each second, then the time of each within its second."""
     begin, left = 0.0, number
     while begin < seconds:
         end = min(seconds, begin + _CHUNK_SECONDS)
-        # What is left of the window may be shorter than the rounding of its length.
+        # The remaining window may be shorter than the rounding error of its length.
         last = seconds - end < 1e-9
         here = left if last else int(random.binomial(left, (end - begin) / (seconds - begin)))
         times = np.sort(random.uniform(begin, end, here))

@@ -1,11 +1,12 @@
-"""The clients: processes that hold many sessions each, and send statements when they are due.
+"""Client processes: each holds many sessions and sends statements when they are due.
 
-In a closed loop a session sends the next statement when it has the answer of the last.  In an open
-loop every statement has an intended start, drawn before the first is sent and never moved: it goes
-to a free session, and where none is free it waits; that wait is in its response time.
+In a closed loop a session sends its next statement when it has the answer of the last one.  In an
+open loop every statement has an intended start, drawn before the first statement is sent and never
+moved.  At that time the statement goes to a free session.  If no session is free, it waits, and the
+wait is part of its response time.
 
-What runs in worker processes is here, in modules that import little: no SQLAlchemy, no pydantic
-model of a result.
+This module runs in worker processes, so it and the modules that it imports import little: no
+SQLAlchemy, no pydantic model of a result.
 """
 
 import contextlib
@@ -31,40 +32,40 @@ from replayer.watch.workers import Barrier, Report, distributable
 
 _NEVER = 1 << 62
 _AHEAD_NS = 400_000
-"""Requests are drawn ahead where nothing is due for so long: drawing them takes half of it."""
+"""Draw requests ahead if nothing is due for this long: the drawing takes half of that time."""
 _REPORT_NS = 1_000_000_000
 _LONGEST_WAIT = 0.5
 
 
 @dataclass(frozen=True, slots=True)
 class ClientJob:
-    """What one process needs; its sessions share one queue of intended starts.
+    """The job of one client process; its sessions share one queue of intended starts.
 
-    Nothing in it is a time of any clock, so that it is the same on every host.
+    It contains no clock time, so that it is the same on every host.
     """
 
     number: int
-    """Of the process, from 0."""
+    """Number of the process, from 0."""
     stream: int
-    """Which stream of statements it sends, or a part of which."""
+    """The stream of statements that the process sends, whole or in part."""
     part: StreamPart
     connector: Connector
     first: tuple[str, ...]
-    """Statements that every session begins with, beside the connector's own."""
+    """Statements that every session begins with, in addition to the connector's own."""
     names: tuple[tuple[str, ...], ...]
-    """For each session, the statements that give it its name."""
+    """For each session, the statements that set its name."""
     statements: tuple[DriverStatement, ...]
     settle: tuple[str, ...]
-    """Statements after which the server has counted all that a session did."""
+    """Statements after which the server's counters include everything that a session did."""
     keys: Keys
     seconds: float
     rate: float | None
-    """Statements a second of the whole stream; None is a closed loop."""
+    """Statements a second of the whole stream; None means a closed loop."""
     arrivals: Arrivals
     resolution: float
-    """Seconds between two looks at what is due and answered; 0 looks at once."""
+    """Seconds between two checks for due statements and answers; 0 checks at once."""
     patience: float
-    """Seconds of lag upon which a load that cannot be sustained is given up."""
+    """Lag in seconds at which a load is given up as not sustainable."""
     seed: int
 
     @property
@@ -75,44 +76,47 @@ class ClientJob:
 
 @dataclass(frozen=True, slots=True)
 class ClientReport:
-    """What a process says once a second."""
+    """A progress report, sent by each process once a second."""
 
     number: int
-    """Of the process."""
+    """Number of the process."""
     seconds: float
     """Since the window's begin."""
     completed: int
     waiting_since: float
-    """Seconds that the oldest statement waits that is due, 0 if none does."""
+    """Seconds that the oldest due statement has waited, 0 if none waits."""
 
 
 @dataclass(frozen=True, slots=True)
 class SessionLost:
-    """What a process says when a session of it lost the server, or was refused a statement."""
+    """A report that a session lost the server, or that the server refused its statement."""
 
     why: str
 
 
 @dataclass(frozen=True, slots=True)
 class ClientResult:
-    """What one process did; its times are of the window, not of a clock."""
+    """The results of one process; times are relative to the window, not to a clock."""
 
     tally: LoadCounts
     offered: int
     """Intended starts in the window; in a closed loop, the statements that were begun."""
     given_up: int
-    """Of those the ones that were never begun."""
+    """Number of these that were never begun."""
     cpu: tuple[float, float]
     """User and system seconds of the process in the window."""
     last_empty: float
-    """Second of the window at which last no statement waited that was due."""
+    """Last second of the window at which no due statement was waiting."""
     ended: float
     """Second at which the last statement was done."""
 
 
 @distributable
 def work(job: ClientJob, barrier: Barrier, report: Report) -> ClientResult | SessionLost:
-    """Be one process of clients: connect all sessions, wait for the barrier, put on the load."""
+    """Run one client process: connect all sessions, wait for the barrier, run the load.
+
+    Returns the results, or SessionLost if a session lost the server or had a statement refused.
+    """
     with contextlib.ExitStack() as opened:
         sessions = [
             opened.enter_context(contextlib.closing(_session(job, names))) for names in job.names
@@ -136,7 +140,8 @@ def work(job: ClientJob, barrier: Barrier, report: Report) -> ClientResult | Ses
 def _session(job: ClientJob, names: Sequence[str]) -> WireSession:
     session = session_wire.connect(job.connector, (*job.first, *names))
     session.prepare(job.statements)
-    # So that neither plans nor caches are made in the window.
+    # Execute each statement once here, so that the window contains no planning and no cache
+    # filling.
     nothing = session.packing.prefix + bytes(8)
     for place, statement in enumerate(job.statements):
         if statement.kind not in {"scan", "insert"}:
@@ -148,7 +153,7 @@ def _session(job: ClientJob, names: Sequence[str]) -> WireSession:
 
 
 def intended_starts(job: ClientJob) -> "array[int]":
-    """Return when its statements are due, in ns since the window's begin; the first one is last."""
+    """Return the starts of a job's statements in ns since the window's begin, latest first."""
     if job.rate is None:
         return array("q")
     random = np.random.Generator(np.random.PCG64([job.seed, job.stream, 0]))
@@ -158,14 +163,14 @@ def intended_starts(job: ClientJob) -> "array[int]":
 
 
 class _Clients:
-    """The sessions of one process and what they have done."""
+    """The sessions of one process and their counts."""
 
     def __init__(self, job: ClientJob, sessions: Sequence[WireSession], report: Report) -> None:
         self._job = job
         self._report = report
         self._sessions = sessions
         self._under_way = [(0, 0, 0)] * len(sessions)
-        """Of each session: the place of its statement, the intended and the actual start."""
+        """For each session: its statement's index, the intended and the actual start."""
         self._free = deque(range(len(sessions)))
         self._poll = select.epoll()
         self._by_fd = {session.fileno(): number for number, session in enumerate(sessions)}
@@ -190,12 +195,12 @@ class _Clients:
         self._cpu = (0.0, 0.0)
 
     def close(self) -> None:
-        """Give the descriptors back."""
+        """Close the timer and the epoll descriptor."""
         self._alarm.close()
         self._poll.close()
 
     def run(self, begin_ns: int) -> None:
-        """Put on the load; return when every answer is there."""
+        """Run the load; return when every answer has arrived."""
         self._begin = self._seen = begin_ns
         self._end = begin_ns + round(self._job.seconds * 1e9)
         self._next_report = begin_ns + _REPORT_NS
@@ -218,12 +223,12 @@ class _Clients:
                 self._start(free.popleft(), due, now)
                 due = self._next_start()
             if due > now:
-                # Nobody waits until then; what the end left is no longer of the window.
+                # No statement waits until then; time after the window's end does not count.
                 self._last_empty = min(due, self._end) if now < self._end else self._last_empty
             elif now - due > patience:
                 self._given_up, due = len(self._times) + 1, _NEVER
                 self._times = array("q")
-            # Where statements wait for a session, each answer counts.
+            # While statements wait for a session, take each answer at once, without a pause.
             if pause and free:
                 self._look_ahead(_NEVER)
                 time.sleep(pause)
@@ -241,7 +246,7 @@ class _Clients:
         free, end = self._free, self._end
         everybody = len(free)
         while True:
-            # What a session does between an answer and its next statement is in the service time.
+            # The time of a session between an answer and its next statement is in the service time.
             now = self._seen
             if now < end:
                 self._offered += len(free)
@@ -255,11 +260,11 @@ class _Clients:
                 self._tell(now, _NEVER)
 
     def _next_start(self) -> int:
-        """Return the next intended start, by the clock."""
+        """Return the next intended start as a clock time in ns, _NEVER if none is left."""
         return self._begin + self._times.pop() if self._times else _NEVER
 
     def _look_ahead(self, idle_ns: int) -> None:
-        """Draw the next requests where there is time for it."""
+        """Draw the next requests if the idle time is long enough."""
         if idle_ns > _AHEAD_NS and not self._ahead:
             self._ahead = self._requests.batch()
 
@@ -272,11 +277,11 @@ class _Clients:
         self._sessions[number].send(place, payload)
 
     def _take(self, events: list[tuple[int, int]]) -> None:
-        """Take the answers that came."""
+        """Receive the answers that have arrived."""
         done = self._seen = time.monotonic_ns()
         for fd, _ in events:
             number = self._by_fd[fd]
-            # The alarm has no answer.
+            # The timer's event carries no answer.
             if number >= 0 and (answer := self._sessions[number].receive()) is not False:
                 place, intended, begun = self._under_way[number]
                 self._records.extend((place if answer else -1, intended, begun, done))
@@ -287,14 +292,14 @@ class _Clients:
             self._records = array("q")
 
     def _tell(self, now: int, due: int) -> None:
-        """Report how far it is, once a second."""
+        """Report the progress; called once a second."""
         self._next_report = now + _REPORT_NS
         completed = self._completed + len(self._records) // Tallying.FIELDS
         seconds, behind = (now - self._begin) / 1e9, max(0, now - due) / 1e9
         self._report(ClientReport(self._job.number, seconds, completed, behind))
 
     def result(self) -> ClientResult:
-        """Return what was done."""
+        """Return the results of this process."""
         return ClientResult(
             tally=self._tallying.finish(),
             offered=self._offered,

@@ -1,10 +1,11 @@
-"""How much CPU a statement is made to burn in the server, so that it costs what it did elsewhere.
+"""Calibration of CPU burning: make a statement cost the server a given CPU time.
 
-A unit of it is an expression on a row that is read (schemas/*/parts/burn.sql).  A statement costs
-several times as much where the server is woken up for each as where one follows the other, so that
-it is measured at the rate at which it is to cost that, over all sessions, and the units are
-corrected until it does: in CPU seconds of the server's processes.  Where these cannot be seen, the
-time of one session says what a unit costs.
+Burnt CPU is counted in units: an expression that is evaluated for each row read
+(schemas/*/parts/burn.sql).  A statement costs several times as much CPU if the server has to wake
+up for each one as if statements follow each other without a gap.  So the cost is measured at the
+intended rate, over all sessions, and the number of units is corrected until the cost is right, in
+CPU seconds of the server's processes.  If these cannot be seen, the service time of one session
+gives the cost of a unit.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,52 +20,52 @@ from replayer.run.context import Context
 from replayer.units import show_count, show_duration
 
 CPU_METRIC = "cpu.events.processes_1"
-"""What the probe `cpu` says of the speed of one core."""
+"""Metric of the probe `cpu`: the speed of one core."""
 MEMORY_METRIC = "memory.read.1.00MiB.processes_1"
-"""What the probe `memory` does."""
+"""Metric of the probe `memory`: the read bandwidth of one core."""
 WANTED, GOT = "load.cpu_wanted_seconds", "load.cpu_got_seconds"
-"""Facts of a result: the CPU that a statement was to cost, and that it cost."""
+"""Facts of a result: the CPU that a statement should cost, and the CPU that it did cost."""
 _SECONDS = 1.0
 _AT_A_RATE = 3.0
 _MOST_SECONDS = 10.0
 _STATEMENTS = 300
-"""So many at least are measured, if they come within _MOST_SECONDS."""
+"""Minimum number of statements to measure, if they come within _MOST_SECONDS."""
 _PATIENCE = 0.5
 _HALVINGS = 6
 _ROUNDS = 5
 CLOSE = 0.05
-"""How far what was got may be from what is wanted, as a share."""
+"""Tolerated relative difference between the CPU got and the CPU wanted."""
 _TRY = 64
-"""Units of the first look at what one costs."""
+"""Units per statement of the first, rough measurement of a unit's cost."""
 _TRIAL = 0.005
-"""CPU seconds a statement that a unit is measured with: more than a statement's own by far."""
+"""CPU seconds a statement for measuring a unit: far more than the statement's own."""
 
 
 @dataclass(frozen=True, slots=True)
 class Burn:
-    """What was found out before the window."""
+    """The result of the calibration, which runs before the window."""
 
     units: float
-    """For each statement."""
+    """Units for each statement."""
     unit_seconds: float
     bare_seconds: float | None
-    """CPU of the server for a statement of the mix by itself; None if it cannot be seen."""
+    """Server CPU seconds of a statement of the mix without burning; None if they cannot be seen."""
     wanted_seconds: float
     carried: str = ""
-    """How the CPU of another machine became that of this one, "" if it is as given."""
+    """Words on the conversion of CPU seconds of another machine to this one's, "" for none."""
     got_seconds: float | None = None
-    """CPU of the server for a statement with these units; None if it cannot be seen."""
+    """Server CPU seconds of a statement with these units; None if they cannot be seen."""
     rate: float | None = None
-    """Statements a second at which both were measured; None where one follows the other."""
+    """Statements a second at which both were measured; None in a closed loop."""
 
     @property
     def facts(self) -> dict[str, Fact]:
-        """Return what was wanted and what was got, as a result has it."""
+        """Return the CPU wanted and the CPU got, as facts of a result."""
         return {WANTED: self.wanted_seconds, GOT: self.got_seconds}
 
     @property
     def words(self) -> str:
-        """Return what was wanted and what was got, as a sentence for the report."""
+        """Return the CPU wanted and the CPU got as a sentence for the report."""
         wanted = f"{show_duration(self.wanted_seconds)}{self.carried}"
         if self.bare_seconds is None or self.got_seconds is None:
             return (
@@ -84,15 +85,15 @@ class Burn:
 
 
 def calibrate(asked: LevelRequest, context: Context, database: Database) -> Burn:
-    """Return how much a statement of the mix has to burn to cost `mix.cpu`.
+    """Return the units that a statement of the mix must burn to cost `mix.cpu`.
 
-    That is measured at `mix.cpu_rate`, else at the rate that is asked, and in a closed loop of one
-    session where none is; at half of that, or half again, where it is not sustained.  Takes some
-    10 seconds, 30 at most unless statements are seldom.
+    The cost is measured at `mix.cpu_rate`, else at the rate of the request, else in a closed loop
+    of one session.  A rate that is not sustained is halved, and halved again if necessary.  This
+    takes about 10 seconds, and at most 30 unless statements are rare.
     """
     wanted, how = cpu_here(asked.mix, context.done)
     closed = replace(asked, rate=None, sessions=1, seconds=_SECONDS, title="calibrate the CPU")
-    # What came before, such as the load of the tables, has time to settle meanwhile.
+    # Work that came before, such as loading the tables, has time to settle meanwhile.
     unit = _unit(replace(closed, mix=WeightedMix(point=1), seconds=_SECONDS / 2), context, database)
     one = closed if asked.rate is None else _at_a_rate(asked)
     level = _sustained(one, context, database)
@@ -107,7 +108,7 @@ def calibrate(asked: LevelRequest, context: Context, database: Database) -> Burn
 
 
 def _at_a_rate(asked: LevelRequest) -> LevelRequest:
-    """Return the level at which a statement's CPU is measured."""
+    """Return the request of the level at which a statement's CPU is measured."""
     rate = asked.mix.cpu_rate or asked.rate
     assert rate is not None, "it is asked of loads that have one"
     return replace(
@@ -115,14 +116,14 @@ def _at_a_rate(asked: LevelRequest) -> LevelRequest:
         rate=rate,
         seconds=min(_MOST_SECONDS, max(_AT_A_RATE, _STATEMENTS / rate)),
         patience=_PATIENCE,
-        # What asks for waits is no statement's.
+        # The query that samples waits costs CPU that belongs to no statement, so do not run it.
         sample_seconds=2 * _MOST_SECONDS,
         title="calibrate the CPU",
     )
 
 
 def _sustained(asked: LevelRequest, context: Context, database: Database) -> LevelResult:
-    """Measure a level, and half of its rate, and again half of that, until one is sustained."""
+    """Measure a level; halve its rate until it is sustained, at most _HALVINGS times."""
     level = measure_level(asked, context, database)
     for _ in range(_HALVINGS):
         if level.sustained or level.asked.rate is None:
@@ -134,7 +135,7 @@ def _sustained(asked: LevelRequest, context: Context, database: Database) -> Lev
 def _rounds(
     first: Burn, asked: LevelRequest, context: Context, database: Database
 ) -> Iterator[Burn]:
-    """Yield what was got with units that come closer to what is wanted, until it is that."""
+    """Yield a result for each corrected number of units, until the cost is close enough."""
     now = first
     wanted, bare = first.wanted_seconds, first.bare_seconds or 0.0
     for _ in range(_ROUNDS):
@@ -145,16 +146,17 @@ def _rounds(
         yield now
         if abs(got - wanted) <= CLOSE * wanted:
             return
-        # What a unit costs here may be more than in one hot session; less than half is noise.
+        # A unit may cost more here than in one hot session; less than half of that is noise.
         unit = max(first.unit_seconds / 2, (got - bare) / now.units)
         now = replace(now, units=(wanted - bare) / unit, unit_seconds=unit)
 
 
 def cpu_here(mix: WeightedMix, done: Sequence[StepResult]) -> tuple[float, str]:
-    """Return the CPU seconds of a statement on this machine, and how they were carried to it.
+    """Return the CPU seconds of a statement on this machine, and a note on the conversion.
 
-    `done` are the steps before: the probes of those speeds that the mix has of its own machine, of
-    which the geometric mean of the ratios counts.
+    `done` are the results of the earlier steps: probes of the same speeds that the mix has for the
+    machine where its CPU was measured.  The geometric mean of the ratios of these speeds is
+    applied.
     """
     cpu = mix.cpu or 0.0
     speeds = [
@@ -177,7 +179,7 @@ def _probed(done: Sequence[StepResult], metric: str) -> float | None:
 
 
 def _unit(point: LevelRequest, context: Context, database: Database) -> float:
-    """Return the seconds that a unit costs, of reads of one row with some and with many."""
+    """Return the seconds that a unit costs: compare reads of one row with few and many units."""
     none = measure_level(point, context, database)
     few = measure_level(replace(point, burn=_TRY), context, database)
     rough = max(1e-9, (few.service.mean_ns - none.service.mean_ns) / 1e9 / _TRY)
@@ -190,7 +192,7 @@ def _unit(point: LevelRequest, context: Context, database: Database) -> float:
 
 
 def _cost(level: LevelResult) -> float | None:
-    """Return the CPU seconds of the server for each statement, None if they cannot be seen."""
+    """Return the server's CPU seconds per statement, None if they cannot be seen."""
     done = sum(level.counts.values())
     if level.use.server is None or not done:
         return None

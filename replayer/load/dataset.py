@@ -1,4 +1,4 @@
-"""The tables that a load works on, and the server's settings meanwhile."""
+"""The tables that a load works on, and the server's settings during the load."""
 
 import contextlib
 import os
@@ -19,12 +19,12 @@ _FLUSH = VerbName("flush")
 _LOADERS = 8
 _MIB = 1 << 20
 INSERTED = "pgio0"
-"""Where inserts go: it has a name of the method's tables, and is there while they are made only."""
+"""Table for inserts.  It has a name of the method's tables, and exists only during the inserts."""
 
 
 @contextlib.contextmanager
 def serving(settings: Mapping[str, str], context: Context) -> Iterator[None]:
-    """Have the server run with these settings, where it is ours."""
+    """Run the server with these settings for the `with` block, if it is replayer's own."""
     if context.server.can_stop:
         with context.server.settings(settings):
             yield
@@ -36,11 +36,14 @@ def serving(settings: Mapping[str, str], context: Context) -> Iterator[None]:
 
 
 def provide_tables(wanted: TableSet, context: Context) -> list[str]:
-    """See to it that the tables are there and as the method needs them; return what was done."""
+    """Load the tables if they are missing or not as the method needs them; return notes on that.
+
+    Raises ReplayerError if the layout is still wrong after the load.
+    """
     notes = []
     with context.database() as database:
         pgio.refuse_foreign(database, wanted)
-        # A run that was killed may have left it.
+        # A killed run may have left this table.
         pgio.drop_one(database, INSERTED)
         flaws = pgio.flaws(database, wanted)
         if flaws:
@@ -54,19 +57,19 @@ def provide_tables(wanted: TableSet, context: Context) -> list[str]:
 
 @contextlib.contextmanager
 def place_for_inserts(database: Database) -> Iterator[None]:
-    """Have an empty table for inserts for as long as the `with` block lasts."""
+    """Provide an empty table for inserts for as long as the `with` block lasts."""
     pgio.drop_one(database, INSERTED)
     database.execute(_CREATE, {"table": INSERTED}, name=INSERTED, made_by=f"replayer {__version__}")
     try:
         yield
     finally:
-        # Where the server is gone its next start finds it, and so does the next run.
+        # If the server is gone, the table stays until the next run drops it.
         with contextlib.suppress(ReplayerError):
             pgio.drop_one(database, INSERTED)
 
 
 def _load(database: Database, wanted: TableSet, context: Context, why: str) -> float:
-    """Drop what there is of the tables and load them; return the seconds."""
+    """Drop the existing tables and load them anew; return the seconds."""
     began = time.monotonic()
     context.progress.say(f"loading {wanted.tables} tables of {wanted.rows:,} blocks: {why}")
     pgio.drop(database)
@@ -86,7 +89,7 @@ def _check_space(database: Database, wanted: TableSet, context: Context) -> None
     folder = context.server.data_directory()
     if folder is None:
         return
-    # The index takes about 1 percent, vacuum's maps and the log of it less than that.
+    # The index takes about 1 percent; vacuum's maps and the log of the index take less.
     needed = int(wanted.tables * wanted.rows * database.engine.block_size * 1.03) + 64 * _MIB
     free = free_bytes(folder)
     if free < needed:

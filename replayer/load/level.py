@@ -1,11 +1,13 @@
-"""One level of a load: so many sessions, as fast as they are answered or at a rate, for a while.
+"""One level of a load: a number of sessions, in a closed loop or at a rate, for some seconds.
 
-    level = measure_level(Asked(sessions=16, seconds=10, rate=500, mix=mix, tables=tables),
-                          context, database)
+    level = measure_level(
+        LevelRequest(sessions=16, seconds=10, rate=500, mix=mix, tables=tables), context, database
+    )
 
-The tables are there (dataset.provide_tables), and the server runs with the settings that are to be
-measured.  Statements are counted over the seconds asked for; the machine's accounts are read at
-both ends of them, the server's own counters before the first statement and after the last answer.
+The tables must exist (dataset.provide_tables), and the server must run with the settings to be
+measured.  Statements are counted over the requested seconds.  The machine's counters are read at
+both ends of this window; the server's own counters are read before the first statement and after
+the last answer.
 """
 
 import contextlib
@@ -56,58 +58,58 @@ _BURNING = {
     "scan": VerbName("mix/burning/scan"),
     "compute": VerbName("mix/burning/compute"),
 }
-"""The same, and they burn CPU: on each row by an index, once in a scan."""
+"""The same statements with CPU burning: on each row by an index, once in a scan."""
 _OF_NO_TABLE = frozenset({"insert", "compute"})
 _RATE_OF_A_PROCESS = 12_000
-"""Statements a second that one process of clients sends without being busy all the time."""
+"""Statements a second that one client process can send without being busy all the time."""
 _CORES_OF_A_PROCESS = 4
-"""Processors of a machine for each process of clients, where these send as fast as they can."""
+"""Processors of a machine for each client process, if clients send as fast as they can."""
 _MOST_PARTS = 64
-"""Each draws the requests of all and sends its own."""
+"""Limit of parts: each part draws the requests of the whole stream and sends its own."""
 _MOST_STATEMENTS = 512
-"""Each is prepared by every session."""
+"""Limit of statements: every session prepares each of them."""
 _EMPTY_IN_LAST = 0.25
-"""A load is sustained if nobody waited at some time in this last part of its window."""
+"""A load is sustained if at some time in this last part of its window no statement waited."""
 _BUSY_CLIENT = 0.9
 _DRAWINGS = 1_000_003
-"""Of one seed; so many loads are never put on a database with it."""
+"""Factor between seeds: more loads than a database ever gets with one seed."""
 
 
 @dataclass(frozen=True)
 class LevelRequest:
-    """What a level is to be."""
+    """A request to measure one level."""
 
     sessions: int
     seconds: float
     mix: WeightedMix
     tables: TableSet
     rate: float | None = None
-    """Statements a second over all sessions; None has each send when it has its last answer."""
+    """Statements a second over all sessions; None means a closed loop."""
     arrivals: Arrivals = "poisson"
     seed: int = 1
     resolution: float = 0.0
-    """Seconds between two looks at what is due and answered, while sessions are free: times are up
-    to twice so much too long, and the clients need less CPU.  0 looks at once."""
+    """Seconds between two checks for due statements and answers, while sessions are free.  Measured
+    times are up to twice this too long, and the clients need less CPU. 0 checks at once."""
     patience: float = 5.0
-    """Seconds of lag upon which a rate that cannot be had is given up."""
+    """Lag in seconds at which a rate is given up as not attainable."""
     burn: float = 0.0
-    """Units of CPU that a statement burns in the server: see burn.calibrate."""
+    """Units of CPU that a statement burns in the server: see cpu_burn.calibrate."""
     sample_seconds: float = 0.2
-    """How often the sessions are asked what they wait for."""
+    """Seconds between two samples of the sessions' waits."""
     title: str = "load"
-    """What the progress display calls it."""
+    """Title in the progress display."""
 
     def drawn(self, number: int) -> "LevelRequest":
-        """Return the same load with keys and starts of its own: another one for each number.
+        """Return the same load with different keys and starts, another set for each number.
 
-        With the same keys again, all that was read before would be found in memory.
+        With the same keys again, all data that was read before would be in memory.
         """
         return replace(self, seed=self.seed * _DRAWINGS + number)
 
 
 @dataclass(frozen=True, slots=True)
 class Lag:
-    """How late the statements of one second of the window were begun."""
+    """The delay of the statements that were due in one second of the window, in seconds."""
 
     second: int
     begun: int
@@ -117,23 +119,23 @@ class Lag:
 
 @dataclass(frozen=True, eq=False)
 class LevelResult:
-    """What one level came to, over one window of `seconds`."""
+    """The results of one level, over one window of `seconds`."""
 
     asked: LevelRequest
     seconds: float
     begin_ns: int
     opened_ns: int
-    """When the clients were let go, just after the first mark."""
+    """When the clients were started, just after the first mark."""
     end_ns: int
-    """It and `begin_ns` are marks of the context's sampler."""
+    """`end_ns` and `begin_ns` are marks of the context's sampler."""
     offered: float
     """Statements a second whose intended start was in the window."""
     begun: float
-    """Of those the ones that were sent, early or late."""
+    """Of these, the statements a second that were sent, early or late."""
     completed: float
-    """Answers a second that came within the window."""
+    """Answers a second that arrived within the window."""
     counts: Mapping[str, int]
-    """By kind: answers that came within the window."""
+    """By kind: number of answers that arrived within the window."""
     failures: int
     """Statements that the server refused for a deadlock or the like; they are in no histogram."""
     service: Latencies
@@ -153,16 +155,16 @@ class LevelResult:
     activity: Activity
     """The server's own counters, from before the first statement to after the last answer."""
     waits: Mapping[str, float]
-    """What sessions with a statement under way waited for -> how many did so on average."""
+    """Wait of sessions with a statement under way -> average number of sessions in it."""
     moments: Sequence[Mapping[str, float]]
-    """The same, for each time they were asked."""
+    """The same, for each sample."""
     clients: float
-    """Processors that the clients can use: one for each process, no more than their hosts have."""
+    """Processors that the clients can use: one for each process, at most those of their hosts."""
     use: MachineUse
 
     @property
     def hit_ratio(self) -> float | None:
-        """Return the share of blocks found in the server's buffers."""
+        """Return the share of blocks that were found in the server's buffers."""
         return self.activity.hit_ratio
 
     @property
@@ -172,16 +174,16 @@ class LevelResult:
 
     @property
     def little(self) -> float | None:
-        """Return throughput times mean time over what is under way: 1 by Little's law.
+        """Return throughput times mean time over statements under way: 1 by Little's law.
 
-        In a closed loop that are all sessions, all the time.
+        In a closed loop the statements under way are as many as sessions, all the time.
         """
         under_way = self.asked.sessions if self.asked.rate is None else self.in_flight
         return self.completed * self.service.mean_ns / 1e9 / under_way if under_way else None
 
 
 def check(asked: LevelRequest, engine: Engine) -> None:
-    """Raise Skip where the engine has no such statements, or a session cannot prepare them all."""
+    """Raise Skip if the engine lacks such statements or a session cannot prepare them all."""
     engine.needs(_SESSION)
     for kind in asked.mix.weights:
         engine.needs(_said(asked)[kind])
@@ -194,9 +196,9 @@ def check(asked: LevelRequest, engine: Engine) -> None:
 
 
 def measure_level(asked: LevelRequest, context: Context, database: Database) -> LevelResult:
-    """Put one level of load on the database and return what it came to.
+    """Run one level of load on the database and return its results.
 
-    Raises Skip for an engine without such statements, ReplayerError where the server is lost.
+    Raises Skip for an engine without such statements, ReplayerError if the server is lost.
     """
     check(asked, context.engine)
     with contextlib.ExitStack() as made:
@@ -218,7 +220,7 @@ def measure_level(asked: LevelRequest, context: Context, database: Database) -> 
 
 
 class _Window:
-    """The window while it lasts."""
+    """The measuring window of a level, while it lasts."""
 
     def __init__(
         self,
@@ -238,7 +240,7 @@ class _Window:
         self._rates = Rates(context.progress)
 
     def measure(self) -> LevelResult:
-        """Open the barrier, watch until the end, take the accounts at both ends."""
+        """Start the clients, watch until the window's end, and read the counters at both ends."""
         context, database, pool = self._context, self._database, self._pool
         (counted, before), opened_ns = client_pools.opened(
             pool,
@@ -264,7 +266,7 @@ class _Window:
         return _level(self._asked, results, marks, activity, self._waits, used)
 
     def _watch(self, end_ns: int, task: Task) -> None:
-        """Listen to the clients and ask what they wait for, until the window's end."""
+        """Receive the clients' reports and sample the waits until the window's end."""
         sampled, pause = time.monotonic(), self._asked.sample_seconds
         while (left := (end_ns - time.monotonic_ns()) / 1e9) > 0:
             reports = self._pool.reports(timeout=min(left, pause))
@@ -283,7 +285,7 @@ class _Window:
                 sampled = time.monotonic()
 
     def _tell(self, point: ClientReport) -> None:
-        """Tell live figures: of all processes what each said last."""
+        """Show live figures: the sum of the last report of each process."""
         self._points[point.number] = point
         done = sum(one.completed for one in self._points.values())
         behind = max(one.waiting_since for one in self._points.values())
@@ -304,7 +306,7 @@ class _Window:
         except Interrupted:
             raise
         except ReplayerError:
-            # A server that is lost is told by those who work on it.
+            # The client processes report a lost server.
             return
         self._waits.append({str(row["wait"]): row.real("sessions") for row in rows})
 
@@ -321,9 +323,10 @@ class _Window:
 
 
 def _jobs(asked: LevelRequest, database: Database, hosts: Clients) -> Iterator[ClientJob]:
-    """Yield a job for each process: one for each stream, or as many parts of each as hosts want.
+    """Yield a job for each process: one for each stream, or several parts of each stream.
 
-    The streams are the same wherever the clients are: parts of one send together what it has.
+    The streams are the same wherever the clients run: the parts of a stream together send all of
+    it.
     """
     streams = _streams(asked)
     processes = streams * _parts(asked, streams, hosts)
@@ -353,7 +356,7 @@ def _jobs(asked: LevelRequest, database: Database, hosts: Clients) -> Iterator[C
 
 
 def _streams(asked: LevelRequest) -> int:
-    """Return how many streams of statements there are, each of a process that has to be woken."""
+    """Return the number of streams of statements; each has at least one client process."""
     if asked.rate is not None:
         wanted = math.ceil(asked.rate / _RATE_OF_A_PROCESS)
     else:
@@ -362,9 +365,9 @@ def _streams(asked: LevelRequest) -> int:
 
 
 def _parts(asked: LevelRequest, streams: int, hosts: Clients) -> int:
-    """Return into how many parts each stream goes: 1, but so many that every host has as many.
+    """Return the number of parts of each stream: 1, or enough that every host has equally many.
 
-    As fast as they can, the clients of a host are as many as for a load of its own.
+    In a closed loop, a host has as many client processes as for a load that it runs alone.
     """
     if not hosts.names:
         return 1
@@ -402,7 +405,7 @@ def _texts(database: Database, verb: VerbName, **holes: str | int) -> tuple[str,
     return known.statements(**holes) if known is not None else ()
 
 
-def _level(  # noqa: PLR0917 - what it is made of
+def _level(  # noqa: PLR0917 - the parts of a level's result
     asked: LevelRequest,
     results: Sequence[ClientResult],
     marks: tuple[int, int, int],
@@ -446,7 +449,7 @@ def _level(  # noqa: PLR0917 - what it is made of
 def _unsustained(
     asked: LevelRequest, results: Sequence[ClientResult], tally: LoadCounts, offered: int
 ) -> str:
-    """Return why a rate was not sustained: the backlog was never worked off again; "" if it was."""
+    """Return why a rate was not sustained (its backlog was never worked off), "" if it was."""
     if asked.rate is None:
         return ""
     last = min(result.last_empty for result in results)

@@ -1,4 +1,4 @@
-"""What a level used of each resource: processors, the data's device, memory, the log."""
+"""Resources that a level used: processors, the data's device, memory, the log."""
 
 import os
 import time
@@ -25,9 +25,9 @@ _BUSY = ("usr", "nice", "sys", "irq", "soft", "guest", "gnice")
 
 @dataclass(frozen=True, slots=True)
 class Granted:
-    """What the server's cgroups had of what they limit, per second; None where nothing is limited.
+    """Use of what the server's cgroups limit, per second; None if there is no limit.
 
-    All but the first are of the data's device.
+    All fields except the first are about the data's device.
     """
 
     stopped: float | None = None
@@ -40,36 +40,37 @@ class Granted:
 
 @dataclass(frozen=True, slots=True)
 class MachineUse:
-    """What was used of the machine's resources over one window; None is what cannot be known."""
+    """Use of the machine's resources over one window; None means not known."""
 
     seconds: float
     """Length of the window of these figures."""
     processors: int
     busy: float
-    """Processors that were busy, with whatever."""
+    """Average number of busy processors, with any work."""
     user: float
-    """Of those in programs."""
+    """Of these, the ones in user mode."""
     system: float
-    """Of those in the kernel, interrupts included."""
+    """Of these, the ones in the kernel, interrupts included."""
     steal: float
-    """Processors that another machine had meanwhile."""
+    """Processors that the hypervisor gave to other machines meanwhile."""
     server_user: float | None
-    """Processors that the server's processes used in programs; None if they are elsewhere."""
+    """Processors that the server's processes used in user mode; None if they are on another
+    host."""
     server_system: float | None
     client_user: float
-    """Processors that the clients used in replayer itself."""
+    """Processors that the clients (replayer's processes) used in user mode."""
     client_system: float
     client_processors: float
-    """As many as they could use."""
+    """Processors that the clients could use."""
     client_here: bool
-    """Whether these are processors of this machine."""
+    """True if the clients ran on this machine."""
     device: DeviceDelta | None
-    """The data's device, whoever used it."""
+    """The data's device, used by any process."""
     own_read_bytes: int | None
-    """Bytes that the server's processes had from devices."""
+    """Bytes that the server's processes read from devices."""
     own_write_bytes: int | None
     memory_bytes: int | None
-    """Memory of the machine that was in use at the end, without what can be given back at once."""
+    """Memory in use at the end, without the memory that the kernel can free at once."""
     foreign: Foreign | None = None
     granted: Granted = Granted()
 
@@ -88,7 +89,7 @@ class MachineUse:
 
 @dataclass(frozen=True, slots=True)
 class Activity:
-    """What the server counted between two moments of its own clock; None is what it does not."""
+    """The server's counters between two times of the server's clock; None means not counted."""
 
     seconds: float
     hits: int
@@ -114,7 +115,7 @@ class Activity:
 
 @dataclass(frozen=True)
 class UsageMark:
-    """The machine's accounts at one end of a window."""
+    """The machine's counters at one end of a window."""
 
     mark_ns: int
     ticks: Mapping[str, int]
@@ -122,12 +123,12 @@ class UsageMark:
     server: CpuSeconds
     accounts: interference.AccountMark
     groups: cgroups.CgroupUsage | None
-    """Of the server's processes; None if they are elsewhere."""
+    """The cgroup of the server's processes; None if they are on another host."""
 
 
 @dataclass(frozen=True)
 class Counted:
-    """The server's accounts at one end of a window."""
+    """The server's counters at one end of a window."""
 
     counters: ServerCounters
     more: Mapping[str, Any]
@@ -135,7 +136,7 @@ class Counted:
 
 
 def moment(context: Context) -> UsageMark:
-    """Read the machine's accounts now; the mark of the sampler is the last of it."""
+    """Read the machine's counters now; the sampler's mark is taken last."""
     accounts = interference.point(context.host, interference.pids_of(context.server))
     times = processors.ticks(context.host.read(processors.FILE).encode())
     server, pids = context.server.cpu_seconds(), context.server.pids()
@@ -170,9 +171,10 @@ def counted(database: Database) -> Counted:
 def activity(
     before: Counted, after: Counted, opened_ns: int, done_ns: int | None = None
 ) -> Activity:
-    """Return what the server counted in between, in the time since the clients were let go.
+    """Return the server's counts in between, over the time since the clients were started.
 
-    `done_ns` is when the last of them was done, if that is known: it is counted when all have told.
+    `done_ns` is the time when the last client was done, if that is known: the counters are read
+    later, when all clients have reported.
     """
     moved = {
         name: int(after.more[name]) - int(value)
@@ -187,21 +189,21 @@ def activity(
 
 @dataclass(frozen=True, slots=True)
 class ClientUse:
-    """What the clients used: CPU seconds in as many seconds as it `lasted`."""
+    """CPU seconds that the clients used in `lasted` seconds."""
 
     user: float
     system: float
     lasted: float
     processors: float
-    """As many as they could use: one for each process, no more than their hosts have."""
+    """Processors that the clients could use: one for each process, at most those of their hosts."""
     here: bool = True
-    """Whether these are processors of this machine."""
+    """True if the clients ran on this machine."""
 
 
 def use(
     context: Context, before: UsageMark, after: UsageMark, opened_ns: int, client: ClientUse
 ) -> MachineUse:
-    """Return what was used in between, of which the time before the start counts as none."""
+    """Return the use in between; the time before the clients' start counts as idle."""
     seconds = (after.mark_ns - max(before.mark_ns, opened_ns)) / 1e9
     spent = {
         state: max(0, after.ticks.get(state, 0) - before.ticks.get(state, 0)) / _TICK / seconds
@@ -242,14 +244,14 @@ def _granted(
     rates: dict[str, float] = {}
     for name in ("reads", "writes", "read_bytes", "write_bytes"):
         first, last = getattr(before, name), getattr(after, name)
-        # A server that was moved to another group has other counters.
+        # The counters start anew if the server was moved to another cgroup.
         if first is not None and last is not None and last >= first:
             rates[name] = (last - first) / seconds
     return Granted(_stopped(before.throttled, after.throttled), **rates)
 
 
 def _stopped(before: cgroups.Throttled | None, after: cgroups.Throttled | None) -> float | None:
-    """Return the share of periods in which a quota was used up."""
+    """Return the share of periods in which a CPU quota was used up; None if not known."""
     if before is None or after is None or after.periods <= before.periods:
         return None
     return max(0.0, (after.throttled - before.throttled) / (after.periods - before.periods))

@@ -1,7 +1,7 @@
-"""What kinds of statements a load has, in what proportions, and what each of them is to cost.
+"""Mixes of statements: the kinds, their proportions, and the CPU that each should cost.
 
-A mix is a table of a workload file, or the same as a text, which is how `--set` takes it:
-`point=70 range=10 update=15 insert=4 scan=1 hot=20%/80%`.
+A mix is a table of a workload file, or the same as a text, which is how `--set` takes it: `point=70
+range=10 update=15 insert=4 scan=1 hot=20%/80%`.
 """
 
 import re
@@ -24,7 +24,7 @@ UNTESTED = (
     "locks that the application takes, beyond those of its updates",
     "transactions of more than one statement",
 )
-"""What a mix never stands for."""
+"""Features of real workloads that a mix never represents."""
 
 
 class Hot(NamedTuple):
@@ -46,7 +46,7 @@ class WeightedMix(Noun):
     update: float = Field(default=0.0, ge=0)
     """Weight of updates of `update_rows` rows, committed one by one."""
     insert: float = Field(default=0.0, ge=0)
-    """Weight of inserts of one row into a table of their own, committed one by one."""
+    """Weight of inserts of one row into a separate table, committed one by one."""
     scan: float = Field(default=0.0, ge=0)
     """Weight of sequential scans of a whole table."""
     compute: float = Field(default=0.0, ge=0)
@@ -56,11 +56,11 @@ class WeightedMix(Noun):
     update_rows: int = Field(default=1, ge=1, le=1_000_000)
     """Rows that an update changes."""
     insert_bytes: int = Field(default=200, ge=1, le=4000)
-    """Bytes of a row that is inserted, beside its two numbers."""
+    """Bytes of an inserted row, in addition to its two numbers."""
     hot: str = ""
     """Share of the rows / share of the accesses that goes to them, such as 20%/80%."""
     cpu: units.Duration | None = Field(default=None, gt=0)
-    """CPU time of the server that a statement is to cost; what it lacks is burnt in it."""
+    """CPU time of the server that a statement is to cost; the missing part is burnt in it."""
     cpu_rate: float | None = Field(default=None, gt=0)
     """Statements/s at which `cpu` was measured: the more there are, the less each costs.  The mix
     is made to cost `cpu` at that rate; without it at the step's own."""
@@ -70,14 +70,15 @@ class WeightedMix(Noun):
     memory_speed: float | None = Field(default=None, gt=0)
     """Bytes/s that one core read there, by the probe `memory` in blocks of 1 MiB: the same."""
     hit_ratio: float | None = Field(default=None, ge=0, le=1)
-    """Share of the blocks that the source finds in its buffers; printed beside what was got."""
+    """Share of the blocks that the source finds in its buffers; printed next to the share
+    measured."""
 
     @model_validator(mode="before")
     @classmethod
     def _of_text(cls, value: Any) -> Any:
         table = _table(value) if isinstance(value, str) else value
         if not isinstance(table, Mapping):
-            # No TypeError, which pydantic would not report as the user's.
+            # A TypeError would not be reported by pydantic as the user's error.
             raise ValueError(f"{value!r} is no mix: give a table or a text, as point=70 scan=1")  # noqa: TRY004
         unknown = [name for name in table if name not in cls.model_fields] if table else []
         if unknown:
@@ -86,7 +87,7 @@ class WeightedMix(Noun):
 
     @model_serializer
     def _as_text(self) -> str:
-        """Return the text that means this mix."""
+        """Return this mix as a text, which can be read again."""
         fields = type(self).model_fields
         values = {name: getattr(self, name) for name in fields}
         return " ".join(
@@ -110,7 +111,7 @@ class WeightedMix(Noun):
 
     @property
     def weights(self) -> Mapping[str, float]:
-        """Return kind -> weight, of those that there are."""
+        """Return kind -> weight, of the kinds with a weight."""
         given = {kind: float(getattr(self, kind)) for kind in KINDS}
         return {kind: weight for kind, weight in given.items() if weight}
 
@@ -126,23 +127,23 @@ class WeightedMix(Noun):
 
     @property
     def writes(self) -> bool:
-        """Tell whether some statements write."""
+        """Return whether some statements write."""
         return not _WRITING.isdisjoint(self.weights)
 
     @property
     def hot_share(self) -> Hot | None:
-        """Return the hot share of the rows, None if all are alike."""
+        """Return the hot share of the rows, None if all rows are alike."""
         return _hot(self.hot) if self.hot else None
 
     @property
     def longest(self) -> int:
-        """Return the rows that the largest statement by an index touches."""
+        """Return the largest number of rows that one statement touches by an index."""
         lengths = {"range": self.work_unit, "update": self.update_rows}
         return max([1, *(lengths[kind] for kind in self.weights if kind in lengths)])
 
     @property
     def words(self) -> str:
-        """Return the proportions as people say them."""
+        """Return the proportions in words, such as `70 point + 30 scan`."""
         parts = [f"{share:.3g} {kind}" for kind, share in self._percent()]
         return " + ".join(parts)
 
@@ -151,13 +152,13 @@ class WeightedMix(Noun):
             yield kind, 100 * share
 
     def untested(self) -> tuple[str, ...]:
-        """Return what this mix does not stand for."""
+        """Return what this mix does not represent."""
         unknown = () if self.cpu else ("the CPU that a statement costs beyond finding its rows",)
         return (*UNTESTED, *unknown)
 
 
 def carried(cpu_seconds: float, speed_there: float, speed_here: float) -> float:
-    """Return the CPU seconds that work takes here that took `cpu_seconds` elsewhere.
+    """Return the CPU seconds here of work that took `cpu_seconds` on another machine.
 
     The speeds are of one core, by the same probe on both machines (`cpu`: passes a second).
     """
@@ -173,7 +174,7 @@ def _table(text: str) -> dict[str, str]:
 
 
 def _written(value: float | str) -> str:
-    """Return a value so that it is read again as the same, and without an exponent."""
+    """Return a value as text that is read again as the same value, without an exponent."""
     return value if isinstance(value, str) else f"{Decimal(str(value)).normalize():f}"
 
 

@@ -1,4 +1,4 @@
-"""What response times are asked for: `p99=20ms`, or several, `p50=5ms p99.9=200ms`."""
+"""Objectives of response times: `p99=20ms`, or several, `p50=5ms p99.9=200ms`."""
 
 import re
 from typing import Annotated, NamedTuple
@@ -14,19 +14,19 @@ _GOAL = re.compile(r"p(\d{1,2}(?:\.\d+)?)\s*(?:=|<=?)\s*(\S+)")
 
 
 class Goal(NamedTuple):
-    """A percentile of the response time, and what it may be at most."""
+    """A percentile of the response time, and its upper limit in seconds."""
 
     percent: float
     seconds: float
 
     @property
     def words(self) -> str:
-        """Return it as it is written."""
+        """Return the goal as a user writes it."""
         return f"p{self.percent:g}={show_duration(self.seconds).replace(' ', '')}"
 
 
 def goals(text: str) -> tuple[Goal, ...]:
-    """Return the goals of an objective; raise Impossible for what is none."""
+    """Return the goals of an objective; raise Impossible if the text is no objective."""
     parts = [part for part in re.split(r"[,;]|\s+(?=p\d)", text.strip()) if part.strip()]
     matches = [_GOAL.fullmatch(part.strip()) for part in parts]
     if not parts or None in matches:
@@ -38,7 +38,7 @@ def goals(text: str) -> tuple[Goal, ...]:
 
 
 def missed(wanted: tuple[Goal, ...], response: Latencies) -> str:
-    """Return which goals response times miss, "" if none."""
+    """Return the goals that response times miss, as text, "" if none."""
     over = [
         f"p{goal.percent:g} {show_duration(seconds)} > {show_duration(goal.seconds)}"
         for goal in wanted
@@ -56,4 +56,4 @@ def _checked(text: str) -> str:
 
 
 Objective = Annotated[str, AfterValidator(_checked)]
-"""Goals as a workload file has them."""
+"""Goals as written in a workload file."""

@@ -1,4 +1,4 @@
-"""The statements of a mix, one after the other, with their parameters: all drawn from the seed."""
+"""Requests of a mix: a sequence of statements and parameters, all drawn from the seed."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,66 +10,66 @@ import numpy.typing as npt
 from replayer.load.mix import Hot
 
 PARAMETERS = ("first", "last", "burn")
-"""First and last key of what is read or changed, and units of CPU to burn on each of its rows.
+"""First and last key of the rows read or changed, and units of CPU to burn on each of them.
 
-Of an insert: its key, and how many bytes the row has."""
+For an insert: its key, and the number of bytes of the row."""
 _BATCH = 256
-"""Few, as nothing is sent while they are drawn: a fifth of a millisecond."""
+"""Requests of a batch: few, because nothing is sent while they are drawn (0.2 milliseconds)."""
 _KEYS_PER_STREAM = 1 << 40
 
 
 @dataclass(frozen=True, slots=True)
 class DriverStatement:
-    """One statement on one table, as the driver takes it."""
+    """One statement on one table, in the form that the driver takes."""
 
     kind: str
     text: str
     names: tuple[str, ...]
-    """Its parameters, in order, of PARAMETERS."""
+    """Names of its parameters (of PARAMETERS), in order."""
     weight: float
     span: int
-    """Rows by an index that it touches."""
+    """Number of rows that it touches by an index."""
     burn: float
     """Units of CPU that it burns on each row, on average."""
 
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """Which rows there are, and which of them are hot."""
+    """The number of rows, and the hot share of them."""
 
     rows: int
     hot: Hot | None
 
 
 Request = tuple[int, bytes]
-"""The place of a statement, and its parameters as the wire has them."""
+"""The index of a statement, and its parameters in the wire's format."""
 
 
 @dataclass(frozen=True, slots=True)
 class Packing:
-    """How a wire has a parameter, which is a whole number of 8 bytes."""
+    """The wire format of a parameter, which is an integer of 8 bytes."""
 
     order: Literal["<", ">"]
     prefix: bytes = b""
-    """What stands before each."""
+    """Bytes before each parameter."""
 
 
 @dataclass(frozen=True, slots=True)
 class StreamPart:
-    """What one process has of a stream of statements that several have together.
+    """The part of a stream of statements that one process sends, if several processes share it.
 
-    The i-th statement of a stream is of its session i modulo their number, and session j belongs to
-    the part j modulo their number.  So all parts together send what one process would, whatever
-    their number and wherever they are.
+    The i-th statement of a stream belongs to session i modulo the number of sessions; session j
+    belongs to part j modulo the number of parts.  So all parts together send exactly what one
+    process would, for any number of parts and wherever they run.
     """
 
     number: int = 0
     of: int = 1
     sessions: int = 1
-    """Of the whole stream."""
+    """Sessions of the whole stream."""
 
     def has(self, first: int, amount: int) -> npt.NDArray[np.bool_]:
-        """Tell for each of so many statements, from `first` on, whether it is of this part."""
+        """Return whether each of `amount` statements, from `first` on, is of this part."""
         mine = np.arange(first, first + amount) % self.sessions % self.of == self.number
         return np.asarray(mine)
 
@@ -107,8 +107,8 @@ class Requests:
         self._packing = packing
 
     def batch(self) -> list[Request]:
-        """Return the next requests, the first one last, so that they can be popped."""
-        # Of a stream in many parts a batch of one's own takes as many drawings.
+        """Return the next requests in reverse order, so that the caller can pop them."""
+        # With n parts, draw n batches: a batch of this part then has as many requests.
         drawn = [self._draw() for _ in range(self._part.of)]
         which, numbers = (np.concatenate(parts[::-1]) for parts in zip(*drawn, strict=True))
         payloads = [b""] * len(which)
@@ -121,7 +121,7 @@ class Requests:
         return list(zip(which.tolist(), payloads, strict=True))
 
     def _draw(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """Draw the stream's next requests; return places and numbers of those of this part."""
+        """Draw the stream's next requests; return indexes and parameters of those of this part."""
         which = np.searchsorted(self._until, self._random.random(_BATCH), side="right")
         which = np.minimum(which, len(self._until) - 1)
         numbers = np.empty((_BATCH, len(PARAMETERS)), np.int64)
@@ -139,7 +139,7 @@ class Requests:
         return which[mine], numbers[mine]
 
     def _packed(self, numbers: npt.NDArray[np.int64]) -> list[bytes]:
-        """Return each row's numbers, packed one behind the other."""
+        """Return each row's numbers as packed bytes."""
         rows, columns = numbers.shape
         prefix = np.frombuffer(self._packing.prefix, np.uint8)
         cells = np.empty((rows, columns, len(prefix) + 8), np.uint8)
@@ -150,7 +150,7 @@ class Requests:
         return [packed[row * width : (row + 1) * width] for row in range(rows)]
 
     def _first_keys(self, spans: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """Return the first key of each request, so that its last is there as well."""
+        """Return the first key of each request, low enough that its last key exists as well."""
         rows, hot = self._keys.rows, self._keys.hot
         choices = np.maximum(1, rows - spans + 1)
         drawn = self._random.random(_BATCH)
@@ -169,7 +169,7 @@ class Requests:
         inserts: npt.NDArray[np.bool_],
         spans: npt.NDArray[np.int64],
     ) -> None:
-        """Give inserts keys that rise, each process its own; their span is their bytes."""
+        """Give inserts rising keys, different in each stream; their span is their size in bytes."""
         amount = int(inserts.sum())
         numbers[inserts, 0] = np.arange(self._next_key, self._next_key + amount)
         numbers[inserts, 1] = spans[inserts]

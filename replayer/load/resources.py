@@ -1,9 +1,10 @@
-"""Which resources a level of load used, of how much there is, and where its sessions stood in line.
+"""Use and limit of each resource at a level of load, and the queues of its sessions.
 
-Levels become the points of analysis/capacity/saturation.py here.  What a device can do is not what
-its %util says: that is the share of time with any request under way, and a device that works on
-many at a time is not busy then.  So its capacity is a limit of the server's cgroup, what the
-workload says, or what a probe of the same run had of it; without any of these it is not known.
+This module turns levels into the points of analysis/capacity/saturation.py.  A device's %util does
+not show its capacity: %util is the share of time with any request under way, and a device that
+works on many requests at a time is not fully busy then.  So the capacity of a device is a limit of
+the server's cgroup, a value in the workload file, or the rate that a probe of the same run reached.
+Without any of these it is not known.
 """
 
 import re
@@ -42,40 +43,41 @@ _LINES = (
     (WaitReason.READS, re.compile(r"(IO:(DataFile|Aio|BufFileRead)|IPC:BufferIO|LWLock:Aio)")),
     (WaitReason.INTERNAL, re.compile(r"(LWLock|BufferPin|IPC):")),
 )
-"""What a server calls a wait -> the line that it is; the first that matches counts."""
+"""Pattern of the server's name of a wait -> queue to which it belongs; the first match counts."""
 _PROCESSORS = frozenset({WaitReason.CPU, WaitReason.CLIENTS, WaitReason.UNTOLD})
-"""Where sessions stand for the server's processors: a process that is not let on one does not know
-of a statement that has come."""
+"""Queues for the server's processors: a process that gets no processor does not know of a statement
+that has arrived."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceLimit:
-    """How much of a device there is, per second, and who says so."""
+    """The capacity of a device, per second, and its source."""
 
     most: float
     source: str
     used: float | None = None
-    """What was used of it, where who sets it counts that; else it is what the machine counts."""
+    """Use of it, if the source of the limit counts that; otherwise the machine's counters are
+    used."""
     stopped: float | None = None
-    """The share of the time in which nothing was left of it, where that is counted."""
+    """The share of the time in which the limit was used up, if that is counted."""
 
 
 Ceilings = Mapping[str, DeviceLimit]
-"""By the resource: READS, WRITES, READ_BYTES, WRITE_BYTES, QUOTA."""
+"""Resource (READS, WRITES, READ_BYTES, WRITE_BYTES, QUOTA) -> its limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Queues:
-    """What sessions with a statement under way waited for, all times that they were asked."""
+    """The waits of sessions with a statement under way, over all samples."""
 
     waits: Mapping[str, float]
-    """What a server calls a wait -> how many sessions were in it on average."""
+    """The server's name of a wait -> average number of sessions in it."""
     with_some: Mapping[WaitReason, float]
-    """The share of the times at which at least one session stood in a line."""
+    """The share of samples with at least one session in a queue."""
 
 
 class Waiting:
-    """Adds up what sessions wait for, each time that they are asked."""
+    """Adds up samples of the sessions' waits."""
 
     def __init__(self) -> None:
         self._times = 0
@@ -83,14 +85,14 @@ class Waiting:
         self._with_some: Counter[WaitReason] = Counter()
 
     def add(self, moment: Mapping[str, float]) -> None:
-        """Take how many sessions are in which wait now."""
+        """Add a sample: wait -> number of sessions in it now."""
         self._times += 1
         for wait, sessions in moment.items():
             self._sessions[wait] = self._sessions.get(wait, 0.0) + sessions
         self._with_some.update({line_of(wait) for wait in moment})
 
     def queues(self) -> Queues | None:
-        """Return what was seen; None where nobody could be asked."""
+        """Return the averages; None if there was no sample."""
         if not self._times:
             return None
         return Queues(
@@ -102,9 +104,9 @@ class Waiting:
 def measure_point(
     asked: LevelRequest, given: Mapping[str, float | None], context: Context, database: Database
 ) -> tuple[LevelResult, LevelPoint]:
-    """Measure a level, and return it with what it used of each resource, as a point of its curve.
+    """Measure a level; return it and its use of each resource, as a point of its curve.
 
-    `given` are the ceilings that the workload names, by resource; None is one that it does not.
+    `given` are the ceilings of the workload file, by resource; None is one that it does not set.
     """
     level = measure_level(asked, context, database)
     known = ceilings(context, given, level.use.granted)
@@ -112,7 +114,7 @@ def measure_point(
 
 
 def ceilings(context: Context, given: Mapping[str, float | None], granted: Granted) -> Ceilings:
-    """Return what is known of the ceilings of the server's processes, the tightest of each."""
+    """Return the lowest known ceiling of each resource for the server's processes."""
     candidates = [
         *((name, DeviceLimit(most, "ceiling given")) for name, most in given.items() if most),
         *_limits(context, granted),
@@ -126,7 +128,7 @@ def ceilings(context: Context, given: Mapping[str, float | None], granted: Grant
 
 
 def _limits(context: Context, granted: Granted) -> Iterator[tuple[str, DeviceLimit]]:
-    """Yield the limits of the server's cgroups; none if the server is elsewhere."""
+    """Yield the limits of the server's cgroups; none if the server is on another host."""
     pids = context.server.pids()
     if not pids:
         return
@@ -147,7 +149,10 @@ def _limits(context: Context, granted: Granted) -> Iterator[tuple[str, DeviceLim
 def _probed(
     done: Sequence[StepResult], device: str | None, block_size: int
 ) -> Iterator[tuple[str, DeviceLimit]]:
-    """Yield the most that probes of this run had of the device in blocks of the database's size."""
+    """Yield the highest rates that probes of this run reached on the device.
+
+    Only random direct I/O in blocks of the database's size counts.
+    """
     names = {"read": READS, "write": WRITES}
     best: dict[str, DeviceLimit] = {}
     for result in done:
@@ -169,7 +174,7 @@ def _probed(
 
 
 def point(level: LevelResult, known: Ceilings, memory_bytes: int) -> LevelPoint:
-    """Return a level of a closed loop as a point of its curve; `memory_bytes` is all there is."""
+    """Return a level as a point of its curve; `memory_bytes` is the machine's usable memory."""
     waiting = Waiting()
     for moment in level.moments:
         waiting.add(moment)
@@ -178,7 +183,8 @@ def point(level: LevelResult, known: Ceilings, memory_bytes: int) -> LevelPoint:
         sessions=level.asked.sessions,
         throughput=level.completed,
         response=level.service.mean_ns / 1e9,
-        # In a closed loop a session begins its next statement when it has the answer of its last.
+        # In a closed loop a session begins its next statement when it has the answer of the last
+        # one.
         in_flight=level.asked.sessions if level.asked.rate is None else level.in_flight,
         uses=dict(uses(level.use, queues, known, memory_bytes)),
         standing=standing(queues, level.in_flight),
@@ -186,7 +192,7 @@ def point(level: LevelResult, known: Ceilings, memory_bytes: int) -> LevelPoint:
 
 
 def line_of(wait: str) -> WaitReason:
-    """Return the line that a wait of the server's is.
+    """Return the queue to which a wait of the server belongs.
 
     Wait events have a colon in their names; states, such as MariaDB's `Sending data`, are no waits.
     """
@@ -197,9 +203,9 @@ def line_of(wait: str) -> WaitReason:
 def uses(
     use: MachineUse, queues: Queues | None, known: Ceilings, memory_bytes: int
 ) -> Iterator[tuple[str, ResourceUse]]:
-    """Yield each resource and how much of it was in use while a load ran.
+    """Yield each resource and its use while a load ran.
 
-    `queues` is None where the server could not be asked; `memory_bytes` is all there is.
+    `queues` is None if waits could not be sampled; `memory_bytes` is the machine's usable memory.
     """
     yield from _processors(use, known)
     if use.device is not None and use.device.seconds > 0:
@@ -216,8 +222,8 @@ def uses(
     if queues is not None:
         log, locks = frozenset({WaitReason.LOG, WaitReason.UNTOLD}), frozenset({WaitReason.LOCKS})
         writes = frozenset({WRITES, WRITE_BYTES})
-        # What is done one at a time, as a flush or the work on a locked row, is busy while
-        # somebody stands in its line.
+        # A resource that serves one session at a time, such as a log flush or the work on a locked
+        # row, is busy while a session stands in its queue.
         flushing, locked = (
             queues.with_some.get(line, 0.0) for line in (WaitReason.LOG, WaitReason.LOCKS)
         )
@@ -254,12 +260,12 @@ def _processors(use: MachineUse, known: Ceilings) -> Iterator[tuple[str, Resourc
 
 
 def _machine(use: MachineUse) -> ResourceUse:
-    """Return what was used of this machine's processors, on which one side works at least."""
+    """Return the use of this machine's processors; the clients or the server run on it, or both."""
     own = (use.client if use.client_here else 0.0) + (use.server or 0.0)
-    # Clock ticks are counted at other moments than the window's ends.
+    # Clock ticks are not counted exactly at the window's ends.
     busy = min(float(use.processors), max(own, use.busy + use.steal))
     here = frozenset({WaitReason.CLIENTS}) if use.server is None else _PROCESSORS
-    # A server that is held to its quota does not want for the machine's processors.
+    # A server that is throttled by its quota does not wait for the machine's processors.
     held = frozenset({QUOTA})
     return ResourceUse(busy, float(use.processors), "cores", here, own=own, through=held)
 
@@ -274,7 +280,7 @@ def _own_reads(use: MachineUse) -> float | None:
 def _device(
     per_second: float, ceiling: DeviceLimit | None, unit: str, line: WaitReason, own: float | None
 ) -> ResourceUse:
-    # A log flush is a write as well, and who waits for one says so.
+    # A log flush is a write as well: a session that waits for it waits for the device.
     lines = frozenset(
         {line, WaitReason.UNTOLD, *({WaitReason.LOG} if line is WaitReason.WRITES else ())}
     )
@@ -287,16 +293,16 @@ def _device(
 
 
 def standing(queues: Queues | None, in_flight: float) -> dict[WaitReason, float]:
-    """Return how many sessions stood in each line; none where nobody could be asked.
+    """Return the number of sessions in each queue; empty if waits could not be sampled.
 
-    A statement that is under way and that the server does not work on is with the clients.
+    A statement that is under way, but on which the server does not work, is with the clients.
     """
     if queues is None:
         return {}
     lines = dict.fromkeys(WaitReason, 0.0)
     for wait, sessions in queues.waits.items():
         lines[line_of(wait)] += sessions
-    # A session that is in a state which tells nothing may wait for a lock all the same.
+    # A session in a state that shows no wait may wait for a lock all the same.
     lines[WaitReason.UNTOLD] = max(0.0, lines[WaitReason.UNTOLD] - lines[WaitReason.LOCKS])
     away = in_flight - sum(lines.values())
     lines[WaitReason.CLIENTS] += max(0.0, away)

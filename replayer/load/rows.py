@@ -1,4 +1,4 @@
-"""What a level used and what its resources came to, as rows of a result's tables."""
+"""Uses and limits of a level's resources, as rows of a result's tables."""
 
 import math
 from typing import Any
@@ -10,7 +10,7 @@ from replayer.watch.histogram import Latencies
 
 
 def level_columns(point: LevelPoint, level: LevelResult, times: Latencies | None) -> dict[str, Any]:
-    """Return a level's throughput, times and uses; `times` None where they say nothing."""
+    """Return a level's throughput, times and uses; `times` is None if they have no meaning."""
     use, device = level.use, level.use.device
     seconds = max(1e-9, device.seconds) if device else 1.0
     return {
@@ -39,7 +39,7 @@ def level_columns(point: LevelPoint, level: LevelResult, times: Latencies | None
 
 
 def resource_columns(load: Load) -> dict[str, Any]:
-    """Return what a resource came to: its demand, what it allows, how busy it was."""
+    """Return columns of a resource: its demand, the throughput it allows, how busy it was."""
     busiest = load.busiest
     interval = busiest if busiest is not None and math.isfinite(busiest.high) else None
     return {
@@ -55,7 +55,7 @@ def resource_columns(load: Load) -> dict[str, Any]:
 
 
 def _others(level: LevelResult) -> float | None:
-    """Return the share of the bytes read of the device that others read; None if not known."""
+    """Return the share of the device's read bytes that other processes read; None if unknown."""
     others, device = level.use.foreign, level.use.device
     if others is None or others.read_bytes is None or device is None or not device.read_bytes:
         return None

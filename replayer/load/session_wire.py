@@ -1,6 +1,7 @@
-"""Sessions that send a prepared statement and go on: what comes back is taken when it is there.
+"""Sessions that send a prepared statement without waiting; the answer is received later.
 
-One class for each driver of engines/driver.py.  They import little: worker processes load them.
+There is one class for each driver of engines/driver.py.  They import little, because worker
+processes load them.
 """
 
 import contextlib
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     import socket
 
 _AGAIN = frozenset({"40P01", "40001", "1213", "1205"})
-"""What servers say to one who is to try again: a deadlock, an update that came too late, a lock."""
+"""Error codes of servers that ask for a retry: deadlock, serialization failure, lock timeout."""
 
 
 class SessionGone(ReplayerError):
@@ -31,11 +32,11 @@ class WireSession(Protocol):
     packing: Packing
 
     def prepare(self, statements: Sequence[DriverStatement]) -> None:
-        """Make the statements ready; they are called by their places from then on."""
+        """Prepare the statements; later calls name them by their index."""
         ...
 
     def fileno(self) -> int:
-        """Return the descriptor that can be read when something came."""
+        """Return the descriptor that becomes readable when data has arrived."""
         ...
 
     def send(self, place: int, payload: bytes) -> None:
@@ -43,9 +44,9 @@ class WireSession(Protocol):
         ...
 
     def receive(self) -> bool | None:
-        """Take what came: True at the answer's end, False before, None if it is to be tried again.
+        """Receive data: True at the answer's end, False before, None if a retry is asked for.
 
-        Raises Gone.
+        Raises SessionGone.
         """
         ...
 
@@ -59,7 +60,7 @@ class WireSession(Protocol):
 
 
 def connect(connector: Connector, first: Sequence[str]) -> WireSession:
-    """Return a session on which `first` was executed; raise ReplayerError if there can be none."""
+    """Return a session on which `first` was executed; raise ReplayerError if that fails."""
     connection = driver.connect(connector, *first)
     if connector.module != "psycopg":
         return MySQL(connection)
@@ -74,7 +75,7 @@ _FINE = frozenset({1, 2})
 
 
 class _Libpq:
-    """What both kinds of sessions of PostgreSQL leave to psycopg."""
+    """Functions that both kinds of PostgreSQL sessions leave to psycopg."""
 
     packing = Packing(">", _PREFIX)
 
@@ -85,7 +86,7 @@ class _Libpq:
         self._error: type[Exception] = driver.driver_error(Connector("psycopg", {}))
 
     def prepare(self, statements: Sequence[DriverStatement]) -> None:
-        """Prepare them on the server."""
+        """Prepare the statements on the server."""
         for place, statement in enumerate(statements):
             types = [_INT8] * len(statement.names)
             result = self._pg.prepare(b"r%d" % place, statement.text.encode(), types)
@@ -93,11 +94,11 @@ class _Libpq:
                 raise SessionGone(f"the database said: {_sentence(result.error_message)}")
 
     def fileno(self) -> int:
-        """Return the socket."""
+        """Return the socket's descriptor."""
         return int(self._pg.socket)
 
     def execute(self, texts: Sequence[str]) -> None:
-        """Execute them by psycopg."""
+        """Execute the statements by psycopg."""
         try:
             with self._connection.cursor() as cursor:
                 for text in texts:
@@ -111,14 +112,14 @@ class _Libpq:
 
 
 class EncryptedSession(_Libpq):
-    """A session over TLS, whose bytes only libpq can read: binary, and no row is looked at."""
+    """A session over TLS: only libpq can read its bytes; results are binary and not looked at."""
 
     def __init__(self, connection: Any) -> None:
         super().__init__(connection)
         self._calls: list[tuple[bytes, list[slice], list[int]]] = []
 
     def prepare(self, statements: Sequence[DriverStatement]) -> None:
-        """Prepare them on the server."""
+        """Prepare the statements on the server."""
         super().prepare(statements)
         for place, statement in enumerate(statements):
             many = len(statement.names)
@@ -134,14 +135,14 @@ class EncryptedSession(_Libpq):
             raise SessionGone(driver.explain(error)) from error
 
     def receive(self) -> bool | None:
-        """Take what came."""
+        """Receive the data that has arrived; see WireSession."""
         pg = self._pg
         try:
             pg.consume_input()
             if pg.is_busy():
                 return False
             result = pg.get_result()
-            # The end of the answer came with the result.
+            # The end of the answer arrived together with the result.
             pg.get_result()
         except self._error as error:
             raise SessionGone(driver.explain(error)) from error
@@ -166,24 +167,25 @@ _ENDS = {
     "insert": b"INSERT 0 1",
     "update": b"UPDATE 1",
 }
-"""How the answer to most statements of a kind ends; any other is read message by message."""
+"""Last bytes of most answers by kind; any other answer is read message by message."""
 
 
 class Postgres(_Libpq):
-    """A session whose messages are written here, which costs a third less than through libpq.
+    """A session whose messages are built here, which costs a third less CPU than libpq.
 
-    Messages as in the chapter Frontend/Backend Protocol: a letter, a length, what it has.
+    The messages are those of the chapter Frontend/Backend Protocol: a letter, a length, the
+    content.
     """
 
     def __init__(self, connection: Any) -> None:
         super().__init__(connection)
         self._fd = self.fileno()
         self._messages: list[tuple[bytes, bytes, bytes]] = []
-        """Of each statement: how its message begins and ends, and how its answer ends."""
+        """For each statement: first and last bytes of its message, last bytes of its answer."""
         self._end = self._came = b""
 
     def prepare(self, statements: Sequence[DriverStatement]) -> None:
-        """Prepare them on the server, and their messages here."""
+        """Prepare the statements on the server, and their messages here."""
         super().prepare(statements)
         for place, statement in enumerate(statements):
             many = len(statement.names)
@@ -204,13 +206,13 @@ class Postgres(_Libpq):
             if os.write(self._fd, message) != len(message):
                 raise SessionGone("the connection takes no whole statement")
         except OSError as error:
-            # The server may have said why it closes the connection.
+            # The server may have sent the reason for which it closes the connection.
             while self.receive() is False:
                 pass
             raise SessionGone(f"the connection broke: {error.strerror}") from error
 
     def receive(self) -> bool | None:
-        """Take what came."""
+        """Receive the data that has arrived; see WireSession."""
         try:
             part = os.read(self._fd, _READ)
         except (BlockingIOError, InterruptedError):
@@ -225,7 +227,7 @@ class Postgres(_Libpq):
         return self._by_message()
 
     def _by_message(self) -> bool | None:
-        """Look at each message that came, and tell what they say together."""
+        """Read each message that has arrived, and return their common result as receive() does."""
         place, refused = 0, False
         while place + _TYPE_AND_LENGTH.size <= len(self._came):
             kind, length = _TYPE_AND_LENGTH.unpack_from(self._came, place)
@@ -245,7 +247,7 @@ class Postgres(_Libpq):
 
 
 def _check_refusal(code: str, message: bytes) -> None:
-    """Raise Gone for a statement that was refused for a reason that stays."""
+    """Raise SessionGone for a refused statement, except for a reason that allows a retry."""
     if code not in _AGAIN:
         raise SessionGone(f"the database said: {_sentence(message)}")
 
@@ -278,7 +280,7 @@ class MySQL:
         self._error: type[Exception] = driver.driver_error(Connector("pymysql", {}))
 
     def prepare(self, statements: Sequence[DriverStatement]) -> None:
-        """Prepare them on the server."""
+        """Prepare the statements on the server."""
         for statement in statements:
             try:
                 number = self._prepare(statement)
@@ -300,11 +302,11 @@ class MySQL:
         return int(number)
 
     def fileno(self) -> int:
-        """Return the socket."""
+        """Return the socket's descriptor."""
         return self._socket.fileno()
 
     def send(self, place: int, payload: bytes) -> None:
-        """Send COM_STMT_EXECUTE; all parameters are whole numbers of 8 bytes."""
+        """Send COM_STMT_EXECUTE; all parameters are integers of 8 bytes."""
         whole = self._heads[place] + payload
         self._came = b""
         try:
@@ -313,7 +315,7 @@ class MySQL:
             raise SessionGone(f"the connection broke: {error.strerror or error}") from error
 
     def receive(self) -> bool | None:
-        """Take what came, until the answer's last packet."""
+        """Receive the data that has arrived, until the answer's last packet; see WireSession."""
         try:
             part = self._socket.recv(_READ)
         except (BlockingIOError, InterruptedError):
@@ -326,7 +328,10 @@ class MySQL:
         return self._whole(came)
 
     def _whole(self, came: bytes) -> bool | None:
-        """Tell whether an answer came to its end: OK, an error, or the second EOF of some rows."""
+        """Return whether an answer is complete: OK, an error, or the second EOF of its rows.
+
+        None is an error after which the statement can be retried.
+        """
         place, ends, length = 0, 0, len(came)
         while place + _HEADER < length:
             size = came[place] | came[place + 1] << 8 | came[place + 2] << 16
@@ -348,7 +353,7 @@ class MySQL:
         return False
 
     def execute(self, texts: Sequence[str]) -> None:
-        """Execute them by PyMySQL."""
+        """Execute the statements by PyMySQL."""
         try:
             with self._connection.cursor() as cursor:
                 for text in texts:

@@ -1,7 +1,7 @@
-"""The keys that steps share which put levels of load on a database, and making it ready for them.
+"""Keys shared by the steps that run levels of load, and the preparation for these levels.
 
-A step takes `with ready(spec, sessions, context) as (database, asked)` and measures what it likes
-of `asked`, with other sessions, seconds and rates.
+A step uses `with ready(spec, sessions, context) as (database, asked)` and measures variants of
+`asked`, with other sessions, seconds and rates.
 """
 
 import contextlib
@@ -31,9 +31,9 @@ from replayer.units import show_size
 _FILL = VerbName("mix/fill")
 _SCAN = VerbName("mix/scan")
 _FILLED = 0.95
-"""Of the server's buffers: the rest is for indexes."""
+"""Share of the server's buffers to fill: the rest is for indexes."""
 _ORDINARY_SESSIONS = 350
-"""More sessions than this need a higher limit of connections."""
+"""More sessions than this need a higher connection limit."""
 
 
 def _scale(value: str | int) -> str | int:
@@ -46,7 +46,7 @@ def _scale(value: str | int) -> str | int:
 
 
 class LoadSpec(StepSpec):
-    """The tables, the mix of statements on them, and what of them is in memory."""
+    """The tables, the mix of statements on them, and how they are kept in memory."""
 
     mix: WeightedMix = WeightedMix(point=1)
     """Kinds of statements, as `point=70 range=10 update=15 insert=4 scan=1`: their weights, and
@@ -62,14 +62,14 @@ class LoadSpec(StepSpec):
     shared_buffers: units.Size | None = Field(None, ge=128 << 10)
     """The server's own cache; as it is configured unless it is given."""
     read_ceiling: float | None = Field(None, gt=0)
-    """Reads a second that the data's device can do, where that is known: without it the limit of
-    the server's cgroup, or a probe before this step in the workload."""
+    """Reads a second that the data's device can do, if that is known; without it, the limit of the
+    server's cgroup, or a probe before this step in the workload, is used."""
     write_ceiling: float | None = Field(None, gt=0)
-    """The same of its writes."""
+    """The same for its writes."""
 
     @property
     def given_ceilings(self) -> dict[str, float | None]:
-        """Return the ceilings that the keys name, by resource."""
+        """Return the ceilings that the keys set, by resource."""
         return {READS: self.read_ceiling, WRITES: self.write_ceiling}
 
     def tables(self, block_size: int) -> TableSet:
@@ -79,28 +79,28 @@ class LoadSpec(StepSpec):
         return TableSet(self.num_schemas, rows, self.seed)
 
     def footprint(self, block_size: int) -> Footprint:
-        """Return what the tables take, and how much of them is kept in memory."""
+        """Return the size of the tables, and how much of them is kept in memory."""
         tables = self.tables(block_size)
         size = tables.tables * tables.rows * block_size
         return Footprint(tables, size, size if self.memory == "cached" else 0)
 
     def asked(self, block_size: int) -> LevelRequest:
-        """Return a level of one session, to be changed into those that are measured."""
+        """Return a request for a level of one session, which the caller adapts."""
         tables = self.tables(block_size)
         return LevelRequest(sessions=1, seconds=1, mix=self.mix, tables=tables, seed=self.seed)
 
 
 class Ready(NamedTuple):
-    """A server on which levels can be measured."""
+    """A server that is ready for levels, and a request to adapt."""
 
     database: Database
     asked: LevelRequest
 
 
 def check_load(spec: LoadSpec, context: Context) -> None:
-    """Raise Impossible for tables that are too small or too large, Skip for what is not had here.
+    """Raise Impossible for tables that are too small or too large, Skip for missing features.
 
-    Direct I/O is a setting of the server: one that is not replayer's own is left as it is.
+    Direct I/O is a server setting: on a server that is not replayer's own, it is left as it is.
     """
     block_size = context.engine.block_size
     rows = spec.tables(block_size).rows
@@ -130,10 +130,11 @@ def check_load(spec: LoadSpec, context: Context) -> None:
 def ready(
     spec: LoadSpec, sessions: int, context: Context, *, rate: float | None = None
 ) -> Iterator[Ready]:
-    """Load the tables if they are not there, and have the server run as the keys ask for it.
+    """Load missing tables, and run the server as the keys require, for the `with` block.
 
-    `sessions` is the largest number of them that is to connect at a time; at `rate` statements a
-    second, where there is one, a statement is made to cost what the mix says.
+    `sessions` is the largest number that will connect at a time.  If the mix sets `cpu`, a
+    statement is made to cost it at `rate` statements a second, or in a closed loop if `rate` is
+    None.
     """
     wanted = spec.tables(context.engine.block_size)
     context.findings.writes = spec.mix.writes
@@ -206,9 +207,10 @@ def _warm(wanted: TableSet, context: Context, database: Database) -> None:
 def _warm_by_the_server(
     wanted: TableSet, files: Sequence[Path], context: Context, database: Database
 ) -> None:
-    """Have the server read the tables, so that no more stays in memory than it may hold.
+    """Have the server read the tables, so that its cgroup's memory limit holds.
 
-    Pages that another process reads are of that one's cgroup, and the server finds them as well.
+    Pages that another process reads are charged to that process's cgroup, and the server finds them
+    in the page cache as well.
     """
     context.findings.cold = temperature.make_files(
         Temperature.COLD, files, context.host, others=not context.server.can_stop
@@ -221,7 +223,7 @@ def _warm_by_the_server(
 
 
 def _fill(wanted: TableSet, buffers: int, context: Context, database: Database) -> None:
-    """Read as much of each table as there is room for into the server's own buffers."""
+    """Read as much of each table as fits into the server's own buffers."""
     block_size = context.engine.block_size
     blocks = min(wanted.rows, int(_FILLED * buffers / block_size / wanted.tables))
     verb = context.engine.verb(_FILL)

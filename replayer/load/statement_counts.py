@@ -1,4 +1,4 @@
-"""Every statement's times become counts: histograms by kind, and series by the second."""
+"""Counts of statement times: histograms by kind, and series by the second."""
 
 import queue
 import threading
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from array import array
 
 _FIELDS = 4
-"""Place of the statement (-1: it was refused, and might be tried again), intended, begun, done."""
+"""A record: index of the statement (-1: refused, retry possible), intended start, start, end."""
 _FAILED = len(KINDS)
 _SECOND = 10**9
 
@@ -29,7 +29,7 @@ def _none() -> Whole:
 
 @dataclass(frozen=True, slots=True)
 class LoadCounts:
-    """What became of the statements of one process, or of several."""
+    """Counts of the statements of one process, or of several."""
 
     service: Mapping[str, Latencies] = field(default_factory=dict)
     """By kind: from the actual start to the answer."""
@@ -42,15 +42,16 @@ class LoadCounts:
     failed: int = 0
     """Statements that the server refused for a deadlock or the like."""
     begun: Whole = field(default_factory=_none)
-    """By second of the intended start: how many, the sum of their lags and the longest, in ns."""
+    """By second of the intended start: number of statements, sum of their lags and longest lag, in
+    ns."""
     lag_ns: Whole = field(default_factory=_none)
     longest_lag_ns: Whole = field(default_factory=_none)
     answers: Whole = field(default_factory=_none)
-    """By second: how many answers came."""
+    """By second: number of answers."""
 
     @classmethod
     def of(cls, parts: Sequence["LoadCounts"]) -> "LoadCounts":
-        """Return the sum of what several processes did."""
+        """Return the sum of the counts of several processes."""
         kinds = [kind for kind in KINDS if any(kind in part.service for part in parts)]
         return cls(
             service=_summed(kinds, [part.service for part in parts]),
@@ -66,14 +67,14 @@ class LoadCounts:
 
 
 class Tallying:
-    """Counts records, in a thread of its own where that would hold up what is being measured."""
+    """Counts records, in a separate thread if counting would disturb the measurement."""
 
     FIELDS = _FIELDS
     ENOUGH = _FIELDS << 17
-    """Numbers of as many records as are worth the effort, 4 MiB of them."""
+    """Length of an array of records that is worth a handover to the thread: 4 MiB."""
 
     def __init__(self, kinds: Sequence[str], seconds: float) -> None:
-        # The place -1 is the last of the list: refused.
+        # The index -1 selects the last element: refused.
         self._kinds = np.array([*map(KINDS.index, kinds), _FAILED])
         self._seconds = seconds
         self._service = {kind: Recorder() for kind in dict.fromkeys(kinds)}
@@ -85,7 +86,7 @@ class Tallying:
         self._thread: threading.Thread | None = None
 
     def later(self, records: "array[int]", begin_ns: int) -> None:
-        """Count them soon, beside what goes on."""
+        """Queue records to be counted in the background."""
         if self._thread is None:
             self._thread = threading.Thread(target=self._count, daemon=True)
             self._thread.start()
@@ -96,7 +97,7 @@ class Tallying:
             self._add(*waiting)
 
     def add(self, records: "array[int]", begin_ns: int) -> None:
-        """Count the last of them, now."""
+        """Count the last records now, after those that are queued."""
         if self._thread is not None:
             self._waiting.put(None)
             self._thread.join()
@@ -137,7 +138,7 @@ class Tallying:
 
 
 def _by_second(intended: Whole, lag: Whole, done: Whole) -> tuple[Whole, Whole, Whole, Whole]:
-    """Return by second how many were begun, their lags, the longest lag, and how many were done."""
+    """Return four series by second: begun, sum of lags, longest lag, done."""
     second = intended // _SECOND
     longest = np.zeros(int(second.max()) + 1, np.int64)
     np.maximum.at(longest, second, lag)
@@ -146,7 +147,7 @@ def _by_second(intended: Whole, lag: Whole, done: Whole) -> tuple[Whole, Whole, 
 
 
 def _stacked(series: Sequence[Whole]) -> Whole:
-    """Return series of several lengths as rows of one table, with zeros behind the shorter."""
+    """Return series as rows of one table; shorter series are padded with zeros."""
     rows = np.zeros((len(series), max(map(len, series), default=0)), np.int64)
     for row, values in zip(rows, series, strict=True):
         row[: len(values)] = values

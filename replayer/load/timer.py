@@ -1,6 +1,7 @@
-"""A file descriptor that can be read at an exact time: timerfd(2), which Python has since 3.13.
+"""A file descriptor that becomes readable at an exact time: timerfd(2).
 
-The timeout of an epoll has whole milliseconds, which would be the lag of every statement.
+Python has it only since 3.13.  The timeout of an epoll has whole milliseconds, which would add a
+lag to every statement.
 """
 
 import ctypes
@@ -25,7 +26,7 @@ class _Spec(ctypes.Structure):
 
 
 class TimerFd:
-    """One timer; waited for edge-triggered, it needs no reading."""
+    """One timer; with an edge-triggered epoll, its descriptor need not be read."""
 
     def __init__(self) -> None:
         library = ctypes.CDLL(None, use_errno=True)
@@ -38,13 +39,13 @@ class TimerFd:
         self._at = ctypes.byref(self._spec)
 
     def set(self, clock_ns: int) -> None:
-        """Ring at this time of CLOCK_MONOTONIC; one in the past rings at once."""
-        # All zeros would disarm it.
+        """Set the timer to this time of CLOCK_MONOTONIC; a time in the past fires at once."""
+        # A value of zero would disarm the timer.
         self._spec.s, self._spec.ns = divmod(max(1, clock_ns), _SECOND)
         self._settime(self.fd, _ABSOLUTE, self._at, None)
 
     def close(self) -> None:
-        """Give the descriptor back."""
+        """Close the descriptor."""
         os.close(self.fd)
 
     def __enter__(self) -> Self:

@@ -1,8 +1,8 @@
-"""Measurements of the machine without a database: one file each, all over one I/O engine.
+"""Measurements of the machine without a database: one file each, all using one I/O engine.
 
-A probe module has a docstring (its first line says which tool's job it does), a `Spec` (a subclass
-of `ProbeSpec`: the keys of the TOML table) and `run(spec, context) -> None`, which adds each figure
-to `context.findings` as soon as it is known.  What else it may have is in `Probe`.
+A probe module has a docstring (its first line names the tool that does the same), a `Spec` (a
+subclass of `ProbeSpec`: the keys of the TOML table) and `run(spec, context) -> None`, which adds
+each figure to `context.findings` as soon as it is known.  Optional members are in `Probe`.
 """
 
 from abc import abstractmethod
@@ -21,7 +21,7 @@ class Probe(Protocol):
     ON_DEVICE: bool = True
     """False if the probe makes files, and cannot work on a raw device instead."""
     ON_HOSTS: bool = False
-    """True if all that it does with its files is `run_io`, which hosts can do as its clients."""
+    """True if its files are only used by `run_io`, which client hosts can do as well."""
 
     @abstractmethod
     def run(self, spec: Any, context: ProbeContext) -> None:
@@ -36,8 +36,5 @@ FACE = Probe
 
 
 def load(name: str) -> Probe:
-    """Return the probe of that name, as it is written in TOML.
-
-    Raises NotFound where there is none, and Impossible where its module is no probe.
-    """
+    """Return the probe of that name, as it is written in TOML."""
     return cast("Probe", registry.plugin("probes", name.replace("-", "_")))

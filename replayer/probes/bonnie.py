@@ -26,15 +26,16 @@ class Spec(ProbeSpec):
     """bonnie++'s own parameters."""
 
     size: Size | None = Field(default=None, ge=1 << 20)
-    """Of each client's file; twice the memory if not given, so that the cache cannot hold it."""
+    """Size of each client's file; twice the memory if not given, so that the cache cannot hold
+    it."""
     chunk: Size = Field(default=8192, ge=512, le=16 << 20)
     """Bytes of each block."""
     files: int = Field(default=16, ge=0, le=10_000)
-    """How many times 1024 files are created, looked up and deleted; 0 for none."""
+    """Files to create, look up and delete, in units of 1024; 0 for none."""
     seekers: int = Field(default=5, ge=1, le=1024)
     """Threads that seek at a time."""
     seeks: int = Field(default=8192, ge=1)
-    """Of all seekers together; one in ten is written back."""
+    """Seeks of all seekers together; one block in ten is written back."""
     per_char: Duration = Field(default=3.0, ge=0)
     """Seconds of output and input a byte at a time; 0 for none."""
 
@@ -53,7 +54,7 @@ def needs(spec: Spec, host: Host) -> int:
 
 
 def run(spec: Spec, context: ProbeContext) -> None:
-    """Run every phase; the table has those that were done."""
+    """Run every phase that was asked for; the table contains these phases."""
     size = needs(spec, context.host)
     if size < 2 * context.host.memory_bytes():
         context.findings.note(
@@ -111,13 +112,13 @@ def _add(context: ProbeContext, total: _Line, phase: str, io: IoRun) -> None:
 
 
 def _percent(io: IoRun, clients: int) -> float:
-    """Return the processor time of a phase in percent of its own time, for each client."""
+    """Return the processor time of a phase as a percentage of its duration, for each client."""
     result = io.of()
     return 100 * (io.user_seconds + io.system_seconds) / result.seconds / clients
 
 
 def _job(spec: Spec, phase: str, size: int) -> IoJob | None:
-    """Return what a phase does; None for one that was not asked for."""
+    """Return the job of a phase; None for one that was not asked for."""
     name = f"{spec.name}: {phase}"
     blocks = size // spec.chunk
     if phase in {"putc", "getc"}:
@@ -224,7 +225,7 @@ def _table(spec: Spec, name: str, line: _Line) -> list[str]:
 
 
 def _pair(line: _Line, phase: str, *, of_files: bool = False) -> str:
-    """Return a rate in five columns and %CP in three, as bonnie++ shortens them."""
+    """Return a rate in five columns and %CP in three, abbreviated as by bonnie++."""
     if phase not in line.values:
         return f"{'':>5} {'':>3}"
     rate, percent, _ = line.values[phase]
@@ -235,7 +236,7 @@ def _pair(line: _Line, phase: str, *, of_files: bool = False) -> str:
 
 
 def _kib(rate: float) -> str:
-    """Return KiB/s as bonnie++ does: 2044k, 358m."""
+    """Return KiB/s in bonnie++'s format: 2044k, 358m."""
     return f"{rate:.0f}k" if rate < 9999 else f"{rate / 1024:.0f}m"
 
 
@@ -244,7 +245,7 @@ def _mib(size: int) -> str:
 
 
 def _latency(line: _Line, phase: str) -> str:
-    """Return the longest operation, as bonnie++ writes it."""
+    """Return the longest latency in bonnie++'s format."""
     if phase not in line.values:
         return ""
     us = line.values[phase][2].most_ns / 1e3
@@ -275,7 +276,7 @@ def _csv_pair(line: _Line, phase: str) -> str:
 
 
 def _cross_check(spec: Spec, context: ProbeContext, size: int) -> None:
-    """Run bonnie++ in turn in a folder beside ours and compare its block phases."""
+    """Run bonnie++ in a folder next to replayer's, alternating, and compare its block phases."""
     folder = context.folder / "peer"
     folder.mkdir()
     ours: dict[str, list[float]] = {}
@@ -291,7 +292,7 @@ def _cross_check(spec: Spec, context: ProbeContext, size: int) -> None:
         for phase in phases:
             job = _job(spec, phase, size)
             assert job is not None
-            # Nothing is dropped from the page cache here: bonnie++ does not do so either.
+            # The page cache is not dropped here: bonnie++ does not drop it either.
             io = context.run_io(f"{spec.name}: {phase}", [job], [target])
             ours.setdefault(phase, []).append(io.of().throughput / 1024)
         context.workspace.forget(target)

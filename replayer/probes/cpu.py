@@ -1,7 +1,7 @@
-"""Integer divisions on one to all cores: numpy looks for primes, and the passes are counted.
+"""Integer divisions on one to all cores: numpy searches for primes, and the passes are counted.
 
-A pass does the divisions of one event of sysbench cpu, in numpy's loops and not in a compiler's
-scalar one: its rate is a figure of its own, to be held against itself on another machine only.
+A pass does the divisions of one event of sysbench cpu, in numpy's loops instead of a compiler's
+scalar one.  So its rate can only be compared with the same probe's rate on another machine.
 """
 
 from pydantic import Field
@@ -19,7 +19,7 @@ class Spec(ProbeSpec):
     cpu_max_prime: int = Field(default=10000, ge=3, le=10_000_000)
     """One pass tries every odd and even number up to this one."""
     duration: Duration = Field(default=10.0, gt=0)
-    """Of each number of processes."""
+    """Seconds for each number of processes."""
     threads: tuple[Parallel, ...] = ()
     """Numbers of processes; 1, 2, 4 and so on to all cores if not given."""
 
@@ -65,7 +65,7 @@ def steps(cores: int) -> tuple[int, ...]:
 
 
 def _cross_check(spec: Spec, context: ProbeContext, work: SpinWork, many: int) -> None:
-    """Run sysbench cpu in turn."""
+    """Run sysbench cpu, alternating with the probe's own runs, and compare."""
 
     def theirs() -> float:
         return reference_tools.sysbench_cpu(

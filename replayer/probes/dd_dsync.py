@@ -12,13 +12,13 @@ _LARGEST_WRITE = 1 << 30
 
 
 class Spec(ProbeSpec):
-    """dd's bs= and count=, by their meaning."""
+    """The equivalents of dd's bs= and count=."""
 
     size: Size = Field(default=1 << 30, ge=512)
     writes: int = Field(default=1, ge=1)
-    """The file is written in so many writes of equal size."""
+    """Number of writes of equal size in which the file is written."""
     direct: bool = False
-    """O_DIRECT as well, as with oflag=dsync,direct."""
+    """Use O_DIRECT as well, as with oflag=dsync,direct."""
 
     @model_validator(mode="after")
     def _one_system_call(self) -> "Spec":

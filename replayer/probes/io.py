@@ -27,7 +27,7 @@ ON_HOSTS = True
 
 
 class Spec(ProbeSpec):
-    """What is read and written, how, and for how long."""
+    """The reads and writes, and their duration."""
 
     access: BlockOrder = BlockOrder.RANDOM
     operation: Literal["read", "write", "mixed"] = "read"
@@ -35,28 +35,28 @@ class Spec(ProbeSpec):
     """The share of reads where operation = "mixed"."""
     block_size: Size = Field(default=8192, ge=1, le=1 << 30)
     depth: int = Field(default=1, ge=1, le=4096)
-    """Threads of each client: so many requests are under way at a time."""
+    """Threads of each client, and so the number of requests under way at a time."""
     files: int = Field(default=1, ge=1, le=65536)
     size: Size = Field(default=1 << 30, ge=512)
-    """Of all files of a client together."""
+    """Size of all files of a client together."""
     working_set: Size | None = None
-    """The part of them that is used; all of it if not given."""
+    """The part of the files that is used; all of it if not given."""
     duration: Duration | None = Field(default=30.0, gt=0)
     amount: Size | None = None
     """Bytes to move instead of, or at most within, the duration."""
     warm_up: Duration = Field(default=2.0, ge=0)
-    """Worked but not counted; none where an amount is given."""
+    """Seconds of work before counting begins; none if an amount is given."""
     direct: bool = True
-    """O_DIRECT; false goes through the page cache."""
+    """Use O_DIRECT; false goes through the page cache."""
     dsync: bool = False
-    """O_DSYNC: every write is on the disk before it counts."""
+    """Use O_DSYNC: every write is on the disk before it counts."""
     fsync_every: int = Field(default=0, ge=0)
     """An fdatasync after so many writes of a thread, inside the latency; 0 for none."""
     huge_pages: bool = True
-    """Buffers on huge pages, if the kernel grants them: a device then moves a block in one piece or
-    a few, as into the page cache's large folios; false is what fio has."""
+    """Put buffers on huge pages, if the kernel grants them: a device then moves a block in one
+    piece or a few, as into the page cache's large folios; fio's buffers are as with false."""
     rate: Count | None = None
-    """Operations per second of each client at most."""
+    """Limit of operations per second of each client."""
     theta: float = Field(default=1.1, gt=0, le=4)
     """The exponent where access = "zipf": the larger, the hotter the hottest blocks."""
 
@@ -77,7 +77,7 @@ def needs(spec: Spec, host: Host) -> int:  # noqa: ARG001 - the signature is eve
 
 
 def run(spec: Spec, context: ProbeContext) -> None:
-    """Lay out the files, run the job, add its figures."""
+    """Make the files, run the job, add its figures."""
     context.writable(writes=spec.operation != "read")
     each = spec.size // spec.files
     if each < spec.block_size:
@@ -126,7 +126,7 @@ def _job(spec: Spec) -> IoJob:
 def _cross_check(
     spec: Spec, context: ProbeContext, job: IoJob, targets: Sequence[IoTarget]
 ) -> None:
-    """Run fio on the first client's file, in turn."""
+    """Run fio on the first client's file, alternating with the probe's own runs, and compare."""
     mode = _FIO.get((spec.access, spec.operation))
     plain = not (spec.fsync_every or spec.rate or spec.working_set)
     if mode is None or not plain or spec.files > 1 or spec.device or spec.duration is None:

@@ -26,9 +26,9 @@ class Spec(ProbeSpec):
     duration: Duration | None = Field(default=10.0, gt=0)
     """Seconds, where no count is given."""
     interval: Duration = Field(default=0.1, ge=0)
-    """From the beginning of one request to that of the next."""
+    """Seconds from the beginning of one request to that of the next."""
     direct: bool = False
-    """O_DIRECT; else the block is dropped from the page cache before each request."""
+    """Use O_DIRECT; otherwise the block is dropped from the page cache before each request."""
 
 
 def needs(spec: Spec, host: Host) -> int:  # noqa: ARG001 - the signature is every probe's
@@ -37,7 +37,7 @@ def needs(spec: Spec, host: Host) -> int:  # noqa: ARG001 - the signature is eve
 
 
 def run(spec: Spec, context: ProbeContext) -> None:
-    """Ping, and say it in ioping's words."""
+    """Send the requests, and print the result in ioping's words."""
     context.writable(writes=spec.operation == "write")
     targets = context.files("ioping", 1, spec.size, block_size=spec.block_size, direct=spec.direct)
     job = _job(spec)
@@ -103,7 +103,7 @@ def _thousands(value: float) -> str:
 def _cross_check(
     spec: Spec, context: ProbeContext, targets: list[IoTarget], operations: int
 ) -> None:
-    """Run ioping on the same file for as many requests, in turn."""
+    """Run ioping on the same file for as many requests, alternating with the probe's own runs."""
     count = max(1, operations)
     job = _job(spec, count)
 

@@ -1,6 +1,6 @@
 """Memory read and written by numpy in small and large blocks, on one to all cores.
 
-numpy's vector loops go over the same block again and again; a tool whose loop moves a word or a
+numpy's vector loops process the same block again and again.  A tool whose loop moves a word or a
 byte at a time, such as sysbench memory, has other figures, from 0.2 to 5 times these.
 """
 
@@ -17,20 +17,20 @@ _Block = Annotated[Size, Field(ge=64, le=1 << 30)]
 
 
 class Spec(ProbeSpec):
-    """Which blocks, what is done with them, and for how long."""
+    """The blocks, the operations on them, and their duration."""
 
     block_sizes: tuple[_Block, ...] = Field(default=(1 << 10, 1 << 20), min_length=1)
     operations: tuple[Literal["read", "write"], ...] = Field(
         default=("read", "write"), min_length=1
     )
     duration: Duration = Field(default=3.0, gt=0)
-    """Of each row."""
+    """Seconds for each row."""
     threads: tuple[Parallel, ...] = ()
     """Numbers of processes; one and all cores if not given."""
 
 
 def run(spec: Spec, context: ProbeContext) -> None:
-    """Measure every row; each process works on a block of its own, over and over."""
+    """Measure every row; each process works on its own block, over and over."""
     counts = spec.threads or tuple(sorted({1, context.cores()}))
     for block in spec.block_sizes:
         for operation in spec.operations:
@@ -60,7 +60,7 @@ def run(spec: Spec, context: ProbeContext) -> None:
 
 
 def _cross_check(context: ProbeContext, what: str, work: SpinWork, many: int) -> None:
-    """Run sysbench memory in turn."""
+    """Run sysbench memory, alternating with the probe's own runs, and compare."""
 
     def theirs() -> float:
         return reference_tools.sysbench_memory(

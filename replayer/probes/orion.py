@@ -1,7 +1,7 @@
 """Small random reads at growing depth and large reads at growing streams (as Oracle's ORION does).
 
-Keys and summary lines have ORION's names; a depth is a number of threads that each have one request
-under way, as a database's blocking reads have.
+Keys and summary lines have ORION's names.  A depth is a number of threads, each with one request
+under way, like the blocking reads of a database.
 """
 
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ class Spec(ProbeSpec):
     """ORION's own parameters."""
 
     run: Literal["simple", "normal"] = "simple"
-    """simple: small ones alone, then large ones alone; normal: also every combination of both."""
+    """simple: small reads alone, then large reads alone; normal: also every combination of both."""
     small: tuple[int, ...] = (1, 2, 4, 8, 16, 32)
     """Numbers of small requests under way at a time."""
     large: tuple[int, ...] = (1, 2, 4, 8)
@@ -34,14 +34,14 @@ class Spec(ProbeSpec):
     size_small: Size = Field(default=8 << 10, ge=512)
     size_large: Size = Field(default=1 << 20, ge=512)
     type: Literal["rand", "seq"] = "rand"
-    """Where the large reads are: anywhere, or each stream one after the other."""
+    """Position of the large reads: random, or each stream sequential."""
     write: float = Field(default=0, ge=0, le=100)
     """Percent of the small requests that write."""
     duration: Duration = Field(default=60.0, gt=0)
-    """Of each point."""
+    """Seconds for each point."""
     warm_up: Duration = Field(default=1.0, ge=0)
     size: Size = Field(default=1 << 30, ge=1 << 20)
-    """Of each client's file."""
+    """Size of each client's file."""
 
     @field_validator("small", "large")
     @classmethod
@@ -53,7 +53,7 @@ class Spec(ProbeSpec):
 
 @dataclass(frozen=True)
 class _Point:
-    """What one client, or all, reached at so many small and large requests under way."""
+    """The figures of one client, or of all, at these numbers of small and large requests."""
 
     small: int
     large: int
@@ -62,7 +62,7 @@ class _Point:
 
     @property
     def at(self) -> str:
-        """Return the point in ORION's words."""
+        """Return the point in ORION's format."""
         return f"@ Small={self.small} and Large={self.large}"
 
 
@@ -72,7 +72,7 @@ def needs(spec: Spec, host: Host) -> int:  # noqa: ARG001 - the signature is eve
 
 
 def run(spec: Spec, context: ProbeContext) -> None:
-    """Measure every point; whatever was measured before an error is summed up all the same."""
+    """Measure every point; after an error, the points measured before it are still summed up."""
     context.writable(writes=spec.write > 0)
     targets = context.files("orion", 1, spec.size, block_size=spec.size_small)
     points: dict[str, list[_Point]] = {}
@@ -205,7 +205,7 @@ def _measurements(findings: StepRecorder, points: Sequence[_Point]) -> None:
 
 
 def _histogram(findings: StepRecorder, points: Sequence[_Point]) -> None:
-    """Add the latencies at the most IOPS in ORION's buckets, each twice as wide as the last."""
+    """Add the latencies at the highest IOPS in ORION's buckets, each twice as wide as the last."""
     small = _small_only(points)
     if not small:
         return
@@ -224,7 +224,7 @@ def _histogram(findings: StepRecorder, points: Sequence[_Point]) -> None:
 
 
 def _matrices(spec: Spec, findings: StepRecorder, points: Sequence[_Point]) -> None:
-    """Add the matrices of IOPS, MBPS and latency as CSV: a line for each number of large ones."""
+    """Add the matrices of IOPS, MBPS and latency as CSV: a line for each number of large reads."""
     known = {(point.small, point.large): point for point in points}
     rows, columns = (0, *spec.large), (0, *spec.small)
 
@@ -242,7 +242,7 @@ def _matrices(spec: Spec, findings: StepRecorder, points: Sequence[_Point]) -> N
 
 
 def _cell(point: _Point | None, value: str) -> str:
-    """Return one value of a matrix, empty where nothing of that kind was under way."""
+    """Return one value of a matrix, empty if no request of that kind was under way."""
     result = (
         None if point is None else point.large_result if value == "mbps" else point.small_result
     )

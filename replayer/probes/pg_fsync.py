@@ -1,4 +1,4 @@
-"""The write-ahead log's path: 8 KiB writes, each brought to the disk (as pg_test_fsync does)."""
+"""The write-ahead log's writes: 8 KiB each, each brought to the disk (as pg_test_fsync does)."""
 
 from pathlib import Path
 from typing import Literal
@@ -18,7 +18,7 @@ _ROUNDS = 2
 
 
 class Spec(ProbeSpec):
-    """Which ways of PostgreSQL's wal_sync_method are measured, and for how long each."""
+    """The values of PostgreSQL's wal_sync_method to measure, and the seconds for each."""
 
     methods: tuple[Method, ...] = Field(
         default=("open_datasync", "fdatasync", "fsync"), min_length=1
@@ -26,7 +26,7 @@ class Spec(ProbeSpec):
     block_size: Size = Field(default=8192, ge=512)
     duration: Duration = Field(default=5.0, gt=0)
     direct: bool = True
-    """O_DIRECT with open_datasync, as pg_test_fsync has it."""
+    """Use O_DIRECT with open_datasync, as pg_test_fsync does."""
 
 
 def needs(spec: Spec, host: Host) -> int:  # noqa: ARG001 - the signature is every probe's
@@ -79,7 +79,7 @@ def _job(spec: Spec, method: Method) -> IoJob:
 
 
 def _cross_check(spec: Spec, context: ProbeContext, targets: list[IoTarget]) -> None:
-    """Run pg_test_fsync on a file beside ours, in turn; one run of it measures every method."""
+    """Run pg_test_fsync on a file next to replayer's and compare; one run measures every method."""
     if spec.device or spec.block_size != 8192:
         context.findings.note("cross-check skipped: pg_test_fsync writes 8 KiB to a file")
         return

@@ -18,10 +18,10 @@ _CSV = "name,size,mode,threads,MB/s,requests/s,min,avg,max,95th"
 
 
 class Spec(ProbeSpec):
-    """sysbench's own parameters, with its defaults but for direct I/O and no fsync."""
+    """sysbench's own parameters, with its defaults except for direct I/O and no fsync."""
 
     sizes: tuple[Size, ...] = Field(default=(1 << 30,), min_length=1)
-    """Of all files of a client together."""
+    """Size of all files of a client together."""
     modes: tuple[Mode, ...] = Field(
         default=("seqwr", "seqrd", "rndrd", "rndwr", "rndrw"), min_length=1
     )
@@ -31,13 +31,13 @@ class Spec(ProbeSpec):
     file_rw_ratio: float = Field(default=1.5, gt=0)
     """Reads for each write in the mode rndrw."""
     time: Duration = Field(default=10.0, gt=0)
-    """Of each row."""
+    """Seconds for each row."""
     direct: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """What one row of the table is about."""
+    """The parameters of one row of the table."""
 
     size: int
     mode: Mode
@@ -110,9 +110,9 @@ def _add(context: ProbeContext, name: str, row: _Row, result: IoResult) -> str:
 
 
 def _prepare(spec: Spec, context: ProbeContext, targets: list[IoTarget], mode: Mode) -> None:
-    """Empty the files before seqwr, as sysbench does; they are whole again only if it filled them.
+    """Empty the files before seqwr, as sysbench does; refill them before any other mode.
 
-    So a shortened file is filled up before another mode reads it.
+    seqwr may end before it has filled the files, and other modes need them whole.
     """
     if spec.device:
         return
@@ -133,14 +133,14 @@ def _job(spec: Spec, mode: Mode, threads: int) -> IoJob:
         read_share=_READ_SHARE.get(mode, ratio / (1 + ratio)),
         direct=spec.direct,
         seconds=spec.time,
-        # Memory as sysbench has it: its figures are what these are read beside.
+        # Buffers as sysbench has them: these figures are compared with sysbench's.
         huge=False,
         seed=spec.seed,
     )
 
 
 def _cross_check(spec: Spec, context: ProbeContext, targets: list[IoTarget], size: int) -> None:
-    """Run sysbench in turn, with files of its own names in the same folder."""
+    """Run sysbench with files under its own names in the same folder, alternating with own runs."""
     if spec.device or not spec.direct:
         context.findings.note("cross-check skipped: sysbench is compared on files with direct I/O")
         return

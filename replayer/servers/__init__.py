@@ -1,1 +1,1 @@
-"""The database server: one of replayer's own, or one that somebody else started."""
+"""The database server: replayer's own private server, or a remote one started by another user."""

@@ -1,9 +1,9 @@
-"""The folder of a private server's data: whose it is, who uses it, and what lies in it.
+"""The data folder of a private server: its owner, its lock and its contents.
 
 <folder>/replayer.json   replayer made this, for this engine and version
 <folder>/lock            locked by the replayer that uses it, with its process id
 <folder>/data/           the server's own data directory
-<folder>/server.log      what the server said since its last start
+<folder>/server.log      the server's messages since its last start
 """
 
 import contextlib
@@ -30,22 +30,22 @@ _HOME = "replayer's own folder"
 
 @dataclass(frozen=True, slots=True)
 class Marker:
-    """What replayer wrote about a data folder that is its own."""
+    """The marker file that replayer writes into its own data folder."""
 
     engine: str
     major: int
     init: Mapping[str, str]
-    """Settings that were chosen when the data directory was made."""
+    """Initial settings with which the data directory was made."""
     made_folder: bool
-    """Replayer made the folder itself too, and may remove it."""
+    """True if replayer made the folder itself too, and may remove it."""
     ready: bool = False
-    """The data directory was made to the end."""
+    """True if the making of the data directory was completed."""
     made_by: str = f"replayer {__version__}"
 
 
 @dataclass(frozen=True, slots=True)
 class DataFolder:
-    """A folder that is, or may become, replayer's own."""
+    """A folder that is replayer's own, or may become so."""
 
     path: Path
 
@@ -56,13 +56,14 @@ class DataFolder:
 
     @property
     def log(self) -> Path:
-        """Return the file that the server's messages go to."""
+        """Return the path of the server's log file."""
         return self.path / "server.log"
 
     def marker(self) -> Marker | None:
-        """Return what replayer wrote about it; None if it is not replayer's.
+        """Return the folder's marker; None if the folder is not replayer's.
 
-        Raises Impossible for a folder that others own or can write in: what stands there is theirs.
+        Raises Impossible for a folder that other users own or can write to: its marker may be
+        theirs.
         """
         try:
             with self._own() as folder:
@@ -73,14 +74,14 @@ class DataFolder:
             return None
 
     def replayers(self) -> bool:
-        """Tell whether the folder is replayer's; somebody else may have one there by now."""
+        """Return whether the folder is replayer's; another user may have made one meanwhile."""
         try:
             return self.marker() is not None
         except Impossible:
             return False
 
     def write(self, marker: Marker) -> Marker:
-        """Write the marker, whole or not at all."""
+        """Write the marker atomically."""
         try:
             with self._own() as folder:
                 folder.replace(_MARKER, json.dumps(asdict(marker)))
@@ -89,27 +90,28 @@ class DataFolder:
         return marker
 
     def new_data(self, user: User | None) -> None:
-        """Make the server's own directory anew and empty, and give it to the server's user."""
+        """Make a new, empty data directory and give it to the server's user."""
         with self._own() as folder:
             folder.remove(self.data.name)
             folder.make(self.data.name, 0o700, user)
 
     def write_data(self, name: str, text: str, user: User | None) -> None:
-        """Write a file in the server's own directory, which the server's user can write as well.
+        """Write a file into the data directory, where the server's user can write as well.
 
-        A new file takes the place of the old one, whatever the server's user made of that.
+        A new file replaces the old one, even if the server's user made a link or folder of that
+        one.
         """
         with self._own() as folder, folder.below(self.data.name) as data:
             data.replace(name, text, 0o600, user)
 
     def add_to_data(self, name: str, line: str, user: User | None) -> None:
-        """Add a line to a file of the server's user in the server's own directory."""
+        """Add a line to a file in the data directory, owned by the server's user."""
         with self._own() as folder, folder.below(self.data.name) as data:
             text = data.read(name, os.geteuid() if user is None else user.uid)
             data.replace(name, f"{text}\n{line}\n", 0o600, user)
 
     def forget_data(self, name: str) -> None:
-        """Remove a file from the server's own directory, if it is there."""
+        """Remove a file from the data directory, if it exists."""
         try:
             with self._own() as folder, folder.below(self.data.name) as data:
                 data.forget(name)
@@ -121,7 +123,7 @@ class DataFolder:
             ) from error
 
     def begin_log(self, user: User | None) -> None:
-        """Put the log of the last start aside, and begin one that the server's user writes."""
+        """Rename the log of the last start; begin a new log that the server's user can write."""
         name = self.log.name
         with self._own() as folder:
             if folder.mode(name):
@@ -132,7 +134,7 @@ class DataFolder:
         return trusted_path.own(self.path, "data folder")
 
     def make(self) -> bool:
-        """Make the folder if it is missing, and tell whether it was.
+        """Make the folder if it is missing, and return whether it was.
 
         Raises Impossible for a folder that holds files that are not replayer's.
         """
@@ -145,9 +147,9 @@ class DataFolder:
         return False
 
     def claim(self, engine: str, major: int, init: Mapping[str, str], *, made: bool) -> Marker:
-        """Return the marker of the folder, which becomes replayer's own if it was empty.
+        """Return the folder's marker; an empty folder becomes replayer's own first.
 
-        Raises Impossible for data that another engine, version or initial setting made.
+        Raises Impossible for data made by another engine or version or with other initial settings.
         """
         marker = self.marker()
         if marker is None:
@@ -174,7 +176,8 @@ class DataFolder:
         if not self.path.is_dir():
             raise Impossible(f"data folder {self.path} is no folder")
         try:
-            # A crash between the lock and the marker leaves the lock alone; lost+found is ext4's.
+            # A crash between the lock and the marker leaves only the lock; lost+found belongs to
+            # ext4.
             names = set(os.listdir(self.path)) - {"lock", f"{_MARKER}.new", "lost+found"}  # noqa: PTH208
         except OSError as error:
             raise Impossible(f"data folder {self.path} cannot be read: {error.strerror}") from error
@@ -186,7 +189,7 @@ class DataFolder:
             )
 
     def check(self, user: User | None) -> None:
-        """Raise Impossible when the folder cannot be made, or the server's user cannot enter it."""
+        """Raise Impossible if the folder cannot be made, or the server's user cannot enter it."""
         if any(c in '"$`\\' or not c.isprintable() for c in str(self.path)):
             raise Impossible(
                 f"data folder {str(self.path)!r} has a quote, $, ` or \\ in its name, which server "
@@ -208,7 +211,7 @@ class DataFolder:
         )
 
     def _refuse_shared(self) -> None:
-        """Raise Impossible where others could put a link in the way of what root writes."""
+        """Raise Impossible if other users could plant a link where root will write."""
         try:
             if os.path.lexists(self.path):
                 self._own().close()
@@ -220,11 +223,11 @@ class DataFolder:
             raise Impossible(f"data folder {self.path} cannot be read: {error.strerror}") from error
 
     def free_bytes(self) -> int:
-        """Return the space that is left on its disk for ordinary users."""
+        """Return the bytes free on the folder's disk for ordinary users."""
         return free_bytes(self.path)
 
     def check_space(self, needed: int) -> None:
-        """Raise Impossible when a new data directory would not fit."""
+        """Raise Impossible if a new data directory would not fit; `needed` is in bytes."""
         free = self.free_bytes()
         if free < needed:
             raise Impossible(
@@ -234,10 +237,10 @@ class DataFolder:
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """Keep other replayers out for as long as the `with` block runs.
+        """Lock the folder against other replayers for as long as the `with` block runs.
 
-        Raises Impossible, with the process id of the one that has it.  The kernel gives the lock
-        back when its process ends in any way, so that a lock is never stale.
+        Raises Impossible, with the process id of the lock's holder.  The kernel releases the lock
+        when its process ends in any way, so a lock is never stale.
         """
         descriptor = self._lock()
         try:
@@ -271,18 +274,18 @@ class DataFolder:
                 os.ftruncate(descriptor, 0)
                 os.pwrite(descriptor, str(os.getpid()).encode("ascii"), 0)
                 return descriptor
-            # `replayer clean` removed the file between our open and our lock.
+            # `replayer clean` removed the file between opening and locking it here.
             os.close(descriptor)
 
     def check_free(self) -> None:
-        """Raise Impossible when another replayer uses it."""
+        """Raise Impossible if another replayer uses the folder."""
         with self.locked():
             pass
 
     def remove(self) -> None:
-        """Remove everything of replayer's in it, and the folder itself if replayer made it.
+        """Remove replayer's files in the folder, and the folder itself if replayer made it.
 
-        Raises Impossible when it is not replayer's, is in use or cannot be removed.
+        Raises Impossible if the folder is not replayer's, is in use or cannot be removed.
         """
         marker = self.marker()
         inside = self.path.parent == _inside()
@@ -299,7 +302,7 @@ class DataFolder:
         _forget(self.path)
 
     def _empty(self) -> None:
-        """Remove what is replayer's in the folder, the marker and the lock last."""
+        """Remove replayer's files in the folder, the marker and the lock last."""
         log = self.log.name
         with self._own() as folder:
             folder.remove(self.data.name)
@@ -308,19 +311,19 @@ class DataFolder:
 
 
 def standard(engine: str, major: int, init: Mapping[str, str]) -> Path:
-    """Return where the data goes when no --data-dir is given: one folder per version and choice."""
+    """Return the default data folder (without --data-dir): one per version and initial settings."""
     choices = [f"{name}-{value}" for name, value in sorted(init.items())]
     return own_folder(_inside()) / "-".join([engine, str(major), *choices])
 
 
 def every() -> list[DataFolder]:
-    """Return every data folder that replayer made and that still is, wherever it lies."""
+    """Return every existing data folder that replayer made, at any place."""
     inside = {path for path in _inside().glob("*") if path.is_dir() and not path.is_symlink()}
     return [DataFolder(path) for path in sorted({*inside, *_outside()})]
 
 
 def _outside() -> Iterator[Path]:
-    """Yield the folders elsewhere that are still replayer's; forget the others."""
+    """Yield replayer's data folders outside its own folder; forget those that it no longer owns."""
     with contextlib.suppress(FileNotFoundError), trusted_path.own(_elsewhere(), _HOME) as notes:
         for name in notes.names():
             with contextlib.suppress(OSError, ValueError):
@@ -340,7 +343,7 @@ def _elsewhere() -> Path:
 
 
 def _remember(path: Path) -> None:
-    """Write down a folder outside of replayer's own, so that `replayer clean` finds it."""
+    """Record a folder outside replayer's own folder, so that `replayer clean` finds it."""
     if not path.is_relative_to(journal.home()):
         own_folder(_elsewhere())
         with trusted_path.own(_elsewhere(), _HOME) as notes:

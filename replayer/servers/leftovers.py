@@ -1,4 +1,4 @@
-"""What replayer leaves on somebody else's server: by its own list there, and by nothing else."""
+"""Objects that replayer leaves on another user's server, by its own list on that server only."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _FORGET = VerbName("residue/forget")
 _LEAVE = VerbName("residue/leave")
 
 BYTES = "left.bytes"
-"""The fact of an engine that says how much of replayer's lies on its server after a run."""
+"""Fact of an engine: the size in bytes of what replayer leaves on its server after a run."""
 NAMES = "left.names"
-"""The fact that says what it is."""
+"""Fact of an engine: the names of these objects."""
 
 
 class Thing(NamedTuple):
-    """One thing that replayer wrote down that it made."""
+    """One object in the list of objects that replayer made."""
 
     kind: str
     """table, slob or database."""
@@ -34,7 +34,7 @@ class Thing(NamedTuple):
 
 
 def refuse_unknown(engine: Engine) -> None:
-    """Raise Impossible for an engine that has no words for what is removed here."""
+    """Raise Impossible for an engine without the verbs to remove these objects."""
     if engine.verb(_RECORDED) is None:
         raise Impossible(
             f"what replayer made on {engine.title} is not removed by replayer: drop its database "
@@ -43,36 +43,36 @@ def refuse_unknown(engine: Engine) -> None:
 
 
 def recorded(database: Database) -> bool:
-    """Tell whether replayer has a list of what it made on this server.
+    """Return whether replayer has a list of its objects on this server.
 
-    Raises Skip for an engine that does not know its words for that.
+    Raises Skip for an engine without a verb for that.
     """
     return bool(database.value(_RECORDED))
 
 
 def things(database: Database) -> list[Thing]:
-    """Return what is on the list."""
+    """Return the objects on the list."""
     rows = database.execute(_THINGS)
     return [Thing(row["kind"], row["name"], row.number("bytes")) for row in rows]
 
 
 def others(database: Database) -> list[str]:
-    """Return the names of what lies between replayer's things and is on no list."""
+    """Return the names of objects in replayer's schema or database that are on no list."""
     return [row["name"] for row in database.execute(_OTHERS)]
 
 
 def forget(database: Database, thing: Thing) -> None:
-    """Strike a thing from the list."""
+    """Remove an object from the list."""
     database.execute(_FORGET, kind=thing.kind, name=thing.name)
 
 
 def leave(database: Database) -> None:
-    """Remove the list, and the schema or database that it lies in."""
+    """Remove the list, and the schema or database that contains it."""
     database.execute(_LEAVE)
 
 
 def facts(database: Database) -> dict[str, Fact]:
-    """Return what replayer leaves on the server, nothing where that cannot be told."""
+    """Return facts on what replayer leaves on the server, {} if that cannot be found out."""
     try:
         if database.engine.verb(_THINGS) is None or not recorded(database):
             return {}

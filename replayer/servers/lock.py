@@ -1,12 +1,12 @@
-"""The lock that keeps other replayers out of a server that is not replayer's, and who holds it.
+"""The lock that keeps other replayers out of a remote server, and the identity of its holder.
 
-It belongs to a session of the server and ends with it.  The server itself has to notice that the
-host at the other end is gone: lock.sql has it ask there, or end a session that is silent.  Every
-few seconds it hears something.
+The lock belongs to a session of the server and ends with it.  The server itself has to notice that
+the client host is gone: lock.sql makes it send keepalives, or makes it end a session that is
+silent.  The holder sends a heartbeat every few seconds.
 
-A session says in its name which process holds the lock: host, machine, start.  The lock of one that
-is gone from this machine is taken over; that of another host's is waited for until the server must
-have noticed that nobody answers there.
+A session's name contains the process that holds the lock: host, machine, start time.  If that
+process ran on this machine and is gone, its lock is taken over.  If it ran on another host,
+replayer waits until the server must have noticed that this host no longer answers.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ if TYPE_CHECKING:
 
 _LOCK = VerbName("lock")
 _LOCK_DATABASE = VerbName("lock_database")
-"""For a run that measures nothing of the machine: others may use other databases meanwhile."""
+"""Lock for a run that measures nothing of the machine: others may use other databases meanwhile."""
 _UNLOCK = VerbName("unlock")
 _HOLD = VerbName("hold")
-"""Writes the holder's name down, where a session cannot bear it."""
+"""Records the holder's name, on a server whose sessions have no name."""
 _HOLDER = VerbName("holder")
-"""Who holds it: session, name, account, address, since and heard (seconds ago)."""
+"""Reads the holder: session, name, account, address, since and heard (seconds ago)."""
 _END = VerbName("end_holder")
 _MEASURED = "two runs at once would measure each other"
 _AGAIN_SECONDS = 0.5
@@ -46,27 +46,27 @@ _ENDING_SECONDS = 10.0
 _JOIN_SECONDS = 1.0
 _NAME = re.compile(r"replayer (\d{1,9})@(\S{1,24}) ([0-9a-f]{8})\.(\d{1,20})")
 _LONGEST_HOST = 24
-"""Characters: PostgreSQL keeps 63 of a session's name."""
+"""Characters of the host name: PostgreSQL keeps 63 of a session's name."""
 
 
 class _Process(NamedTuple):
-    """A process that holds a lock, by the name that it gave its session."""
+    """A process that holds a lock, as read from its session's name."""
 
     pid: int
     host: str
     place: str
-    """The boot and the process ids' namespace in which it has that id, as a digest."""
+    """Digest of the boot id and the process id namespace in which the process has that id."""
     start: int
-    """In ticks of the kernel's clock since the boot."""
+    """Start time in kernel clock ticks since the boot."""
 
     @property
     def is_of_here(self) -> bool:
-        """Tell whether it was started where this process can see whether it lives."""
+        """Return whether this process can see if the holder's process lives."""
         return self.place == _place()
 
     @property
     def is_gone(self) -> bool:
-        """Tell whether it provably is no more."""
+        """Return whether the process has certainly ended."""
         if not self.is_of_here:
             return False
         start = _start(self.pid)
@@ -77,12 +77,12 @@ class _Process(NamedTuple):
         except ProcessLookupError:
             return True
         except OSError:
-            pass  # it is there, and another user's whom this one may not see
+            pass  # it exists, but belongs to a user whose processes may not be signalled
         return False
 
 
 class _Holder(NamedTuple):
-    """The session that has the lock."""
+    """The session that holds the lock."""
 
     session: int
     process: _Process | None
@@ -90,7 +90,7 @@ class _Holder(NamedTuple):
     address: str
     since: str
     heard: float | None
-    """How many seconds ago the server last heard of it."""
+    """Seconds since the server last received anything from it."""
 
     def __str__(self) -> str:
         one = self.process
@@ -102,10 +102,10 @@ class _Holder(NamedTuple):
 
 
 def take(database: Database, *, alone: bool, why: str = _MEASURED) -> None:
-    """Take the lock, of all the server if `alone`, of one database else.
+    """Take the lock of the whole server if `alone`, otherwise of one database.
 
-    A holder that is gone is ended.  Raises Impossible, which names the holder and says `why` it is
-    in the way, where it is not.
+    The session of a holder that is gone is ended.  Raises Impossible for a live holder; the message
+    names the holder and adds `why`, the reason for which the holder is in the way.
     """
     verb = _LOCK
     if not alone and database.engine.verb(_LOCK_DATABASE) is not None:
@@ -129,23 +129,23 @@ def take(database: Database, *, alone: bool, why: str = _MEASURED) -> None:
 
 
 def hold(database: Database) -> None:
-    """Write down who holds the lock, for a server whose sessions have no name."""
+    """Record the holder of the lock, on a server whose sessions have no name."""
     if database.engine.verb(_HOLD) is not None:
         database.execute(_HOLD, holder=_own_name())
 
 
 def release(database: Database) -> None:
-    """Give the lock back, where it does not end with the database's own list of who is there."""
+    """Release the lock, if the server does not release it together with the session."""
     if database.engine.verb(_UNLOCK) is not None:
-        with contextlib.suppress(ReplayerError):  # a server that went away has no lock any more
+        with contextlib.suppress(ReplayerError):  # a server that is gone holds no lock any more
             database.execute(_UNLOCK)
 
 
 @contextlib.contextmanager
 def kept(database: Database) -> Iterator[Callable[[float], bool]]:
-    """Keep the session that has the lock for as long as the `with` block runs.
+    """Keep the lock's session alive for as long as the `with` block runs.
 
-    Yields what asks the server by it whether it is there, within some seconds.
+    Yields a function that asks the server, by this session, for an answer within some seconds.
     """
     asking, over = threading.Lock(), threading.Event()
     every = database.engine.spec.lock.heard_every
@@ -176,13 +176,13 @@ def _taken(database: Database, verb: VerbName) -> bool:
     rows = database.execute(verb, holder=_own_name())
     taken = all(row["locked"] for row in rows)
     if not taken:
-        # A part of it may be ours, and in the way of others who wait.
+        # Release a part of the lock that was taken: it would block other waiting processes.
         release(database)
     return taken
 
 
 def _held_by(database: Database) -> _Holder | None:
-    """Return who has the lock, None if nobody does or the server does not tell."""
+    """Return the lock's holder, None if there is none or the server does not show it."""
     if database.engine.verb(_HOLDER) is None:
         return None
     try:
@@ -201,12 +201,12 @@ def _held_by(database: Database) -> _Holder | None:
     except Interrupted:
         raise
     except ReplayerError:
-        # An older replayer made no list of holders, or this user may not see it.
+        # An older replayer made no list of holders, or this user may not read it.
         return None
 
 
 def _removed(database: Database, holder: _Holder | None) -> tuple[str, float]:
-    """End a holder that is gone; return why that was refused, and how long its end may take."""
+    """End a holder that is gone; return why that was refused, and the seconds its end may take."""
     process = holder.process if holder else None
     if holder is None or process is None:
         return "", 0.0
@@ -225,7 +225,7 @@ def _removed(database: Database, holder: _Holder | None) -> tuple[str, float]:
 
 
 def _is_there(before: _Holder | None, now: _Holder | None) -> bool:
-    """Tell whether another session has the lock by now, or the server has heard of its holder."""
+    """Return whether another session now has the lock, or its holder sent a heartbeat."""
     if before is None or now is None:
         return False
     if before.session != now.session:
@@ -234,7 +234,7 @@ def _is_there(before: _Holder | None, now: _Holder | None) -> bool:
 
 
 def _advice(database: Database, holder: _Holder | None, refused: str) -> str:
-    """Return what to do about a holder, as the end of a sentence."""
+    """Return advice on the lock's holder, as the end of a sentence."""
     if refused:
         return f"; that process is gone, but its session could not be ended: {refused}"
     verb = database.engine.verb(_END)
@@ -245,7 +245,7 @@ def _advice(database: Database, holder: _Holder | None, refused: str) -> str:
 
 
 def _own_name() -> str:
-    """Return the name that a session of this process with the lock has; `_process` reads it."""
+    """Return the session name of this process when it holds the lock; `_process` parses it."""
     pid = os.getpid()
     host = re.sub(r"[^\w.-]", "_", socket.gethostname(), flags=re.ASCII)[:_LONGEST_HOST] or "?"
     return f"replayer {pid}@{host} {_place()}.{_start(pid)}"
@@ -257,16 +257,16 @@ def _process(name: object) -> _Process | None:
 
 
 def _place() -> str:
-    """Return what tells this boot of this machine, and these process ids, from all others."""
+    """Return a digest that identifies this boot of this machine and the process id namespace."""
     boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-    space = os.readlink("/proc/self/ns/pid")  # noqa: PTH115 - it is no path
+    space = os.readlink("/proc/self/ns/pid")  # noqa: PTH115 - the link's text is no path
     return blake2b(f"{boot} {space}".encode(), digest_size=4).hexdigest()
 
 
 def _start(pid: int) -> int | None:
-    """Return when a process was started, in ticks since the boot: -1 of one that has ended.
+    """Return a process's start time in ticks since the boot; -1 if it has ended.
 
-    None of one that is not seen.
+    Returns None for a process that cannot be seen.
     """
     try:
         text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")

@@ -1,8 +1,8 @@
-"""What the server did by itself while a step ran, from its log, such as checkpoints.
+"""Events of the server during a step, such as checkpoints, read from its log.
 
-An engine says in `[server.log_events]` of its engine.toml how its log tells: `time` is how a line
-begins with its time in UTC, `format` how that is read; every other key is a kind of event and the
-words that a line of it has.
+The section `[server.log_events]` of engine.toml describes the log: `time` is the pattern of a
+line's time in UTC, `format` is the format of that time, and every other key is a kind of event with
+the pattern of its lines.
 """
 
 import contextlib
@@ -25,7 +25,7 @@ _PIECE = 1 << 20
 
 
 def marked(series: Series, server: Server) -> Series:
-    """Return the series with a mark for every event that fell into it; private servers only."""
+    """Return the series with a mark for every event within it; private servers only."""
     data = server.data_directory() if server.kind == "private" else None
     keys = server.engine.spec.server.log_events
     began = _instant(series.started)
@@ -42,7 +42,7 @@ def marked(series: Series, server: Server) -> Series:
 
 
 def marks(log: Path, keys: LogEvents, began: datetime) -> Iterator[Mark]:
-    """Yield every event of a log, in seconds since `began`, below 0 before it."""
+    """Yield every event of a log, in seconds since `began` (negative before it)."""
     try:
         lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
@@ -55,7 +55,7 @@ def marks(log: Path, keys: LogEvents, began: datetime) -> Iterator[Mark]:
 
 
 class LogEvent(NamedTuple):
-    """One thing that the server did by itself."""
+    """One event that the server started by itself."""
 
     when: datetime
     kind: str
@@ -63,7 +63,7 @@ class LogEvent(NamedTuple):
 
 
 class Tail:
-    """What a server's log tells while it grows; of a server that is not private nothing."""
+    """New events of a private server's log while it grows; no events for other servers."""
 
     def __init__(self, server: Server) -> None:
         """Begin at the log's end."""
@@ -78,7 +78,7 @@ class Tail:
                 self._inode, self._at = about.st_ino, about.st_size
 
     def fresh(self) -> Iterator[LogEvent]:
-        """Yield what was logged since the last time."""
+        """Yield the events logged since the last call."""
         if self._log is None or self._keys is None:
             return
         *lines, self._rest = (self._rest + self._read(self._log)).split(b"\n")
@@ -88,7 +88,7 @@ class Tail:
                 yield event
 
     def _read(self, log: Path) -> bytes:
-        """Return the next bytes; a new log, as at the server's start, is read from its begin."""
+        """Return the log's new bytes; a new log (after a server start) is read from its start."""
         try:
             with assets.open_regular(log) as file:
                 about = os.fstat(file.fileno())
@@ -115,13 +115,13 @@ def _event(line: str, keys: LogEvents) -> LogEvent | None:
 
 
 def _short(message: str) -> str:
-    """Return an event's words without the server's process id and severity, at most so long."""
+    """Return an event's message without process id and severity, cut to a maximum length."""
     words = re.sub(r"^\W*\[\d+\]\s*\w+:\s*", "", message).strip()
     return words if len(words) <= _LONGEST else f"{words[: _LONGEST - 1]}…"
 
 
 def _logs(log: Path) -> list[Path]:
-    """Return the log before the server's last start, and the one since."""
+    """Return the logs from before and since the server's last start."""
     return [log.with_name(f"{log.name}.1"), log]
 
 

@@ -1,7 +1,7 @@
-"""What a server logs, set for a while and given back, also after a kill.
+"""Logging settings of a server: set for a while, and restored in any case, even after a kill.
 
-Only what is not as it is wanted is set, by ALTER SYSTEM or SET GLOBAL.  What was there before is
-written down first.  A setting that somebody else changed meanwhile is left as they want it.
+Only settings that differ from the wanted values are set, by ALTER SYSTEM or SET GLOBAL. The
+previous values are recorded first.  If another user changes a setting meanwhile, that change stays.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from replayer.journal import Note
 
 NOTES = frozenset({"log_settings"})
-"""Of the notes that `recover` gives back."""
+"""Kinds of notes that `recover` handles."""
 WANTED = VerbName("capture/settings")
 _KEPT = VerbName("capture/kept")
 _SET = VerbName("capture/set")
@@ -36,15 +36,15 @@ _GRANTS = VerbName("capture/grants")
 _QUIET = VerbName("capture/quiet")
 
 Changes = Mapping[str, str]
-"""Setting -> the value that it is given, in the order in which they are set."""
+"""Setting -> its new value, in the order in which they are set."""
 
 
 @contextlib.contextmanager
 def asking(chosen: Engine, url: URL) -> Iterator[Database]:
-    """Yield a connection to a server on which each statement is short, or the server is silent.
+    """Yield a connection for short statements; a statement that takes long means a silent server.
 
-    Its statements are not logged where the user may say so: what sets a server would be replayed
-    with all the rest.
+    The connection's statements are not logged if the user has the right to switch that off: the
+    statements that change settings would otherwise be replayed with the captured ones.
     """
     title = f"{chosen.title} at {credentials.show(url)}"
     with (
@@ -58,7 +58,7 @@ def asking(chosen: Engine, url: URL) -> Iterator[Database]:
 
 
 def statement(database: Database, name: str, value: str | None) -> str:
-    """Return the statement that gives a setting a value; None is none of its own any more."""
+    """Return the statement that sets a setting; the value None resets it."""
     return str(database.value(_SET, name=name, value=value))
 
 
@@ -66,10 +66,11 @@ def statement(database: Database, name: str, value: str | None) -> str:
 def applied(
     chosen: Engine, url: URL, changes: Changes, say: Callable[[str], None]
 ) -> Iterator[None]:
-    """Set what the server logs for as long as the `with` block runs.
+    """Apply logging settings for as long as the `with` block runs.
 
-    `say` is told what cannot be given back in the end.  Raises Impossible where another replayer
-    captures there, or the user has not the right to; then nothing stays changed.
+    The callback `say` gets a message on settings that could not be restored at the end.  Raises
+    Impossible if another replayer captures on the server, or if the user lacks the right; then all
+    settings are as before.
     """
     _refuse_another(url)
     with asking(chosen, url) as database:
@@ -95,7 +96,7 @@ def applied(
 
 
 def undoing(database: Database, changes: Changes) -> list[str]:
-    """Return the statements that undo changes, in reverse; [] where what there was is not seen."""
+    """Return statements that undo changes, in reverse order; [] if old values cannot be read."""
     try:
         kept = _kept(database)
     except Impossible:
@@ -104,7 +105,7 @@ def undoing(database: Database, changes: Changes) -> list[str]:
 
 
 def reloading(database: Database) -> list[str]:
-    """Return the statements after which the server's processes read what was set."""
+    """Return the statements that make the server's processes reload their settings."""
     verb = database.engine.verb(_RELOAD)
     return [] if verb is None else list(verb.statements())
 
@@ -112,7 +113,7 @@ def reloading(database: Database) -> list[str]:
 def _set(database: Database, changes: Mapping[str, str | None]) -> None:
     try:
         for name, value in changes.items():
-            # In a text a colon begins a parameter.
+            # A colon in a statement would begin a parameter.
             database.query(statement(database, name, value).replace(":", "\\:"))
         for one in reloading(database):
             database.query(one)
@@ -121,7 +122,7 @@ def _set(database: Database, changes: Mapping[str, str | None]) -> None:
 
 
 def _kept(database: Database) -> dict[str, str]:
-    """Return what the settings were given before; Impossible where that may not be seen."""
+    """Return the values to which the settings were set before; raise Impossible if not readable."""
     try:
         return {str(row["name"]): str(row["value"]) for row in database.execute(_KEPT)}
     except Denied as error:
@@ -135,7 +136,7 @@ def _without_right(database: Database, error: Denied) -> Impossible:
 def _give_back(
     chosen: Engine, url: URL, settings: Mapping[str, list[str | None]]
 ) -> tuple[list[str], list[str]]:
-    """Give back what still is as replayer set it; return the names of those and of the others."""
+    """Restore settings that still have replayer's value; return the names restored, then others."""
     with asking(chosen, url) as database:
         kept = _kept(database)
         ours = [name for name, (_, value) in settings.items() if kept.get(name) == value]
@@ -154,7 +155,7 @@ def _refuse_another(url: URL) -> None:
 
 
 def give_back_left(chosen: Engine, url: URL) -> Iterator[str]:
-    """Give back what killed replayers had set on the server at a URL; yield what was done."""
+    """Restore what killed replayers changed on the server at a URL; yield messages on that."""
     mine = _without_secrets(url)
     for note in list(journal.notes(*NOTES)):
         if note.abandoned and note.details.get("url") == mine:
@@ -162,11 +163,11 @@ def give_back_left(chosen: Engine, url: URL) -> Iterator[str]:
 
 
 def recover(note: Note) -> str:
-    """Give back what a killed replayer had set, and return what was done in a few words.
+    """Restore the settings that a killed replayer changed, and return a short message on that.
 
-    The password is not in the note: it is looked for where the engine's own clients look.  Raises
-    Untrusted for settings that replayer does not set, ReplayerError where the server cannot be
-    asked.
+    The password is not in the note: it is looked up where the engine's own clients look it up.
+    Raises Untrusted for settings that replayer never sets, ReplayerError if the server cannot be
+    reached.
     """
     settings = _believed(note)
     try:
@@ -189,7 +190,7 @@ def _recovered(note: Note, chosen: Engine, url: URL) -> str:
 
 
 def _believed(note: Note) -> dict[str, list[str | None]]:
-    """Return the settings of a note: name -> before and after."""
+    """Return a note's settings: name -> values before and after; raise Untrusted for others."""
     settings = note.details.get("settings")
     if not isinstance(settings, Mapping):
         raise Untrusted(note, "it has no settings")

@@ -1,4 +1,4 @@
-"""The database server: one that replayer starts itself, or one that is already there."""
+"""Opening of the database server: a private one that replayer starts, or a remote one."""
 
 from __future__ import annotations
 
@@ -36,11 +36,12 @@ def open_server(
     ask: Callable[[str], str] | None = None,
     alone: bool = True,
 ) -> Iterator[Server]:
-    """Yield the database's server; at the end a private server is stopped and all is given back.
+    """Yield the database server; at the end, stop a private server and release all resources.
 
-    A private server is not started yet: `Server.start` does.  `ask` asks somebody for the password
-    of a server at a URL, None where nobody is there.  Other replayers are kept out of all of that
-    server if `alone`, and of its database else.  Raises Impossible for what cannot be.
+    A private server is not started yet: `Server.start` starts it.  `ask` asks the user for the
+    password of a server at a URL; None if no user is present.  Other replayers are locked out of
+    the whole server if `alone`, otherwise out of its database.  Raises Impossible for a server that
+    cannot be used.
     """
     if url is None:
         with _private(engine, bindir, data_dir, settings or {}) as own:
@@ -73,7 +74,7 @@ def _private(
     with folder.locked():
         folder.claim(engine.name, server_programs.major, init, made=made)
         for note in _leftovers(folder):
-            # What is not believed was told when the command began.
+            # Notes that cannot be trusted were reported when the command began.
             with contextlib.suppress(journal.Untrusted):
                 private.recover(note)
         _refuse_running(folder, server_programs, keys.pid_file)
@@ -85,12 +86,12 @@ def _private(
 
 
 def _leftovers(folder: DataFolder) -> list[Note]:
-    """Return what says that a killed replayer left a server on a data folder; its lock is held."""
+    """Return the notes on servers that killed replayers left on a data folder; its lock is held."""
     return [n for n in journal.notes("server") if n.details.get("data") == str(folder.data)]
 
 
 def _refuse_running(folder: DataFolder, server_programs: programs.Programs, pid_file: str) -> None:
-    """Raise Impossible when somebody else runs a server on a data folder of replayer's."""
+    """Raise Impossible if another user's server runs on replayer's data folder."""
     main = private.main_process(folder.data, server_programs, pid_file)
     if main:
         raise Impossible(
@@ -100,13 +101,13 @@ def _refuse_running(folder: DataFolder, server_programs: programs.Programs, pid_
 
 
 NOTES = frozenset({"server"})
-"""Of the notes that `recover` gives back."""
+"""Kinds of notes that `recover` handles."""
 
 
 def recover(note: Note) -> str:
-    """Give back what an earlier replayer left, and return what was done in a few words.
+    """Clean up what an earlier replayer left, and return a short message on that.
 
-    Raises ReplayerError if it cannot be given back; the note is kept then.
+    Raises ReplayerError if that fails; then the note is kept.
     """
     folder = DataFolder(note.path_of("data", _DATA).parent)
     if not folder.path.is_dir():

@@ -1,7 +1,7 @@
-"""A database server of replayer's own: own data directory, own socket, own settings.
+"""Replayer's own database server: own data directory, own socket, own settings.
 
-How an engine's server is made, started and stopped is said by [server] in its engine.toml; nothing
-here names an engine.
+The section [server] of engine.toml describes how an engine's server is made, started and stopped;
+nothing in this module names an engine.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from replayer.servers import programs, protocol, settings, shutdown, socket_fold
 from replayer.servers.shutdown import Installation
 
 if TYPE_CHECKING:
-    import subprocess  # noqa: TID251 - the type of what shell.start returned
+    import subprocess  # noqa: TID251 - for the type of shell.start's value
     from collections.abc import Iterator, Mapping, Sequence
 
     from sqlalchemy.engine import URL
@@ -41,9 +41,9 @@ if TYPE_CHECKING:
 _DATABASE = VerbName("database")
 _PAUSE = 0.02
 _REFUSED = 5.0
-"""Seconds after which a server that answers each connection with an error is not waited for."""
+"""Seconds to wait for a server that answers each connection with an error."""
 _NOTICE = 1.0
-"""Seconds that a wrapper is given to notice that its server has ended."""
+"""Seconds for a wrapper to notice that its server has ended."""
 _TIGHT = 16 << 20
 
 
@@ -103,7 +103,7 @@ class PrivateServer:
         return self._url(self._keys.database)
 
     def url(self) -> URL | None:
-        """Return the URL of its database, None if the server is stopped."""
+        """Return the URL of the server's database, None if the server is stopped."""
         return self._url(self._keys.database) if self.running() else None
 
     @contextlib.contextmanager
@@ -116,7 +116,7 @@ class PrivateServer:
             self._overrides = before
 
     def running(self) -> bool:
-        """Tell whether the server that was started still runs; one that is ending does not."""
+        """Return whether the server runs; a server that is shutting down does not count."""
         main = journal.pid_of(self._identity)
         return journal.alive(self._identity) and not processes.ends(main)
 
@@ -130,7 +130,7 @@ class PrivateServer:
                 self._server_note = None
 
     def close(self) -> None:
-        """Stop the server and give back all that was taken for it."""
+        """Stop the server and release all resources that were taken for it."""
         with signals.shield():
             self.stop()
             if self._socket is not None:
@@ -150,7 +150,7 @@ class PrivateServer:
         return self._folder.data
 
     def no_files(self) -> protocol.NoFiles:
-        """Return nothing: its files are always there."""
+        """Return an empty NoFiles: the files of a private server are always reachable."""
         return protocol.NoFiles("", "")
 
     def pids(self) -> list[int]:
@@ -163,7 +163,7 @@ class PrivateServer:
         return processes.cpu_seconds(processes.family(main, ended=True) if self.running() else [])
 
     def facts(self) -> EngineFacts:
-        """Return what the server is, and every setting that is not its default."""
+        """Return facts on the server, and every setting that is not its default."""
         known = {
             "data.directory": str(self._folder.data),
             "server.programs": str(self.programs.folder),
@@ -173,12 +173,12 @@ class PrivateServer:
             return protocol.facts(database, self.kind, known)
 
     def last_words(self) -> str:
-        """Return the last thing of weight in the server's log since its last start."""
+        """Return the last important message in the server's log since its last start."""
         messages = self._said()
         return (_weighty(messages, self._keys) or messages or [""])[-1]
 
     def left(self) -> dict[str, Fact]:
-        """Return {}: its data lies in a folder of replayer's, which `replayer clean` removes."""
+        """Return {}: its data is in replayer's own folder, which `replayer clean` removes."""
         return {}
 
     def lost(self) -> str:
@@ -192,7 +192,7 @@ class PrivateServer:
         return f"the database server went away ({self._why_gone()})"
 
     def _why_gone(self) -> str:
-        """Return how a server ended that nobody asked to: its exit status, or its log's word."""
+        """Return how a server ended without a request: its exit status or its log's message."""
         status = None if self._child is None else self._child.poll()
         if status is not None:
             return _ended(status)
@@ -200,7 +200,7 @@ class PrivateServer:
         return ends[-1] if ends else "it was killed or crashed: its log says nothing of an end"
 
     def _checked(self, asked: Mapping[str, str]) -> dict[str, str]:
-        """Return a step's settings; raise Impossible for one that only a new data directory has."""
+        """Return a step's settings; raise Impossible for one that needs a new data directory."""
         init, rest = settings.split(self._keys, self.version, asked)
         if any(self._init.get(name) != value for name, value in init.items()):
             raise Impossible(
@@ -214,11 +214,11 @@ class PrivateServer:
         return url_of(text, self.engine)
 
     def _bring_up(self) -> None:
-        """Start the server, on a data directory that is made if need be."""
+        """Start the server; make its data directory first if there is none."""
         self._clear_the_way()
         self._write_down()
         if self._socket is None:
-            # Before a signal is raised both are where `close` finds them.
+            # A signal is handled only when both are stored where `close` finds them.
             with signals.shield():
                 self._socket, self._socket_note = socket_folder.make(self._keys, self.programs)
         marker = self._folder.marker()
@@ -239,13 +239,13 @@ class PrivateServer:
             self._folder.write(replace(marker, ready=True))
 
     def _watch(self) -> None:
-        """Have it noticed when the server goes silent: a halted process, a disk that hangs."""
+        """Register the server with the watchdog; it detects a halted process or a hanging disk."""
         url = self._url(self._keys.first_database)
         title = f"{self.engine.title} on {self._folder.data}"
         watchdog.watch(watchdog.address(url), title, self._hears)
 
     def _hears(self, seconds: float) -> bool:
-        """Tell whether the server answers a connection of the watchdog's own in that time."""
+        """Return whether the server answers on the watchdog's own connection within that time."""
         if self._asking is None:
             try:
                 url = self._url(self._keys.first_database)
@@ -266,7 +266,7 @@ class PrivateServer:
         return Database(self.engine, self._url(getattr(self._keys, which)))
 
     def _make(self) -> None:
-        """Make the data directory, from the beginning if an earlier attempt was cut short."""
+        """Make the data directory; start from scratch if an earlier attempt was interrupted."""
         data = self._folder.data
         try:
             self._folder.new_data(self.programs.user)
@@ -282,10 +282,10 @@ class PrivateServer:
             ) from error
 
     def _with_a_name(self) -> list[str]:
-        """Return what runs a program under a user's name where this user has none.
+        """Return a command prefix that runs a program under a user name, if this user has no name.
 
-        Some programs refuse a user id without an entry in /etc/passwd; in a user namespace the id
-        has the name of another, and whatever the program makes is still this user's.
+        Some programs refuse a user id without an entry in /etc/passwd.  In a user namespace the id
+        gets another user's name, and the files that the program makes still belong to this user.
         """
         if self.programs.user is not None or programs.has_name(os.geteuid()):
             return []
@@ -301,7 +301,7 @@ class PrivateServer:
         ]  # fmt: skip
 
     def _launch(self) -> None:
-        """Start the server's processes with the settings as they are now."""
+        """Start the server's processes with the current settings."""
         try:
             self._write_settings()
             self._folder.begin_log(self.programs.user)
@@ -310,16 +310,17 @@ class PrivateServer:
                 f"{self.engine.title} cannot be started: {error.filename}: {error.strerror}"
             ) from error
         self._identity = self._started()
-        # Known now: a server that somebody else starts here after a kill of both is not this one.
+        # Record the server as soon as it is known: after a kill of replayer and of this server, a
+        # server that another user starts here must not be taken for this one.
         self._write_down()
 
     def _clear_the_way(self) -> None:
-        """Wait for what a killed server left, so that nothing of it meets the new one."""
+        """Wait until the remains of a killed server are gone: they would disturb the new one."""
         self._end()
         self._identity = ""
         if self._socket is not None:
             socket_folder.empty(self._socket)
-        # Whatever is left there in its place is no process's id.
+        # A pid file that is left over names no process of the new server.
         self._folder.forget_data(self._keys.pid_file)
 
     def _started(self) -> str:
@@ -361,12 +362,12 @@ class PrivateServer:
         raise ReplayerError(f"it took no connection within {shutdown.PATIENCE:.0f} s{last}")
 
     def _main_beside(self, child: int) -> int:
-        """Return the server's main process, which a wrapper (numactl, a script) may start."""
+        """Return the server's main process; it may be a child of a wrapper (numactl, a script)."""
         main = shutdown.read_pid(self._installed.pid_file)
         return main if main in processes.family(child) else child
 
     def _answer(self) -> str | None:
-        """Ask for a connection; return "", the server's error, or None where nobody listens."""
+        """Try to connect; return "", the server's error, or None if no process listens."""
         if self._socket is not None and not (self._socket / self._keys.socket_name).exists():
             return None
         try:
@@ -379,7 +380,7 @@ class PrivateServer:
         return ""
 
     def _write_down(self) -> None:
-        """Write down which server is about to run, or runs, in place of what was written before."""
+        """Record the server that is about to run, or runs, in place of the earlier record."""
         with signals.shield():
             before = self._server_note
             self._server_note = journal.take(
@@ -394,7 +395,7 @@ class PrivateServer:
                 before.drop()
 
     def _refusal(self, error: ReplayerError) -> ReplayerError:
-        """Return why the server did not start, naming the setting that it did not like."""
+        """Return why the server did not start, with the setting that it refused."""
         messages = self._said()
         why = _reason(messages, self._keys, error)
         named = settings.named_in(messages, {**self._overrides, **self._base})
@@ -413,7 +414,7 @@ class PrivateServer:
     def _end(self) -> None:
         self._unwatch()
         if self._child is not None and not self._installed.processes():
-            # A wrapper that has started none, or an interpreter that is the server itself.
+            # The child is a wrapper without a server, or an interpreter that is the server itself.
             shutdown.end_child(self._child, self._keys.stop_signals)
         shutdown.end(self._installed, self._identity)
         if self._child is not None:
@@ -433,7 +434,7 @@ class PrivateServer:
 
 
 def main_process(data: Path, server_programs: Programs, pid_file: str) -> int:
-    """Return the process id of the server that runs on a data directory, 0 if none does."""
+    """Return the process id of the server that runs on a data directory, 0 if none runs."""
     main = shutdown.read_pid(data / pid_file)
     return (
         main if main in processes.serving(data, server_programs.folder, server_programs.user) else 0
@@ -441,9 +442,10 @@ def main_process(data: Path, server_programs: Programs, pid_file: str) -> int:
 
 
 def recover(note: Note) -> str:
-    """Stop the server that a killed replayer left, and return what was done in a few words.
+    """Stop the server that a killed replayer left, and return a short message on that.
 
-    The lock of its data folder is held.  A server that replayer did not start stays.
+    The caller holds the lock of its data folder.  A server that replayer did not start keeps
+    running.
     """
     keys = _keys_of(note)
     data, bindir = Path(note.text("data")), Path(note.text("programs"))
@@ -463,7 +465,7 @@ def recover(note: Note) -> str:
 
 
 def _keys_of(note: Note) -> ServerSpec:
-    """Return how the server of a note is stopped; raise Untrusted where no engine says it."""
+    """Return how to stop the server of a note; raise Untrusted if no engine describes it."""
     try:
         keys = load(note.text("engine")).spec.server
     except Impossible as error:
@@ -488,7 +490,7 @@ def _weighty(messages: Sequence[str], keys: ServerSpec) -> list[str]:
 
 
 def _reason(messages: Sequence[str], keys: ServerSpec, error: ReplayerError) -> str:
-    """Return why a server did not start: its log's word, or what was seen beside its last line."""
+    """Return why a server did not start: its log's reason, or its last line and the observation."""
     weighty = _weighty(messages, keys)
     if weighty:
         return weighty[-1]
@@ -497,7 +499,7 @@ def _reason(messages: Sequence[str], keys: ServerSpec, error: ReplayerError) -> 
 
 
 def _ended(status: int) -> str:
-    """Return in words how a process ended that should have stayed."""
+    """Return how a process ended unexpectedly, as text."""
     if status < 0:
         return f"it was killed by {signals.name_of(-status)}"
     return f"it ended with status {status}"

@@ -1,8 +1,9 @@
-"""The programs of a server: where they are, which version, and who runs them.
+"""The programs of a server: their folder, their version, and the user who runs them.
 
-Where to look is said by engine.toml: `--pg-bindir`, else a Python package that carries them, else
-the system's folders, newest first.  What an unprivileged user cannot reach, such as a package in a
-virtual environment under /root, is copied into replayer's own folder once per content.
+The order of the search is in engine.toml: `--pg-bindir`, else a Python package that contains them,
+else the system's folders, newest first.  Programs that an unprivileged user cannot reach, such as a
+package in a virtual environment under /root, are copied into replayer's own folder once per
+content.
 """
 
 import hashlib
@@ -23,25 +24,25 @@ from replayer.shell import User
 
 @dataclass(frozen=True, slots=True)
 class Programs:
-    """The folder of a server's programs, the server's version, and who runs it."""
+    """The folder of a server's programs, the server's version, and the user who runs it."""
 
     folder: Path
     program: str
     version: str
     major: int
     user: User | None
-    """None: the user who runs replayer."""
+    """None means the user who runs replayer."""
 
     @property
     def server(self) -> Path:
-        """Return the path of the server program itself."""
+        """Return the path of the server program."""
         return self.folder / self.program
 
 
 def find(title: str, keys: ServerSpec, bindir: Path | None = None) -> Programs:
-    """Return the programs that engine.toml's [server] asks for, in `bindir` if it is given.
+    """Return the programs described in [server] of engine.toml, from `bindir` if it is given.
 
-    Raises Impossible when there are none, they cannot run here, or they are too old.
+    Raises Impossible if there are none, they cannot run here, or they are too old.
     """
     user = server_user(keys.users)
     refusals = []
@@ -61,9 +62,9 @@ def find(title: str, keys: ServerSpec, bindir: Path | None = None) -> Programs:
 
 
 def server_user(names: Iterable[str]) -> User | None:
-    """Return who runs the server: for root the first of these users that exists, else None.
+    """Return the user for the server: for root the first of these that exists, else None.
 
-    Raises Impossible when root has none of them: replayer never makes a user.
+    Raises Impossible if root has none of them: replayer never makes a user.
     """
     if os.geteuid() != 0:
         return None
@@ -90,7 +91,7 @@ def ordinary_user(names: Iterable[str]) -> User | None:
 
 
 def has_name(uid: int) -> bool:
-    """Tell whether a user id has a name."""
+    """Return whether a user id has a name."""
     try:
         pwd.getpwuid(uid)
     except KeyError:
@@ -107,7 +108,7 @@ def blocked(path: Path, user: User | None) -> Path | None:
 
 
 def _may(user: User | None, right: str, path: Path) -> bool:
-    """Tell whether a user has a right; the kernel is asked, so that ACLs and mounts count."""
+    """Return whether a user has a right; the kernel decides, so that ACLs and mounts count."""
     if user is None:
         return os.access(path, os.X_OK)
     try:
@@ -146,10 +147,10 @@ def _numbers(path: Path) -> list[int]:
 
 
 def _tried(title: str, keys: ServerSpec, folder: Path, user: User | None) -> Programs:
-    """Return the programs in a folder after the server said its version as the user it runs as."""
+    """Return the programs in a folder; the server is run as its user to print its version."""
     program = keys.program
     for name in (program, *_called(keys)):
-        if not os.path.isfile(folder / name):  # noqa: PTH113 - False, too, where we may not look
+        if not os.path.isfile(folder / name):  # noqa: PTH113 - also False in an unreadable folder
             raise Impossible(f"there is no {name} in {folder}")
     if blocked(folder, user) is not None:
         folder = _reachable(keys, folder, user)
@@ -173,7 +174,7 @@ def _reachable(keys: ServerSpec, folder: Path, user: User | None) -> Path:
             f"the server runs as {user.name if user else 'you'}, who cannot enter "
             f"{blocked(folder, user)}: use programs in a folder that everyone can enter"
         )
-    # Shared libraries that a wheel brings along lie beside the package, found by relative path.
+    # A wheel's shared libraries lie next to the package, and are found by relative path.
     parts = [package, package.with_name(f"{package.name}.libs")]
     copy = _copied(package.name, [part for part in parts if part.is_dir()])
     copied = copy / folder.relative_to(package.parent)
@@ -208,7 +209,7 @@ def _copied(name: str, parts: list[Path]) -> Path:
 
 
 def _open_up(folder: Path) -> None:
-    """Let everyone read and enter a copy of ours, whatever the umask was."""
+    """Make a copy readable for all users, independent of the umask."""
     for path in folder.rglob("*"):
         if not path.is_symlink():
             path.chmod(path.stat().st_mode | (0o755 if path.is_dir() else 0o444))
@@ -217,7 +218,7 @@ def _open_up(folder: Path) -> None:
 
 
 def _digest(parts: list[Path]) -> str:
-    """Return what changes when a file is added, replaced or edited, without reading 41 MB."""
+    """Return a fingerprint that changes with every changed file, without reading 41 MB."""
     seen = hashlib.sha256()
     for part in parts:
         for path in sorted(part.rglob("*")):
@@ -230,9 +231,9 @@ def _digest(parts: list[Path]) -> str:
 
 
 def own_folder(path: Path) -> Path:
-    """Make a folder of replayer's own that everyone can enter, whatever the umask; return it.
+    """Make a folder of replayer that all users can enter, independent of the umask; return it.
 
-    Raises Impossible where it cannot be made, or somebody else could swap it for another.
+    Raises Impossible if it cannot be made, or if another user could replace it.
     """
     try:
         with trusted_path.steady(path.parent, "the folder") as parent:

@@ -1,4 +1,4 @@
-"""The server of the database: what can be done with it, whoever started it."""
+"""The interface of a database server, private or remote."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class NoFiles(NamedTuple):
-    """Why the server's files cannot be reached, and what to do about that."""
+    """The reason for which the server's files cannot be reached, and advice."""
 
     why: str
     todo: str
@@ -38,14 +38,14 @@ VERSION = VerbName("version")
 SETTINGS = VerbName("settings")
 COUNTERS = VerbName("counters")
 _EXTENSIONS = VerbName("extensions")
-"""What a database has beside the server itself: `name` and `version`."""
+"""Extensions of a database: `name` and `version`."""
 EVICT = VerbName("evict")
 BUFFERCACHE = VerbName("buffercache")
-"""The schema of what `evict`, `dirty` and `buffered` need, and whether this user may."""
+"""The schema of the functions that `evict`, `dirty` and `buffered` need, and the user's right."""
 
 
 class Server(Protocol):
-    """Where the database is, and what can be done with it."""
+    """A database server, and the operations that it allows."""
 
     kind: Kind
     can_stop: bool
@@ -57,37 +57,38 @@ class Server(Protocol):
     def start(self) -> URL:
         """Start the server if it is stopped, and return the URL of its database.
 
-        One that runs with settings that were given back is started anew.
+        A server that still runs with overrides whose `with` block has ended is restarted.
         """
         ...
 
     def url(self) -> URL | None:
-        """Return the URL of its database as it is now, and start nothing; None if it is stopped."""
+        """Return the URL of the database, None if the server is stopped; start nothing."""
         ...
 
     def settings(self, overrides: Mapping[str, str]) -> AbstractContextManager[URL]:
-        """Run the server with these on top of its base settings for as long as the `with` lasts.
+        """Run the server with these settings on top of its base settings, for the `with` block.
 
-        It is started anew where it has others.  They are given back at the end, also after an
-        error: whoever needs the server next starts it with those before.  Raises Impossible for a
-        setting that the server refuses, Skip where the server is not ours.
+        A server that runs with other settings is restarted.  At the end, also after an error, the
+        overrides no longer apply: the next use of the server restarts it with the earlier settings.
+        Raises Impossible for a setting that the server refuses, Skip if the server is not
+        replayer's.
         """
         ...
 
     def stop(self) -> None:
-        """Stop the server; its processes are gone on return.  Raise Skip if it is not ours."""
+        """Stop the server; its processes are gone on return.  Raise Skip if it is a remote one."""
         ...
 
     def evict(self) -> str:
-        """Empty the server's own buffers, and return how; raise Skip where that cannot be done."""
+        """Empty the server's own buffers, and return how; raise Skip if that is not possible."""
         ...
 
     def data_directory(self) -> Path | None:
-        """Return where the server's files are on this machine, None if they are elsewhere."""
+        """Return the data directory on this machine, None if it is on another host or not known."""
         ...
 
     def no_files(self) -> NoFiles:
-        """Return why there is no data directory, where there is none."""
+        """Return the reason for which there is no data directory, and advice."""
         ...
 
     def pids(self) -> list[int]:
@@ -97,20 +98,20 @@ class Server(Protocol):
     def cpu_seconds(self) -> CpuSeconds:
         """Return the CPU seconds of all the server's processes since its start.
 
-        Both are 0 when no process of it is known here.
+        User and system seconds are both 0 if no process of it is known here.
         """
         ...
 
     def facts(self) -> EngineFacts:
-        """Return what the server is, and every setting that is not its default."""
+        """Return facts on the server, and every setting that is not its default."""
         ...
 
     def left(self) -> Mapping[str, Fact]:
-        """Return facts of what replayer leaves there after a run; {} of a server of its own."""
+        """Return facts on what replayer leaves there after a run; {} for a private server."""
         ...
 
     def last_words(self) -> str:
-        """Return the last thing of weight that the server said, "" if it is not known."""
+        """Return the last important message of the server, "" if it is not known."""
         ...
 
     def lost(self) -> str:
@@ -124,7 +125,7 @@ class Server(Protocol):
 def evict(database: Database) -> str:
     """Empty a server's own buffers with its verb `evict`, and return how.
 
-    Raises Skip when the engine has none, the right is missing, or some buffers stay.
+    Raises Skip if the engine has no such verb, the right is missing, or some buffers stay.
     """
     verb = database.engine.needs(EVICT)
     where = database.engine.verb(BUFFERCACHE)
@@ -143,7 +144,7 @@ def evict(database: Database) -> str:
 
 
 def prepare(database: Database) -> None:
-    """Make the schema or database that replayer's own things lie in.
+    """Make the schema or database for replayer's own objects.
 
     Raises Impossible with the server's reason: a right or an extension that is missing.
     """
@@ -154,7 +155,7 @@ def prepare(database: Database) -> None:
 
 
 def facts(database: Database, kind: Kind, known: Mapping[str, Fact]) -> EngineFacts:
-    """Return what a server is, asked over a connection, with what is known of it besides."""
+    """Return facts on a server, asked over a connection, together with the `known` facts."""
     version = one_line(database.row(VERSION)["version"])
     newest = database.engine.spec.server.newest_tried
     extensions = database.engine.verb(_EXTENSIONS)
@@ -176,7 +177,7 @@ def facts(database: Database, kind: Kind, known: Mapping[str, Fact]) -> EngineFa
 
 
 def _settings(database: Database, facts: dict[str, Fact]) -> dict[str, str]:
-    """Return the settings that are not the defaults; where they may not be seen say so."""
+    """Return the settings that differ from the defaults; if unreadable, add a fact on that."""
     try:
         rows = database.execute(SETTINGS)
     except Denied as error:

@@ -1,4 +1,4 @@
-"""A database server that somebody else started, on this machine or another."""
+"""A database server that another user started, on this machine or on another host."""
 
 from __future__ import annotations
 
@@ -26,11 +26,12 @@ _LOCATION = VerbName("location")
 _CLAIM = VerbName("claim")
 _BACKEND = VerbName("backend")
 _POOL_TRIES = 3
-"""Few enough that the driver makes no prepared statement of them, which would stay as well."""
+"""Few enough that the driver does not prepare the statement: it would stay on the server
+session."""
 
 
 class Remote:
-    """A server that is not replayer's: it is asked, never stopped and never configured."""
+    """A server that is not replayer's own: it is queried, never stopped and never configured."""
 
     kind: protocol.Kind = "url"
     can_stop = False
@@ -69,7 +70,7 @@ class Remote:
         raise Skip("the server was not started by replayer, and is never stopped by it")
 
     def evict(self) -> str:
-        """Empty the server's buffers, which takes nothing from anybody but time."""
+        """Empty the server's buffers; other users only lose time by that."""
         with contextlib.closing(Database(self.engine, self._where)) as database:
             return protocol.evict(database)
 
@@ -79,21 +80,21 @@ class Remote:
         return folder_and_pid[0] if folder_and_pid else None
 
     def no_files(self) -> protocol.NoFiles:
-        """Return why there is no data directory: elsewhere, or a right that is missing."""
+        """Return why there is no data directory: it is on another host, or a right is missing."""
         self._found()
         return self._absent
 
     def pids(self) -> list[int]:
-        """Return the server's processes, if they are on this machine and may be seen."""
+        """Return the server's processes, [] if they are on another host or may not be seen."""
         folder_and_pid = self._found()
         return self._family(folder_and_pid, ended=False)
 
     def cpu_seconds(self) -> processes.CpuSeconds:
-        """Return the CPU seconds of the server's processes, if they are on this machine."""
+        """Return the CPU seconds of the server's processes, 0 if they are not on this machine."""
         return processes.cpu_seconds(self._family(self._found(), ended=True))
 
     def facts(self) -> EngineFacts:
-        """Return what the server is, and every setting that is not its default."""
+        """Return facts on the server, and every setting that is not its default."""
         data = self.data_directory()
         known: dict[str, Fact] = {
             "server.host": self._where.host or str(self._where.query.get("host", "")),
@@ -108,7 +109,7 @@ class Remote:
             return protocol.facts(database, self.kind, known)
 
     def left(self) -> dict[str, Fact]:
-        """Return what of replayer's lies on the server, by its list there; {} if not known."""
+        """Return facts on replayer's objects on the server, by its list there; {} if not known."""
         try:
             with contextlib.closing(Database(self.engine, self._where)) as database:
                 return leftovers.facts(database)
@@ -116,11 +117,11 @@ class Remote:
             return {}
 
     def lost(self) -> str:
-        """Return "": what happened to somebody else's server is not known here."""
+        """Return "": the state of another user's server is not known here."""
         return ""
 
     def last_words(self) -> str:
-        """Return "": the log of somebody else's server is not ours to read."""
+        """Return "": the log of another user's server must not be read."""
         return ""
 
     def _family(self, folder_and_pid: tuple[Path, int] | None, *, ended: bool) -> list[int]:
@@ -134,8 +135,8 @@ class Remote:
     def _found(self) -> tuple[Path, int] | None:
         """Return the data directory and the main process, if they are on this machine.
 
-        The server is asked where its files are, and what is in a file that no other server has: a
-        server elsewhere, or in a container, may name a folder that exists here too.
+        The server is asked for the path of its files, and for the content of a file that is unique
+        to it: a server on another host, or in a container, may report a path that exists here too.
         """
         if not self._looked:
             self._looked = True
@@ -147,7 +148,7 @@ class Remote:
                     "give this user the rights that `replayer check --engine URL` prints",
                 )
             except (ReplayerError, OSError):
-                # An engine that does not tell, or a server that does not answer: nothing is proven.
+                # The engine has no verb for that, or the server does not answer: nothing is proven.
                 self._data = None
         return self._data
 
@@ -180,21 +181,21 @@ def _process(row: Mapping[str, Any], folder: Path) -> int:
 
 
 class Whereabouts(NamedTuple):
-    """Whether the data of a server at a URL is on this machine."""
+    """The place of a server's data: this machine, another host, or not known."""
 
     here: bool
     runs: bool
-    """Whether its main process is seen here, which a shared disk alone does not show."""
+    """True if its main process is seen here, which a shared disk alone does not show."""
     proven: bool
-    """False where a missing right or a server that does not answer keeps it from being known."""
+    """False if a missing right or a server without an answer leaves the place unknown."""
     why: str
-    """Why it is not here; "" if it is."""
+    """The reason for which it is not here; "" if it is here."""
 
 
 def whereabouts(engine: Engine, text: str) -> Whereabouts:
-    """Tell whether the data of the server at a URL is on this machine; nothing is changed there.
+    """Return whether the data of the server at a URL is on this machine; change nothing there.
 
-    Nobody is asked for a password.
+    The user is not asked for a password.
     """
     try:
         engine, url = identified(engine, text)
@@ -209,10 +210,10 @@ def whereabouts(engine: Engine, text: str) -> Whereabouts:
 
 
 def with_password(engine: Engine, text: str, *, ask: Callable[[str], str] | None = None) -> str:
-    """Return a user's URL with the password that leads to its server, to be used on other hosts.
+    """Return a user's URL with the password of its server, for use on other hosts.
 
-    One that the URL does not have is looked for where the engine's own clients look, and asked for.
-    Raises ReplayerError when the server cannot be reached or refuses.
+    If the URL has no password, it is looked up where the engine's own clients look it up, or asked
+    for.  Raises ReplayerError if the server cannot be reached or refuses.
     """
     url = credentials.complete(url_of(text, engine), engine.spec.password)
     if url.password is None:
@@ -221,7 +222,7 @@ def with_password(engine: Engine, text: str, *, ask: Callable[[str], str] | None
             url = _with_password(engine, url, ask, title)
             with contextlib.closing(Database(engine, url, first=(), title=title)) as database:
                 url = url.set(password=database.password() or None)
-    # The scheme may be what names the engine.
+    # Keep the scheme: it may name the engine.
     scheme = text.partition("://")[0]
     return url.set(drivername=scheme).render_as_string(hide_password=False)
 
@@ -234,13 +235,13 @@ def connected(
     ask: Callable[[str], str] | None = None,
     alone: bool = True,
 ) -> Iterator[Remote]:
-    """Yield the server at a URL, with replayer's schema in its database and other replayers out.
+    """Yield the server at a URL, with replayer's schema in its database, locked for this replayer.
 
-    Out of the whole server if `alone`, of its database else, where the engine can tell these apart.
-    Which engine it is the server says itself, where several are reached by the URL's scheme.
-    `ask` shows a question and returns a password; None where nobody can be asked.
-    Raises Impossible when it cannot be reached, is too old, is in use by another replayer, or has
-    a schema of replayer's name that replayer did not make.
+    The whole server is locked if `alone`, otherwise its database, if the engine can lock one.  If
+    several engines share the URL's scheme, the server itself reports which engine it is.  `ask`
+    shows a question and returns a password; None if no user can be asked.  Raises Impossible if the
+    server cannot be reached, is too old, is in use by another replayer, or has a schema with
+    replayer's name that replayer did not make.
     """
     url = credentials.complete(url_of(text, engine), engine.spec.password)
     where = watchdog.address(url)
@@ -257,7 +258,7 @@ def connected(
                 there = _claimed(engine, url, database, alone=alone)
             except Denied as error:
                 raise Impossible(str(error)) from error
-            # The connection that holds the lock is idle for as long as the server is in use.
+            # The connection that holds the lock stays idle while the server is in use.
             try:
                 with lock.kept(database) as answers:
                     watchdog.watch(where, title, answers)
@@ -273,10 +274,10 @@ def connected(
 def emptying(
     engine: Engine, text: str, *, ask: Callable[[str], str] | None = None
 ) -> Iterator[Database | None]:
-    """Yield a connection to where replayer's things lie on a server, with other replayers out.
+    """Yield a connection to the database with replayer's objects, locked for this replayer.
 
-    Nothing is made; it is None where replayer has no list of what it made.  Raises Impossible as
-    `connected` does.
+    Nothing is created; it yields None if replayer has no list of its objects there.  Raises
+    Impossible as `connected` does.
     """
     engine, url = identified(engine, text, ask=ask)
     where, title = watchdog.address(url), f"{engine.title} at {credentials.show(url)}"
@@ -285,7 +286,7 @@ def emptying(
         if not leftovers.recorded(database):
             yield None
             return
-        # Where others measure the machine nothing is removed, in whatever database.
+        # While another replayer measures the machine, nothing is removed in any database.
         lock.take(database, alone=False, why="nothing is removed until its run ends")
         own = engine.spec.connect.database
         try:
@@ -301,9 +302,9 @@ def emptying(
 
 
 def rights(engine: Engine, text: str, *, ask: Callable[[str], str] | None = None) -> list[Row]:
-    """Return what a URL's user may do that not every user may: verb, what, allowed and grants.
+    """Return the special rights of a URL's user: rows of verb, what, allowed and grants.
 
-    Nothing is made or changed.  Raises Impossible as `connected` does.
+    Nothing is created or changed.  Raises Impossible as `connected` does.
     """
     engine, url = identified(engine, text, ask=ask)
     with watchdog.watching(watchdog.address(url), f"{engine.title} at {credentials.show(url)}"):
@@ -321,9 +322,10 @@ def identified(
     ask: Callable[[str], str] | None = None,
     query: Mapping[str, str] | None = None,
 ) -> tuple[Engine, URL]:
-    """Return the engine, at its version, that a server at a URL is, and the URL with a password.
+    """Return the engine of a server at a URL, with its version, and the URL with a password.
 
-    Nothing is made or changed; `query` is added to the URL.  Raises Impossible as `connected` does.
+    Nothing is created or changed; `query` is added to the URL. Raises Impossible as `connected`
+    does.
     """
     url = credentials.complete(url_of(text, engine), engine.spec.password)
     url = url.update_query_dict(dict(query or {}))
@@ -339,7 +341,7 @@ def identified(
 
 
 def _claimed(engine: Engine, url: URL, database: Database, *, alone: bool) -> Remote:
-    """Return the server when it has replayer's schema, and no other replayer can have it."""
+    """Return the server once it has replayer's schema and is locked for this replayer."""
     version = _version(database)
     known = engine.at(version)
     database.engine = known
@@ -352,20 +354,20 @@ def _claimed(engine: Engine, url: URL, database: Database, *, alone: bool) -> Re
 
 
 def _title(engine: Engine, text: str) -> str:
-    """Return what a server is called that may be any of those that its URL's scheme leads to."""
+    """Return the title of a server that may be of any engine that shares the URL's scheme."""
     return "the server" if len(alike(text, engine)) > 1 else engine.title
 
 
 def _known(
     engine: Engine, text: str, url: URL, ask: Callable[[str], str] | None
 ) -> tuple[Engine, URL]:
-    """Return the engine that a server at a user's URL is, and the URL with a password."""
+    """Return the engine of the server at a user's URL, and the URL with a password."""
     url = _with_password(engine, url, ask, _title(engine, text))
     return _recognised(engine, url, alike(text, engine)), url
 
 
 def _with_password(engine: Engine, url: URL, ask: Callable[[str], str] | None, title: str) -> URL:
-    """Return the URL after a connection was made; ask for a password that the server wants."""
+    """Return the URL after a test connection; ask for a password if the server requires one."""
     keys = engine.spec.password
     try:
         Database(engine, url, first=(), title=title).close()
@@ -382,7 +384,7 @@ def _with_password(engine: Engine, url: URL, ask: Callable[[str], str] | None, t
 
 
 def _recognised(engine: Engine, url: URL, others: list[Engine]) -> Engine:
-    """Return the engine that a server is by its own words; `engine` where there is no choice."""
+    """Return the engine that a server reports to be; `engine` if there is no choice."""
     answers: dict[str, str] = {}
     with contextlib.closing(Database(engine, url, first=())) as database:
         for one in others:
@@ -404,10 +406,11 @@ def _recognised(engine: Engine, url: URL, others: list[Engine]) -> Engine:
 
 
 def _refuse_pool(engine: Engine, url: URL) -> None:
-    """Raise Impossible when a pooler gives each transaction another session of the server.
+    """Raise Impossible if a pooler gives each transaction another session of the server.
 
-    Nothing is set on such a connection before: it would stay on sessions that others get next.
-    Behind a pooler that keeps a session for a client each one has a process of its own.
+    No setting is made on such a connection before the check: it would stay on sessions that other
+    clients get next.  Behind a pooler that keeps one session for each client, each session has its
+    own process.
     """
     verb = engine.verb(_BACKEND)
     if verb is None:
@@ -427,7 +430,7 @@ def _refuse_pool(engine: Engine, url: URL) -> None:
 
 
 def _answer(database: Database, statement: str) -> str:
-    """Return what a server says of itself; "" if it does not know the question."""
+    """Return a server's description of itself; "" if it does not know the statement."""
     try:
         rows = database.query(statement)
     except ReplayerError:

@@ -1,4 +1,4 @@
-"""Server settings: what is asked for, how an engine says it, and the file that the server reads."""
+"""Server settings: the requested values, an engine's format, and the settings file."""
 
 import re
 from collections.abc import Mapping
@@ -12,10 +12,10 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 def split(
     keys: ServerSpec, major: int, asked: Mapping[str, str]
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the settings that make a data directory, and the rest; names in lower case.
+    """Return the settings for making a data directory, and the others; names in lower case.
 
-    Raises Impossible for a name that is no name, a value of several lines, or a setting that
-    replayer sets itself; NotFound for a choice that a data directory does not have.
+    Raises Impossible for an invalid name, a value of several lines, or a setting that replayer sets
+    itself; NotFound for an initial setting or a value of it that does not exist.
     """
     init: dict[str, str] = {}
     rest: dict[str, str] = {}
@@ -36,7 +36,7 @@ def split(
 
 
 def init_arguments(keys: ServerSpec, init: Mapping[str, str], major: int) -> list[str]:
-    """Return the arguments with which a data directory is made as asked for.
+    """Return the arguments for making a data directory with these initial settings.
 
     `<choice>.NN` in engine.toml replaces `<choice>` from major version NN on.
     """
@@ -56,7 +56,7 @@ def init_arguments(keys: ServerSpec, init: Mapping[str, str], major: int) -> lis
 
 
 def standard(keys: ServerSpec, major: int, memory_bytes: int) -> dict[str, str]:
-    """Return the settings that replayer chose for a version, on a machine with that much memory."""
+    """Return replayer's default settings for a version, on a machine with `memory_bytes`."""
     return {
         name: setting.text(memory_bytes)
         for name, setting in keys.settings.items()
@@ -65,7 +65,7 @@ def standard(keys: ServerSpec, major: int, memory_bytes: int) -> dict[str, str]:
 
 
 def fixed(keys: ServerSpec, words: Mapping[str, object]) -> dict[str, str]:
-    """Return the settings that replayer keeps in its own hands; `words` fill their braces."""
+    """Return the settings that users cannot change; `words` fill their braces."""
     return {name: value.format(**words) for name, value in keys.fixed.items() if value is not None}
 
 
@@ -80,7 +80,7 @@ def text(keys: ServerSpec, settings: Mapping[str, str]) -> str:
 
 
 def named_in(lines: list[str], names: Mapping[str, str]) -> tuple[str, str] | None:
-    """Return the first of these settings that a server's messages name, and that message."""
+    """Return the first of these settings that is named in a server's messages, and the message."""
     for name in names:
         for line in lines:
             if re.search(rf"""(^|["'`\s]){re.escape(name)}($|["'`\s:=,])""", line, re.IGNORECASE):

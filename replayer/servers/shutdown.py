@@ -1,10 +1,10 @@
-"""Stop a server of replayer's own, whatever state it is in, and remove what a killed one left.
+"""Stop replayer's own server in any state, and clean up after a killed one.
 
-A server is asked by the signals that its engine.toml names, from the politest to the roughest, and
-killed in the end.  It may take its time as long as it works: a checkpoint of a large buffer pool
-takes minutes on a slow disk.  One that neither computes nor reads nor writes for some seconds
-hangs, as PostgreSQL does that is asked to stop in the middle of a crash recovery, or as a server
-may on a full disk; and what it would still have to do, the recovery at its next start does.
+The server gets the signals of its engine.toml, from the gentlest to the hardest, and is killed in
+the end.  It may take its time as long as it works: a checkpoint of a large buffer pool takes
+minutes on a slow disk.  A server that neither computes nor reads nor writes for some seconds hangs:
+PostgreSQL does so if it is stopped in the middle of a crash recovery, and any server may do so on a
+full disk.  The work that remains then is done by the recovery at its next start.
 """
 
 import contextlib
@@ -26,24 +26,24 @@ PATIENCE = 600.0
 """Seconds that a start, or a stop that makes progress, may take."""
 _PAUSE = 0.02
 _LOOK = 0.25
-"""Seconds between two looks at whether a server works."""
+"""Seconds between two checks whether a server works."""
 _HASTE = 1.5
-"""Seconds that it is given for each manner of being asked where somebody waits for replayer to end
-upon Ctrl-C: its data are replayer's own, and the recovery at its next start does the rest."""
+"""Seconds to wait after each signal if a user waits for replayer to end upon Ctrl-C: the data are
+replayer's own, and the recovery at the next start does the rest."""
 _IDLE = 5.0
-"""Seconds without work after which a server that was asked to stop is asked more roughly."""
+"""Seconds without work after which a server that is stopping gets the next harder signal."""
 _ORPHANS = 1.0
-"""Seconds that processes without a main process are given to end by themselves."""
+"""Seconds for processes without a main process to end by themselves."""
 _STUBBORN = 5.0
-"""Seconds after which they are killed, if they did not end when they were asked to."""
+"""Seconds after which these processes are killed, if they ignored the signal to end."""
 _DEAD = 10.0
-"""Seconds that the kernel is given to end a killed process."""
+"""Seconds for the kernel to end a killed process."""
 _RELEASE = 30.0
 
 
 @dataclass(frozen=True, slots=True)
 class Installation:
-    """A server as it lies on the disk: [server] of its engine.toml, its data, programs and user."""
+    """An installed server: [server] of its engine.toml, its data, programs and user."""
 
     keys: ServerSpec
     data: Path
@@ -64,17 +64,17 @@ class Installation:
         return [argument.format(**self._words()) for argument in command]
 
     def environment(self) -> dict[str, str]:
-        """Return what engine.toml adds to the environment of the server's programs."""
+        """Return the variables that engine.toml adds to the environment of server programs."""
         words = self._words()
         return {name: value.format(**words) for name, value in self.keys.environment.items()}
 
     def run(self, command: Sequence[str], timeout: float = PATIENCE + 30) -> None:
-        """Run a command of engine.toml as the server's user to its end."""
+        """Run a command of engine.toml as the server's user, and wait until it ends."""
         shell.run(
             self.arguments(command),
             user=self.user,
             environment=self.environment(),
-            # The server's user may not be able to enter the folder that replayer was called in.
+            # The server's user may lack the right to enter replayer's working directory.
             folder=Path("/"),
             timeout=timeout,
         )
@@ -84,11 +84,11 @@ class Installation:
 
 
 def end(server: Installation, identity: str) -> None:
-    """Stop a server and wait until every process of it is gone, and what the kernel kept for it.
+    """Stop a server; wait until all its processes and its shared memory are gone.
 
     `identity` is that of its main process, "" if none is known.  Only processes that run a program
-    of this installation, as its user and on this data directory, are ever signalled.
-    Raises ReplayerError when a process cannot be ended.
+    of this installation, as its user and on this data directory, ever get a signal.  Raises
+    ReplayerError if a process cannot be ended.
     """
     ending = _Ending(server)
     while left := server.processes():
@@ -99,10 +99,10 @@ def end(server: Installation, identity: str) -> None:
 
 
 def end_child(child: shell.Conversation, asked_by: Sequence[str], *, after: float = 0.0) -> None:
-    """End a process that replayer started itself, with all of its session; it is gone on return.
+    """End a child process of replayer, with all of its session; it is gone on return.
 
-    It has `after` seconds to end by itself, and then some after each signal.  It has not been
-    waited for before, so that its number can be nobody else's.
+    It has `after` seconds to end by itself, and more time after each signal.  No one has waited for
+    the process (wait(2)) before, so its process id cannot belong to another process.
     """
     if shell.ended(child, within=after):
         return
@@ -117,7 +117,7 @@ def end_child(child: shell.Conversation, asked_by: Sequence[str], *, after: floa
 
 
 class _Ending:
-    """How far the stopping of one server has come."""
+    """The state of the stopping of one server."""
 
     def __init__(self, server: Installation) -> None:
         self._server = server
@@ -127,13 +127,13 @@ class _Ending:
             signal.SIGKILL,
         ]
         self._asked = ""
-        """The identity of the main process that was asked."""
+        """Identity of the main process that got the signal to stop."""
         self._manner = -1
         self._work = _Work()
         self._killed = 0.0
 
     def go_on(self, left: Sequence[int], main: int) -> None:
-        """Do what is next, if anything is, to end these processes; `main` may be among them."""
+        """Take the next action, if any is due, to end these processes; `main` may be among them."""
         if main in left:
             self._end_main(left, main)
         elif time.monotonic() - self._begin > _ORPHANS:
@@ -160,7 +160,7 @@ class _Ending:
             self._kill(left, manner)
             return
         self._signal([main], manner)
-        # A process that was halted hears of nothing until it goes on.
+        # A halted process handles no signal until it continues.
         self._signal(left, signal.SIGCONT)
 
     def _stuck(self, left: Sequence[int]) -> bool:
@@ -169,9 +169,10 @@ class _Ending:
         return idle > _IDLE or time.monotonic() - self._begin > patience
 
     def _end_orphans(self, left: Sequence[int]) -> None:
-        """End what outlived its main process.
+        """End the processes that outlived their main process.
 
-        It ends by itself when it notices; what is too busy to notice is asked to, and then killed.
+        They end by themselves when they notice.  A process that is too busy to notice gets a signal
+        to end, and is then killed.
         """
         stubborn = time.monotonic() - self._begin > _ORPHANS + _STUBBORN
         if stubborn:
@@ -197,7 +198,7 @@ class _Ending:
 
 
 class _Work:
-    """Whether processes do anything: use a CPU, read or write, or wait for a disk."""
+    """Activity of processes: whether they use a CPU, read or write, or wait for a disk."""
 
     def __init__(self) -> None:
         self._looked = 0.0
@@ -205,7 +206,7 @@ class _Work:
         self._since = time.monotonic()
 
     def idle_seconds(self, pids: Sequence[int]) -> float:
-        """Return for how long nothing was done, looking anew a few times a second."""
+        """Return the seconds since the last activity; measured anew a few times a second."""
         now = time.monotonic()
         if now - self._looked >= _LOOK:
             self._looked = now
@@ -216,15 +217,16 @@ class _Work:
 
 
 def _release(server: Installation) -> None:
-    """Have the server's own program remove the shared memory of a server that was killed.
+    """Run the server's own program that removes the shared memory of a killed server.
 
-    Such a server leaves its pid file.  Its segments outlive it, and only the server knows which are
-    its own: at every start it removes what an earlier one left of this data directory.
+    A killed server leaves its pid file.  Its shared memory segments outlive it, and only the server
+    knows which are its own: at every start it removes those that an earlier server left for this
+    data directory.
     """
     if not server.pid_file.is_file():
         return
-    # Nothing serves the folder; its number may be another process's by now, or that of a zombie
-    # that nobody has reaped yet, and a server would take either for itself.
+    # No server runs on the folder.  The pid in its file may by now be another process's, or that of
+    # a zombie that is not reaped yet, and a starting server would take either for a running server.
     server.pid_file.unlink(missing_ok=True)
     for command in server.keys.release:
         with contextlib.suppress(ReplayerError):

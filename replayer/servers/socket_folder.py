@@ -1,4 +1,4 @@
-"""The private folder of a server's socket: short, random, and nobody's but the server's user's."""
+"""The private folder of a server's socket: short, random, owned by the server's user only."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ _LIMIT = 108
 
 
 def make(keys: ServerSpec, server: Programs) -> tuple[Path, Note]:
-    """Make the folder, give it to the server's user, and write it down.
+    """Make the folder, give it to the server's user, and record it in a note.
 
-    Raises Impossible, with the reason of each place, where none can be had.
+    Raises Impossible, with the reason for each place, if none is possible.
     """
     refusals = []
     for parent in dict.fromkeys([*map(Path, keys.socket_folders), Path(tempfile.gettempdir())]):
@@ -56,9 +56,9 @@ def make(keys: ServerSpec, server: Programs) -> tuple[Path, Note]:
 
 
 def empty(path: Path) -> None:
-    """Remove what a server left in the folder.
+    """Remove a server's leftovers from the folder.
 
-    Raises ReplayerError where it is no folder any more: the server's user may have moved it.
+    Raises ReplayerError if it is not a folder any more: the server's user may have moved it.
     """
     try:
         _empty(path)
@@ -67,7 +67,7 @@ def empty(path: Path) -> None:
 
 
 def remove(path: Path) -> None:
-    """Remove the folder with the sockets in it; one that is gone, or holds more, is left alone."""
+    """Remove the folder with its sockets; do nothing if it is gone or contains other files."""
     with contextlib.suppress(OSError, Impossible):
         _empty(path)
         with trusted_path.steady(path.parent, _WHAT) as parent:
@@ -81,11 +81,11 @@ def _empty(path: Path) -> None:
 
 
 NOTES = frozenset({"socket"})
-"""Of the notes that `recover` gives back."""
+"""Kinds of notes that `recover` handles."""
 
 
 def recover(note: Note) -> str:
-    """Remove the folder that a killed replayer left, and return what was done in a few words.
+    """Remove the folder that a killed replayer left, and return a short message on that.
 
     Raises Untrusted, and removes nothing, for a path that is no such folder.
     """
@@ -106,7 +106,7 @@ def recover(note: Note) -> str:
 
 
 def listens(folder: Path | None, name: str) -> bool:
-    """Tell whether somebody takes connections at a socket; True where it is not known which."""
+    """Return whether a process listens on a socket; True if the socket is not known."""
     if folder is None:
         return True
     with socket.socket(socket.AF_UNIX) as end:

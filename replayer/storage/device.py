@@ -1,4 +1,4 @@
-"""Guard raw block devices: read any, write none but the one that is named, empty and unused."""
+"""Safety checks for raw block devices: any may be read; only a named, empty, unused one written."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _TAIL_BYTES = 64 << 10
 
 
 def target(device: str) -> IoTarget:
-    """Return a device as a target: everything but its first and last MiB.
+    """Return a device as a target: all of it except its first and last MiB.
 
-    Raises Impossible for what is no block device or may not be opened.
+    Raises Impossible if it is no block device or may not be opened.
     """
     _block_device(device)
     size = _size(device)
@@ -29,12 +29,12 @@ def target(device: str) -> IoTarget:
 
 
 def name_of(device: str) -> str:
-    """Return the name of the whole disk as /proc/diskstats has it."""
+    """Return the name of the whole disk, as in /proc/diskstats."""
     return _disk(_sysfs(device)).name.replace("!", "/")
 
 
 def may_write(device: str, serial: str, *, root: Path = Path("/")) -> None:
-    """Raise Impossible unless `serial` is the device's own and nothing at all uses the device."""
+    """Raise Impossible unless `serial` is the device's own and the device is empty and unused."""
     _block_device(device)
     own = serial_of(device, root=root)
     if not own:
@@ -86,22 +86,22 @@ def in_use(device: str, *, root: Path = Path("/")) -> str:
 
 
 def signature(device: str) -> str:
-    """Return what is on a device, as the end of "it ...", or "" for an empty one."""
+    """Return the content found on a device, as the end of "it ...", or "" for an empty one."""
     named = _probed(device)
     if named:
         return named
-    with open(device, "rb", buffering=0) as file:  # noqa: PTH123 - a device, not a path of ours
+    with open(device, "rb", buffering=0) as file:  # noqa: PTH123 - a device, no path of replayer
         head = file.read(MIB)
         file.seek(-_TAIL_BYTES, os.SEEK_END)
         tail = file.read(_TAIL_BYTES)
-    # File systems, volume managers and partition tables all leave something there.
+    # File systems, volume managers and partition tables all write there.
     if any(head) or any(tail):
         return "holds data in its first MiB or its last 64 KiB"
     return ""
 
 
 def _probed(device: str) -> str:
-    """Ask util-linux's wipefs, which knows them by name; "" where there is none."""
+    """Return the type of content by util-linux's wipefs, "" if there is none or no wipefs."""
     program = shell.find("wipefs", Path("/usr/sbin"), Path("/sbin"))
     if program is None:
         return ""
@@ -114,7 +114,7 @@ def _probed(device: str) -> str:
 
 
 def _held(device: str) -> str:
-    """Ask the kernel for the device alone: it refuses while anybody uses it."""
+    """Return why the kernel refuses exclusive access to a device, which is then in use; else ""."""
     try:
         os.close(os.open(device, os.O_RDONLY | os.O_EXCL | os.O_CLOEXEC))
     except OSError as error:

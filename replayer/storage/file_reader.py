@@ -1,4 +1,4 @@
-"""Read files whole, from a queue that many threads share: the work of the walk step.
+"""Reading of whole files from a queue shared by many threads: the work of the walk step.
 
 It runs in fresh processes, so it imports little.
 """
@@ -18,9 +18,10 @@ from replayer.machine import page_cache
 from replayer.watch.workers import Barrier, Counter, Report
 
 ALIGNMENT = 4096
-"""Of block sizes, offsets and buffers of direct reads: no device in use asks for more."""
+"""Alignment of block sizes, offsets and buffers of direct reads: no current device needs more."""
 _EXACT_BITS = 11
-"""Of a latency: the lowest value of its bin in watch/histogram.py, which would draw in numpy."""
+"""Leading bits of a latency that are kept: this gives the lowest value of its bin in
+watch/histogram.py, which is not imported here because it imports numpy."""
 _REPORT_EVERY_NS = 250_000_000
 _HINTS = {
     errno.EACCES: "; run as the user that owns it",
@@ -29,26 +30,26 @@ _HINTS = {
 }
 
 ReadAt = Callable[[int], int]
-"""Read the next block, which begins at that byte, and return how many bytes came; 0 at the end."""
+"""Reads the next block, at that byte offset, and returns the number of bytes; 0 at the end."""
 
 
 @dataclass
 class ReadResult:
-    """What one thread has read."""
+    """The files and bytes that one thread has read."""
 
     files: list[tuple[int, int]] = field(default_factory=list)
-    """Number in the queue and bytes read, of each file."""
+    """Index in the queue and bytes read, of each file."""
     missing: list[int] = field(default_factory=list)
-    """Numbers of the files that had vanished."""
+    """Indexes of the files that had vanished."""
     read_bytes: int = 0
     reads: int = 0
     latencies: defaultdict[int, int] = field(default_factory=lambda: defaultdict(int))
-    """Number of reads by nanoseconds, cut to the lowest of their bin."""
+    """Latency in ns, rounded down to the lowest of its bin -> number of reads."""
 
 
 @dataclass(frozen=True)
 class ReadProgress:
-    """How far the threads of one process are."""
+    """The progress of the threads of one process."""
 
     pid: int
     clock_ns: int
@@ -58,28 +59,29 @@ class ReadProgress:
 
 @dataclass
 class Queue:
-    """The files to read; the threads of one process share one, the processes share its counter."""
+    """A queue of files to read: threads of a process share it, processes share its counter."""
 
     paths: tuple[str, ...]
     sizes: tuple[int, ...]
-    """Bytes of each file when it was listed: reading ends there, with no read spent on the end."""
+    """Bytes of each file when it was listed.  Reading ends there, without another read for the
+    end."""
     mode: str
     """read, mmap or direct."""
     block_size: int
     counter: Counter = field(default_factory=Counter)
     hauls: list[ReadResult] = field(default_factory=list)
-    """Of the threads of this process."""
+    """Results of the threads of this process."""
     next_said_ns: int = 0
 
     def take(self) -> tuple[int, str, int] | None:
-        """Return the next file's number, path and size, or None when all are taken."""
+        """Return the next file's index, path and size, or None if all are taken."""
         number = self.counter.take()
         if number >= len(self.paths):
             return None
         return number, self.paths[number], self.sizes[number]
 
     def said(self, clock_ns: int) -> ReadProgress:
-        """Return how far this process is."""
+        """Return the progress of this process."""
         read_bytes = sum(haul.read_bytes for haul in self.hauls)
         return ReadProgress(
             os.getpid(), clock_ns, read_bytes, sum(len(haul.files) for haul in self.hauls)
@@ -87,11 +89,11 @@ class Queue:
 
 
 def read_all(queue: Queue, barrier: Barrier, report: Report) -> ReadResult:
-    """Read file after file until the queue is empty; a file that has vanished is passed over.
+    """Read file after file until the queue is empty; skip a file that has vanished.
 
-    Raises ReplayerError with the file's name when one cannot be read.
+    Raises ReplayerError with the file's name if a file cannot be read.
     """
-    # Nothing here makes cycles, and a collection would stop all threads of the process.
+    # This code makes no cycles, and a collection would stop all threads of the process.
     gc.disable()
     way, flags = WAYS[queue.mode](queue.block_size)
     haul = ReadResult()
@@ -117,7 +119,7 @@ def read_all(queue: Queue, barrier: Barrier, report: Report) -> ReadResult:
 
 
 def why_not_direct(path: str) -> str:
-    """Return "" if the file can be read around the page cache, else what the system says to it."""
+    """Return "" if the file can be read around the page cache, else the system's error."""
     way, flags = _direct(ALIGNMENT)
     try:
         fd = os.open(path, flags)
@@ -132,7 +134,7 @@ def why_not_direct(path: str) -> str:
 
 
 def _read(read_at: ReadAt, size: int, haul: ReadResult, queue: Queue, report: Report) -> None:
-    """Read one open file to its end, with the time of every read."""
+    """Read one open file to its end, and time every read."""
     clock, latencies = time.monotonic_ns, haul.latencies
     offset = reads = 0
     while offset < size:
@@ -157,7 +159,7 @@ Way = Callable[[int, int], contextlib.AbstractContextManager[ReadAt]]
 
 
 def _buffered(block_size: int) -> tuple[Way, int]:
-    """read(2) through the page cache."""
+    """Return the way to read with read(2), through the page cache."""
     buffers = [bytearray(block_size)]
 
     @contextlib.contextmanager
@@ -168,8 +170,8 @@ def _buffered(block_size: int) -> tuple[Way, int]:
 
 
 def _direct(block_size: int) -> tuple[Way, int]:
-    """pread(2) with O_DIRECT; the last block of a file comes short."""
-    # An anonymous mapping begins at a page.
+    """Return the way to read with pread(2) and O_DIRECT; a file's last block may be short."""
+    # An anonymous mapping is page aligned.
     buffers = [mmap.mmap(-1, block_size)]
 
     @contextlib.contextmanager
@@ -180,13 +182,13 @@ def _direct(block_size: int) -> tuple[Way, int]:
 
 
 def _mapped(block_size: int) -> tuple[Way, int]:
-    """Map the file and look at every byte; numpy does so without the interpreter's lock."""
-    # The other ways need nothing of it, and many processes would each load it.
+    """Return the way to read by mapping; numpy touches each byte without the interpreter's lock."""
+    # Only this way needs numpy, and each of many processes would load it.
     import numpy as np  # noqa: PLC0415
 
     @contextlib.contextmanager
     def way(fd: int, size: int) -> Iterator[ReadAt]:
-        # What is mapped behind the end of a file that shrank could only be a SIGBUS.
+        # If a file shrank, an access to the mapping behind its end would be a SIGBUS.
         size = min(size, os.fstat(fd).st_size)
         with page_cache.mapped(fd, size) as view:
             data = np.frombuffer(memoryview(view), dtype=np.uint8)

@@ -1,4 +1,4 @@
-"""Make the files that are measured in a folder of replayer's own, and remove them in any case."""
+"""Files for measurements: made in replayer's own folder, and removed in any case."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ _WHAT = "the folder of the files"
 _PAGE = 4096
 _PATTERN_BYTES = 8 * MIB
 _SPARE_BYTES = 16 * MIB
-"""Left free: a file system needs some for its own books."""
+"""Bytes left free: a file system needs some for its metadata."""
 
 
 NOTES = frozenset({"files"})
-"""Of the notes that `recover` gives back."""
+"""Kinds of notes that `recover` handles."""
 
 
 def recover(note: journal.Note) -> str:
-    """Remove the folder that a killed replayer left behind, forget its note and say so."""
+    """Remove the folder that a killed replayer left, and its note; return a message on that."""
     folder = note.path_of("path", _NAME)
     try:
         with trusted_path.steady(folder.parent, _WHAT) as parent:
@@ -62,9 +62,9 @@ def recover(note: journal.Note) -> str:
 
 
 def enough(parent: Path, wanted: int) -> None:
-    """Raise Impossible, with both numbers, when a folder's file system has less than `wanted` free.
+    """Raise Impossible, with both numbers, if a file system has less than `wanted` bytes free.
 
-    Also raises it for a folder that is not there.
+    Also raises it for a folder that does not exist.
     """
     free = free_bytes(parent)
     if wanted + _SPARE_BYTES > free:
@@ -75,7 +75,7 @@ def enough(parent: Path, wanted: int) -> None:
 
 
 class Workspace:
-    """A folder of replayer's own; leaving the `with` block removes it with everything in it."""
+    """Replayer's own folder; leaving the `with` block removes it with everything in it."""
 
     def __init__(self, parent: Path) -> None:
         self._parent = trusted_path.real(parent)
@@ -126,9 +126,9 @@ class Workspace:
     ) -> IoTarget:
         """Make `count` files; filled ones hold incompressible data that is on the disk on return.
 
-        `direct` tells whether anybody will want O_DIRECT on them; `wrote` is called with the bytes
-        of each piece.  Raises Impossible where there is no room or O_DIRECT works but not with this
-        block size, ReplayerError where writing fails.
+        `direct` asks whether O_DIRECT will be used on them; `wrote` is called with the bytes of
+        each piece written.  Raises Impossible if there is no room, or if O_DIRECT works but not
+        with this block size; ReplayerError if writing fails.
         """
         folder = self.folder / name
         folder.mkdir(exist_ok=True)
@@ -146,10 +146,10 @@ class Workspace:
         return IoTarget(tuple(str(path) for path in paths), bytes_each, direct)
 
     def empty(self, target: IoTarget) -> None:
-        """Cut the files of a target to nothing, so that the next writes allocate.
+        """Truncate the files of a target to zero bytes, so that the next writes allocate blocks.
 
-        That is on the disk on return, or the journal and the discards of what was freed would come
-        into the measurement.
+        The truncation is on the disk on return: otherwise its journal writes and discards would
+        fall into the measurement.
         """
         for path in target.paths:
             os.truncate(path, 0)
@@ -157,7 +157,7 @@ class Workspace:
             settle(path)
 
     def refill(self, target: IoTarget) -> None:
-        """Write again the files that are shorter than they should be."""
+        """Rewrite the files that are shorter than they should be."""
         for path in map(Path, target.paths):
             if path.stat().st_size < target.file_bytes:
                 path.unlink()
@@ -170,7 +170,7 @@ class Workspace:
 
 
 def settle(path: Path | str) -> None:
-    """Bring a file or a folder to the disk, and drop what the page cache has of it."""
+    """Write a file or folder to the disk (fsync), and drop its pages from the page cache."""
     fd = os.open(path, os.O_RDONLY)
     try:
         os.fsync(fd)
@@ -180,9 +180,9 @@ def settle(path: Path | str) -> None:
 
 
 def direct_works(folder: Path, block_size: int) -> bool:
-    """Tell whether a file in a folder can be written and read with O_DIRECT in such blocks.
+    """Return whether O_DIRECT works on a file in this folder with this block size.
 
-    Raises Impossible where direct I/O works, but not with this block size.
+    Raises Impossible if direct I/O works, but not with this block size.
     """
     if _direct_block(folder, block_size):
         return True
@@ -215,7 +215,7 @@ def _direct_block(folder: Path, block_size: int) -> bool:
 
 
 def _create(path: Path, size: int, wrote: Callable[[int], None]) -> None:
-    """Make one file of incompressible data, no two pages alike, and bring it to the disk."""
+    """Make one file of incompressible data, no two pages alike, and fsync it."""
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
         if not size:
@@ -238,7 +238,7 @@ def _create(path: Path, size: int, wrote: Callable[[int], None]) -> None:
 
 
 def _remove(folder: Path) -> None:
-    """Remove a folder with everything in it, whatever somebody else removed meanwhile."""
+    """Remove a folder with its contents, even if another process removes files meanwhile."""
     with contextlib.suppress(FileNotFoundError):
         shutil.rmtree(folder)
     if folder.exists():

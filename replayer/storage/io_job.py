@@ -1,4 +1,4 @@
-"""What one kind of worker does to which files: the nouns of the I/O engine."""
+"""Jobs of the I/O engine: the operations of its workers, and the files that they work on."""
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -18,13 +18,13 @@ class BlockOrder(StrEnum):
     ZIPF = "zipf"
     """Zipf's law with exponent `theta`; popular blocks are spread over the files."""
     SEQUENTIAL = "sequential"
-    """Every thread walks a region of its own, again and again."""
+    """Every thread reads its own region in order, again and again."""
     SHARED = "shared"
-    """All threads share one sequential walk: each takes the block that is next."""
+    """All threads share one sequential walk: each takes the next block."""
 
 
 class Sync(StrEnum):
-    """What follows a write inside its latency."""
+    """The sync call after a write, inside its latency."""
 
     NONE = "none"
     FSYNC = "fsync"
@@ -38,50 +38,50 @@ class IoTarget:
     paths: tuple[str, ...]
     file_bytes: int
     direct: bool
-    """Whether O_DIRECT works here."""
+    """True if O_DIRECT works here."""
     first_byte: int = 0
-    """Where the first block begins in each file; a device's first MiB is left alone."""
+    """Offset of the first block in each file; a device's first MiB is left alone."""
 
     @property
     def bytes(self) -> int:
-        """Return the size of all files together."""
+        """Return the size of all files together, in bytes."""
         return self.file_bytes * len(self.paths)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IoJob:
-    """What `threads` threads do; it ends after `seconds` or `operations`, whichever is first."""
+    """The work of `threads` threads; it ends after `seconds` or `operations`, the earlier one."""
 
     name: str
     threads: int
     block_size: int
     access: BlockOrder = BlockOrder.RANDOM
     read_share: float = 1.0
-    """1 reads only, 0 writes only, between them a mix drawn for each operation."""
+    """Share of reads: 1 reads only, 0 writes only; between them each operation is drawn."""
     direct: bool = True
     dsync: bool = False
     sync: Sync = Sync.NONE
     sync_every: int = 1
     drop: bool = False
-    """Drop each block from the page cache before it is touched, outside its latency."""
+    """Drop each block from the page cache before the operation, outside its latency."""
     seconds: float | None = None
     operations: int | None = None
-    """Of all threads together."""
+    """Operations of all threads together."""
     warmup: float = 0.0
-    """Seconds that are worked but not counted."""
+    """Seconds of work before the counting begins."""
     skip: int = 0
-    """First operations of every thread that are not counted."""
+    """Number of first operations of every thread that are not counted."""
     rate: float | None = None
-    """Operations per second of all threads together; None for as fast as possible."""
+    """Operations per second of all threads together; None means as fast as possible."""
     rewrite: bool = False
-    """What is written is what was just read there, changed."""
+    """Write back the block that was just read there, changed."""
     finish: Sync = Sync.NONE
-    """What each thread does after its last operation, inside the window."""
+    """The sync call of each thread after its last operation, inside the window."""
     huge: bool = True
-    """Buffers on huge pages, where the kernel grants them: a block is one stretch of memory."""
+    """Put buffers on huge pages if the kernel grants them: a block is then contiguous in memory."""
     theta: float = 1.1
     working_set: int | None = None
-    """Bytes of the target that are used, from its start; None for all."""
+    """Bytes of the target that are used, from its start; None means all."""
     seed: int = 1
 
     def __post_init__(self) -> None:
@@ -90,11 +90,11 @@ class IoJob:
 
     @property
     def writes(self) -> bool:
-        """Tell whether anything is written."""
+        """Return whether the job writes."""
         return self.read_share < 1
 
     def blocks(self, target: IoTarget) -> int:
-        """Return how many blocks of a target are in use; raise Impossible if there are none."""
+        """Return the number of blocks of a target in use; raise Impossible if there are none."""
         usable = target.file_bytes // self.block_size * len(target.paths)
         if self.working_set is not None:
             usable = min(usable, self.working_set // self.block_size)
@@ -113,32 +113,32 @@ class IoThread:
     job: IoJob
     target: IoTarget
     number: int
-    """Which of the job's threads this is, from 0."""
+    """Number of the thread in the job, from 0."""
     client: int = 0
     turn: Counter | None = None
-    """The next block of a shared walk."""
+    """Counter of the next block of a shared walk."""
     apart: bool = False
-    """Whether it is on another host than the one that made the files."""
+    """True if the thread runs on another host than the one that made the files."""
 
 
 @dataclass(frozen=True, slots=True)
 class ThreadResult:
-    """What one thread did.
+    """The result of one thread.
 
-    `latencies` are those of the counted reads and of the counted writes, `per_second` the counted
-    operations of each second since the window began.
+    `latencies` are those of the counted reads and of the counted writes; `per_second` are the
+    counted operations of each second since the window began.
     """
 
     window_begin_ns: int
     last_ns: int
     cut: bool
-    """Whether the clock ended it, and not the number of operations."""
+    """True if the time limit ended it, and not the number of operations."""
     issued: tuple[int, int]
-    """Reads and writes including those that are not counted."""
+    """Reads and writes, including those that are not counted."""
     latencies: tuple[Latencies, Latencies]
     per_second: tuple[int, ...]
 
     def moved(self, by_ns: int) -> "ThreadResult":
-        """Return it with its instants on a clock that is so much ahead of the one they are of."""
+        """Return the result with its times moved to a clock that is `by_ns` ahead."""
         begin_ns, last_ns = self.window_begin_ns + by_ns, self.last_ns + by_ns
         return replace(self, window_begin_ns=begin_ns, last_ns=last_ns)

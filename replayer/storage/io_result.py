@@ -1,4 +1,4 @@
-"""Add up what the threads of a job saw."""
+"""Sums of the results of a job's threads."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class IoResult:
-    """What one job, or the same job of several clients, came to."""
+    """The result of one job, or of the same job of several clients."""
 
     job: IoJob
     seconds: float
@@ -30,7 +30,7 @@ class IoResult:
     per_second: tuple[int, ...]
     begin_ns: int
     within: int | None = None
-    """Operations of the window, where not all those whose latencies are known are in it."""
+    """Operations within the window, if the latencies include operations outside it."""
 
     @property
     def end_ns(self) -> int:
@@ -39,13 +39,13 @@ class IoResult:
 
     @property
     def operations(self) -> int:
-        """Return the operations that count."""
+        """Return the number of counted operations."""
         if self.within is not None:
             return self.within
         return self.reads.operations + self.writes.operations
 
     def done_between(self, begin_ns: int, end_ns: int) -> float:
-        """Return the operations between two instants; those of a second are spread evenly."""
+        """Return the operations between two times; those of a second are spread evenly over it."""
         ends = [min(float(second), self.seconds) for second in range(len(self.per_second) + 1)]
         done = [0, *accumulate(self.per_second)]
         first, last = ((ns - self.begin_ns) / 1e9 for ns in (begin_ns, end_ns))
@@ -53,7 +53,7 @@ class IoResult:
 
     @property
     def bytes(self) -> int:
-        """Return the bytes that count."""
+        """Return the number of counted bytes."""
         return self.operations * self.job.block_size
 
     @property
@@ -68,15 +68,15 @@ class IoResult:
 
     @property
     def latencies(self) -> Latencies:
-        """Return those of reads and writes together."""
+        """Return the latencies of reads and writes together."""
         return Latencies.of([self.reads, self.writes])
 
 
 def summed(job: IoJob, shares: Sequence[ThreadResult]) -> IoResult:
-    """Return the sum of all threads' shares.
+    """Return the sum of all threads' results.
 
-    The window is the job's own duration where the clock ended it, else it reaches from the barrier
-    to the last operation.  Raises ReplayerError where nothing was done in it.
+    The window is the job's duration if the time limit ended the job.  Otherwise it lasts from the
+    barrier to the last operation.  Raises ReplayerError if there was no operation in it.
     """
     begin = shares[0].window_begin_ns
     last = max(share.last_ns for share in shares)
@@ -117,10 +117,10 @@ def together(results: Sequence[IoResult]) -> IoResult:
 
 
 def overlapped(results: Sequence[IoResult]) -> IoResult:
-    """Return the sum of the same job on several hosts, over the window in which all of them worked.
+    """Return the sum of the same job on several hosts, over the window in which all worked.
 
-    Latencies are of all that each did in its own window.  Raises ReplayerError where there was no
-    time in which all of them worked.
+    Latencies are of all operations of each host in its own window.  Raises ReplayerError if there
+    was no time in which all hosts worked.
     """
     begin, end = max(one.begin_ns for one in results), min(one.end_ns for one in results)
     if begin >= end:
@@ -142,7 +142,7 @@ def _added(many: Sequence[Sequence[int]]) -> tuple[int, ...]:
 
 
 def summary(latencies: Latencies) -> dict[str, Any]:
-    """Return the columns that every table of latencies has, in microseconds."""
+    """Return the columns of every table of latencies, in microseconds."""
     return {
         "avg_us": latencies.mean_ns / 1e3,
         "p50_us": latencies.percentile_ns(50) / 1e3,

@@ -1,4 +1,4 @@
-"""Run jobs on the targets of one or more clients at a common instant and add up what they saw."""
+"""Runs of jobs on the targets of one or more clients, begun at the same time and added up."""
 
 from __future__ import annotations
 
@@ -25,41 +25,41 @@ _READY_SECONDS = 120.0
 _PROCESSES_A_CORE = 4
 _MOST_PROCESSES = 64
 _BUSY_IDLE = 0.05
-"""With less of the processors' time idle they are what limits, and not the storage."""
+"""Below this idle share of processor time, the processors are the limit, not the storage."""
 _MOST_LOOP = 0.05
-"""A thread that is in the loop for more of its time gets noticeably less than a C program would."""
+"""With a larger share of its time in the Python loop, a thread is clearly slower than C code."""
 
 
 @dataclass(frozen=True)
 class IoRun:
-    """What all jobs of all clients came to."""
+    """The results of all jobs of all clients."""
 
     by_client: tuple[tuple[IoResult, ...], ...]
-    """For each client, for each job."""
+    """Results by client, then by job."""
     user_seconds: float
     system_seconds: float
     opened_ns: int
     done_ns: int
     idle: float | None = None
-    """The share of the machine's processor time that was idle meanwhile; None if not known."""
+    """The idle share of the machine's processor time during the run; None if not known."""
     apart: bool = False
-    """Whether the clients are hosts, whose windows do not quite begin and end alike."""
+    """True if the clients are hosts, whose windows do not begin and end exactly together."""
 
     @property
     def processor_bound(self) -> bool:
-        """Tell whether the processors were the limit."""
+        """Return whether the processors were the limit."""
         return self.idle is not None and self.idle < _BUSY_IDLE
 
     @property
     def loop_share(self) -> float:
-        """Return the share of the processor time that was spent outside the kernel: by Python."""
+        """Return the share of the processor time spent outside the kernel, that is, in Python."""
         return self.user_seconds / ((self.user_seconds + self.system_seconds) or 1)
 
     @property
     def loop_time(self) -> float:
-        """Return the share of its time that a thread was in the loop, with no operation under way.
+        """Return the share of its time that a thread spent in the loop, without an operation.
 
-        At depth 1 it is the part of the IOPS that the interpreter costs.
+        At depth 1 this is the share of the IOPS that the interpreter costs.
         """
         results = [one for results in self.by_client for one in results]
         whole = sum(one.job.threads * one.seconds for one in results)
@@ -67,19 +67,19 @@ class IoRun:
 
     @property
     def limit(self) -> str:
-        """Return what else than the storage limited it: `processors`, `interpreter`, or ""."""
+        """Return the limit other than the storage: `processors`, `interpreter`, or ""."""
         if self.processor_bound:
             return "processors"
         return "interpreter" if self.loop_time > _MOST_LOOP else ""
 
     def of(self, job: int = 0) -> IoResult:
-        """Return one job, all clients together."""
+        """Return the result of one job, all clients together."""
         results = [results[job] for results in self.by_client]
         return overlapped(results) if self.apart else together(results)
 
     @property
     def cpu_per_operation(self) -> float:
-        """Return CPU seconds for each operation, those of the warm-up included."""
+        """Return CPU seconds per operation, including those of the warm-up."""
         issued = sum(
             one.issued_reads + one.issued_writes for results in self.by_client for one in results
         )
@@ -95,8 +95,8 @@ def run_io(
 ) -> IoRun:
     """Run all jobs at once on each client's target.
 
-    `opened` is called just before the barrier is, `watch` with the operations done since it was
-    last called, at least once a second.  Raises ReplayerError for the first thing that goes wrong.
+    `opened` is called just before the barrier opens; `watch` is called at least once a second with
+    the operations done since its last call.  Raises ReplayerError for the first error.
     """
     threads = [
         thread
@@ -104,7 +104,7 @@ def run_io(
         for job in jobs
         for thread in _threads(job, target, client)
     ]
-    # Never on client hosts: the threads of a file take their turns from a counter in shared memory.
+    # Only on this host: the threads of a file share a counter in shared memory.
     with WorkerPool(work, threads, processes=_processes(len(threads))) as pool:
         pool.ready(timeout=_READY_SECONDS)
         if opened is not None:
@@ -129,14 +129,14 @@ def run_io_on_hosts(
 ) -> IoRun:
     """Run all jobs at once, each host on its own target, as `run_io` does on this one.
 
-    `ended` is called with the pool and with the host and share of each thread, also of those that
-    are known when a host is lost: then with none.
+    `ended` is called with the pool and with the host and result of each thread.  If a host is lost,
+    it is called with the known hosts, and without results.
     """
     by_target = [
         [thread for job in jobs for thread in _apart(job, target, client)]
         for client, target in enumerate(targets)
     ]
-    # A pool deals its jobs to the hosts in turn.
+    # A pool assigns its jobs to the hosts in turn.
     threads = [thread for turn in zip(*by_target, strict=True) for thread in turn]
     each = _processes(len(by_target[0]), clients.cores // len(targets))
     shares: list[ThreadResult] = []
@@ -163,10 +163,11 @@ def _apart(job: IoJob, target: IoTarget, client: int) -> list[IoThread]:
 
 
 def _processes(threads: int, cores: int | None = None) -> int:
-    """Return how many processes have the threads on so many processors, None for this host's.
+    """Return the number of processes for these threads on so many processors (None: this host's).
 
-    The threads of one wait for each other at the interpreter's lock, which a hundred on two cores
-    with two processes did at every third operation: more processes, fewer at each lock.
+    The threads of one process wait for each other at the interpreter's lock.  A hundred threads in
+    two processes on two cores waited so at every third operation: with more processes, fewer
+    threads share a lock.
     """
     if cores is None:
         cores = len(os.sched_getaffinity(0))
@@ -196,7 +197,7 @@ def _sum(
 
 
 def _all_there(targets: Sequence[IoTarget]) -> None:
-    """Raise ReplayerError when a file has gone: its data would still be read, from nowhere."""
+    """Raise ReplayerError if a file was removed: open descriptors would still read its data."""
     for target in targets:
         for path in (target.paths[0], target.paths[-1]):
             if not Path(path).exists():

@@ -1,8 +1,8 @@
-"""Do one thread's share of a job: the loops that are measured, and nothing beside them.
+"""One thread's part of a job: the measured loops, which do nothing else.
 
-Offsets, operations and buffers are made a chunk ahead; while a chunk runs, each operation costs one
-system call, one reading of the clock and one store.  Latencies are binned between chunks, and that
-time belongs to no operation.
+Offsets, operations and buffers are prepared one chunk ahead.  While a chunk runs, each operation
+costs one system call, one reading of the clock and one store.  Latencies are binned between chunks,
+and that time is part of no operation.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _CRUMB_BYTES = 512
 _CHUNK_BYTES = 64 * MIB
 _WHOLE_BYTES = 16 * MIB
 _LARGE_BYTES = 256 << 10
-"""Blocks over this are written from one buffer, and not from several in turn."""
+"""Larger blocks are written from one buffer, not from several in turn."""
 _TURN_BYTES = 64 << 10
 _FEWEST_TURNS = 4
 _MOST_TURNS = 16
@@ -55,9 +55,9 @@ _Operation = tuple["Callable[[int, Any, int], int]", int, Any, int]
 
 @distributable
 def work(thread: IoThread, barrier: Barrier, report: Report) -> ThreadResult:
-    """Do a thread: open and prepare, wait at the barrier, work, return what was seen.
+    """Run a thread: open and prepare, wait at the barrier, work, return its result.
 
-    Raises ReplayerError, with one sentence, for whatever the storage answers.
+    Raises ReplayerError, with one sentence, for any error of the storage.
     """
     worker = _IoWorker(thread)
     try:
@@ -70,7 +70,7 @@ def work(thread: IoThread, barrier: Barrier, report: Report) -> ThreadResult:
 
 
 def trouble(error: OSError, thread: IoThread) -> str:
-    """Return the sentence for what went wrong with a file of a thread."""
+    """Return an error with a sentence on the failed file of a thread."""
     job, where = thread.job, thread.target.paths[0]
     doing = {1.0: "reading", 0.0: "writing"}.get(job.read_share, "reading and writing")
     what = f"{job.name}: {doing} blocks of {job.block_size} bytes of {where}"
@@ -99,11 +99,11 @@ def _rewrite(fd: int, buffers: list[Any], offset: int) -> int:
 
 
 def _buffer(size: int, *, huge: bool) -> memoryview:
-    """Return private memory on a page border; with `huge` on huge pages, if they are granted.
+    """Return private, page-aligned memory; with `huge`, on huge pages if they are granted.
 
-    A device gets a block in a piece for each stretch of memory, and each piece takes time: from
-    neighbouring pages a block is up to twice as fast as from pages that lie apart.  Whether small
-    pages are neighbours is chance, and differs from process to process.
+    A device gets a block in one piece for each contiguous stretch of memory, and each piece takes
+    time: a block in contiguous pages is up to twice as fast as one in scattered pages.  Whether
+    small pages are contiguous is chance, and differs from process to process.
     """
     if huge:
         return _HUGE.take(size)
@@ -111,14 +111,14 @@ def _buffer(size: int, *, huge: bool) -> memoryview:
 
 
 class _HugePages:
-    """Memory of this process on huge pages, dealt to its threads: a block crosses none it fits."""
+    """Huge pages of this process for its threads: a block crosses a page only if it is larger."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._left = memoryview(b"")
 
     def take(self, size: int) -> memoryview:
-        """Return the next bytes, which begin on a page border."""
+        """Return the next bytes, page-aligned."""
         whole = -(-size // mmap.PAGESIZE) * mmap.PAGESIZE
         with self._lock:
             if whole > len(self._left):
@@ -131,7 +131,7 @@ _HUGE = _HugePages()
 
 
 def _whole(size: int) -> memoryview:
-    """Return whole huge pages that hold so many bytes."""
+    """Return whole huge pages that hold this number of bytes."""
     whole = -(-size // _HUGE_PAGE) * _HUGE_PAGE
     memory = mmap.mmap(-1, whole + _HUGE_PAGE, flags=_PRIVATE)
     with contextlib.suppress(OSError):  # a kernel without huge pages
@@ -141,7 +141,7 @@ def _whole(size: int) -> memoryview:
 
 
 class _IoWorker:
-    """One thread at work."""
+    """The worker of one thread."""
 
     def __init__(self, thread: IoThread) -> None:
         self._thread = thread
@@ -153,7 +153,7 @@ class _IoWorker:
         self._unsynced = 0
 
     def open(self) -> None:
-        """Open the files and make everything that the first chunk needs."""
+        """Open the files and prepare the first chunk."""
         job, target = self._job, self._thread.target
         self._blocks = job.blocks(target)
         seeds = [job.seed, self._thread.client, self._thread.number]
@@ -181,7 +181,7 @@ class _IoWorker:
             os.close(self._fds.pop())
 
     def run(self, opened_ns: int, report: Report) -> ThreadResult:
-        """Work from the barrier's opening to the end."""
+        """Run the job from the opening of the barrier to its end."""
         job = self._job
         begin = opened_ns + int(job.warmup * 1e9)
         deadline = _NEVER if job.seconds is None else begin + int(job.seconds * 1e9)
@@ -221,7 +221,7 @@ class _IoWorker:
         return mode | direct | (os.O_DSYNC if job.dsync else 0) | os.O_CLOEXEC
 
     def _own_operations(self) -> int:
-        """Return this thread's part of the job's operations, skipped ones on top."""
+        """Return this thread's part of the job's operations, plus the skipped ones."""
         job = self._job
         if job.operations is None:
             return _NEVER
@@ -229,9 +229,10 @@ class _IoWorker:
         return even + (self._thread.number < rest) + job.skip
 
     def _make_buffers(self) -> list[list[memoryview]]:
-        """Return aligned buffers; those that are written hold incompressible, differing pages."""
+        """Return aligned buffers; those for writes hold incompressible data, no two pages alike."""
         size = self._job.block_size
-        # In turn: enough that storage does not see the same soon, few enough for the cache.
+        # Buffers used in turn: enough that the storage does not soon see the same data, few enough
+        # to fit into the cache.
         several = self._job.writes and size <= _LARGE_BYTES
         many = max(_FEWEST_TURNS, min(_MOST_TURNS, _TURN_BYTES // size)) if several else 1
         buffers = [_buffer(size, huge=self._job.huge) for _ in range(many)]
@@ -242,14 +243,14 @@ class _IoWorker:
         return [[buffer] for buffer in buffers]
 
     def _restamp(self, buffers: list[memoryview]) -> list[memoryview]:
-        """Change a word of every page, so that what is written next is unlike what was."""
+        """Change a word of every page, so that the next write differs from the last one."""
         if self._job.block_size >= _PAGE:
             words = np.frombuffer(buffers[0], dtype=np.uint64, count=len(buffers[0]) // 8)
             words[:: _PAGE // 8] += _UNLIKE
         return buffers
 
     def _chunk(self, done: int = 0) -> tuple[Any, Iterator[_Operation], int]:
-        """Return the kinds, the operations themselves and their number for the next chunk."""
+        """Return the kinds, the operations and their number for the next chunk."""
         job, target = self._job, self._thread.target
         many = min(self._size, self._quota - done)
         kinds, calls = self._calls(many)
@@ -267,7 +268,7 @@ class _IoWorker:
         return kinds, zip(calls, fds, buffers, offsets, strict=False), many
 
     def _calls(self, many: int) -> tuple[Any, Iterator[Callable[..., int]]]:
-        """Return which of the next operations write, None for all alike, and their functions."""
+        """Return which of the next operations write (None: all alike), and their functions."""
         job = self._job
         write = _rewrite if job.rewrite else os.pwritev
         if job.read_share in {0.0, 1.0}:
@@ -282,7 +283,7 @@ class _IoWorker:
                 self._buffers = [self._restamp(buffers) for buffers in self._buffers]
             return itertools.cycle(self._buffers)
         one = itertools.repeat(self._buffers[0])
-        # Several large buffers would only wash each other out of the processor's cache.
+        # Several large buffers would only evict each other from the processor's cache.
         return map(self._restamp, one) if self._job.writes else one
 
     def _shared_walk(
@@ -291,7 +292,7 @@ class _IoWorker:
         calls: Iterator[Callable[..., int]],
         buffers: Iterator[list[memoryview]],
     ) -> Iterator[_Operation]:
-        """Yield operations on the blocks that are next when they are asked for."""
+        """Yield operations; the block of each is chosen when the operation is requested."""
         size, first = self._job.block_size, self._thread.target.first_byte
         per_file = self._thread.target.file_bytes // size
         for call, buffer in zip(calls, buffers, strict=False):
@@ -312,7 +313,7 @@ class _IoWorker:
         return steps % length + first
 
     def _dash(self, operations: Iterator[_Operation], deadline: int) -> int:
-        """Work as fast as possible; each operation begins where the one before it ended."""
+        """Run operations as fast as possible; each begins when the one before it ended."""
         clock, ends, size = time.monotonic_ns, self._ends, self._job.block_size
         done = 0
         self._begin = clock()
@@ -326,7 +327,7 @@ class _IoWorker:
         return done
 
     def _stroll(self, operations: Iterator[_Operation], deadline: int) -> int:
-        """Work with something between or after the operations: a pause, an fsync, an fadvise."""
+        """Run operations with a call between or after them: a pause, an fsync, an fadvise."""
         clock, begins, ends = time.monotonic_ns, self._begins, self._ends
         job, size = self._job, self._job.block_size
         sync = _SYNCS.get(job.sync)
@@ -353,7 +354,7 @@ class _IoWorker:
         return done
 
     def _wait(self, pause: int, deadline: int) -> bool:
-        """Sleep until the next operation is due; tell whether it is due before the deadline."""
+        """Sleep until the next operation is due; return whether that is before the deadline."""
         due = self._due
         if due >= deadline:
             return False
@@ -404,7 +405,7 @@ class _IoWorker:
         )
 
     def _still_there(self) -> None:
-        """Raise ReplayerError if a file was deleted or replaced under the run."""
+        """Raise ReplayerError if a file was deleted or replaced during the run."""
         for path, fd in zip(self._thread.target.paths, self._fds, strict=True):
             mine = os.fstat(fd)
             try:
@@ -419,12 +420,13 @@ class _IoWorker:
 
 
 class _Zipf:
-    """Block numbers whose rank k is drawn with the weight of x ** -theta between k and k + 1."""
+    """Block numbers of Zipf's law: rank k has the weight of x ** -theta between k and k + 1."""
 
     def __init__(self, many: int, theta: float) -> None:
         self._many = many
         self._theta = theta
-        # A step that shares no divisor with `many` visits every block once: popular ones spread.
+        # A step that is coprime to `many` visits every block once, so that popular blocks are
+        # spread.
         step = max(1, int(many * 0.6180339887498949)) | 1
         while math.gcd(step, many) != 1:
             step += 2

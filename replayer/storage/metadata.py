@@ -1,4 +1,4 @@
-"""Create, look up and delete many files in a folder of replayer's own, each call timed."""
+"""Metadata operations: create, look up and delete many files, each call timed."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class _Task:
 
 @dataclass(frozen=True, slots=True)
 class Handled:
-    """What one verb came to, all clients together."""
+    """The result of one verb, all clients together."""
 
     operations: int
     seconds: float
@@ -49,7 +49,7 @@ class Handled:
 
 
 def handle(verb: str, clients: Sequence[Entries]) -> Handled:
-    """Do `create`, `stat` or `delete` with all files of all clients at once.
+    """Run `create`, `stat` or `delete` on all files of all clients at once.
 
     Raises ReplayerError with the first failure: a full folder, a file that is gone.
     """
@@ -99,7 +99,7 @@ def _work(task: _Task, barrier: Barrier, report: Report) -> tuple[int, Latencies
 
 
 def _paths(task: _Task) -> list[str]:
-    """Return the names in the order of the verb: as numbered, or in an order of its own."""
+    """Return the names in the order of the verb: sequential, or random, another for each verb."""
     entries = task.entries
     numbers = np.arange(entries.many)
     names = [f"{entries.folder}/{number:08d}" for number in numbers]

@@ -1,7 +1,8 @@
-"""Run the tools that people compare with, on our files, and read their figures.
+"""Runs of well-known benchmark tools on replayer's files, for comparison.
 
-Each function takes what our own loads take and returns a ReferenceResult; `installed` says which
-tool is here. sysbench knows whole seconds only: it gets the next one.
+Each function takes the same parameters as replayer's own loads and returns a ReferenceResult;
+`installed` returns which tool exists here. sysbench knows only whole seconds: it gets the value
+rounded up.
 """
 
 from __future__ import annotations
@@ -23,26 +24,26 @@ _GRACE_SECONDS = 60.0
 SMALL_PAGES = "the cross-check has buffers on small pages on both sides, as fio has them"
 _MIXED = {"rw", "randrw"}
 _PG_NEXT = "two 8kB"
-"""What pg_test_fsync's second table is about."""
+"""Title of pg_test_fsync's second table."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReferenceResult:
-    """What a tool measured: operations and bytes per second, latencies in nanoseconds."""
+    """The figures of a tool: operations and bytes per second, latencies in nanoseconds."""
 
     iops: float = 0.0
     throughput: float = 0.0
     mean_ns: float = 0.0
     p99_ns: float = 0.0
-    """Of one kind of operation only."""
+    """99th percentile, for one kind of operation only."""
     cpu_per_operation: float = 0.0
-    """CPU seconds of the tool for each operation."""
+    """CPU seconds of the tool per operation."""
     lines: tuple[str, ...] = ()
-    """The lines of its output that people read."""
+    """The result lines of its output."""
 
 
 def installed(program: str) -> Path | None:
-    """Return where a tool is, /usr/sbin included, or None."""
+    """Return the path of a tool, /usr/sbin included, or None."""
     return shell.find(program, Path("/usr/sbin"), Path("/usr/local/bin"))
 
 
@@ -87,7 +88,7 @@ def fio(
         f"--numjobs={jobs}",
         "--group_reporting",
         "--time_based",
-        # fio drops what is behind the point of seconds.
+        # fio cuts off decimals of seconds.
         f"--runtime={round(1000 * seconds)}ms",
         f"--ramp_time={round(1000 * warmup)}ms",
         "--output-format=json",
@@ -149,10 +150,10 @@ def sysbench_fileio(
     threads: int,
     seconds: float,
 ) -> ReferenceResult:
-    """Run sysbench fileio with direct I/O and without fsync, in a folder of ours.
+    """Run sysbench fileio with direct I/O and without fsync, in one of replayer's folders.
 
-    It makes its own files there, since it insists on their names; they are brought to the disk
-    before it reads or overwrites them, and seqwr makes its own anew.
+    sysbench insists on its file names, so it makes other files there.  They are fsynced before it
+    reads or overwrites them; the mode seqwr makes them anew.
     """
     common: list[str | Path] = [
         _program("sysbench"),
@@ -187,13 +188,13 @@ def sysbench_fileio(
 
 
 def _whole(folder: Path, files: int, bytes_each: int) -> bool:
-    """Tell whether sysbench's files are all there in their full size."""
+    """Return whether sysbench's files all exist in their full size."""
     paths = [folder / f"test_file.{number}" for number in range(files)]
     return all(path.exists() and path.stat().st_size >= bytes_each for path in paths)
 
 
 def clear(folder: Path) -> None:
-    """Remove the files that a tool left in a folder of ours."""
+    """Remove the files that a tool left in replayer's folder."""
     for path in folder.iterdir():
         path.unlink()
     folder.rmdir()
@@ -210,7 +211,7 @@ def sysbench_cpu(*, threads: int, seconds: float, max_prime: int) -> float:
 
 
 def sysbench_memory(*, operation: str, block_size: int, threads: int, seconds: float) -> float:
-    """Return sysbench memory's bytes per second, sequential, each thread on a block of its own."""
+    """Return sysbench memory's bytes per second, sequential, each thread on its own block."""
     printed = shell.run(
         [_program("sysbench"), "memory", f"--threads={threads}", f"--time={math.ceil(seconds)}",
          f"--memory-block-size={block_size}", f"--memory-oper={operation}",
@@ -223,7 +224,7 @@ def sysbench_memory(*, operation: str, block_size: int, threads: int, seconds: f
 def pg_test_fsync(program: Path, folder: Path, *, seconds: int) -> dict[str, float]:
     """Return pg_test_fsync's operations per second of one 8 kB write, for each method.
 
-    It is ended once it has them: the rest of what it measures takes four times as long.
+    The tool is stopped as soon as it has printed them: its other tests take four times as long.
     """
     output = folder / "printed"
     output.write_bytes(b"")
@@ -242,9 +243,10 @@ def pg_test_fsync(program: Path, folder: Path, *, seconds: int) -> dict[str, flo
 
 
 def bonnie(folder: Path, *, size: int, chunk: int, files: int) -> dict[str, Any]:
-    """Run bonnie++ in a folder of ours and return the fields of its CSV line by name.
+    """Run bonnie++ in replayer's folder and return the fields of its CSV line by name.
 
-    Its memory is said to be 16 MiB, so that it neither refuses a small file nor hides a figure.
+    It gets 16 MiB as the size of memory, so that it neither refuses a small file nor hides a
+    figure.
     """
     mib = 1 << 20
     arguments: list[str | Path] = [_program("bonnie++"), "-d", folder, "-q", "-f"]
@@ -268,7 +270,7 @@ _BONNIE_FIELDS = (
     "ran_del_latency"
 )
 BONNIE_FIELDS = tuple(_BONNIE_FIELDS.split())
-"""bonnie++ 1.98's CSV fields; `+++++` stands for what it holds too short to trust."""
+"""bonnie++ 1.98's CSV fields; `+++++` means a time too short for it to trust."""
 
 
 def _number(text: str, pattern: str) -> float:

@@ -1,4 +1,4 @@
-"""Keep processors and memory busy with fixed work in processes of their own, and count it."""
+"""Fixed work that keeps processors and memory busy, in separate processes, and is counted."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ _CHUNK = 4096
 
 @dataclass(frozen=True, slots=True)
 class SpinWork:
-    """What each process does: `cpu` up to a prime, or `read` and `write` of a block of bytes."""
+    """The work of each process: `cpu` up to a prime, or `read` and `write` of a block of bytes."""
 
     kind: str
     seconds: float
     limit: int
-    """The largest number that is tried, or the block's bytes."""
+    """The largest number that is tested, or the block's bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Spun:
-    """What all processes did within the window; latencies are those of one event."""
+    """The result of all processes within the window; latencies are those of one event."""
 
     operations: int
     seconds: float
@@ -45,7 +45,7 @@ class Spun:
 
 
 def spin(work: SpinWork, processes: int) -> Spun:
-    """Work in so many processes at once; only events that ended within the window count."""
+    """Run the work in several processes at once; only events that end in the window count."""
     with WorkerPool(_work, [work] * processes, processes=processes) as pool:
         pool.open()
         parts: list[tuple[int, Latencies]] = pool.results(timeout=work.seconds + 120)
@@ -64,7 +64,7 @@ def spin(work: SpinWork, processes: int) -> Spun:
 
 @distributable
 def _work(work: SpinWork, barrier: Barrier, report: Report) -> tuple[int, Latencies]:  # noqa: ARG001
-    """Do events until the time is over; return how many blocks or events, and their latencies."""
+    """Run events until the time is over; return the number of blocks or events, and latencies."""
     event, each = _cpu(work.limit) if work.kind == "cpu" else _memory(work.kind, work.limit)
     event()
     clock, recorder, ends = time.monotonic_ns, Recorder(), array("q", bytes(8 * _CHUNK))
@@ -87,8 +87,8 @@ def _work(work: SpinWork, barrier: Barrier, report: Report) -> tuple[int, Latenc
 def _cpu(limit: int) -> tuple[Callable[[], Any], int]:
     """Return one event: the numbers from 3 to a limit, divided by 2, 3, ... until one divides.
 
-    It does the divisions that sysbench's loop does, no more and no fewer, a divisor at a time: a
-    number leaves at its first divisor or after its square root.
+    It does exactly the divisions of sysbench's loop, one divisor at a time: a number leaves at its
+    first divisor or after its square root.
     """
     numbers = np.arange(_LEAST_DIVISOR, limit, dtype=np.uint64)
 
@@ -106,7 +106,7 @@ def _cpu(limit: int) -> tuple[Callable[[], Any], int]:
 
 
 def _memory(kind: str, size: int) -> tuple[Callable[[], Any], int]:
-    """Return one event that goes over the same block several times, and how often it does."""
+    """Return one event that processes the same block several times, and the number of times."""
     times = max(1, _BATCH_BYTES // size)
     block = np.zeros(size // 8, dtype=np.int64)
     again = np.lib.stride_tricks.as_strided(block, (times, len(block)), (0, 8), writeable=True)
