@@ -27,12 +27,12 @@ IDIOMS: Mapping[str, str] = {
 }
 """What to avoid -> the pattern that finds it, whatever the case of its letters."""
 LIMITS: Mapping[str, int] = {
-    "opens with a noun clause (What ..., Who ..., Whether ...)": 796,
-    "say, said (for report, print)": 415,
-    "tell, told (for report, return)": 463,
-    "whoever, somebody, nobody, those who": 278,
-    "of replayer's, of its own": 129,
-    "beside, elsewhere, otherwise than": 129,
+    "opens with a noun clause (What ..., Who ..., Whether ...)": 0,
+    "say, said (for report, print)": 7,
+    "tell, told (for report, return)": 0,
+    "whoever, somebody, nobody, those who": 0,
+    "of replayer's, of its own": 5,
+    "beside, elsewhere, otherwise than": 5,
 }
 
 

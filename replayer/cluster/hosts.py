@@ -156,7 +156,7 @@ class RemoteRun:
     ) -> None:
         self._loop.run(self._member.release())
 
-    def said(self, timeout: float = 1.0) -> Iterator[Any]:
+    def receive_messages(self, timeout: float = 1.0) -> Iterator[Any]:
         """Yield the reports until the function has ended, and None after a silent `timeout`.
 
         `timeout` is in seconds. After all its reports, raises HostLost if the host is lost, or

@@ -227,7 +227,7 @@ class ClusterPool:
         self._refuse_failed()
         happened = self._loop.wait(timeout, *([awaited.fileno()] if awaited else []))
         if awaited is not None and happened:
-            awaited.heard()
+            awaited.handle_answer()
             awaited.raise_silence()
         self._hear()
         self._refuse_failed()

@@ -136,7 +136,7 @@ class Wait:
             while self._pipe:
                 os.close(self._pipe.pop())
 
-    def heard(self) -> None:
+    def handle_answer(self) -> None:
         """Record that the server answered."""
         self.since = time.monotonic()
 
@@ -154,7 +154,7 @@ class Wait:
             os.write(self._pipe[1], b"!")
 
     def _enter(self) -> None:
-        self.heard()
+        self.handle_answer()
         with _lock:
             _waits.add(self)
             if not _threads:

@@ -317,7 +317,7 @@ class _Window:
         return [result for result in results if isinstance(result, ClientResult)]
 
     def _lose(self, lost: SessionLost) -> NoReturn:
-        last_words = self._context.server.last_words()
+        last_words = self._context.server.read_last_words()
         ending = f"; the server's log says: {last_words}" if last_words else ""
         raise ReplayerError(f"the load lost the server ({lost.why}){ending}")
 

@@ -144,5 +144,5 @@ class Context:
         """Return the folder of the server's files; raise Skip if they are not on this machine."""
         folder = self.server.data_directory()
         if folder is None:
-            raise Skip(self.server.no_files().why)
+            raise Skip(self.server.explain_missing_files().why)
         return folder

@@ -190,7 +190,7 @@ def _ready(run: Run, stage: _Stage) -> Run:
 
 def _left(run: Run, server: Server | None) -> Run:
     """Return the run with the facts on what replayer leaves on the server."""
-    left = {} if server is None else server.left()
+    left = {} if server is None else server.list_leftovers()
     if run.engine is None or not left:
         return run
     engine = run.engine.model_copy(update={"facts": {**run.engine.facts, **left}})
@@ -261,7 +261,7 @@ def _started(server: Server) -> EngineFacts:
         server.start()
         return server.facts()
     except ReplayerError as error:
-        lost = server.lost()
+        lost = server.describe_loss()
         if lost:
             raise ReplayerError(f"{lost} before the first step") from error
         raise
@@ -302,7 +302,7 @@ def _perform(
     except (ReplayerError, Interrupted) as error:
         failure = interruption() or error
         status, reason = _status(failure), str(failure)
-    lost = stage.server.lost() if stage.server is not None else ""
+    lost = stage.server.describe_loss() if stage.server is not None else ""
     if lost and not isinstance(failure, Interrupted):
         # A measurement across a crash and its recovery is not the one that was asked for.
         failure = ReplayerError(f"{lost} in the middle of this step")

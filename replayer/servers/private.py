@@ -149,7 +149,7 @@ class PrivateServer:
         """Return the server's data directory."""
         return self._folder.data
 
-    def no_files(self) -> protocol.NoFiles:
+    def explain_missing_files(self) -> protocol.NoFiles:
         """Return an empty NoFiles: the files of a private server are always reachable."""
         return protocol.NoFiles("", "")
 
@@ -172,16 +172,16 @@ class PrivateServer:
         with contextlib.closing(Database(self.engine, self.start())) as database:
             return protocol.facts(database, self.kind, known)
 
-    def last_words(self) -> str:
+    def read_last_words(self) -> str:
         """Return the last important message in the server's log since its last start."""
         messages = self._said()
         return (_weighty(messages, self._keys) or messages or [""])[-1]
 
-    def left(self) -> dict[str, Fact]:
+    def list_leftovers(self) -> dict[str, Fact]:
         """Return {}: its data is in replayer's own folder, which `replayer clean` removes."""
         return {}
 
-    def lost(self) -> str:
+    def describe_loss(self) -> str:
         """Return how the server went away since this was last asked, "" if it did not."""
         lost, self._lost = self._lost or self._gone(), ""
         return lost

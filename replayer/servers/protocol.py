@@ -87,7 +87,7 @@ class Server(Protocol):
         """Return the data directory on this machine, None if it is on another host or not known."""
         ...
 
-    def no_files(self) -> NoFiles:
+    def explain_missing_files(self) -> NoFiles:
         """Return the reason for which there is no data directory, and advice."""
         ...
 
@@ -106,15 +106,15 @@ class Server(Protocol):
         """Return facts on the server, and every setting that is not its default."""
         ...
 
-    def left(self) -> Mapping[str, Fact]:
+    def list_leftovers(self) -> Mapping[str, Fact]:
         """Return facts on what replayer leaves there after a run; {} for a private server."""
         ...
 
-    def last_words(self) -> str:
+    def read_last_words(self) -> str:
         """Return the last important message of the server, "" if it is not known."""
         ...
 
-    def lost(self) -> str:
+    def describe_loss(self) -> str:
         """Return how the server went away since this was last asked, "" if it did not.
 
         A server that was stopped by `stop` did not go away.

@@ -79,7 +79,7 @@ class Remote:
         folder_and_pid = self._found()
         return folder_and_pid[0] if folder_and_pid else None
 
-    def no_files(self) -> protocol.NoFiles:
+    def explain_missing_files(self) -> protocol.NoFiles:
         """Return why there is no data directory: it is on another host, or a right is missing."""
         self._found()
         return self._absent
@@ -108,7 +108,7 @@ class Remote:
         with contextlib.closing(Database(self.engine, self._where)) as database:
             return protocol.facts(database, self.kind, known)
 
-    def left(self) -> dict[str, Fact]:
+    def list_leftovers(self) -> dict[str, Fact]:
         """Return facts on replayer's objects on the server, by its list there; {} if not known."""
         try:
             with contextlib.closing(Database(self.engine, self._where)) as database:
@@ -116,11 +116,11 @@ class Remote:
         except ReplayerError:
             return {}
 
-    def lost(self) -> str:
+    def describe_loss(self) -> str:
         """Return "": the state of another user's server is not known here."""
         return ""
 
-    def last_words(self) -> str:
+    def read_last_words(self) -> str:
         """Return "": the log of another user's server must not be read."""
         return ""
 
@@ -204,7 +204,7 @@ def whereabouts(engine: Engine, text: str) -> Whereabouts:
     server = Remote(engine, url, engine.version or 0)
     if server.data_directory() is not None:
         return Whereabouts(here=True, runs=bool(server.pids()), proven=True, why="")
-    absent = server.no_files()
+    absent = server.explain_missing_files()
     proven = absent == protocol.ELSEWHERE
     return Whereabouts(here=False, runs=False, proven=proven, why=absent.why)
 

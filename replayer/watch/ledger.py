@@ -136,20 +136,15 @@ def balance(  # noqa: PLR0917 - the order of the ledger's line
     if asked is not None and verdict not in (asked, ReadOrigin.UNKNOWN):
         notes.insert(0, f"asked for {asked}, got {verdict}")
     reads = None if delta is None else _rate(delta.reads, window_seconds)
+    read_bytes = 0 if delta is None else _bytes(delta, own_bytes)
+    read_blocks = _rate(read_bytes / block_size, window_seconds)
     return Ledger(
         asked=asked,
         verdict=verdict,
         window_seconds=window_seconds,
         riops=missed,
         buffer_hits=_rate(hits_blocks, window_seconds),
-        page_cache_hits=(
-            None
-            if delta is None
-            else max(
-                0.0,
-                missed - own_share * _rate(_bytes(delta, own_bytes) / block_size, window_seconds),
-            )
-        ),
+        page_cache_hits=None if delta is None else max(0.0, missed - own_share * read_blocks),
         device_reads=reads,
         device_read_bytes=None if delta is None else _rate(delta.read_bytes, window_seconds),
         # A buffered run missed so few blocks that their share has no meaning.

@@ -121,7 +121,7 @@ class Awaited(Protocol):
         """Stop watching it; ending twice is fine."""
         ...
 
-    def heard(self) -> None:
+    def handle_answer(self) -> None:
         """Record that a job made progress."""
         ...
 
@@ -268,7 +268,7 @@ class WorkerPool:
         awaited = self._awaited
         happened = connection.wait([*pipes, *([awaited.fileno()] if awaited else [])], timeout)
         if awaited is not None and happened:
-            awaited.heard()
+            awaited.handle_answer()
             awaited.raise_silence()
         for member in [member for pipe, member in pipes.items() if pipe in happened]:
             for kind, *contents in member.messages():

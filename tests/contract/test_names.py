@@ -97,6 +97,34 @@ def test_a_file_name_is_used_once_in_a_band() -> None:
     assert {name: where for name, where in places.items() if len(where) > 1} == {}
 
 
+def protocol_members() -> Iterator[tuple[str, str]]:
+    """Yield each method of a Protocol that is no property, with its Protocol's place."""
+    for place, node in classes():
+        if not any(isinstance(base, ast.Name) and base.id == "Protocol" for base in node.bases):
+            continue
+        for member in node.body:
+            if isinstance(member, ast.FunctionDef | ast.AsyncFunctionDef) and not any(
+                isinstance(decorator, ast.Name) and decorator.id == "property"
+                for decorator in member.decorator_list
+            ):
+                yield place, member.name
+
+
+def test_no_member_of_a_protocol_is_a_bare_participle() -> None:
+    """Strangers write against them: a hook says what it does."""
+    irregular = {
+        *("began", "came", "done", "found", "given", "gone", "heard", "held", "kept", "left"),
+        *("lost", "made", "met", "said", "seen", "sent", "stood", "taken", "told"),
+    }
+    bare = [
+        f"{place}.{name}"
+        for place, name in protocol_members()
+        if "_" not in name.strip("_") and (name in irregular or name.endswith("ed"))
+    ]
+
+    assert bare == []
+
+
 def too_large() -> Iterator[str]:
     """Yield what is larger than the limits allow."""
     for path in MODULES:

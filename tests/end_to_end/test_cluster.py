@@ -293,10 +293,14 @@ def test_agents_end_within_10_s_of_their_coordinator_five_times(family: Family) 
 def test_a_run_elsewhere_says_fails_and_returns(pair: Hosts) -> None:
     """What it says arrives in order, then its result, or its sentence."""
     with pair.run(cluster_jobs.say_and_return, [1, "two", b"three"]) as there:
-        assert [value for value in there.said() if value is not None] == [1, "two", b"three"]
+        assert [value for value in there.receive_messages() if value is not None] == [
+            1,
+            "two",
+            b"three",
+        ]
         assert there.result() == 3
     with pair.run(cluster_jobs.say_and_return, ["fail"]) as there:
-        said = there.said()
+        said = there.receive_messages()
         assert next(value for value in said if value is not None) == "fail"
         with pytest.raises(ReplayerError, match="this was to fail"):
             next(said)
@@ -305,7 +309,7 @@ def test_a_run_elsewhere_says_fails_and_returns(pair: Hosts) -> None:
 def test_a_run_elsewhere_stops_in_order_when_asked(pair: Hosts) -> None:
     """Ctrl-C reaches it, and it still says what it gave back."""
     with pair.run(cluster_jobs.say_and_wait, "on") as there:
-        said = there.said()
+        said = there.receive_messages()
         assert next(value for value in said if value is not None) == "on"
         there.interrupt()
         rest: list[Any] = []

@@ -135,7 +135,7 @@ def test_a_killed_server_is_not_told_by_the_last_line_of_its_log(server: Server)
     while server.pids():
         time.sleep(0.01)
 
-    assert server.lost() == (
+    assert server.describe_loss() == (
         "the database server went away (it was killed or crashed: its log says nothing of an end)"
     )
 

@@ -29,7 +29,7 @@ from replayer.model import (
     StackProfile,
     StepResult,
 )
-from replayer.report.pages import charts, column_encoding, run_page, scripts
+from replayer.report.pages import charts, column_encoding, percentiles, run_page, scripts
 from replayer.report.sanitize import sanitize
 from replayer.results import store
 from replayer.units import show
@@ -201,7 +201,7 @@ def points(browser: Chrome) -> dict[str, list[int]]:
 def test_every_chart_is_drawn_with_the_right_number_of_points(opened: Chrome) -> None:
     """Each chart has as many points, lines and bars on the screen as there are in the runs."""
     drawn = points(opened)
-    n = len(charts.supported(12 * 500))
+    n = len(percentiles.supported(12 * 500))
     on_screen = opened.execute_script(
         "return Object.fromEntries([...document.querySelectorAll('.chart')].map(g => [g.id, "
         "[g.querySelectorAll('path.point').length, g.querySelectorAll('.bars .point path').length,"

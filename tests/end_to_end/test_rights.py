@@ -45,7 +45,7 @@ def test_a_role_without_rights_is_told_the_grants_that_help(
     url, owner = limited
     with open_server(engines.of_url(url), url=url) as there:
         assert there.data_directory() is None
-        reason, todo = there.no_files()
+        reason, todo = there.explain_missing_files()
         assert "GRANT EXECUTE ON FUNCTION pg_read_file(text) TO limited" in reason
         assert "not on this machine" not in reason
         assert "root" not in reason + todo

@@ -9,7 +9,7 @@ from hdrh.histogram import HdrHistogram
 from replayer.analysis.differences.comparison import Comparison, MetricVerdict, compare
 from replayer.analysis.differences.samples import Side
 from replayer.model import Latency, Run, Series
-from replayer.report.pages import charts
+from replayer.report.pages import charts, percentiles
 from replayer.report.terminal.comparison import verdict_first
 from tests.fixture_types import RunOf
 from tests.known import known
@@ -165,7 +165,7 @@ def test_percentiles_are_drawn_as_far_as_ten_observations_support(
     count: int, last: float | None
 ) -> None:
     """Beyond the last percentile that is drawn there are ten observations or more."""
-    shares = charts.supported(count)
+    shares = percentiles.supported(count)
 
     assert (shares[-1] if shares else None) == last
 

@@ -17,21 +17,16 @@ from replayer import registry
 from replayer.analysis.differences.comparison import Comparison, MetricRow, MetricVerdict
 from replayer.analysis.differences.samples import Side
 from replayer.model import Better, Measurement, Run, Series, Status, StepResult
-from replayer.report.pages import column_encoding
+from replayer.report.pages import column_encoding, percentiles
 from replayer.report.sanitize import sanitize
 from replayer.report.terminal import collector_columns
 from replayer.report.terminal.step_layout import UNLIKE_A_STEPS
-from replayer.results import stored_histogram
 from replayer.run import display
 from replayer.units import show
 
 Chart = dict[str, Any]
 Trace = dict[str, Any]
 
-PERCENTILES = (
-    *(0.0, 10.0, 25.0, 50.0, 75.0, 90.0, 95.0, 97.5, 99.0, 99.5, 99.75, 99.9, 99.95, 99.99),
-    99.999,
-)
 _MOST_NUMBERS = 200_000
 """The most numbers in all series of a page: each takes up to 2.7 bytes, and a page must stay under
 1.6 MB."""
@@ -45,8 +40,6 @@ _IMPORTED = "iostat."
 """The prefix of columns of a series that another tool recorded."""
 _FAR = 3.0
 """The axis of ratios extends at most this many times as far from 1 as most ratios do."""
-_LEAST_BEYOND = 10
-"""The least observations beyond a percentile to show it: with fewer its value is chance."""
 _SPREAD = (0.1, 0.9)
 """The quantiles, over several runs, that limit the band drawn for a second."""
 _SYMBOLS = {
@@ -285,7 +278,7 @@ def latencies(sides: Sequence[Side]) -> Iterator[tuple[str, Chart]]:
         }
         for dash, kind in enumerate(sorted(kinds)):
             for number, side in enumerate(sides):
-                shares, values = _percentiles(_payloads(side, name, kind))
+                shares, values = percentiles.of(_payloads(side, name, kind))
                 if values:
                     traces.append(
                         {
@@ -322,24 +315,6 @@ def _payloads(side: Side, name: str, kind: str) -> list[str]:
 def _nines(percentile: float) -> float:
     """Return the place of a percentile on an axis on which each further nine has equal width."""
     return -math.log10(1 - percentile / 100)
-
-
-def supported(count: int) -> list[float]:
-    """Return the PERCENTILES that have ten or more of `count` observations beyond them."""
-    return [p for p in PERCENTILES if round(count * (1 - p / 100), 6) >= _LEAST_BEYOND]
-
-
-def _percentiles(payloads: Iterable[str]) -> tuple[list[float], list[float]]:
-    """Return percentiles and the milliseconds at each, of all histograms added up.
-
-    Both are empty if there are too few operations.
-    """
-    total = stored_histogram.merged(payloads)
-    shares = supported(total.get_total_count()) if total is not None else []
-    if total is None or not shares:
-        return [], []
-    values = total.get_percentile_to_value_dict(shares)
-    return shares, [values.get(p, 0) / 1e6 for p in shares]
 
 
 def ledgers(sides: Sequence[Side]) -> Chart | None:

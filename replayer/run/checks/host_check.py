@@ -108,7 +108,7 @@ def _database(name: str, connected: Hosts, connector: Connector) -> PreflightLin
     label = f"{name}: database"
     try:
         with connected.run(link_probe.measured, connector, on=name) as run:
-            for _ in run.said():
+            for _ in run.receive_messages():
                 pass
             found: link_probe.Reach = run.result()
     except ReplayerError as error:

@@ -156,7 +156,9 @@ def _disk(order: RunRequest) -> Disk:
         server = remote.Remote(engine, url, engine.version or 0)
         folder = server.data_directory()
         return (
-            Disk(f"the server's disk ({server.no_files().why})") if folder is None else _on(folder)
+            Disk(f"the server's disk ({server.explain_missing_files().why})")
+            if folder is None
+            else _on(folder)
         )
     named = (getattr(spec, "device", None) for spec in order.workload.steps)
     devices = {str(device) for device in named if device}

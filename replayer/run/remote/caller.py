@@ -43,7 +43,7 @@ _KINDS = {
 class Running(Protocol):
     """A function that runs on another host."""
 
-    def said(self, timeout: float) -> Iterator[Any]:
+    def receive_messages(self, timeout: float) -> Iterator[Any]:
         """Yield its messages, and None after `timeout` seconds of silence; end when it ends.
 
         Raises HostLost.
@@ -111,7 +111,7 @@ def refuse_other(order: RunRequest, agents: Agents) -> None:
 
 def _owns(order: RunRequest, agents: Agents, name: str) -> Whereabouts:
     with agents.run(executor.owns, (order.engine.name, order.url), on=name) as running:
-        for _ in running.said(_WAIT):
+        for _ in running.receive_messages(_WAIT):
             pass
         place: Whereabouts = running.result()
         return place
@@ -133,7 +133,7 @@ class _Elsewhere:
 
     def __init__(self, order: RunRequest, running: Running, shown: ProgressReceiver) -> None:
         self._order, self._running, self._shown = order, running, shown
-        self._frames = running.said(_WAIT)
+        self._frames = running.receive_messages(_WAIT)
         self._unpacking = framing.FrameDecoder()
         self._facts = workload_file.facts(order.workload)
         self._id = ""

@@ -117,7 +117,7 @@ def _files(context: Context, database: Database) -> tuple[list[Path] | None, str
     """Return the table's files, or why they cannot be reached."""
     folder = context.server.data_directory()
     if folder is None:
-        return None, context.server.no_files().why
+        return None, context.server.explain_missing_files().why
     return relations.files(database, folder), ""
 
 

@@ -148,7 +148,7 @@ def _bring(spec: Spec, context: Context, database: Database) -> Cold:
     """Bring the database to the cache temperature asked for, if its files are on this host."""
     folder = context.server.data_directory()
     if folder is None or context.engine.verb(_FILES) is None:
-        why, todo = context.server.no_files()
+        why, todo = context.server.explain_missing_files()
         unknown = Temperature.UNKNOWN
         return Cold(asked=spec.cold, got=unknown, method="nothing", proof="", why=why, todo=todo)
     files = relations.files(database, folder, _FILES)

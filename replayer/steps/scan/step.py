@@ -152,7 +152,7 @@ def _made(spec: Spec, context: Context, files: list[Path]) -> Cold:
     """Bring the table to the temperature that was asked for, where its files can be reached."""
     if files:
         return temperature.make(spec.cold, context.server, files, context.host)
-    why, todo = context.server.no_files()
+    why, todo = context.server.explain_missing_files()
     got = Temperature.UNKNOWN
     return Cold(asked=spec.cold, got=got, method="nothing", proof="", why=why, todo=todo)
 

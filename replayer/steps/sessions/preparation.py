@@ -82,7 +82,7 @@ def bring_to_temperature(spec: Spec, files: Sequence[Path], context: Context) ->
     dropped = Temperature.COLD if ours else Temperature.LUKEWARM
     asked = Temperature.HOT if spec.asked is ReadOrigin.CACHED else dropped
     if not files:
-        why, todo = context.server.no_files()
+        why, todo = context.server.explain_missing_files()
         got = Temperature.UNKNOWN
         return Cold(asked=asked, got=got, method="", proof="", why=why, todo=todo)
     total = sum(file.stat().st_size for file in files) if asked is Temperature.HOT else None

@@ -260,7 +260,7 @@ def _due(report: object, polled: float) -> bool:
 
 def _refuse_lost(lost: Sequence[ConnectionLost], sessions: int, context: Context) -> None:
     if lost:
-        last_words = context.server.last_words()
+        last_words = context.server.read_last_words()
         ending = f"; the server's log says: {last_words}" if last_words else ""
         raise ReplayerError(
             f"{len(lost)} of {sessions} sessions lost the server ({lost[0].why}){ending}"
