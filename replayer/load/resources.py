@@ -271,7 +271,7 @@ def _machine(use: MachineUse) -> ResourceUse:
 
 
 def _own_reads(use: MachineUse) -> float | None:
-    """Return the share of the device's reads, by bytes, that were the server's; None if unknown."""
+    """Return the server's share of the bytes read from the device; None if not known."""
     if use.own_read_bytes is None or use.device is None or not use.device.read_bytes:
         return None
     return min(1.0, use.own_read_bytes / use.device.read_bytes)

@@ -121,7 +121,7 @@ class PrivateServer:
         return journal.alive(self._identity) and not processes.ends(main)
 
     def stop(self) -> None:
-        """Stop the server; its processes are gone on return, and a stopped one stays stopped."""
+        """Stop the server; its processes are gone on return.  A server that is stopped stays so."""
         with signals.shield():
             self._end()
             self._identity = ""
@@ -182,7 +182,7 @@ class PrivateServer:
         return {}
 
     def lost(self) -> str:
-        """Return how the server went away since this was last asked, "" if it did not."""
+        """Return how the server ended unexpectedly since the last call, "" if it did not."""
         lost, self._lost = self._lost or self._gone(), ""
         return lost
 
