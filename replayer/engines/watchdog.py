@@ -211,7 +211,8 @@ def _ask(where: Address) -> None:
         _answered[where] = time.monotonic()
         return
     else:
-        # A refused connection answers at once: the server may be restarting.
+        # A refused connection fails at once, and that is not yet silence: the server may be
+        # restarting.
         last = max(since, _answered.get(where, 0.0))
         silent = time.monotonic() - last > PATIENCE
     if silent:

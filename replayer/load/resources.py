@@ -262,7 +262,7 @@ def _processors(use: MachineUse, known: Ceilings) -> Iterator[tuple[str, Resourc
 def _machine(use: MachineUse) -> ResourceUse:
     """Return the use of this machine's processors; the clients or the server run on it, or both."""
     own = (use.client if use.client_here else 0.0) + (use.server or 0.0)
-    # Clock ticks are not counted exactly at the window's ends.
+    # Clock ticks are counted at other times than the window's ends.
     busy = min(float(use.processors), max(own, use.busy + use.steal))
     here = frozenset({WaitReason.CLIENTS}) if use.server is None else _PROCESSORS
     # A server that is throttled by its quota does not wait for the machine's processors.

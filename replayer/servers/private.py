@@ -315,7 +315,7 @@ class PrivateServer:
         self._write_down()
 
     def _clear_the_way(self) -> None:
-        """Wait until the remains of a killed server are gone: they would disturb the new one."""
+        """End what remains of a killed server, and remove its socket and pid file."""
         self._end()
         self._identity = ""
         if self._socket is not None:
