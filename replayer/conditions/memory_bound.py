@@ -127,7 +127,7 @@ NOTES = frozenset(_RECOVER)
 
 
 def _locked_bytes(pid: int) -> int:
-    """Return the bytes that a process of this user has locked in memory, 0 if it has none."""
+    """Return the bytes that a process of this user has locked in memory, 0 for none."""
     folder = Path(f"/proc/{pid}")
     with contextlib.suppress(OSError):
         if folder.stat().st_uid == os.geteuid():
@@ -231,7 +231,7 @@ def _move(pid: int, procs: Path) -> None:
 
 
 def killed_for_memory(taken: Bound) -> int:
-    """Return how many processes the kernel killed because the cgroup's limit was too small."""
+    """Return the number of processes that the kernel killed because of the cgroup's limit."""
     if taken.group is None:
         return 0
     for name in ("memory.events", "memory.oom_control"):

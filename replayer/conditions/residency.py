@@ -253,7 +253,7 @@ def _ways() -> list[_Instrument]:
 
 
 def _smallest(paths: Sequence[str | Path]) -> list[str | Path]:
-    """Return the smallest files that have bytes: they are dropped, and read again."""
+    """Return the smallest files that are not empty: the proof drops and reads them."""
     sizes = []
     for path in paths:
         try:
@@ -291,7 +291,7 @@ def _opened(path: str | Path) -> Iterator[tuple[int, list[FileExtent]]]:
 
 
 def _read_and_dropped(ask: Ask, fd: int, segments: Sequence[FileExtent]) -> tuple[bool, bool]:
-    """Read a page and look for it, drop the file and look again; leave it as warm as it was."""
+    """Read a page and check it, drop the file and check again; leave the file as warm as it was."""
     if not segments:
         return False, False
     data_bytes = sum(segment.length for segment in segments)

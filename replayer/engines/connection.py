@@ -189,7 +189,7 @@ class Database:
         return watchdog.Wait(self._where)
 
     def close(self) -> None:
-        """Close the connection; closing twice is fine, and so is a server that is gone."""
+        """Close the connection; a second close, or a server that is gone, raises no error."""
         # SQLAlchemy first sends a rollback, and drops a connection that cannot do one.
         with contextlib.suppress(exc.SQLAlchemyError), watchdog.Wait(self._where):
             self._connection.close()

@@ -16,7 +16,7 @@ from replayer.engines import login
 from replayer.errors import ReplayerError, one_line
 
 WIRES = {"postgresql+psycopg": "psycopg", "mysql+pymysql": "pymysql"}
-"""The SQLAlchemy scheme of each wire that replayer speaks -> the module of its driver."""
+"""The SQLAlchemy scheme of each wire that replayer supports -> the module of its driver."""
 _SOUND_SLEEP = 3600.0
 _CREDENTIALS = struct.Struct("3i")
 """struct ucred of unix(7): process, user, group."""

@@ -87,7 +87,7 @@ class Engine:
         return Verb(name, files[0], text) if has_sql(text) else None
 
     def since(self, name: str) -> int | None:
-        """Return the first major version on which there is the verb, 0 for all, None for none."""
+        """Return the first major version that has the verb: 0 for all versions, None for none."""
         return next((number for number in self._versions if self._find(name, number)), None)
 
     def needs(self, name: VerbName) -> Verb:

@@ -104,7 +104,7 @@ class Lock(Noun):
 
 
 class LogEvents(Noun):
-    """Lines of the server's log that become marks; every further key is a kind and its pattern."""
+    """Lines of the server's log that become marks; every other key is a kind and its pattern."""
 
     model_config = ConfigDict(extra="allow")
     __pydantic_extra__: dict[str, _Pattern] = Field(init=False)

@@ -31,7 +31,7 @@ _TICK = 0.5
 
 
 class Cuttable(Protocol):
-    """A connection that can be cut from another thread than the one that waits on it."""
+    """A connection that another thread than the waiting one can cut."""
 
     def cut(self) -> None:
         """Cut the connection: threads that wait on it stop waiting."""
@@ -63,7 +63,7 @@ def address(url: "URL") -> Address:
 def watching(
     where: Address, title: str, answers: Callable[[float], bool] | None = None
 ) -> Iterator[None]:
-    """Watch a server for as long as the `with` block runs; `answers` as for `watch`."""
+    """Watch a server for as long as the `with` block runs; `answers` is as in `watch`."""
     watch(where, title, answers)
     try:
         yield
@@ -171,7 +171,7 @@ class Wait:
 
 
 _asking = threading.Lock()
-"""Held while a server is asked, so that its connection is not closed meanwhile."""
+"""Lock held while a server is asked, so that the connection is not closed meanwhile."""
 
 
 def _run() -> None:
@@ -211,7 +211,8 @@ def _ask(where: Address) -> None:
         _answered[where] = time.monotonic()
         return
     else:
-        # A refused connection answers at once: the server may be restarting.
+        # A refused connection fails at once, and that is not yet silence: the server may be
+        # restarting.
         last = max(since, _answered.get(where, 0.0))
         silent = time.monotonic() - last > PATIENCE
     if silent:

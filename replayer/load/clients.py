@@ -70,7 +70,7 @@ class ClientJob:
 
     @property
     def sessions(self) -> int:
-        """Return how many sessions the process holds."""
+        """Return the number of sessions of the process."""
         return len(self.names)
 
 

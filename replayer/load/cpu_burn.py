@@ -116,7 +116,7 @@ def _at_a_rate(asked: LevelRequest) -> LevelRequest:
         rate=rate,
         seconds=min(_MOST_SECONDS, max(_AT_A_RATE, _STATEMENTS / rate)),
         patience=_PATIENCE,
-        # The query that samples waits costs CPU that belongs to no statement, so do not run it.
+        # The query that samples waits costs CPU that belongs to no statement: this is never due.
         sample_seconds=2 * _MOST_SECONDS,
         title="calibrate the CPU",
     )

@@ -129,7 +129,7 @@ class LevelResult:
     end_ns: int
     """`end_ns` and `begin_ns` are marks of the context's sampler."""
     offered: float
-    """Statements a second whose intended start was in the window."""
+    """Statements a second with an intended start in the window."""
     begun: float
     """Of these, the statements a second that were sent, early or late."""
     completed: float
@@ -139,9 +139,9 @@ class LevelResult:
     failures: int
     """Statements that the server refused for a deadlock or the like; they are in no histogram."""
     service: Latencies
-    """From the actual start to the answer."""
+    """Service times: from the actual start to the answer."""
     response: Latencies
-    """From the intended start to the answer."""
+    """Response times: from the intended start to the answer."""
     service_by_kind: Mapping[str, Latencies]
     response_by_kind: Mapping[str, Latencies]
     in_flight: float
@@ -151,7 +151,7 @@ class LevelResult:
     """Answers in each second since the window's begin, also after it."""
     sustained: bool
     reason: str
-    """Why it was not sustained, "" if it was."""
+    """Reason for which the rate was not sustained, "" if it was."""
     activity: Activity
     """The server's own counters, from before the first statement to after the last answer."""
     waits: Mapping[str, float]
@@ -169,7 +169,7 @@ class LevelResult:
 
     @property
     def lock_waiting(self) -> float:
-        """Return how many sessions waited for a lock, on average."""
+        """Return the number of sessions that waited for a lock, on average."""
         return sum(sessions for wait, sessions in self.waits.items() if wait.startswith("Lock"))
 
     @property

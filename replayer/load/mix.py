@@ -28,7 +28,7 @@ UNTESTED = (
 
 
 class Hot(NamedTuple):
-    """A share of the rows, and the share of all accesses that goes to it."""
+    """The hot share of the rows, and the share of all accesses that go to these rows."""
 
     rows: float
     accesses: float
@@ -50,25 +50,26 @@ class WeightedMix(Noun):
     scan: float = Field(default=0.0, ge=0)
     """Weight of sequential scans of a whole table."""
     compute: float = Field(default=0.0, ge=0)
-    """Weight of statements that read no row, and do nothing but what `cpu` has them burn."""
+    """Weight of statements that read no row, and only burn the CPU of `cpu`."""
     work_unit: int = Field(default=255, ge=1, le=1_000_000)
-    """Rows, and so blocks, that a range read reads."""
+    """Rows, and so blocks, of one range read."""
     update_rows: int = Field(default=1, ge=1, le=1_000_000)
     """Rows that an update changes."""
     insert_bytes: int = Field(default=200, ge=1, le=4000)
     """Bytes of an inserted row, in addition to its two numbers."""
     hot: str = ""
-    """Share of the rows / share of the accesses that goes to them, such as 20%/80%."""
+    """Share of the rows / share of all accesses that go to them, such as 20%/80%."""
     cpu: units.Duration | None = Field(default=None, gt=0)
     """CPU time of the server that a statement is to cost; the missing part is burnt in it."""
     cpu_rate: float | None = Field(default=None, gt=0)
-    """Statements/s at which `cpu` was measured: the more there are, the less each costs.  The mix
-    is made to cost `cpu` at that rate; without it at the step's own."""
+    """Statements/s at which `cpu` was measured: the higher the rate, the less each statement costs.
+    The mix is made to cost `cpu` at that rate, or at the step's rate if it is not given."""
     cpu_speed: float | None = Field(default=None, gt=0)
-    """Passes/s of one core where `cpu` was measured, by the probe `cpu`: a probe of it before this
-    step carries `cpu` to this machine."""
+    """Passes/s of one core where `cpu` was measured, by the probe `cpu`.  If the workload has that
+    probe before this step, `cpu` is converted to this machine's speed."""
     memory_speed: float | None = Field(default=None, gt=0)
-    """Bytes/s that one core read there, by the probe `memory` in blocks of 1 MiB: the same."""
+    """Bytes/s that one core read there, by the probe `memory` in blocks of 1 MiB; used in the same
+    way."""
     hit_ratio: float | None = Field(default=None, ge=0, le=1)
     """Share of the blocks that the source finds in its buffers; printed next to the share
     measured."""

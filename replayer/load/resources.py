@@ -262,7 +262,7 @@ def _processors(use: MachineUse, known: Ceilings) -> Iterator[tuple[str, Resourc
 def _machine(use: MachineUse) -> ResourceUse:
     """Return the use of this machine's processors; the clients or the server run on it, or both."""
     own = (use.client if use.client_here else 0.0) + (use.server or 0.0)
-    # Clock ticks are not counted exactly at the window's ends.
+    # Clock ticks are counted at other times than the window's ends.
     busy = min(float(use.processors), max(own, use.busy + use.steal))
     here = frozenset({WaitReason.CLIENTS}) if use.server is None else _PROCESSORS
     # A server that is throttled by its quota does not wait for the machine's processors.
@@ -271,7 +271,7 @@ def _machine(use: MachineUse) -> ResourceUse:
 
 
 def _own_reads(use: MachineUse) -> float | None:
-    """Return the share of the device's reads, by bytes, that were the server's; None if unknown."""
+    """Return the server's share of the bytes read from the device; None if not known."""
     if use.own_read_bytes is None or use.device is None or not use.device.read_bytes:
         return None
     return min(1.0, use.own_read_bytes / use.device.read_bytes)

@@ -265,9 +265,9 @@ _HEADER = 4
 
 
 class MySQL:
-    """A session over PyMySQL's connection, with the binary protocol that PyMySQL does not speak.
+    """A session over PyMySQL's connection, with the binary protocol, which PyMySQL lacks.
 
-    Packets as in the MySQL client/server protocol: 3 bytes of length, a number, the payload.
+    Packets are those of the MySQL client/server protocol: 3 bytes of length, a number, the payload.
     """
 
     packing = Packing("<")

@@ -49,18 +49,18 @@ class LoadSpec(StepSpec):
     """The tables, the mix of statements on them, and how they are kept in memory."""
 
     mix: WeightedMix = WeightedMix(point=1)
-    """Kinds of statements, as `point=70 range=10 update=15 insert=4 scan=1`: their weights, and
-    what else a mix has: see the step `sessions`."""
+    """Kinds of statements with their weights, as `point=70 range=10 update=15 insert=4 scan=1`; the
+    step `sessions` describes the other keys of a mix."""
     num_schemas: int = Field(4, ge=1, le=8192)
     """Tables."""
     scale: Annotated[str | int, AfterValidator(_scale)] = "256M"
     """Size of each table: bytes with a unit such as 1G, or a bare number of blocks."""
     seed: int = Field(1, ge=0, le=1 << 31)
     memory: Literal["cached", "direct"] = "cached"
-    """`cached` reads what is not in the server's buffers from the page cache, `direct` from the
-    device."""
+    """`cached` reads blocks that are not in the server's buffers from the page cache, `direct`
+    reads them from the device."""
     shared_buffers: units.Size | None = Field(None, ge=128 << 10)
-    """The server's own cache; as it is configured unless it is given."""
+    """Size of the server's own cache; as configured if not given."""
     read_ceiling: float | None = Field(None, gt=0)
     """Reads a second that the data's device can do, if that is known; without it, the limit of the
     server's cgroup, or a probe before this step in the workload, is used."""

@@ -14,10 +14,10 @@ from replayer.units import Duration
 
 
 class Spec(ProbeSpec):
-    """The length of a pass, and how many processes do them for how long."""
+    """The length of a pass, the numbers of processes, and their duration."""
 
     cpu_max_prime: int = Field(default=10000, ge=3, le=10_000_000)
-    """One pass tries every odd and even number up to this one."""
+    """One pass tests every number up to this one."""
     duration: Duration = Field(default=10.0, gt=0)
     """Seconds for each number of processes."""
     threads: tuple[Parallel, ...] = ()

@@ -32,7 +32,7 @@ class Spec(ProbeSpec):
     access: BlockOrder = BlockOrder.RANDOM
     operation: Literal["read", "write", "mixed"] = "read"
     read_percent: float = Field(default=70, gt=0, lt=100)
-    """The share of reads where operation = "mixed"."""
+    """The percentage of reads if operation = "mixed"."""
     block_size: Size = Field(default=8192, ge=1, le=1 << 30)
     depth: int = Field(default=1, ge=1, le=4096)
     """Threads of each client, and so the number of requests under way at a time."""
@@ -43,7 +43,7 @@ class Spec(ProbeSpec):
     """The part of the files that is used; all of it if not given."""
     duration: Duration | None = Field(default=30.0, gt=0)
     amount: Size | None = None
-    """Bytes to move instead of, or at most within, the duration."""
+    """Bytes to read or write; if a duration is given too, the earlier of the two ends the run."""
     warm_up: Duration = Field(default=2.0, ge=0)
     """Seconds of work before counting begins; none if an amount is given."""
     direct: bool = True
@@ -51,14 +51,15 @@ class Spec(ProbeSpec):
     dsync: bool = False
     """Use O_DSYNC: every write is on the disk before it counts."""
     fsync_every: int = Field(default=0, ge=0)
-    """An fdatasync after so many writes of a thread, inside the latency; 0 for none."""
+    """Number of writes of a thread after which an fdatasync follows, inside the latency; 0 for
+    none."""
     huge_pages: bool = True
     """Put buffers on huge pages, if the kernel grants them: a device then moves a block in one
     piece or a few, as into the page cache's large folios; fio's buffers are as with false."""
     rate: Count | None = None
     """Limit of operations per second of each client."""
     theta: float = Field(default=1.1, gt=0, le=4)
-    """The exponent where access = "zipf": the larger, the hotter the hottest blocks."""
+    """The exponent if access = "zipf": the larger, the hotter the hottest blocks."""
 
     def lasts(self) -> float:
         """Return the duration and the warm-up, 0 for an amount of bytes."""

@@ -20,11 +20,11 @@ class Spec(ProbeSpec):
     """A write is followed by fdatasync inside its latency, as in `ioping -WWW`."""
     block_size: Size = Field(default=4096, ge=512)
     size: Size = Field(default=64 << 20, ge=4096)
-    """The working set: ioping's default of 1 MiB flatters disks with a cache."""
+    """The working set: ioping's default of 1 MiB makes disks with a cache look too fast."""
     count: Count | None = Field(default=None, ge=1)
-    """Requests after the first one, which does not count."""
+    """Number of requests, without the first one, which is not counted."""
     duration: Duration | None = Field(default=10.0, gt=0)
-    """Seconds, where no count is given."""
+    """Seconds of requests, if no count is given."""
     interval: Duration = Field(default=0.1, ge=0)
     """Seconds from the beginning of one request to that of the next."""
     direct: bool = False

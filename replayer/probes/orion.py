@@ -97,7 +97,7 @@ def _plan(spec: Spec) -> list[tuple[int, int]]:
 def _measure(
     spec: Spec, context: ProbeContext, targets: Sequence[IoTarget], small: int, large: int
 ) -> dict[str, _Point]:
-    """Return the point of each client, and of all under `all` where there are several."""
+    """Return the point of each client, and under `all` the point of all if there are several."""
     jobs = _jobs(spec, small, large)
     title = f"{spec.name}: small {small}, large {large}"
     io = context.run_io(title, jobs, targets)

@@ -90,7 +90,7 @@ def _row(spec: Spec, context: ProbeContext, targets: list[IoTarget], row: _Row) 
 
 
 def _add(context: ProbeContext, name: str, row: _Row, result: IoResult) -> str:
-    """Add a row to the table and return it as CSV; times are milliseconds, as sysbench has them."""
+    """Add a row to the table and return it as CSV; times are in milliseconds, as sysbench's are."""
     seen = result.latencies
     nanoseconds = (seen.least_ns, seen.mean_ns, seen.most_ns, seen.percentile_ns(95))
     times = dict(zip(("min_ms", "avg_ms", "max_ms", "95th_ms"), nanoseconds, strict=True))

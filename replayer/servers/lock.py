@@ -135,7 +135,7 @@ def hold(database: Database) -> None:
 
 
 def release(database: Database) -> None:
-    """Release the lock, if the server does not release it together with the session."""
+    """Release the lock at once, if the engine can: behind a pooler, its session ends later."""
     if database.engine.verb(_UNLOCK) is not None:
         with contextlib.suppress(ReplayerError):  # a server that is gone holds no lock any more
             database.execute(_UNLOCK)

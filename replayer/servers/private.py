@@ -121,7 +121,7 @@ class PrivateServer:
         return journal.alive(self._identity) and not processes.ends(main)
 
     def stop(self) -> None:
-        """Stop the server; its processes are gone on return, and a stopped one stays stopped."""
+        """Stop the server; its processes are gone on return.  A server that is stopped stays so."""
         with signals.shield():
             self._end()
             self._identity = ""
@@ -182,7 +182,7 @@ class PrivateServer:
         return {}
 
     def describe_loss(self) -> str:
-        """Return how the server went away since this was last asked, "" if it did not."""
+        """Return how the server ended unexpectedly since the last call, "" if it did not."""
         lost, self._lost = self._lost or self._gone(), ""
         return lost
 
@@ -315,7 +315,7 @@ class PrivateServer:
         self._write_down()
 
     def _clear_the_way(self) -> None:
-        """Wait until the remains of a killed server are gone: they would disturb the new one."""
+        """End what remains of a killed server, and remove its socket and pid file."""
         self._end()
         self._identity = ""
         if self._socket is not None:

@@ -130,7 +130,7 @@ def _folders(keys: ServerSpec) -> Iterator[Path]:
 
 
 def _package(keys: ServerSpec) -> Path | None:
-    """Return the folder of the Python package that carries the programs, without importing it."""
+    """Return the folder of the Python package with the programs, without importing it."""
     spec = importlib.util.find_spec(keys.package) if keys.package else None
     places = spec.submodule_search_locations if spec is not None else None
     return Path(next(iter(places))) if places else None

@@ -115,9 +115,9 @@ class Server(Protocol):
         ...
 
     def describe_loss(self) -> str:
-        """Return how the server went away since this was last asked, "" if it did not.
+        """Return how the server ended unexpectedly since the last call, "" if it did not.
 
-        A server that was stopped by `stop` did not go away.
+        A stop by `stop` is not unexpected.
         """
         ...
 

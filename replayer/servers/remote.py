@@ -57,7 +57,7 @@ class Remote:
 
     @contextlib.contextmanager
     def settings(self, overrides: Mapping[str, str]) -> Iterator[URL]:
-        """Raise Skip for settings, which only the server's owner can change."""
+        """Raise Skip: only the server's owner can change its settings."""
         if overrides:
             raise Skip(
                 f"the settings {', '.join(overrides)} of a server that replayer did not start "

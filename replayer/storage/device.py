@@ -51,7 +51,7 @@ def may_write(device: str, serial: str, *, root: Path = Path("/")) -> None:
 
 
 def serial_of(device: str, *, root: Path = Path("/")) -> str:
-    """Return the serial number, "" if there is none; of a loop device the path of its file."""
+    """Return the serial number, "" if there is none; for a loop device the path of its file."""
     folder = _sysfs(device, root)
     for name in ("serial", "device/serial", "device/wwid", "wwid", "dm/uuid", "loop/backing_file"):
         try:

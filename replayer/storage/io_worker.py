@@ -300,7 +300,7 @@ class _IoWorker:
             yield call, self._fds[file], buffer, block * size + first
 
     def _positions(self, many: int) -> np.ndarray[Any, np.dtype[np.int64]]:
-        """Return the next block numbers of this thread, counted through all files."""
+        """Return the next block numbers of this thread; blocks are numbered through all files."""
         job, number = self._job, self._thread.number
         if job.access is BlockOrder.RANDOM:
             return self._random.integers(0, self._blocks, many)

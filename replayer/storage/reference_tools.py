@@ -150,7 +150,7 @@ def sysbench_fileio(
     threads: int,
     seconds: float,
 ) -> ReferenceResult:
-    """Run sysbench fileio with direct I/O and without fsync, in one of replayer's folders.
+    """Run sysbench fileio with direct I/O and without fsync, in a folder that replayer made.
 
     sysbench insists on its file names, so it makes other files there.  They are fsynced before it
     reads or overwrites them; the mode seqwr makes them anew.
