@@ -297,11 +297,11 @@ def mariadb(host: Host, port: int = 3306, password: str = PASSWORD) -> str:
     (outside / "init.sql").write_text(f"GRANT ALL ON *.* TO app IDENTIFIED BY '{password}';\n")
     host.start(
         own.folder / "mariadbd", "--no-defaults", f"--datadir={data}", f"--port={port}",
-        "--socket=/srv/tmp/mariadb.sock", f"--log-error={data}/log", "--skip-name-resolve",
+        "--socket=/srv/tmp/mariadb.sock", f"--log-error={data}/log.err", "--skip-name-resolve",
         f"--init-file={data}/init.sql", "--skip-log-bin", user=user,
     )  # fmt: skip
     deadline = time.monotonic() + 120
-    log = outside / "log"
+    log = outside / "log.err"
     while not log.is_file() or "ready for connections" not in log.read_text(errors="replace"):
         assert time.monotonic() < deadline, log.read_text() if log.is_file() else "no log"
         time.sleep(0.1)

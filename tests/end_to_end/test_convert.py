@@ -184,8 +184,11 @@ def test_statements_of_a_real_log_are_those_that_pgbench_sent(
         assert does == {"simple": 1600, "extended": 3200}, layout
         assert not summary.damage
         assert not summary.skipped
-        tables = ("accounts", "branches", "tellers")
-        assert summary.copies == {f"pgbench_{table}": 1 for table in tables}
+        # Which of its tables pgbench fills by COPY differs from one version to the next.
+        text = (logs / f"server.{layout}").read_text()
+        copies = set(re.findall(r"(?i)\bcopy (pgbench_\w+) from stdin", text))
+        assert "pgbench_accounts" in copies
+        assert summary.copies == dict.fromkeys(copies, 1)
         assert printed.err.count("note:") == 1
         assert "COPY FROM STDIN, whose data is not in the log" in printed.err
         assert all("$1" not in one.text or one.parameters for one in load)

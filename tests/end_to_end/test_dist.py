@@ -69,7 +69,7 @@ def folder() -> Iterator[Path]:
 def archives(folder: Path) -> tuple[Path, Path]:
     """Return the wheel and the source archive, made as `make dist` makes them."""
     recipe = called("make", "--dry-run", "--always-make", "-C", ROOT, "dist").splitlines()
-    made = [line.rsplit(" -m ")[-1] for line in recipe[-2:]]
+    made = [line.rsplit(" -m ")[-1] for line in recipe if " -m " in line][-2:]
     assert made == ["build", "twine check --strict dist/*"]
     build = [sys.executable, "-m", "build", "--outdir", str(folder / "dist"), str(ROOT)]
     subprocess.run(build, check=True, capture_output=True)
