@@ -295,10 +295,12 @@ def mariadb(host: Host, port: int = 3306, password: str = PASSWORD) -> str:
         "--skip-test-db", user=user,
     )  # fmt: skip
     (outside / "init.sql").write_text(f"GRANT ALL ON *.* TO app IDENTIFIED BY '{password}';\n")
-    host.start(
-        own.folder / "mariadbd", "--no-defaults", f"--datadir={data}", f"--port={port}",
+    host.run(
+        "setsid", "--fork", own.folder / "mariadbd", "--no-defaults", f"--datadir={data}",
+        f"--port={port}",
         "--socket=/srv/tmp/mariadb.sock", f"--log-error={data}/log.err", "--skip-name-resolve",
         f"--init-file={data}/init.sql", "--skip-log-bin", user=user,
+        capture_output=False, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
     deadline = time.monotonic() + 120
     log = outside / "log.err"

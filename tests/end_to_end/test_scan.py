@@ -293,7 +293,7 @@ def test_server_on_another_machine_is_scanned_without_proof(
     made = surroundings(context.server)
     elsewhere = NoFiles("the server's data files are not on this machine", "run replayer there")
     monkeypatch.setattr(type(context.server), "data_directory", lambda _: None)
-    monkeypatch.setattr(type(context.server), "no_files", lambda _: elsewhere)
+    monkeypatch.setattr(type(context.server), "explain_missing_files", lambda _: elsewhere)
     outcome = perform(made)
 
     assert cold_of(outcome).got is Temperature.UNKNOWN

@@ -235,7 +235,8 @@ def test_cpu_seconds_keep_what_ended_backends_used(server: Server) -> None:
     after = sum(server.cpu_seconds())
 
     assert during - before > 0.05
-    assert after >= during
+    # The kernel counts living processes in nanoseconds, and ended ones in ticks.
+    assert after >= during - 2 / os.sysconf("SC_CLK_TCK")
 
 
 def test_checksums_can_be_chosen_and_have_a_data_directory_of_their_own(own_home: Path) -> None:

@@ -284,7 +284,7 @@ class There:
             assert order.passport == "passport"
             yield self
 
-    def said(self, timeout: float) -> Iterator[bytes]:
+    def receive_messages(self, timeout: float) -> Iterator[bytes]:
         """Yield the frames of all messages, and fail."""
         frames: list[bytes] = []
         for message in self.messages:

@@ -15,7 +15,7 @@ from replayer.run.runner import RunRequest
 signals.install()
 
 class Running:
-    def said(self, timeout):
+    def receive_messages(self, timeout):
         frames = []
         framing.send({"kind": "say", "text": "shown"}, frames.append)
         framing.send({"kind": "ended", "error": None}, frames.append)
