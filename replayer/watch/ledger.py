@@ -30,8 +30,11 @@ FOREIGN_ROWS_FROM = 0.1
 
 It is higher, because a program that monitors a server reads some tables of its statistics.
 """
-_FEW_BLOCKS = 50_000
-"""The work of other sessions is compared with at least this many blocks."""
+_FEW_BLOCKS = 200_000
+"""The work of other sessions is compared with at least this many blocks.
+
+The connections that control and watch a step read up to 2,700 blocks of the catalogs themselves.
+"""
 _ONE_BLOCK = 1.5
 _MIB = 1 << 20
 _LITTLE = 16 * _MIB

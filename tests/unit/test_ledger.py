@@ -201,7 +201,10 @@ def test_what_others_missed_is_held_against_the_bytes_too() -> None:
 
 def test_other_sessions_are_told_of_from_a_share_on() -> None:
     """Blocks from 2 % of the own ones on, and rows, which what watches reads as well, from 10 %."""
-    assert other_sessions(OtherSessions(hits=1_000, reads=999), 100_000, 10.0) == []
+    assert other_sessions(OtherSessions(hits=3_000, reads=2_999), 300_000, 10.0) == []
+    (_,) = other_sessions(OtherSessions(hits=3_000, reads=3_000), 300_000, 10.0)
+    # The connections of a run itself, in a window of two seconds.
+    assert other_sessions(OtherSessions(hits=2_230, reads=492), 36_800, 2.0) == []
     (blocks,) = other_sessions(OtherSessions(hits=400_000, reads=2_000), 100_000, 10.0)
     assert "missed 200 blocks/s and found 40,000/s" in blocks
     assert other_sessions(OtherSessions(rows=9_000, own_rows=100_000), 1, 10.0) == []
