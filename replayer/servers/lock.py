@@ -141,6 +141,15 @@ def release(database: Database) -> None:
             database.execute(_UNLOCK)
 
 
+def is_lost(asking: Database, session: int) -> bool:
+    """Return whether a session certainly has its lock no more, seen by another connection."""
+    verb = asking.engine.verb(_HOLDER)
+    if verb is None:
+        return False
+    holders = asking.execute(verb)
+    return all(row.number("session") != session for row in holders)
+
+
 @contextlib.contextmanager
 def kept(database: Database) -> Iterator[Callable[[float], bool]]:
     """Keep the lock's session alive for as long as the `with` block runs.

@@ -26,6 +26,8 @@ _LOCATION = VerbName("location")
 _CLAIM = VerbName("claim")
 _BACKEND = VerbName("backend")
 _POOL_TRIES = 3
+_PING_SECONDS = 5.0
+"""Seconds for an answer of the session that holds the lock, before another connection is asked."""
 """Few enough that the driver does not prepare the statement: it would stay on the server
 session."""
 
@@ -43,6 +45,8 @@ class Remote:
         self.version = version
         self._where = url
         self._lock = lock
+        self.lock_answers: Callable[[float], bool] | None = None
+        """Asks the session that holds the lock for an answer within some seconds."""
         self._data: tuple[Path, int] | None = None
         self._looked = False
         self._absent = protocol.ELSEWHERE
@@ -117,8 +121,24 @@ class Remote:
             return {}
 
     def describe_loss(self) -> str:
-        """Return "": the state of another user's server is not known here."""
-        return ""
+        """Return that the run's lock was lost, "" if it is held or the server does not answer.
+
+        Without the lock another run could begin, and both would measure each other.
+        """
+        if self._lock is None or self.lock_answers is None or self.lock_answers(_PING_SECONDS):
+            return ""
+        try:
+            with contextlib.closing(Database(self.engine, self._where)) as asking:
+                lost = lock.is_lost(asking, self._lock.session)
+        except ReplayerError:
+            # The server itself does not answer: the step's own error reports that.
+            return ""
+        if not lost:
+            return ""
+        return (
+            "the server ended the session that holds this run's lock, so that another run could "
+            "begin,"
+        )
 
     def read_last_words(self) -> str:
         """Return "": the log of another user's server must not be read."""
@@ -262,9 +282,11 @@ def connected(
             try:
                 with lock.kept(database) as answers:
                     watchdog.watch(where, title, answers)
+                    there.lock_answers = answers
                     try:
                         yield there
                     finally:
+                        there.lock_answers = None
                         watchdog.watch(where, title)
             finally:
                 lock.release(database)

@@ -110,6 +110,24 @@ def test_the_holder_that_hangs_can_be_ended_as_it_is_said(
             assert there.version
 
 
+@BOTH
+def test_a_run_that_has_lost_its_lock_notices(servers: Callable[[str], Server], name: str) -> None:
+    """A session that an operator has ended protects nothing: the step that was under way fails."""
+    server = servers(name)
+    with open_server(server.engine, url=url_of(server)) as there:
+        assert there.describe_loss() == ""
+        with (
+            pytest.raises(Impossible) as refused,
+            open_server(server.engine, url=url_of(server)),
+        ):
+            pass
+        with closing(Database(server.engine, server.start(), first=())) as database:
+            database.query(str(refused.value).split("`")[1])
+        assert "another run could begin" in there.describe_loss()
+        # It holds for all that is done after that, too.
+        assert "another run could begin" in there.describe_loss()
+
+
 def test_runs_that_measure_nothing_of_the_machine_share_a_server(server_pool: ServerPool) -> None:
     """Each has a database for itself; who measures the machine wants the whole server."""
     server = server_pool()
