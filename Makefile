@@ -19,9 +19,11 @@ test: compiled  ## the quick tests: some 5 minutes
 	$(PYTEST) $(BESIDE) -m "not slow and not quiet and not alone"
 	$(PYTEST) -m "alone and not slow and not quiet"
 
-# Before a thousand processes start of which each would compile it.
+# Before a thousand processes start of which each would compile it; the tests, too, whose asserts
+# every worker of a fresh clone would rewrite for itself.
 compiled: $(VENV)/.ready-dev
 	$(BIN)/python -m compileall -q replayer
+	@ls tests/unit/__pycache__/*-pytest-*.pyc >/dev/null 2>&1 || $(BIN)/pytest --collect-only -qq >/dev/null
 
 # What takes long, and servers of other versions, which are installed into a cache folder first.
 test-slow: compiled  ## what takes long, with servers of other versions: some 25 minutes
