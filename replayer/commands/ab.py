@@ -66,7 +66,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("workload", metavar="WORKLOAD", help="a name from `replayer list workloads`, or a path")
     add("--a", default="", metavar="VARIANT", help="the base (default: as it is)")
-    add("--b", required=True, metavar="VARIANT", help="what is held against it")
+    add("--b", default="", metavar="VARIANT", help="what is held against it")
     add(
         "--switch",
         default="",
@@ -229,8 +229,8 @@ def _named_apart(
         second.switch,
     ):
         raise Impossible(
-            f"both variants are {args.a!r}, so that there is nothing to compare: give --b another "
-            f"setting"
+            f"both variants are {args.a or 'the machine as it is'!r}, and two are compared: give "
+            f"--b another setting"
         )
     return first, second
 
@@ -276,7 +276,7 @@ def _expected(workload: str, own: Variant, options: RunOptions) -> Expectation:
     return forecast(order, [options.results]).expected
 
 
-# What it will do
+# The plan in words
 
 
 def _foretell(trial: Trial, expected: Sequence[Expectation], say: Callable[[str], None]) -> None:
@@ -316,7 +316,7 @@ def _duration(trial: Trial, expected: Sequence[Expectation]) -> str:
     return f"seed {trial.seed}; {ends}, {last}: {times} ({source})"
 
 
-# What it found
+# The finding in words
 
 
 def _tell(args: argparse.Namespace, trial: Trial, state: TrialState) -> None:
