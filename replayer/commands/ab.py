@@ -49,8 +49,7 @@ examples:
   replayer ab slob-cached --b pg.shared_buffers=1GB
   replayer ab cold-walk --a read_ahead_kb=128 --b read_ahead_kb=4096 --within 2%
   replayer ab smoke --a walk.threads=1 --b walk.threads=8 --runs 6 --html ab.html
-  replayer ab slob-cached --a "" --b "--pg-bindir /usr/lib/postgresql/17/bin" --for 1h
-  replayer ab storage --a balanced --b latency-performance --switch 'tuned-adm profile {}'
+  replayer ab slob-cached --b=--pg-bindir=/usr/lib/postgresql/17/bin --for 1h
   replayer ab demo --b thp=never --dry-run
 exit status: 3 if B is worse, with --fail-if-worse
 """

@@ -40,7 +40,7 @@ def test_a_planted_difference_is_settled(replayer: Replayer, reads: str) -> None
     )
 
     assert "settled after" in ended.err
-    assert "io.iops 0.5 times" in ended.out.splitlines()[0]
+    assert "io.iops 50.0% less, which is worse in these runs" in ended.out.splitlines()[0]
     assert "differs in these runs" in ended.out
     assert "is worse than reads.rate=200 in these runs, within one boot: reads: io.iops" in (
         ended.err
