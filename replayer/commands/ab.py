@@ -49,8 +49,7 @@ examples:
   replayer ab slob-cached --b pg.shared_buffers=1GB
   replayer ab cold-walk --a read_ahead_kb=128 --b read_ahead_kb=4096 --within 2%
   replayer ab smoke --a walk.threads=1 --b walk.threads=8 --runs 6 --html ab.html
-  replayer ab slob-cached --a "" --b "--pg-bindir /usr/lib/postgresql/17/bin" --for 1h
-  replayer ab storage --a balanced --b latency-performance --switch 'tuned-adm profile {}'
+  replayer ab slob-cached --b=--pg-bindir=/usr/lib/postgresql/17/bin --for 1h
   replayer ab demo --b thp=never --dry-run
 exit status: 3 if B is worse, with --fail-if-worse
 """
@@ -66,7 +65,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("workload", metavar="WORKLOAD", help="a name from `replayer list workloads`, or a path")
     add("--a", default="", metavar="VARIANT", help="the base (default: as it is)")
-    add("--b", required=True, metavar="VARIANT", help="what is held against it")
+    add("--b", default="", metavar="VARIANT", help="what is held against it")
     add(
         "--switch",
         default="",
@@ -229,8 +228,8 @@ def _named_apart(
         second.switch,
     ):
         raise Impossible(
-            f"both variants are {args.a!r}, so that there is nothing to compare: give --b another "
-            f"setting"
+            f"both variants are {args.a or 'the machine as it is'!r}, and two are compared: give "
+            f"--b another setting"
         )
     return first, second
 
@@ -276,7 +275,7 @@ def _expected(workload: str, own: Variant, options: RunOptions) -> Expectation:
     return forecast(order, [options.results]).expected
 
 
-# What it will do
+# The plan in words
 
 
 def _foretell(trial: Trial, expected: Sequence[Expectation], say: Callable[[str], None]) -> None:
@@ -316,7 +315,7 @@ def _duration(trial: Trial, expected: Sequence[Expectation]) -> str:
     return f"seed {trial.seed}; {ends}, {last}: {times} ({source})"
 
 
-# What it found
+# The finding in words
 
 
 def _tell(args: argparse.Namespace, trial: Trial, state: TrialState) -> None:
