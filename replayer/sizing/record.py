@@ -6,6 +6,7 @@ from pydantic import ValidationError
 
 from replayer.errors import Impossible
 from replayer.model import Noun, Run
+from replayer.sizing.prediction import Prediction
 from replayer.sizing.requirement import Requirement
 from replayer.sizing.target import Judgement
 
@@ -35,6 +36,8 @@ class Sizing(Noun):
     """True if all data in use is read from this machine's memory, and none from the device."""
     compute: float = 0.0
     """Statements a second, of the required rate, that only burn CPU."""
+    prediction: Prediction | None = None
+    """A shortlist's row for this machine; None if it was not rented by one."""
     unproven: tuple[str, ...] = ()
     """Sentences on how the load differs from the source, and what that leaves unproven."""
 

@@ -113,7 +113,7 @@ def title(one: SizingSummary) -> str:
 
 def headline(verdict: FitVerdict) -> str:
     """Return the verdict in one line."""
-    return f"{verdict.fit.value}: {sanitize(verdict.reasons[0])}"
+    return sanitize(verdict.headline)
 
 
 def behind(verdict: FitVerdict) -> Iterator[str]:
@@ -126,6 +126,8 @@ def behind(verdict: FitVerdict) -> Iterator[str]:
         yield f"first to give: {verdict.proof or verdict.first}"
     elif verdict.proof:
         yield f"what gives first is {verdict.proof}"
+    if verdict.prediction:
+        yield verdict.prediction
     if verdict.not_offered:
         yield f"not offered: {verdict.not_offered}"
 
