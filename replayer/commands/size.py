@@ -283,7 +283,7 @@ def _shortlisted(args: argparse.Namespace, file: str) -> Prediction | None:
     if listed.profiles != (Path(file).name,):
         raise Impossible(
             f"that shortlist is for {sanitize(' + '.join(listed.profiles))}, and this machine is "
-            f"to be sized by {sanitize(Path(file).name)}: a prediction is tried with what it was for"
+            f"to be sized by {sanitize(Path(file).name)}: try it with the same"
         )
     asked = (args.growth, None if args.headroom is None else parse_share(args.headroom))
     of_list = (listed.growth, listed.headroom)

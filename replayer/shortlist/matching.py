@@ -21,6 +21,8 @@ from replayer.units import show, three
 
 _CORES = 1.5
 """A core of a server of today may do so many times the work of another."""
+_ROUNDED = 1e-6
+"""A profile's file keeps seven digits of a value."""
 _MEMORY = 0.5
 """Less than this share of the memory in use at the source does not fit.  Between it and 1 is not
 clear: a server with smaller buffers reads more from its disk."""
@@ -221,6 +223,7 @@ def _times(supply: Supply, speed: float) -> Supply:
 
 
 def _sides(demand: Demand, here: float) -> tuple[Fit, float]:
+    here *= 1 + _ROUNDED
     fit = Fit.FITS if here >= demand.required else Fit.UNCLEAR
     return (Fit.DOES_NOT_FIT if here < demand.least else fit), here / demand.required
 
