@@ -9,15 +9,18 @@ keep growing.
 
 from __future__ import annotations
 
+import getpass
 import json
 import sys
 from dataclasses import replace
+from datetime import UTC, datetime
 from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from replayer import units
+from replayer.analysis.profiles import confidence
 from replayer.analysis.profiles.usage import NAMED
 from replayer.capture.capture_summary import ENDING
 from replayer.engines import engine
@@ -457,8 +460,18 @@ def _record(  # noqa: PLR0917 - one for each part of the record
         cores=machine.cores,
         in_memory=machine.own_server and planned.data.residence is sizing_plan.Residence.MEMORY,
         compute=planned.compute,
+        confidence=confidence.rate(known, datetime.now(UTC).timestamp()),
+        by=_user(),
         unproven=planned.data.unproven,
     )
+
+
+def _user() -> str:
+    """Return the name of the user; "" where the system does not have one for the user id."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return ""
 
 
 def _tell(args: argparse.Namespace, one: Run) -> int:

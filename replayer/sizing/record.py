@@ -4,6 +4,7 @@ from typing import Self
 
 from pydantic import ValidationError
 
+from replayer.analysis.profiles.confidence import Confidence
 from replayer.errors import Impossible
 from replayer.model import Noun, Run
 from replayer.sizing.prediction import Prediction
@@ -38,6 +39,10 @@ class Sizing(Noun):
     """Statements a second, of the required rate, that only burn CPU."""
     prediction: Prediction | None = None
     """A shortlist's row for this machine; None if it was not rented by one."""
+    confidence: Confidence | None = None
+    """How much the profile is worth; None in results of older replayers."""
+    by: str = ""
+    """The user who sized the machine; "" where the system does not name it."""
     unproven: tuple[str, ...] = ()
     """Sentences on how the load differs from the source, and what that leaves unproven."""
 

@@ -12,10 +12,12 @@ from typing import Any, NamedTuple
 
 from pydantic import computed_field
 
+from replayer.analysis.profiles.confidence import Confidence
 from replayer.load import cpu_burn, resources
 from replayer.model import Noun, Run, Status, StepResult
 from replayer.sizing import demand, needs
 from replayer.sizing.findings import Loaded, Remedy, ResourceRow, last
+from replayer.sizing.recommendation import RecommendedSize, recommend
 from replayer.sizing.record import Sizing
 from replayer.sizing.target import Fit, Judgement
 from replayer.sizing.what_if import changes
@@ -56,6 +58,10 @@ class FitVerdict(Noun):
     """Resources that are not in the profile, or that no load can use."""
     unproven: tuple[str, ...]
     """Differences of the load from the source."""
+    recommendation: tuple[RecommendedSize, ...] = ()
+    """The size that the requirement asks for."""
+    confidence: Confidence | None = None
+    """How much the profile is worth."""
     prediction: str = ""
     """The shortlist's prediction and how it came out; "" without one."""
 
@@ -96,6 +102,8 @@ def judge(sizing: Sizing, run: Run) -> FitVerdict:
         not_offered=load.not_offered,
         not_tested=sizing.requirement.not_tested,
         unproven=(*sizing.unproven, *_burnt(step)),
+        recommendation=recommend(sizing.requirement),
+        confidence=sizing.confidence,
         prediction=_predicted(sizing, decider.fit),
     )
 
