@@ -28,7 +28,7 @@ from replayer.errors import Impossible, NotFound
 from replayer.load.objective import goals
 from replayer.machine.host import Host
 from replayer.report import files
-from replayer.report.pages import sizing_page
+from replayer.report.pages import sizing_page, sizing_sheet
 from replayer.report.sanitize import sanitize
 from replayer.report.terminal import capture_sizing as speed_report
 from replayer.report.terminal import console, sizing
@@ -71,7 +71,7 @@ examples:
   replayer size prod.profile --dry-run
   replayer size monday.replay --restore shop.dump --growth 1.5 --beside latest
   replayer size prod.profile monday.replay --restore shop.dump
-  replayer size show latest --html verdict.html
+  replayer size show latest --html verdict.html --summary sign.html
 exit status: 0 fits or unclear, 3 does not fit
 """
 _DOES_NOT_FIT = 3
@@ -97,6 +97,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--label", default="", help="what this machine is called in comparisons")
     add("--results", metavar="DIR", help="where results go (default: ./results)")
     add("--json", action="store_true", help="print the verdict as JSON instead of the report")
+    add("--summary", metavar="FILE", help="write one page to print and sign (HTML, A4)")
     for form in ("html", "csv", "markdown"):
         add(f"--{form}", metavar="FILE", help=f"write the verdict as {form} (- is stdout)")
 
@@ -493,7 +494,7 @@ def _tell_all(args: argparse.Namespace, runs: Sequence[Run]) -> int:
         verdicts = {_by(one): each.verdict for one, each in zip(runs, judged, strict=True)}
         texts = {file: one.model_dump(mode="json") for file, one in verdicts.items()}
         print(json.dumps(texts, indent=1))  # noqa: T201
-    elif "-" not in {args.html, args.csv, args.markdown}:
+    elif "-" not in {args.html, args.csv, args.markdown, args.summary}:
         console.write(*(each.rendered for each in judged[:-1]))
     _write(args, judged[-1], [_side(one) for one in runs] if len(runs) > 1 else [])
     return max(_status(each.verdict) for each in judged)
@@ -512,6 +513,7 @@ def _write(args: argparse.Namespace, judged: _Judged, sides: Sequence[speed_repo
         (args.html, lambda: judged.page(page)),
         (args.csv, judged.as_csv),
         (args.markdown, lambda: judged.as_markdown() + ticket),
+        (args.summary, judged.sheet),
     )
     for wanted, make in forms:
         if wanted is not None:
@@ -533,6 +535,8 @@ class _Judged(NamedTuple):
     """Takes the HTML that shows other verdicts next to this one ("" if there are none)."""
     as_csv: Callable[[], str]
     as_markdown: Callable[[], str]
+    sheet: Callable[[], str]
+    """Raises Impossible for the verdict on a capture."""
 
 
 def _judged(one: Run) -> _Judged:
@@ -544,6 +548,7 @@ def _judged(one: Run) -> _Judged:
             partial(speed_report.page, by_capture),
             partial(speed_report.as_csv, by_capture),
             partial(speed_report.as_markdown, by_capture),
+            _no_sheet,
         )
     record = Sizing.of(one)
     by_profile = sizing.SizingSummary(record, one, judge(record, one))
@@ -553,7 +558,12 @@ def _judged(one: Run) -> _Judged:
         partial(sizing_page.page, by_profile),
         partial(sizing.as_csv, by_profile),
         partial(sizing.as_markdown, by_profile),
+        partial(sizing_sheet.sheet, by_profile),
     )
+
+
+def _no_sheet() -> str:
+    raise Impossible("--summary is of a machine sized by a profile: by a capture there is --html")
 
 
 def _side(one: Run) -> speed_report.Side:

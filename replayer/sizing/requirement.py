@@ -201,14 +201,19 @@ def of(
 
 
 def _check(growth: float, headroom: float, percentile: float, window: float) -> None:
-    if not 0 < growth <= 1000:
-        raise Impossible(f"growth is {growth:g}: it must be above 0, such as 1.5, and at most 1000")
-    if not 0 <= headroom <= 100:
-        raise Impossible(f"headroom is {headroom:.0%}: it must be 0% or more, such as 30%")
+    check_margin(growth, headroom)
     if not 0 < percentile <= 100:
         raise Impossible(f"percentile is {percentile:g}: it must be above 0 and at most 100")
     if not 1 <= window <= 86400:
         raise Impossible(f"window is {window:g} s: it must be from 1 s to 24 h")
+
+
+def check_margin(growth: float, headroom: float) -> None:
+    """Raise Impossible for a growth or a headroom that no requirement can have."""
+    if not 0 < growth <= 1000:
+        raise Impossible(f"growth is {growth:g}: it must be above 0, such as 1.5, and at most 1000")
+    if not 0 <= headroom <= 100:
+        raise Impossible(f"headroom is {headroom:.0%}: it must be 0% or more, such as 30%")
 
 
 def _refuse_wild(columns: Mapping[str, float]) -> None:

@@ -1,5 +1,6 @@
 """The HTML page of a sizing verdict: one file that opens from disk and needs no network."""
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from replayer.load.objective import goals
@@ -47,9 +48,16 @@ def recommended(one: SizingSummary) -> Iterator[str]:
         )
     if verdict.confidence is not None:
         words = f"Confidence in the profile: {verdict.confidence.words}"
-        yield _listed(
-            words.replace("*", "\u2605").replace("-", "\u2606"), verdict.confidence.reasons
-        )
+        yield _listed(starred(words), verdict.confidence.reasons)
+
+
+def starred(words: str) -> str:
+    """Return words with the stars of a page in place of those of a terminal."""
+    return _STARS.sub(lambda match: match[0].translate(_DRAWN), words)
+
+
+_STARS = re.compile(r"[*-]+(?= \d of \d stars)")
+_DRAWN = {ord("*"): "\u2605", ord("-"): "\u2606"}
 
 
 def _listed(heading: str, texts: Iterable[str]) -> str:

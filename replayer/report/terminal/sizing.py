@@ -319,7 +319,7 @@ def sources(verdict: FitVerdict) -> Iterator[str]:
         if row.kind != "load":
             yield f"{sanitize(row.resource)}: {sanitize(row.proof)}"
         elif row.here is not None and row.proof != "measured under the load":
-            yield f"{sanitize(row.resource)}: of the {sanitize(row.proof)}"
+            yield f"{sanitize(row.resource)}: of the {sanitize(row.proof.removeprefix('the '))}"
 
 
 # The load curve
@@ -344,8 +344,17 @@ def _curve(one: SizingSummary) -> Iterator[RenderableType]:
         [[*curve_row(row, one), _bar(row, goal.seconds)] for row in rows],
         left=2,
     )
+    ended = {row["ended"] for row in rows}
+    yield line("; ".join(f"{word}: {ENDS[word]}" for word in ENDS if word in ended), "dim")
 
 
+ENDS = {
+    "held": "sustained within the objective",
+    "failed": "not within the objective, or not sustained",
+    "not offered": "replayer's own clients could not send so much",
+    "void": "others on this machine disturbed it, so it does not count",
+}
+"""How a trial may end -> what that means."""
 CURVE_HEADINGS = ("", "ended", "times", "asked/s", "done/s", "p50", "p99", "p99")
 
 
