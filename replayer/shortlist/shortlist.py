@@ -164,8 +164,8 @@ def _headline(candidates: Sequence[Candidate], currency: str) -> str:
         price = show_price(best.price_month, currency)
         cheapest = " and is the cheapest" if best.price_month is not None else ""
         return (
-            f"{best.title} {kind}{cheapest}{f' ({price} a month)' if price else ''}: "
-            f"first to give: {best.first}, {three(best.multiple or 0.0)} times what is needed. "
+            f"{best.title} {kind}{cheapest}{f' ({price} a month)' if price else ''}. First to "
+            f"give: {best.first}, {three(best.multiple or 0.0)} times what is needed. "
             f"{counted}. Next: `replayer size` on it."
         )
     if best.fit is Fit.UNCLEAR:

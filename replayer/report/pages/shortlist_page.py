@@ -1,6 +1,6 @@
 """The HTML page of a shortlist: one file that opens from disk and needs no network."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from replayer.report.pages.charts import Chart, word
 from replayer.report.pages.markup import document, escaped, figures, identified, table
@@ -10,7 +10,10 @@ from replayer.shortlist.shortlist import Shortlist, show_price
 from replayer.sizing.target import Fit
 from replayer.units import three
 
-_HEADINGS = ("machine", "disk", "verdict", "gives first", "times", "price a month")
+_HEADINGS = (
+    *("machine", "disk", "verdict", "gives first", "times", "price a month"),
+    "with another disk",
+)
 _COLORS = {Fit.FITS: 2, Fit.UNCLEAR: 4, Fit.DOES_NOT_FIT: 1}
 _DETAILED = 100
 """Machines with a table of their resources."""
@@ -19,7 +22,7 @@ _DETAILED = 100
 def page(one: Shortlist) -> str:
     """Return the HTML page of a shortlist."""
     drawn = identified(("price", chart) for chart in _charts(one))
-    rows = [_row(each, one) for each in one.candidates]
+    rows = [_row(each, one) for each in one.machines()]
     body = [
         "<h2>Machine by machine, the cheapest that fits first</h2>",
         table(_HEADINGS, rows, numbers=[4, 5]),
@@ -35,7 +38,10 @@ def page(one: Shortlist) -> str:
     return document(report.title(one), head=head, body=body, drawn=drawn, series=[])
 
 
-def _row(one: Candidate, shortlist: Shortlist) -> list[str]:
+def _row(choices: Sequence[Candidate], shortlist: Shortlist) -> list[str]:
+    """Return the cells of a machine with its best disk, and of its other choices."""
+    one = choices[0]
+    others = "".join(report.other_disks(choices, shortlist)).partition(": ")[2]
     return [
         one.machine,
         one.disk,
@@ -43,6 +49,7 @@ def _row(one: Candidate, shortlist: Shortlist) -> list[str]:
         one.first or "-",
         "-" if one.multiple is None else three(one.multiple),
         show_price(one.price_month, shortlist.currency) or "not known",
+        others,
     ]
 
 

@@ -14,10 +14,10 @@ from replayer.report.terminal.sizing import SizingSummary
 from replayer.sizing.target import Fit
 
 _ANSWERS = {
-    Fit.FITS: "Yes.",
-    Fit.DOES_NOT_FIT: "No.",
-    Fit.UNCLEAR: "It is not clear.",
-    Fit.NOT_TESTED: "It was not tested.",
+    Fit.FITS: "Yes:",
+    Fit.DOES_NOT_FIT: "No:",
+    Fit.UNCLEAR: "It is not clear:",
+    Fit.NOT_TESTED: "It was not tested:",
 }
 _COLORS = {Fit.FITS: "#00684b", Fit.DOES_NOT_FIT: "#a23b00"}
 _MOST = 6
@@ -61,7 +61,7 @@ def _body(one: SizingSummary) -> Iterator[str]:
     color = _COLORS.get(verdict.fit, "#6b5900")
     yield (
         f'<p class="answer" style="color:{color}">{_ANSWERS[verdict.fit]} '
-        f"{escaped(_short(report.headline(verdict)))}</p>"
+        f"{escaped(_short(verdict.reasons[0]))}</p>"
     )
     yield from (f"<p>{escaped(_short(words))}</p>" for words in list(report.behind(verdict))[:3])
     yield "<h2>How sure</h2>"

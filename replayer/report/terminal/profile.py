@@ -29,7 +29,7 @@ from replayer.report.text import csv, markdown
 from replayer.results.profile import ResourceProfile
 from replayer.sizing import requirement
 from replayer.sizing.recommendation import RecommendedSize, recommend
-from replayer.sizing.requirement import Requirement
+from replayer.sizing.requirement import Need, Requirement
 from replayer.units import show, show_count, show_duration, show_size
 
 _MOST_TABLES = 8
@@ -197,19 +197,26 @@ def headline(one: ProfileSummary) -> str:
     if wanted is None or one.moment is None:
         return f"Nothing follows from this profile: it has no load. {sure}."
     needs = [need for name in _HEADLINED if (need := wanted.need(name)) is not None]
-    words = ", ".join(f"{show(need.measured, need.unit)} {_SHORT[need.name]}" for need in needs)
+    words = ", ".join(_needed(need) for need in needs)
     when = usage.clock(one.moment.begin)
     why = f": {one.confidence.reasons[0]}" if one.confidence.reasons else ""
     return f"At its busiest ({when}) it needed {words}. {sure}{why}."
 
 
 _SHORT = {
-    "transactions": "transactions",
+    "transactions": "transactions/s",
     "server_cpu": "of CPU",
     "cpu": "of the host's CPU",
-    "iops": "requests of the device",
-    "mbps": "of the device",
+    "iops": "requests/s of the disk",
+    "mbps": "of the disk",
 }
+
+
+def _needed(need: Need) -> str:
+    """Return a measured need in words, as `400 transactions/s`."""
+    rate = need.unit == "1/s"
+    amount = show_count(need.measured) if rate else show(need.measured, need.unit)
+    return f"{amount} {_SHORT[need.name]}"
 
 
 def _recommended(one: ProfileSummary) -> Iterator[RenderableType]:
