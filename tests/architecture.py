@@ -23,7 +23,7 @@ BANDS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     ),
     "jobs": (
         "what people come for",
-        ("sizing", "boots", "imports", "profiles"),
+        ("shortlist", "sizing", "boots", "imports", "profiles"),
     ),
     "measurement": (
         "how it is measured",

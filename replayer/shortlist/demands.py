@@ -54,7 +54,7 @@ class Demand(NamedTuple):
 
 
 class Demands(NamedTuple):
-    """What one machine must have."""
+    """The needs of databases that share one machine."""
 
     rows: Mapping[str, Demand]
     exact: tuple[Requirement, ResourceProfile] | None

@@ -47,7 +47,7 @@ class Margin(Noun):
     """None where the catalogue does not have it.  Of processors in those of the source, where
     speeds of both were measured."""
     multiple: float | None
-    """How many times the required amount there is, bursts included as far as credits last."""
+    """The amount that there is over the required one, bursts included as far as credits last."""
     fit: Fit
     words: str
     """The arithmetic, or why it is not clear; without a full stop."""
@@ -68,7 +68,7 @@ class Candidate(Noun):
     first: str
     """Title of the resource that gives first; "" if nothing is known."""
     multiple: float | None
-    """How many times of that resource's need there is."""
+    """The multiple of that resource."""
     price_month: float | None
     margins: tuple[Margin, ...]
 

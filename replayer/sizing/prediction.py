@@ -20,7 +20,7 @@ class Prediction(Noun):
     first: str
     """The resource that was to give first."""
     multiple: float | None
-    """How many times of its need there was to be."""
+    """The predicted amount of that resource over the required one."""
     why: tuple[str, ...] = ()
     """Sentences on resources that were not predicted to fit."""
     price_month: float | None = None

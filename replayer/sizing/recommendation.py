@@ -17,14 +17,14 @@ _MEMORY_ROOM = 1.1
 
 
 class RecommendedSize(Noun):
-    """What a machine should have of one resource."""
+    """The amount that a machine should have of one resource."""
 
     resource: str
     amount: float
     """In `unit`, rounded up."""
     unit: str
     words: str
-    """What it follows from."""
+    """The arithmetic, in words."""
 
     @property
     def shown(self) -> str:

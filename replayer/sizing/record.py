@@ -40,7 +40,7 @@ class Sizing(Noun):
     prediction: Prediction | None = None
     """A shortlist's row for this machine; None if it was not rented by one."""
     confidence: Confidence | None = None
-    """How much the profile is worth; None in results of older replayers."""
+    """The stars of the profile; None in results of older replayers."""
     by: str = ""
     """The user who sized the machine; "" where the system does not name it."""
     unproven: tuple[str, ...] = ()

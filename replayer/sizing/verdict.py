@@ -61,7 +61,7 @@ class FitVerdict(Noun):
     recommendation: tuple[RecommendedSize, ...] = ()
     """The size that the requirement asks for."""
     confidence: Confidence | None = None
-    """How much the profile is worth."""
+    """The stars of the profile."""
     prediction: str = ""
     """The shortlist's prediction and how it came out; "" without one."""
 

@@ -1,4 +1,4 @@
-"""How much a profile is worth for a verdict: one to five stars, each that is missing with a reason.
+"""Rate a profile for a verdict: one to five stars, each missing one with a reason.
 
 Azure Migrate rates an assessment by the share of data points that are there.  Here a star stands
 for each of five things: the resources that decide are known, over a day, over a week, minute by

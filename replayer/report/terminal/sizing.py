@@ -354,7 +354,7 @@ ENDS = {
     "not offered": "replayer's own clients could not send so much",
     "void": "others on this machine disturbed it, so it does not count",
 }
-"""How a trial may end -> what that means."""
+"""An end of a trial -> its meaning."""
 CURVE_HEADINGS = ("", "ended", "times", "asked/s", "done/s", "p50", "p99", "p99")
 
 
@@ -438,8 +438,8 @@ def _markdown(one: SizingSummary) -> Iterator[str]:
     if rows:
         yield markdown.table(CURVE_HEADINGS[:-1], [curve_row(row, one) for row in rows])
     if verdict.recommendation:
-        rows = recommended_rows(verdict.recommendation)
-        yield markdown.table(RECOMMENDED_HEADINGS, rows)
+        sizes = recommended_rows(verdict.recommendation)
+        yield markdown.table(RECOMMENDED_HEADINGS, sizes)
     if verdict.confidence is not None:
         words = f"confidence in the profile: {verdict.confidence.words}"
         yield _bulleted([words, *verdict.confidence.reasons])
