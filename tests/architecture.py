@@ -23,7 +23,7 @@ BANDS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     ),
     "jobs": (
         "what people come for",
-        ("sizing", "experiments", "boots", "imports", "profiles"),
+        ("sizing", "experiments", "boots", "imports", "profiles", "shortlist"),
     ),
     "measurement": (
         "how it is measured",
