@@ -1,0 +1,1 @@
+"""Experiments: several variants of one workload, measured in a drawn order, and what they show."""
