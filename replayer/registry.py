@@ -33,6 +33,7 @@ KINDS = (
     "capture.logs",
     "collectors",
     "commands",
+    "factors",
     "imports",
     "probes",
     "profiles",

@@ -1,1 +1,1 @@
-"""Experiments: several variants of one workload, measured in a drawn order, and what they show."""
+"""Experiments: variants of one run that are measured in turns, so that a cause can be named."""
