@@ -21,15 +21,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from replayer.errors import Impossible
+from replayer.lazy_import import load
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    import pyDOE3
-else:
-    from replayer.lazy_import import Later
-
-    pyDOE3 = Later("pyDOE3")
 
 Floats = NDArray[np.float64]
 Places = NDArray[np.int64]
@@ -145,15 +140,16 @@ def build_design(factors: Sequence[str], dear: Sequence[str] = ()) -> FactorialD
         raise Impossible(
             f"an experiment over {count} factors is too large (at most {MOST}): leave out some"
         )
+    doe = load("pyDOE3")
     if count <= FULL_UP_TO:
-        title, levels = "all combinations", pyDOE3.ff2n(count)
+        title, levels = "all combinations", doe.ff2n(count)
     elif count in _FRACTIONS:
         resolution = "V" if count == 5 else "IV"
         title = f"a fraction of resolution {resolution}"
-        levels = pyDOE3.fracfact(_FRACTIONS[count])
+        levels = doe.fracfact(_FRACTIONS[count])
     else:
         title = "Plackett-Burman with fold-over"
-        levels = pyDOE3.fold(pyDOE3.pbdesign(count))
+        levels = doe.fold(doe.pbdesign(count))
     columns = np.rint(np.asarray(levels, np.float64)).astype(np.int64)
     kept = tuple(name for name in factors if name in dear)
     # If all are dear, each run is a plot of its own anyhow.

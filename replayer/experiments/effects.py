@@ -106,7 +106,8 @@ def estimate_effects(
     contrasts = columns * (2 / design.size)
     drawn = _permuted_maxima(spread, contrasts, logs)
     width = max(float(np.quantile(drawn, 1 - LEVEL)), spread.student(len(logs), len(terms)))
-    contrasts = _separate(design, terms, contrasts, columns, spread, logs, width)
+    if design.partly_aliased():
+        contrasts = _Fit(terms, columns, spread, logs, width).separate(contrasts)
     effects, errors = spread.studentise(contrasts, logs[None])
     estimates = []
     for i, term in enumerate(terms):
@@ -188,46 +189,42 @@ def _permuted_maxima(spread: _Spread, contrasts: Floats, logs: Floats) -> Floats
     return np.concatenate(maxima)
 
 
-def _separate(
-    design: FactorialDesign,
-    terms: Sequence[Term],
-    contrasts: Floats,
-    columns: Floats,
-    spread: _Spread,
-    logs: Floats,
-    width: float,
-) -> Floats:
-    """Return contrasts in which interactions that are mixed in part are taken apart.
+@dataclass(frozen=True, slots=True)
+class _Fit:
+    """The terms of a design with their columns, and the values that they are fitted to."""
 
-    The strongest interaction is fitted first, the others to what it leaves, and so on while one is
-    shown.  With columns that are not mixed in part nothing changes.
-    """
-    if not design.partly_aliased():
+    terms: Sequence[Term]
+    columns: Floats
+    """Combinations x terms, -1 or 1."""
+    spread: _Spread
+    logs: Floats
+    width: float
+
+    def separate(self, contrasts: Floats) -> Floats:
+        """Return contrasts in which interactions that are mixed in part are taken apart.
+
+        The strongest interaction is fitted first, the others to what it leaves, and so on while
+        one is shown.
+        """
+        shown: list[int] = []
+        pending = [i for i, term in enumerate(self.terms) if term.interaction]
+        while pending and len(shown) < len(self.columns) // 2 - 1:
+            effects, errors = self.spread.studentise(contrasts, self.logs[None])
+            strength = (np.abs(effects[0]) / np.maximum(errors[0], _TINY)).max(axis=1)
+            best = max(pending, key=lambda i: float(strength[i]))
+            if strength[best] <= self.width:
+                break
+            shown.append(best)
+            pending.remove(best)
+            contrasts = self._refit(contrasts, shown, pending)
         return contrasts
-    shown: list[int] = []
-    pending = [i for i, term in enumerate(terms) if term.interaction]
-    while pending and len(shown) < design.size // 2 - 1:
-        effects, errors = spread.studentise(contrasts, logs[None])
-        strength = (np.abs(effects[0]) / np.maximum(errors[0], _TINY)).max(axis=1)
-        best = max(pending, key=lambda i: float(strength[i]))
-        if strength[best] <= width:
-            break
-        shown.append(best)
-        pending.remove(best)
-        contrasts = _refitted(contrasts, columns, shown, pending)
-    return contrasts
 
-
-def _refitted(
-    contrasts: Floats, columns: Floats, shown: Sequence[int], pending: Sequence[int]
-) -> Floats:
-    """Return contrasts of a fit of all shown interactions, and of each other one next to them."""
-    fitted = contrasts.copy()
-    fitted[:, list(shown)] = 2 * np.linalg.pinv(columns[:, list(shown)]).T
-    for i in pending:
-        together = columns[:, [*shown, i]]
-        if np.linalg.matrix_rank(together) == len(shown) + 1:
-            fitted[:, i] = 2 * np.linalg.pinv(together)[-1]
-        else:
-            fitted[:, i] = 0.0
-    return fitted
+    def _refit(self, contrasts: Floats, shown: list[int], pending: Sequence[int]) -> Floats:
+        """Return contrasts of a fit of all shown interactions, and of each other next to them."""
+        fitted = contrasts.copy()
+        fitted[:, shown] = 2 * np.linalg.pinv(self.columns[:, shown]).T
+        for i in pending:
+            together = self.columns[:, [*shown, i]]
+            whole = np.linalg.matrix_rank(together) == len(shown) + 1
+            fitted[:, i] = 2 * np.linalg.pinv(together)[-1] if whole else 0.0
+        return fitted

@@ -1,0 +1,396 @@
+"""Find a cause by switching factors on and off: which change the numbers, and by how much.
+
+Runs of the workload with combinations of the factors' levels follow each other in a drawn order.
+All that is changed on the machine is given back.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import secrets
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from replayer import factors, journal
+from replayer.analysis.advice import estimates
+from replayer.analysis.differences.selection import choose, no_column, pair
+from replayer.errors import Impossible, Interrupted, ReplayerError
+from replayer.experiments.answer import analyse
+from replayer.experiments.experiment import (
+    ExperimentPlan,
+    Progress,
+    changes,
+    commands,
+    find_experiment,
+    load_plan,
+    make_folder,
+    perform,
+    save_plan,
+)
+from replayer.experiments.factor_choice import (
+    ChosenFactors,
+    find_factors,
+    gaps_of,
+    parse_factors,
+)
+from replayer.report import files
+from replayer.report.pages import experiment_page
+from replayer.report.sanitize import sanitize
+from replayer.report.terminal import console, run_output
+from replayer.report.terminal import experiment as report
+from replayer.results import store
+from replayer.run.plan import workload
+from replayer.run.plan.request import build_request
+from replayer.run.recovery import give_back
+from replayer.units import show_duration
+
+if TYPE_CHECKING:
+    from replayer.analysis.differences.samples import Side
+    from replayer.experiments.answer import ExperimentAnswer
+    from replayer.factors import FactorPlace
+    from replayer.model import Run, Workload
+    from replayer.run.runner import RunRequest
+
+EPILOG = """\
+examples:
+  replayer experiment slob-cached --factors thp,read_ahead_kb=128:8192,io_method --yes
+  replayer experiment slob-cached --factors pg.shared_buffers=64MB:512MB,walk.threads=4:16
+  replayer experiment --between stock uek --dry-run
+  replayer experiment cold-walk --factors switch=balanced:performance \\
+    --switch 'tuned-adm profile {}' --seldom switch --for 2h --yes
+  replayer experiment --resume latest
+"""
+_PAGE = "experiment.html"
+_DEFAULT_WITHIN = 2.0
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.epilog = EPILOG
+    add = parser.add_argument
+    add(
+        "workload",
+        nargs="?",
+        metavar="WORKLOAD",
+        help="a name from `replayer list workloads`, or a path to a .toml file (with --between: as "
+        "the runs had it)",
+    )
+    add(
+        "--factors",
+        action="append",
+        default=[],
+        metavar="NAME[=FIRST:SECOND],…",
+        help="what is switched: a factor of `replayer list factors`, pg.SETTING, STEP.KEY, or "
+        "switch (the command of --switch)",
+    )
+    add(
+        "--between",
+        nargs=2,
+        metavar=("A", "B"),
+        help="take what differs between two labels, folders or runs for the factors",
+    )
+    add("--switch", default="", metavar="'CMD {}'", help="a command that switches the machine")
+    add(
+        "--seldom",
+        type=_names,
+        action="extend",
+        default=[],
+        metavar="NAME,…",
+        help="factors that are dear to switch: they change seldom, and the analysis knows it",
+    )
+    add("--yes", action="store_true", help="allow that settings of the machine are changed")
+    add(
+        "--metric",
+        action="append",
+        default=[],
+        metavar="PATTERN",
+        help="judge these metrics instead of the leading ones",
+    )
+    add(
+        "--within",
+        type=float,
+        default=_DEFAULT_WITHIN,
+        metavar="PERCENT",
+        help="go on until each factor's effect is known so exactly (default: 2)",
+    )
+    add(
+        "--for",
+        type=functools.partial(run_output.seconds, option="--for"),
+        dest="budget",
+        metavar="TIME",
+        help="begin no run after so long, such as 2h",
+    )
+    add("--seed", type=int, metavar="N", help="the seed of the order (default: drawn)")
+    add("--dry-run", action="store_true", help="only print every command, and how long it takes")
+    add("--resume", metavar="ID", help="go on with an experiment: its id, or latest")
+    _configure_runs(parser)
+    _configure_output(parser)
+
+
+def _configure_runs(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument_group("options of all runs, as of `replayer run`").add_argument
+    add("--set", action="append", default=[], metavar="STEP.KEY=VALUE", dest="overrides")
+    add("--pg-set", "--server-set", action="append", default=[], metavar="NAME=VALUE")
+    add("--engine", metavar="NAME|URL")
+    add("--pg-bindir", "--bindir", type=Path, metavar="DIR", dest="bindir")
+    add("--data-dir", type=Path, metavar="DIR")
+    add("--without", metavar="NAME,…")
+
+
+def _configure_output(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--results", type=Path, metavar="DIR", help="where results go (default: ./results)")
+    add("--json", action="store_true", help="print the answer as JSON instead of the report")
+    add("--csv", metavar="FILE", help="write the effects as CSV (- is stdout)")
+    add("--html", metavar="FILE", help=f"write the page there, too (else: {_PAGE} of its folder)")
+
+
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def run(args: argparse.Namespace) -> int:
+    """Plan the experiment, do its runs, and print what they show."""
+    where = store.folder(args.results)
+    if args.resume:
+        folder = _resumed(args, where)
+        plan = load_plan(folder)
+    else:
+        folder, plan = Path(), _plan(args, where)
+        folder = where / plan.id
+    place = _place(plan)
+    if args.dry_run:
+        return _forecast(plan, folder, place, where)
+    changed = changes(plan, place)
+    if changed and not args.yes:
+        raise Impossible(
+            f"this experiment changes the machine ({', '.join(changed)}), and gives it back after "
+            f"each run: allow it with --yes, or look at it with --dry-run"
+        )
+    give_back(_say)
+    if not args.resume:
+        make_folder(folder)
+        save_plan(folder, plan)
+    for words in (*plan.notes, *(f"not switched here: {one}" for one in plan.not_switched)):
+        _say(f"note: {words}")
+    _say(_beginning(plan, where))
+    return _tell(args, plan, folder, _perform(args, plan, folder, place))
+
+
+def _perform(
+    args: argparse.Namespace, plan: ExperimentPlan, folder: Path, place: FactorPlace
+) -> list[list[Run]]:
+    """Do the runs, and return those of all complete blocks."""
+    design = plan.design()
+
+    def settled(blocks: list[list[Run]]) -> bool:
+        return analyse(plan, design, blocks).settled
+
+    def report_run(done: Progress) -> None:
+        _say(
+            f"block {done.block + 1}, run {done.number} of {done.size}: {done.text} "
+            f"({show_duration(done.seconds)})"
+        )
+
+    try:
+        done = perform(plan, folder, place, over=settled, seconds=args.budget, told=report_run)
+    except Interrupted:
+        _say(f"stopped; what was measured is kept: `replayer experiment --resume {plan.id}`")
+        raise
+    return done.blocks(design.size)
+
+
+def _tell(
+    args: argparse.Namespace, plan: ExperimentPlan, folder: Path, blocks: list[list[Run]]
+) -> int:
+    """Print the answer and write its page; raise ReplayerError if there are too few blocks."""
+    design = plan.design()
+    least = design.least_blocks()
+    if len(blocks) < least:
+        raise ReplayerError(
+            f"nothing can be said yet: {len(blocks)} of at least {least} blocks of {design.size} "
+            f"runs are complete",
+            f"`replayer experiment --resume {plan.id}` goes on",
+        )
+    answer = analyse(plan, design, blocks)
+    written = [files.put(str(folder / _PAGE), experiment_page.page(answer))]
+    if args.html:
+        written.append(files.put(args.html, experiment_page.page(answer)))
+    if args.csv:
+        written.append(files.put(args.csv, report.as_csv(answer)))
+    _print(args, answer)
+    for path in filter(None, written):
+        _say(f"written: {path}")
+    _say(f"runs: {folder}")
+    return 0
+
+
+def _print(args: argparse.Namespace, answer: ExperimentAnswer) -> None:
+    if args.json:
+        print(answer.model_dump_json(indent=1))  # noqa: T201
+    elif "-" not in {args.csv, args.html}:
+        console.write(report.render(answer))
+
+
+def _say(words: str) -> None:
+    print(sanitize(words), file=sys.stderr, flush=True)  # noqa: T201
+
+
+def _resumed(args: argparse.Namespace, where: Path) -> Path:
+    """Return the folder of the experiment to go on with; refuse options that contradict it."""
+    given = {
+        "WORKLOAD": args.workload,
+        "--factors": args.factors,
+        "--between": args.between,
+        "--switch": args.switch,
+        "--seldom": args.seldom,
+        "--metric": args.metric,
+        "--seed": args.seed is not None,
+        "--within": args.within != _DEFAULT_WITHIN,
+        "--set": args.overrides,
+        "--pg-set": args.pg_set,
+        "--engine": args.engine,
+        "--pg-bindir": args.bindir,
+        "--data-dir": args.data_dir,
+    }
+    extra = [name for name, value in given.items() if value]
+    if extra:
+        raise Impossible(
+            f"--resume goes on with what the experiment was asked for: leave out {', '.join(extra)}"
+        )
+    return find_experiment(args.resume, where)
+
+
+def _plan(args: argparse.Namespace, where: Path) -> ExperimentPlan:
+    """Return the plan of a new experiment; raise Impossible for what cannot be done here."""
+    if args.within <= 0:
+        raise Impossible(f"--within {args.within:g} must be above 0 percent")
+    if bool(args.factors) == bool(args.between):
+        raise Impossible("an experiment needs --factors NAME,… or --between A B, one of them")
+    sides = _sides(args, where) if args.between else ()
+    named = args.workload or (sides[0].runs[0].workload.name if sides else None)
+    if named is None:
+        raise Impossible("an experiment needs a workload, such as slob-cached")
+    order = _order(args, named)
+    place = _place_of(order)
+    words = [word for text in args.factors for word in _names(text)]
+    chosen = (
+        find_factors(sides[0], sides[1], place)
+        if sides
+        else parse_factors(words, place, switch=args.switch, seldom=args.seldom)
+    )
+    _refuse_none(chosen, args.between)
+    return ExperimentPlan(
+        id=store.identify(datetime.now(UTC), order.workload.name, "experiment"),
+        workload=named,
+        arguments=_arguments(args),
+        switch=args.switch,
+        factors=chosen.factors,
+        metrics=tuple(args.metric),
+        seed=secrets.randbelow(1 << 31) if args.seed is None else args.seed,
+        within=args.within / 100,
+        sides=tuple(side.name for side in sides),
+        gaps=gaps_of(*sides) if sides else {},
+        not_switched=chosen.refused,
+        notes=chosen.notes,
+    )
+
+
+def _refuse_none(chosen: ChosenFactors, between: list[str] | None) -> None:
+    if chosen.factors or not between:
+        return
+    reasons = "; ".join(chosen.refused) or "they differ in nothing that may explain it"
+    raise Impossible(
+        f"nothing by which {between[0]} and {between[1]} differ can be switched here: {reasons}"
+    )
+
+
+def _sides(args: argparse.Namespace, where: Path) -> tuple[Side, Side]:
+    chosen = choose(args.between, where, columns=no_column)
+    base, other = pair(chosen)
+    names = {side.runs[0].workload.name for side in (base, other)}
+    if len(names) > 1:
+        raise Impossible(
+            f"{base.name} and {other.name} did different workloads ({', '.join(sorted(names))})"
+        )
+    return base, other
+
+
+def _arguments(args: argparse.Namespace) -> tuple[str, ...]:
+    """Return the arguments of `replayer run` that all runs have."""
+    single = {
+        "--engine": args.engine,
+        "--pg-bindir": args.bindir,
+        "--data-dir": args.data_dir,
+        "--without": args.without,
+    }
+    repeated = {"--set": args.overrides, "--pg-set": args.pg_set}
+    words = [part for name, value in single.items() if value for part in (name, str(value))]
+    words += [part for name, all_ in repeated.items() for one in all_ for part in (name, one)]
+    return tuple(words)
+
+
+def _order(args: argparse.Namespace, named: str) -> RunRequest:
+    """Return the request of a run, to refuse now what the first run would refuse."""
+    asked = _workload(named, args.overrides, args.pg_set)
+    return build_request(asked, args.engine or "", bindir=args.bindir, data_dir=args.data_dir)
+
+
+def _workload(named: str, overrides: list[str], settings: list[str]) -> Workload:
+    return workload.load(named, overrides, repeat=None, settings=settings)
+
+
+def _place_of(order: RunRequest) -> FactorPlace:
+    folder = order.data_dir or journal.place() / "data"
+    return factors.place_of(folder, order.engine.name, order.engine.wire)
+
+
+def _place(plan: ExperimentPlan) -> FactorPlace:
+    return _place_of(_planned_order(plan))
+
+
+def _planned_order(plan: ExperimentPlan) -> RunRequest:
+    parser = argparse.ArgumentParser(prog="replayer run", allow_abbrev=False)
+    _configure_runs(parser)
+    return _order(parser.parse_args(plan.arguments), plan.workload)
+
+
+def _beginning(plan: ExperimentPlan, where: Path) -> str:
+    """Return a sentence on what will be done, and how long that takes at least."""
+    design = plan.design()
+    least = design.least_blocks()
+    runs = least * design.size
+    seconds = _expected(plan, where)
+    took = f"about {show_duration(seconds * runs)}" if seconds else "how long is not known yet"
+    names = ", ".join(f"{one.name} {one.first} -> {one.second}" for one in plan.factors)
+    return (
+        f"experiment {plan.id}: {names}; {design.title}, blocks of {design.size} runs, at least "
+        f"{least} of them ({runs} runs, {took}), until every factor is settled within "
+        f"{plan.within:.1%}"
+    )
+
+
+def _expected(plan: ExperimentPlan, where: Path) -> float:
+    """Return the seconds of one run by earlier ones, 0 if that is not known."""
+    asked = _planned_order(plan).workload
+    known = estimates.earlier([where, *_experiments(where)], asked.name)
+    set_to = [spec.lasts() for spec in asked.steps]
+    return estimates.expect(workload.facts(asked), known, set_to).seconds
+
+
+def _experiments(where: Path) -> list[Path]:
+    return sorted(path.parent for path in where.glob("*/plan.experiment"))
+
+
+def _forecast(plan: ExperimentPlan, folder: Path, place: FactorPlace, where: Path) -> int:
+    """Print every command of the first blocks, and what cannot be switched."""
+    for words in commands(plan, folder, place):
+        print(sanitize(words))  # noqa: T201
+    for words in (*plan.notes, *(f"not switched here: {one}" for one in plan.not_switched)):
+        _say(f"note: {words}")
+    _say(_beginning(plan, where))
+    _say("nothing was started, and nothing was written")
+    return 0
