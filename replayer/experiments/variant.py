@@ -15,14 +15,17 @@ import contextlib
 import re
 import shlex
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from replayer import factors, interpreter, shell, signals
 from replayer.conditions import kernel_settings
+from replayer.engines import engine
 from replayer.errors import Impossible, ReplayerError
 from replayer.results import store
+from replayer.run.plan import workload as workload_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -39,6 +42,8 @@ _OPTIONS = frozenset(
     }
 )
 """Options of `replayer run` that a variant may have, each with one value."""
+_SERVER_OPTIONS = frozenset({"--pg-set", "--server-set"})
+_MAKES_DATA = frozenset({"--engine", "--pg-bindir", "--bindir"})
 _HOLE = "{}"
 _STOPS_WITHIN = 60.0
 _SWITCH_TIMEOUT = 600.0
@@ -70,6 +75,8 @@ class RunOptions:
     """The folder for the results."""
     arguments: tuple[str, ...] = ()
     """More arguments of `replayer run`, before those of the variant."""
+    tags: tuple[tuple[str, str], ...] = ()
+    """(name, value) of more tags of each run."""
 
 
 def parse_variant(text: str, place: FactorPlace, *, label: str = "", switch: str = "") -> Variant:
@@ -135,13 +142,60 @@ def measure(workload: str, variant: Variant, options: RunOptions) -> Run:
 
 def run_arguments(workload: str, variant: Variant, options: RunOptions) -> list[str]:
     """Return the arguments of `replayer` for one run of a variant."""
-    tags = [("variant", variant.label), *variant.levels]
+    tags = [("variant", variant.label), *variant.levels, *options.tags]
     given = [part for name, value in tags for part in ("--tag", f"{_TAG.sub('_', name)}={value}")]
+    common = [*options.arguments, *variant.arguments]
     return [
-        *("run", workload, *options.arguments, *variant.arguments),
+        *("run", workload, *common, *_reaching_steps(workload, common)),
         *("--label", variant.label, *given, "--results", str(options.results)),
         *("--progress", "none", "--quiet"),
     ]
+
+
+def with_own_data(variants: Sequence[Variant], folder: Path) -> tuple[Variant, ...]:
+    """Return the variants, each with a data folder below `folder` if they cannot share one.
+
+    A data folder is made for one engine, version and set of initial settings.
+    """
+    keys = [
+        (own.of_scope("table"), [text for text in own.arguments if text in _MAKES_DATA])
+        for own in variants
+    ]
+    alone = any(key != keys[0] for key in keys) or any(options for _, options in keys)
+    if not alone:
+        return tuple(variants)
+    return tuple(
+        replace(own, arguments=(*own.arguments, "--data-dir", str(folder / f"variant-{number}")))
+        for number, own in enumerate(variants, 1)
+    )
+
+
+def _reaching_steps(workload: str, arguments: Sequence[str]) -> list[str]:
+    """Return the arguments that give a setting of the server to steps that set it by a key.
+
+    The sessions of a workload choose the size of the server's cache by their key shared_buffers,
+    whatever the server was started with.
+    """
+    pairs = list(pairwise(arguments))
+    sizes = [text.partition("=") for option, text in pairs if option in _SERVER_OPTIONS]
+    named = next((text for option, text in reversed(pairs) if option == "--engine"), "")
+    own = engine.of_url(named) if "://" in named else engine.load(named or engine.default())
+    buffers = own.spec.sessions.buffers
+    given = {text.partition("=")[0] for option, text in pairs if option == "--set"}
+    return [
+        part
+        for name, _, value in sizes
+        if buffers is not None and name.strip() == buffers.setting
+        for spec in workload_file.load(workload).steps
+        if "shared_buffers" in type(spec).model_fields
+        and not given & {f"{step}.shared_buffers" for step in (spec.name, spec.step)}
+        for part in ("--set", f"{spec.name}.shared_buffers={_binary(value)}")
+    ]
+
+
+def _binary(size: str) -> str:
+    """Return a server's size as replayer writes it: the server's MB is a MiB."""
+    return re.sub(r"(?i)([kmgt])b?$", lambda unit: f"{unit[1].upper()}iB", size.strip())
 
 
 def _perform(arguments: Sequence[str]) -> Path:

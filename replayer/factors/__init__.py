@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Literal, Protocol, cast
 
 from replayer import registry
 from replayer.conditions import kernel_settings
+from replayer.engines import engine as engines
 from replayer.errors import Impossible, NotFound, nearest
 from replayer.machine.host import Host
 
@@ -208,6 +209,15 @@ def place_of(
         wire=wire,
         host=host,
     )
+
+
+def place_at(data_dir: Path | None, named: str, host: Host | None = None) -> FactorPlace:
+    """Return the place of a run by its words: `named` is an engine, a URL, or "" for the default.
+
+    Raises NotFound for an engine that does not exist.
+    """
+    own = engines.of_url(named) if "://" in named else engines.load(named or engines.default())
+    return place_of(data_dir, own.name, own.spec.wire.partition("+")[0], host)
 
 
 def _block(host: Host, device: str | None) -> Path | None:
