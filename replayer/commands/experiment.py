@@ -21,7 +21,8 @@ from replayer.errors import Impossible, Interrupted, ReplayerError
 from replayer.experiments.answer import analyse
 from replayer.experiments.experiment import (
     ExperimentPlan,
-    Progress,
+    ExperimentWork,
+    RunDone,
     changes,
     commands,
     find_experiment,
@@ -123,6 +124,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="TIME",
         help="begin no run after so long, such as 2h",
     )
+    add(
+        "--wait-quiet",
+        type=functools.partial(run_output.seconds, option="--wait-quiet"),
+        default=0.0,
+        metavar="TIME",
+        help="wait before each run until other programs are quiet, at most so long; a run that "
+        "they disturbed is done again once",
+    )
     add("--seed", type=int, metavar="N", help="the seed of the order (default: drawn)")
     add("--dry-run", action="store_true", help="only print every command, and how long it takes")
     add("--resume", metavar="ID", help="go on with an experiment: its id, or latest")
@@ -161,10 +170,11 @@ def run(args: argparse.Namespace) -> int:
     else:
         folder, plan = Path(), _plan(args, where)
         folder = where / plan.id
-    place = _place(plan)
+    place = _place(_planned_order(plan))
+    work = ExperimentWork.of_plan(plan, folder, place, args.wait_quiet)
     if args.dry_run:
-        return _forecast(plan, folder, place, where)
-    changed = changes(plan, place)
+        return _forecast(work, where)
+    changed = changes(work)
     if changed and not args.yes:
         raise Impossible(
             f"this experiment changes the machine ({', '.join(changed)}), and gives it back after "
@@ -177,37 +187,36 @@ def run(args: argparse.Namespace) -> int:
     for words in (*plan.notes, *(f"not switched here: {one}" for one in plan.not_switched)):
         _say(f"note: {words}")
     _say(_beginning(plan, where))
-    return _tell(args, plan, folder, _perform(args, plan, folder, place))
+    return _tell(args, work, _perform(args, work))
 
 
-def _perform(
-    args: argparse.Namespace, plan: ExperimentPlan, folder: Path, place: FactorPlace
-) -> list[list[Run]]:
+def _perform(args: argparse.Namespace, work: ExperimentWork) -> list[list[Run]]:
     """Do the runs, and return those of all complete blocks."""
-    design = plan.design()
+    size = work.design.size
 
     def settled(blocks: list[list[Run]]) -> bool:
-        return analyse(plan, design, blocks).settled
+        return analyse(work.plan, work.design, blocks).settled
 
-    def report_run(done: Progress) -> None:
+    def tell(done: RunDone) -> None:
+        again = f"; done again, as {done.again}" if done.again else ""
         _say(
-            f"block {done.block + 1}, run {done.number} of {done.size}: {done.text} "
-            f"({show_duration(done.seconds)})"
+            f"block {done.block + 1}, run {done.number} of {size}: {done.text} "
+            f"({show_duration(done.seconds)}{again})"
         )
 
     try:
-        done = perform(plan, folder, place, over=settled, seconds=args.budget, told=report_run)
+        return perform(work, over=settled, seconds=args.budget, told=tell)
     except Interrupted:
-        _say(f"stopped; what was measured is kept: `replayer experiment --resume {plan.id}`")
+        _say(
+            f"stopped; what was measured is kept: `replayer experiment --resume {work.plan.id}` "
+            f"goes on"
+        )
         raise
-    return done.blocks(design.size)
 
 
-def _tell(
-    args: argparse.Namespace, plan: ExperimentPlan, folder: Path, blocks: list[list[Run]]
-) -> int:
+def _tell(args: argparse.Namespace, work: ExperimentWork, blocks: list[list[Run]]) -> int:
     """Print the answer and write its page; raise ReplayerError if there are too few blocks."""
-    design = plan.design()
+    plan, design, folder = work.plan, work.design, work.folder
     least = design.least_blocks()
     if len(blocks) < least:
         raise ReplayerError(
@@ -274,8 +283,11 @@ def _plan(args: argparse.Namespace, where: Path) -> ExperimentPlan:
     named = args.workload or (sides[0].runs[0].workload.name if sides else None)
     if named is None:
         raise Impossible("an experiment needs a workload, such as slob-cached")
+    if named.endswith((".toml", ".replay")):
+        # It must be found again from another folder.
+        named = str(Path(named).absolute())
     order = _order(args, named)
-    place = _place_of(order)
+    place = _place(order)
     words = [word for text in args.factors for word in _names(text)]
     chosen = (
         find_factors(sides[0], sides[1], place)
@@ -324,7 +336,7 @@ def _arguments(args: argparse.Namespace) -> tuple[str, ...]:
     single = {
         "--engine": args.engine,
         "--pg-bindir": args.bindir,
-        "--data-dir": args.data_dir,
+        "--data-dir": args.data_dir and args.data_dir.absolute(),
         "--without": args.without,
     }
     repeated = {"--set": args.overrides, "--pg-set": args.pg_set}
@@ -343,13 +355,9 @@ def _workload(named: str, overrides: list[str], settings: list[str]) -> Workload
     return workload.load(named, overrides, repeat=None, settings=settings)
 
 
-def _place_of(order: RunRequest) -> FactorPlace:
+def _place(order: RunRequest) -> FactorPlace:
     folder = order.data_dir or journal.place() / "data"
-    return factors.place_of(folder, order.engine.name, order.engine.wire)
-
-
-def _place(plan: ExperimentPlan) -> FactorPlace:
-    return _place_of(_planned_order(plan))
+    return factors.place_at(folder, order.url or order.engine.name)
 
 
 def _planned_order(plan: ExperimentPlan) -> RunRequest:
@@ -385,12 +393,15 @@ def _experiments(where: Path) -> list[Path]:
     return sorted(path.parent for path in where.glob("*/plan.experiment"))
 
 
-def _forecast(plan: ExperimentPlan, folder: Path, place: FactorPlace, where: Path) -> int:
+def _forecast(work: ExperimentWork, where: Path) -> int:
     """Print every command of the first blocks, and what cannot be switched."""
-    for words in commands(plan, folder, place):
+    for words in commands(work):
         print(sanitize(words))  # noqa: T201
-    for words in (*plan.notes, *(f"not switched here: {one}" for one in plan.not_switched)):
+    for words in (
+        *work.plan.notes,
+        *(f"not switched here: {one}" for one in work.plan.not_switched),
+    ):
         _say(f"note: {words}")
-    _say(_beginning(plan, where))
+    _say(_beginning(work.plan, where))
     _say("nothing was started, and nothing was written")
     return 0

@@ -11,6 +11,8 @@ import os
 import shlex
 import time
 from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pydantic import Field, ValidationError
@@ -18,6 +20,7 @@ from pydantic import Field, ValidationError
 from replayer import assets, trusted_path
 from replayer.analysis.differences.selection import no_column
 from replayer.errors import Impossible, NotFound, ReplayerError
+from replayer.experiments import neighbours
 from replayer.experiments.design import FactorialDesign, build_design
 from replayer.experiments.variant import (
     RunOptions,
@@ -25,13 +28,14 @@ from replayer.experiments.variant import (
     applied,
     measure,
     parse_variant,
+    run_arguments,
+    with_own_data,
 )
 from replayer.model import Noun, Status
 from replayer.results import store
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from pathlib import Path
+    from collections.abc import Callable, Iterator
 
     from replayer.factors import FactorPlace
     from replayer.model import Run
@@ -105,18 +109,25 @@ class ExperimentPlan(Noun):
             factor.word(int(sign)) for factor, sign in zip(self.factors, signs, strict=True)
         )
 
-    def variant(self, design: FactorialDesign, row: int, place: FactorPlace) -> Variant:
-        """Return the variant of a combination; raise Impossible for a level that cannot be set."""
-        label = f"combination-{row + 1}"
-        return parse_variant(self.text(design, row), place, label=label, switch=self.switch)
+    def variants(self, design: FactorialDesign, place: FactorPlace) -> tuple[Variant, ...]:
+        """Return the variants of all combinations; raise Impossible for a level that cannot be set.
 
-    def options(self, folder: Path, block: int, row: int) -> RunOptions:
+        With a data folder, those whose data differ have a folder below it each.
+        """
+        variants = tuple(
+            parse_variant(
+                self.text(design, row), place, label=f"combination-{row + 1}", switch=self.switch
+            )
+            for row in range(design.size)
+        )
+        given = dict(pairwise(self.arguments)).get("--data-dir")
+        return variants if given is None else with_own_data(variants, Path(given))
+
+    def options(self, design: FactorialDesign, folder: Path, block: int, row: int) -> RunOptions:
         """Return the options of one run; blocks and combinations are counted from 0."""
         values = (self.id, str(block + 1), str(row + 1))
-        tags = [
-            part for tag in zip(_TAGS, values, strict=True) for part in ("--tag", "=".join(tag))
-        ]
-        return RunOptions(folder, (*self.arguments, *tags))
+        noted = (*self.arguments, "--note", self.text(design, row))
+        return RunOptions(folder, noted, tuple(zip(_TAGS, values, strict=True)))
 
 
 def make_folder(path: Path) -> None:
@@ -208,62 +219,110 @@ class ExperimentRuns:
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
-    """How far an experiment is, after a run."""
+class RunDone:
+    """A run that is done."""
 
     block: int
     number: int
-    """The run's number within its block, from 1."""
-    size: int
+    """Its number within its block, from 1."""
     text: str
     seconds: float
+    again: str
+    """Why it was done again; "" if it was not."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExperimentWork:
+    """What is to be done: the plan with all that follows from it on this machine."""
+
+    plan: ExperimentPlan
+    design: FactorialDesign
+    variants: tuple[Variant, ...]
+    """By combination."""
+    folder: Path
+    place: FactorPlace
+    wait_quiet: float = 0.0
+    """For so many seconds at most each run waits until other programs are quiet."""
+
+    @classmethod
+    def of_plan(
+        cls, plan: ExperimentPlan, folder: Path, place: FactorPlace, wait_quiet: float = 0.0
+    ) -> ExperimentWork:
+        """Return the work of a plan; raise Impossible for a level that cannot be set here."""
+        design = plan.design()
+        return cls(plan, design, plan.variants(design, place), folder, place, wait_quiet)
+
+    def measure(self, block: int, row: int) -> tuple[Run, str]:
+        """Perform the run of a block and a combination; return it, and why it was done again.
+
+        A run that failed is done again once; so is one that other programs disturbed, if it is
+        worth to wait for quiet.
+        """
+        again, last = "", None
+        for left in reversed(range(_TRIES)):
+            if self.wait_quiet:
+                neighbours.wait_until_quiet(self.place.host, self.wait_quiet)
+            try:
+                with applied(self.variants[row], self.place):
+                    last = measure(
+                        self.plan.workload,
+                        self.variants[row],
+                        self.plan.options(self.design, self.folder, block, row),
+                    )
+            except ReplayerError as error:
+                if isinstance(error, Impossible) or not left:
+                    raise self._failed(row, f"failed ({error})") from error
+                again = str(error)
+                continue
+            disturbed = neighbours.spoilt(last) if self.wait_quiet else ""
+            if last.status is Status.DONE and (not disturbed or not left):
+                return last, again
+            again = disturbed or f"it was {last.status.value}"
+        raise self._failed(row, f"ended as {last.status.value if last else 'failed'} twice")
+
+    def _failed(self, row: int, what: str) -> ReplayerError:
+        return ReplayerError(
+            f"the run with {self.plan.text(self.design, row)} {what}",
+            f"`replayer experiment --resume {self.plan.id}` goes on when that is mended",
+        )
 
 
 def perform(
-    plan: ExperimentPlan,
-    folder: Path,
-    place: FactorPlace,
+    work: ExperimentWork,
     *,
     over: Callable[[list[list[Run]]], bool],
     seconds: float | None,
-    told: Callable[[Progress], None],
-) -> ExperimentRuns:
-    """Do the runs that are missing, block by block, until it is over; return all runs.
+    told: Callable[[RunDone], None],
+) -> list[list[Run]]:
+    """Do the runs that are missing, block by block, until it is over; return complete blocks.
 
     `over` is asked after each block that is complete.  After `seconds` no further run begins; nor
     does a block that would not end by then, by the mean time of a run so far.
     Raises ReplayerError if a run fails twice.
     """
-    design = plan.design()
-    done = ExperimentRuns.of_folder(folder, plan)
+    design = work.design
+    done = ExperimentRuns.of_folder(work.folder, work.plan)
     clock = _Clock(seconds)
+    least = design.least_blocks()
     block = 0
     while True:
-        blocks = done.blocks(design.size)
-        complete = len(blocks) > block
-        if not complete:
-            missing = [
-                row for row in plan_order(plan, design, block) if (block, row) not in done.runs
-            ]
-            if len(blocks) >= design.least_blocks() and not clock.allows(len(missing)):
-                return done
-            for number, row in enumerate(missing, start=1 + design.size - len(missing)):
-                if not clock.allows(1):
-                    return done
-                begin = time.monotonic()
-                done.runs[block, row] = _measure(plan, design, folder, place, at=(block, row))
-                took = time.monotonic() - begin
-                clock.note(took)
-                told(Progress(block, number, design.size, plan.text(design, row), took))
-            blocks = done.blocks(design.size)
+        order = design.draw_order(work.plan.seed, block)
+        missing = [row for row in order if (block, row) not in done.runs]
+        if missing and block >= least and not clock.allows(len(missing)):
+            return done.blocks(design.size)
+        for number, row in enumerate(missing, start=1 + design.size - len(missing)):
+            if not clock.allows(1):
+                return done.blocks(design.size)
+            begin = time.monotonic()
+            done.runs[block, row], again = work.measure(block, row)
+            took = time.monotonic() - begin
+            clock.note(took)
+            told(RunDone(block, number, work.plan.text(design, row), took, again))
         block += 1
-        if block >= len(blocks) and len(blocks) >= design.least_blocks() and over(blocks):
-            return done
-
-
-def plan_order(plan: ExperimentPlan, design: FactorialDesign, block: int) -> list[int]:
-    """Return the drawn order of a block."""
-    return design.draw_order(plan.seed, block)
+        blocks = done.blocks(design.size)
+        # Of runs that are there already only all of them together are looked at.
+        if block >= least and len(blocks) == block and over(blocks):
+            return blocks
 
 
 class _Clock:
@@ -285,56 +344,20 @@ class _Clock:
         return time.monotonic() + mean * runs <= self._until
 
 
-def _measure(
-    plan: ExperimentPlan,
-    design: FactorialDesign,
-    folder: Path,
-    place: FactorPlace,
-    *,
-    at: tuple[int, int],
-) -> Run:
-    """Perform the run of a block and combination; one that failed is done again once."""
-    block, row = at
-    variant = plan.variant(design, row, place)
-    options = plan.options(folder, block, row)
-    for left in reversed(range(_TRIES)):
-        try:
-            with applied(variant, place):
-                run = measure(plan.workload, variant, options)
-        except ReplayerError as error:
-            if isinstance(error, Impossible) or not left:
-                raise ReplayerError(
-                    f"the run with {plan.text(design, row)} failed ({error})",
-                    f"`replayer experiment --resume {plan.id}` goes on when that is mended",
-                ) from error
-            continue
-        if run.status is Status.DONE:
-            return run
-    raise ReplayerError(
-        f"the run with {plan.text(design, row)} ended as {run.status.value} {_TRIES} times",
-        f"`replayer experiment --resume {plan.id}` goes on when that is mended",
-    )
-
-
-def commands(plan: ExperimentPlan, folder: Path, place: FactorPlace) -> Iterator[str]:
+def commands(work: ExperimentWork) -> Iterator[str]:
     """Yield each command and each change of the machine of the first blocks that are needed."""
-    from replayer.experiments.variant import run_arguments  # noqa: PLC0415
-
-    design = plan.design()
-    for block in range(design.least_blocks()):
-        for row in plan_order(plan, design, block):
-            variant = plan.variant(design, row, place)
+    for block in range(work.design.least_blocks()):
+        for row in work.design.draw_order(work.plan.seed, block):
+            variant = work.variants[row]
             for name, level in variant.of_scope("machine"):
                 yield f"set {name} to {level}, and give it back after the run"
             if variant.switch:
                 yield variant.switch
-            words = run_arguments(plan.workload, variant, plan.options(folder, block, row))
-            yield shlex.join(["replayer", *words])
+            options = work.plan.options(work.design, work.folder, block, row)
+            yield shlex.join(["replayer", *run_arguments(work.plan.workload, variant, options)])
 
 
-def changes(plan: ExperimentPlan, place: FactorPlace) -> Sequence[str]:
+def changes(work: ExperimentWork) -> list[str]:
     """Return what an experiment changes on the machine: names of factors, and the command."""
-    design = plan.design()
-    variant = plan.variant(design, 0, place)
-    names = [name for name, _ in variant.of_scope("machine")]
-    return [*names, *([f"what `{plan.switch}` changes"] if plan.switch else [])]
+    names = [name for name, _ in work.variants[0].of_scope("machine")]
+    return [*names, *([f"what `{work.plan.switch}` changes"] if work.plan.switch else [])]

@@ -62,8 +62,8 @@ def sentences(answer: ExperimentAnswer) -> Iterator[str]:
     if not answer.settled:
         more = answer.blocks_to_settle - answer.blocks
         yield (
-            f"not every factor is settled within {_exactly(answer)}: about {more} more blocks ({more * answer.block_runs} "
-            f"runs) would do it; "
+            f"not every factor is settled within {_exactly(answer)}: about {more} more blocks "
+            f"({more * answer.block_runs} runs) would do it; "
             f"`replayer experiment --resume {sanitize(answer.plan.id)}` goes on"
         )
 
@@ -197,8 +197,8 @@ def explained(answer: ExperimentAnswer) -> list[str]:
             "interaction: both from first to second, over what each does alone."
         ),
         (
-            f"Intervals: corrected for all {len(answer.effects)} effects (permutations within blocks, "
-            f"max-statistic)."
+            f"Intervals: corrected for all {len(answer.effects)} effects (permutations within "
+            f"blocks, max-statistic)."
         ),
     ]
     if any(one.seldom for one in answer.plan.factors):
