@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 
 DRAWN = 1999
 """The number of permutations."""
-LEVEL = 0.8 * ALPHA
+LEVEL = ALPHA / 2
 """The allowed share of false alarms of one look.
 
 To go on until the intervals are narrow stops a little too often where the spread happened to be
-small (Chow and Robbins 1965): the simulation of `tests/benchmarks` holds that ALPHA is kept."""
+small (Chow and Robbins 1965).  With half of ALPHA the simulation in `tests` keeps ALPHA."""
 _TINY = 1e-12
 _SEED = 20240229
 
