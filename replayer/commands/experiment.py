@@ -14,12 +14,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from replayer import factors, journal
+from replayer import factors, journal, registry
 from replayer.analysis.advice import estimates
 from replayer.analysis.differences.selection import choose, no_column, pair
 from replayer.errors import Impossible, Interrupted, ReplayerError
 from replayer.experiments.answer import analyse
 from replayer.experiments.experiment import (
+    FILE,
     ExperimentPlan,
     ExperimentWork,
     RunDone,
@@ -37,6 +38,7 @@ from replayer.experiments.factor_choice import (
     gaps_of,
     parse_factors,
 )
+from replayer.experiments.variant import run_arguments
 from replayer.report import files
 from replayer.report.pages import experiment_page
 from replayer.report.sanitize import sanitize
@@ -142,7 +144,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def _configure_runs(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument_group("options of all runs, as of `replayer run`").add_argument
     add("--set", action="append", default=[], metavar="STEP.KEY=VALUE", dest="overrides")
-    add("--pg-set", "--server-set", action="append", default=[], metavar="NAME=VALUE")
+    add(
+        "--pg-set",
+        "--server-set",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        dest="settings",
+    )
     add("--engine", metavar="NAME|URL")
     add("--pg-bindir", "--bindir", type=Path, metavar="DIR", dest="bindir")
     add("--data-dir", type=Path, metavar="DIR")
@@ -172,6 +181,7 @@ def run(args: argparse.Namespace) -> int:
         folder = where / plan.id
     place = _place(_planned_order(plan))
     work = ExperimentWork.of_plan(plan, folder, place, args.wait_quiet)
+    _check(work)
     if args.dry_run:
         return _forecast(work, where)
     changed = changes(work)
@@ -186,8 +196,18 @@ def run(args: argparse.Namespace) -> int:
         save_plan(folder, plan)
     for words in (*plan.notes, *(f"not switched here: {one}" for one in plan.not_switched)):
         _say(f"note: {words}")
-    _say(_beginning(plan, where))
+    _say(_beginning(work, where))
     return _tell(args, work, _perform(args, work))
+
+
+def _check(work: ExperimentWork) -> None:
+    """Raise now, before anything is written, what `replayer run` would refuse at some run."""
+    parser = argparse.ArgumentParser(prog="replayer run", allow_abbrev=False)
+    registry.load("commands", "run").configure(parser)
+    for row, variant in enumerate(work.variants):
+        options = work.plan.options(work.design, work.folder, 0, row)
+        asked = parser.parse_args(run_arguments(work.plan.workload, variant, options)[1:])
+        _order(asked, asked.workload)
 
 
 def _perform(args: argparse.Namespace, work: ExperimentWork) -> list[list[Run]]:
@@ -260,7 +280,7 @@ def _resumed(args: argparse.Namespace, where: Path) -> Path:
         "--seed": args.seed is not None,
         "--within": args.within != _DEFAULT_WITHIN,
         "--set": args.overrides,
-        "--pg-set": args.pg_set,
+        "--pg-set": args.settings,
         "--engine": args.engine,
         "--pg-bindir": args.bindir,
         "--data-dir": args.data_dir,
@@ -339,7 +359,7 @@ def _arguments(args: argparse.Namespace) -> tuple[str, ...]:
         "--data-dir": args.data_dir and args.data_dir.absolute(),
         "--without": args.without,
     }
-    repeated = {"--set": args.overrides, "--pg-set": args.pg_set}
+    repeated = {"--set": args.overrides, "--pg-set": args.settings}
     words = [part for name, value in single.items() if value for part in (name, str(value))]
     words += [part for name, all_ in repeated.items() for one in all_ for part in (name, one)]
     return tuple(words)
@@ -347,7 +367,7 @@ def _arguments(args: argparse.Namespace) -> tuple[str, ...]:
 
 def _order(args: argparse.Namespace, named: str) -> RunRequest:
     """Return the request of a run, to refuse now what the first run would refuse."""
-    asked = _workload(named, args.overrides, args.pg_set)
+    asked = _workload(named, args.overrides, args.settings)
     return build_request(asked, args.engine or "", bindir=args.bindir, data_dir=args.data_dir)
 
 
@@ -366,31 +386,36 @@ def _planned_order(plan: ExperimentPlan) -> RunRequest:
     return _order(parser.parse_args(plan.arguments), plan.workload)
 
 
-def _beginning(plan: ExperimentPlan, where: Path) -> str:
+def _beginning(work: ExperimentWork, where: Path) -> str:
     """Return a sentence on what will be done, and how long that takes at least."""
-    design = plan.design()
+    plan, design = work.plan, work.design
     least = design.least_blocks()
     runs = least * design.size
-    seconds = _expected(plan, where)
-    took = f"about {show_duration(seconds * runs)}" if seconds else "how long is not known yet"
     names = ", ".join(f"{one.name} {one.first} -> {one.second}" for one in plan.factors)
     return (
         f"experiment {plan.id}: {names}; {design.title}, blocks of {design.size} runs, at least "
-        f"{least} of them ({runs} runs, {took}), until every factor is settled within "
-        f"{plan.within:.1%}"
+        f"{least} of them ({runs} runs, {_time(_expected(plan, where), runs)}), until every factor "
+        f"is settled within {100 * plan.within:g} %"
     )
 
 
-def _expected(plan: ExperimentPlan, where: Path) -> float:
-    """Return the seconds of one run by earlier ones, 0 if that is not known."""
+def _time(expected: estimates.Expectation, runs: int) -> str:
+    if not expected.seconds:
+        return "how long is not known yet"
+    about = "about" if expected.whole else "more than"
+    return f"{about} {show_duration(expected.seconds * runs)}"
+
+
+def _expected(plan: ExperimentPlan, where: Path) -> estimates.Expectation:
+    """Return what earlier runs and the steps' keys say of one run."""
     asked = _planned_order(plan).workload
     known = estimates.earlier([where, *_experiments(where)], asked.name)
     set_to = [spec.lasts() for spec in asked.steps]
-    return estimates.expect(workload.facts(asked), known, set_to).seconds
+    return estimates.expect(workload.facts(asked), known, set_to)
 
 
 def _experiments(where: Path) -> list[Path]:
-    return sorted(path.parent for path in where.glob("*/plan.experiment"))
+    return sorted(path.parent for path in where.glob(f"*/{FILE}"))
 
 
 def _forecast(work: ExperimentWork, where: Path) -> int:
@@ -402,6 +427,6 @@ def _forecast(work: ExperimentWork, where: Path) -> int:
         *(f"not switched here: {one}" for one in work.plan.not_switched),
     ):
         _say(f"note: {words}")
-    _say(_beginning(work.plan, where))
+    _say(_beginning(work, where))
     _say("nothing was started, and nothing was written")
     return 0
