@@ -12,7 +12,7 @@ from replayer.analysis.differences.samples import Samples, Side, Unit
 from replayer.analysis.differences.statistics import ALPHA
 from replayer.errors import Impossible
 from replayer.experiments.effects import EffectTable, Estimate, estimate_effects
-from replayer.experiments.experiment import ExperimentPlan  # noqa: TC001 - pydantic reads it
+from replayer.experiments.experiment import ExperimentPlan, name_metric
 from replayer.lazy_import import load
 from replayer.model import Better, Noun
 
@@ -112,7 +112,7 @@ def analyse(
 ) -> ExperimentAnswer:
     """Return what complete blocks of runs show; raise Impossible if no metric can be judged."""
     metrics, values, notes = _values(plan, blocks)
-    names = ["/".join(key) for key in metrics]
+    names = [name_metric(key) for key in metrics]
     table = estimate_effects(design, values, names)
     kinds = dict(zip(names, metrics.values(), strict=True))
     mixed = design.partly_aliased()
@@ -148,7 +148,7 @@ def _values(
         if np.isfinite(column).all() and (column > 0).all():
             columns[key] = column
         else:
-            notes.append(f"{'/'.join(key)} is not above zero in every run, and is left out")
+            notes.append(f"{name_metric(key)} is not above zero in every run, and is left out")
     if not columns:
         raise Impossible(
             "no metric can be judged: there is none that every run has, with a value above zero "
@@ -170,7 +170,7 @@ def _chosen(
     chosen = [
         key
         for key in judged
-        if any(fnmatchcase(word, one) for one in patterns for word in (key[1], "/".join(key)))
+        if any(fnmatchcase(word, one) for one in patterns for word in (key[1], name_metric(key)))
     ]
     if not chosen:
         there = ", ".join(sorted({key[1] for key in judged})[:8]) or "none"

@@ -130,6 +130,12 @@ class ExperimentPlan(Noun):
         return RunOptions(folder, noted, tuple(zip(_TAGS, values, strict=True)))
 
 
+def name_metric(key: tuple[str, str]) -> str:
+    """Return the name of a step's metric, with its step if the metric's own name lacks it."""
+    step, metric = key
+    return metric if metric.startswith(f"{step}.") else f"{step}/{metric}"
+
+
 def make_folder(path: Path) -> None:
     """Make a folder, and the one above it; raise Impossible if that fails."""
     for one in (path.parent, path):

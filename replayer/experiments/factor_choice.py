@@ -14,7 +14,7 @@ from replayer.analysis.differences import environment, statistics
 from replayer.analysis.differences.environment import MISSING, Sort
 from replayer.analysis.differences.samples import Samples, unit_of
 from replayer.errors import Impossible, ReplayerError
-from replayer.experiments.experiment import SWITCH, Gap, TwoLevels
+from replayer.experiments.experiment import SWITCH, Gap, TwoLevels, name_metric
 from replayer.experiments.variant import parse_variant
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def find_factors(base: Side, other: Side, place: FactorPlace) -> ChosenFactors:
 
 
 def gaps_of(base: Side, other: Side) -> dict[str, Gap]:
-    """Return the differences of two sides to explain: `step/metric` -> difference of logarithms."""
+    """Return the differences of two sides to explain: metric -> difference of logarithms."""
     unit = unit_of(base.runs, other.runs)
     below, above = Samples.of(base, unit), Samples.of(other, unit)
     gaps = {}
@@ -103,7 +103,7 @@ def gaps_of(base: Side, other: Side) -> dict[str, Gap]:
         if ratio is not None:
             error = ratio.error if math.isfinite(ratio.error) else None
             free = values[0].size + values[1].size - 2
-            gaps["/".join(key)] = Gap(value=math.log(ratio.value), error=error, free=free)
+            gaps[name_metric(key)] = Gap(value=math.log(ratio.value), error=error, free=free)
     return gaps
 
 
