@@ -18,6 +18,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rich.text import Text
+
 from replayer import factors, journal, registry
 from replayer.analysis.differences.comparison import MetricVerdict
 from replayer.errors import Impossible, Worse
@@ -64,7 +66,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("workload", metavar="WORKLOAD", help="a name from `replayer list workloads`, or a path")
     add("--a", default="", metavar="VARIANT", help="the base (default: as it is)")
-    add("--b", required=True, metavar="VARIANT", help="what is held against it")
+    add("--b", default="", metavar="VARIANT", help="what is held against it")
     add(
         "--switch",
         default="",
@@ -227,8 +229,8 @@ def _named_apart(
         second.switch,
     ):
         raise Impossible(
-            f"both variants are {args.a!r}, so that there is nothing to compare: give --b another "
-            f"setting"
+            f"both variants are {args.a or 'the machine as it is'!r}, and two are compared: give "
+            f"--b another setting"
         )
     return first, second
 
@@ -274,7 +276,7 @@ def _expected(workload: str, own: Variant, options: RunOptions) -> Expectation:
     return forecast(order, [options.results]).expected
 
 
-# What it will do
+# The plan in words
 
 
 def _foretell(trial: Trial, expected: Sequence[Expectation], say: Callable[[str], None]) -> None:
@@ -314,7 +316,7 @@ def _duration(trial: Trial, expected: Sequence[Expectation]) -> str:
     return f"seed {trial.seed}; {ends}, {last}: {times} ({source})"
 
 
-# What it found
+# The finding in words
 
 
 def _tell(args: argparse.Namespace, trial: Trial, state: TrialState) -> None:
@@ -330,7 +332,8 @@ def _tell(args: argparse.Namespace, trial: Trial, state: TrialState) -> None:
         if args.json:
             print(state.comparison.model_dump_json(indent=1))  # noqa: T201
         elif not written.stdout:
-            console.write(comparison_report.render(state.comparison))
+            answer = comparison_report.verdict_first(state.comparison)
+            console.write(Text(answer, style="bold"), comparison_report.render(state.comparison))
         for path in written.files:
             _say(f"written: {path}")
     for sentence in ab_trial.shared_settings(state, trial.variants):
