@@ -184,13 +184,13 @@ def run(args: argparse.Namespace) -> int:
     _check(work)
     if args.dry_run:
         return _forecast(work, where)
+    give_back(_say)
     changed = changes(work)
     if changed and not args.yes:
         raise Impossible(
             f"this experiment changes the machine ({', '.join(changed)}), and gives it back after "
             f"each run: allow it with --yes, or look at it with --dry-run"
         )
-    give_back(_say)
     if not args.resume:
         make_folder(folder)
         save_plan(folder, plan)
@@ -300,7 +300,7 @@ def _plan(args: argparse.Namespace, where: Path) -> ExperimentPlan:
     if bool(args.factors) == bool(args.between):
         raise Impossible("an experiment needs --factors NAME,… or --between A B, one of them")
     sides = _sides(args, where) if args.between else ()
-    named = args.workload or (sides[0].runs[0].workload.name if sides else None)
+    named = args.workload or (_workload_of(sides[0].runs[0]) if sides else None)
     if named is None:
         raise Impossible("an experiment needs a workload, such as slob-cached")
     if named.endswith((".toml", ".replay")):
@@ -327,7 +327,24 @@ def _plan(args: argparse.Namespace, where: Path) -> ExperimentPlan:
         sides=tuple(side.name for side in sides),
         gaps=gaps_of(*sides) if sides else {},
         not_switched=chosen.refused,
-        notes=chosen.notes,
+        notes=(*chosen.notes, *_changed(sides, order.workload)),
+    )
+
+
+def _workload_of(run: Run) -> str:
+    """Return the words for the workload of a stored run: its file if that is there, or its name."""
+    source = Path(run.workload.source)
+    return str(source) if source.suffix == ".toml" and source.is_file() else run.workload.name
+
+
+def _changed(sides: tuple[Side, ...], asked: Workload) -> tuple[str, ...]:
+    """Return a sentence if the sides' runs did not do the workload as it is now."""
+    digest = workload.facts(asked).digest
+    if all(run.workload.digest == digest for side in sides for run in side.runs):
+        return ()
+    return (
+        f"the workload {asked.name} is not as the runs had it (another file, or other options): "
+        f"what they differ by may be otherwise",
     )
 
 

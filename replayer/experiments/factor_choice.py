@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from replayer.factors import FactorPlace
 
 _SETTING = "engine.settings."
+_SETTINGS_OF_WORK = "workload.settings."
+"""Settings that the runs were given: the server's own facts have them, too."""
 _SERVER = ("pg.", "server.", "mysql.")
 _NAMES = {
     "host.memory.transparent_huge_pages": "thp",
@@ -77,6 +79,9 @@ def find_factors(base: Side, other: Side, place: FactorPlace) -> ChosenFactors:
     suspected = {one.key for one in known_causes.may_explain(different, ())}
     chosen, refused = [], []
     for one in different:
+        if one.sort is Sort.REFUSED and not one.key.startswith(_SETTINGS_OF_WORK):
+            refused.append(f"{_words(one)}: it is of the work itself")
+            continue
         name = _factor_name(one.key)
         if one.sort is not Sort.EXPLAINS or not (name or one.key in suspected):
             continue
@@ -85,7 +90,7 @@ def find_factors(base: Side, other: Side, place: FactorPlace) -> ChosenFactors:
             _check(factor, place, "")
             chosen.append(factor)
         except ReplayerError as error:
-            refused.append(f"{one.key} ({_shown(one.base)} -> {_shown(one.other)}): {error}")
+            refused.append(f"{_words(one)}: {error}")
     return ChosenFactors(tuple(chosen), tuple(refused))
 
 
@@ -174,5 +179,5 @@ def _of_difference(one: Difference, name: str) -> TwoLevels:
     return TwoLevels(name=name, first=one.base[0], second=one.other[0])
 
 
-def _shown(values: Sequence[str]) -> str:
-    return ", ".join(values)
+def _words(one: Difference) -> str:
+    return f"{one.key} ({', '.join(one.base)} -> {', '.join(one.other)})"

@@ -121,7 +121,7 @@ def test_factors_come_from_what_differs_between_two_sides(run_of: RunOf) -> None
         host = {"memory.transparent_huge_pages": pages, "cpu.model": f"of {method}"}
         sides.append(Side(method, (run_of([1.0], engine=engine, host=host),)))
 
-    chosen = find_factors(*sides, PLACE)
+    chosen = find_factors(sides[0], sides[1], PLACE)
 
     assert chosen.factors == (TwoLevels(name="pg.io_method", first="worker", second="sync"),)
     assert chosen.refused == (
