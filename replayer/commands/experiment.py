@@ -342,10 +342,11 @@ def _changed(sides: tuple[Side, ...], asked: Workload) -> tuple[str, ...]:
     digest = workload.facts(asked).digest
     if all(run.workload.digest == digest for side in sides for run in side.runs):
         return ()
-    return (
+    words = (
         f"the workload {asked.name} is not as the runs had it (another file, or other options): "
-        f"what they differ by may be otherwise",
+        f"what they differ by may be otherwise"
     )
+    return (words,)
 
 
 def _refuse_none(chosen: ChosenFactors, between: list[str] | None) -> None:

@@ -75,7 +75,13 @@ def find_factors(base: Side, other: Side, place: FactorPlace) -> ChosenFactors:
     These are the facts that a comparison lists as `may explain`, and settings of the server.
     """
     allowed = (f"{_SETTING}*", "engine.version")
-    different = environment.differences(base.runs, other.runs, allowed=allowed)
+    plain = environment.differences(base.runs, other.runs)
+    noise = {one.key for one in plain if one.sort is Sort.NOISE}
+    different = [
+        one
+        for one in environment.differences(base.runs, other.runs, allowed=allowed)
+        if one.key not in noise
+    ]
     suspected = {one.key for one in known_causes.may_explain(different, ())}
     chosen, refused = [], []
     for one in different:
