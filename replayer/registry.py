@@ -33,6 +33,7 @@ KINDS = (
     "capture.logs",
     "collectors",
     "commands",
+    "engines.wires",
     "imports",
     "probes",
     "profiles",

@@ -100,6 +100,13 @@ class Engine:
             raise Skip(self.why_not(name))
         return verb
 
+    def optional(self, name: VerbName) -> Verb | None:
+        """Return the verb, or None if its file is empty; raise Skip if there is no such file."""
+        verb = self.verb(name)
+        if verb is None and not self._files_on(self.version or 0, name):
+            raise Skip(self.why_not(name))
+        return verb
+
     def why_not(self, name: VerbName) -> str:
         """Return why the engine does not have a verb, as part of one sentence."""
         version = self.version or 0

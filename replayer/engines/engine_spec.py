@@ -19,7 +19,7 @@ from pydantic import (
     model_validator,
 )
 
-from replayer.engines.driver import WIRES
+from replayer.engines import wires
 from replayer.errors import nearest
 from replayer.model import MemoryKind, Noun
 from replayer.units import Duration, Size
@@ -41,8 +41,7 @@ def _with_words(*words: str) -> AfterValidator:
 
 
 def _wire(name: str) -> str:
-    if name not in WIRES:
-        raise ValueError(f"no driver of replayer speaks it{nearest(name, WIRES)}")
+    wires.name_of(name)
     return name
 
 

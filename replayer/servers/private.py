@@ -81,7 +81,7 @@ class PrivateServer:
         self._child: subprocess.Popen[bytes] | None = None
         self._identity = ""
         self._prepared = False
-        self._asking: Any = None
+        self._asking: tuple[str, Any] | None = None
         self._lost = ""
 
     def start(self) -> URL:
@@ -249,17 +249,19 @@ class PrivateServer:
         if self._asking is None:
             try:
                 url = self._url(self._keys.first_database)
-                self._asking = driver.connect(connector_of(url))
+                connector = connector_of(url)
+                self._asking = connector.wire, driver.connect(connector)
             except ReplayerError:
                 return False
-        return driver.answers(self._asking, seconds)
+        return driver.answers(self._asking[0], self._asking[1], seconds)
 
     def _unwatch(self) -> None:
         if self._socket is not None:
             watchdog.forget(watchdog.address(self._url(self._keys.first_database)))
         if self._asking is not None:
-            driver.cut(self._asking)
-            self._asking.close()
+            wire, connection = self._asking
+            driver.cut(wire, connection)
+            connection.close()
             self._asking = None
 
     def _connect(self, which: Literal["database", "first_database"]) -> Database:
