@@ -33,6 +33,7 @@ KINDS = (
     "capture.logs",
     "collectors",
     "commands",
+    "engines.guests",
     "engines.wires",
     "imports",
     "probes",

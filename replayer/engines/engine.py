@@ -61,9 +61,14 @@ class Engine:
         return self.spec.block_size
 
     def layouts(self) -> list[str]:
-        """Return the sorted names of the table layouts: the folders with a double verb."""
+        """Return the sorted names of the table layouts: folders with the verb double or grow."""
         return sorted(
-            {path.parent.name for folder in self.folders for path in folder.glob("*/double.sql")}
+            {
+                path.parent.name
+                for folder in self.folders
+                for verb in ("double", "grow")
+                for path in folder.glob(f"*/{verb}.sql")
+            }
         )
 
     def verbs(self) -> list[str]:
@@ -142,7 +147,9 @@ class Engine:
         path = self.folders[0] / "engine.toml"
         for name in self.spec.layouts:
             if name not in layouts:
-                raise Impossible(f"{path}: [layouts.{name}] has no {name}/double.sql")
+                raise Impossible(
+                    f"{path}: [layouts.{name}] has no {name}/double.sql and no {name}/grow.sql"
+                )
         if self.spec.layout not in {"", *layouts}:
             raise Impossible(
                 f"{path}: layout = {self.spec.layout!r} has no {self.spec.layout}/double.sql"

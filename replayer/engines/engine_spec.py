@@ -19,12 +19,15 @@ from pydantic import (
     model_validator,
 )
 
-from replayer.engines import wires
+from replayer import registry
+from replayer.engines import guests, wires
 from replayer.errors import nearest
 from replayer.model import MemoryKind, Noun
 from replayer.units import Duration, Size
 
 _Pattern = re.Pattern[str]
+_OF_PROGRAM = frozenset({"program", "version", "init", "start"})
+"""Keys of a server that is a program, and no guest."""
 
 
 def _with_words(*words: str) -> AfterValidator:
@@ -168,6 +171,9 @@ class ServerSpec(Noun):
     oldest: int = 0
     """The first major version that replayer supports."""
     newest_tried: int | None = None
+    guest: str = ""
+    """A library of engines/guests instead of a program: a process of replayer serves it, so that
+    `program`, `version`, `init` and `start` are not needed."""
     program: str = ""
     package: str = ""
     """A Python package that contains the programs."""
@@ -222,6 +228,11 @@ class ServerSpec(Noun):
             "program", "version", "pid_file", "socket_folders", "socket_name", "database",
             "first_database", "url", "init", "start", "settings_file",
         )  # fmt: skip
+        if self.guest and self.guest not in registry.names(guests.KIND):
+            known = registry.names(guests.KIND)
+            raise ValueError(f"there is no guest {self.guest!r}{nearest(self.guest, known)}")
+        own = _OF_PROGRAM if self.guest else ()
+        needed = tuple(name for name in needed if name not in own)
         fields = type(self).model_fields
         lacking = [name for name in needed if getattr(self, name) == fields[name].default]
         if self.starts and lacking:

@@ -157,7 +157,7 @@ class Builder:
         self._opened = Counter()
         self._said: Iterator[Any] = iter(())
         every = [task for doubling in todo for task in tasks(doubling, shape.segment_rows)]
-        jobs = [self._job(every)] * min(sessions, len(every))
+        jobs = [self._job(every)] * min(sessions, len(every)) if every else []
         self.sessions = max(1, len(jobs))
         # Never on client hosts: the sessions take their segments from a counter in shared memory,
         # and the measurement is of the server's work, in which the clients have no part.

@@ -19,6 +19,7 @@ _MARGIN_BYTES = 256 << 20
 _MARGIN_SHARE = 0.05
 _COMPRESSIONS = VerbName("{layout}/compressions")
 _LOCKS = VerbName("{layout}/locks")
+_DOUBLE = VerbName("{layout}/double")
 _ESTIMATE = VerbName("{layout}/estimate")
 
 
@@ -35,6 +36,11 @@ def segment_rows_of(spec: Spec, engine: Engine, layout: str) -> int:
     """Return the rows of a segment; raise Impossible for a number that no doubling gives."""
     seeds = len(SEEDS)
     keys = engine.spec.layouts.get(layout, LayoutSpec())
+    if spec.segment_rows is not None and engine.verb(_DOUBLE.of(layout=layout)) is None:
+        raise Impossible(
+            f"segment_rows = {spec.segment_rows}: the {layout} of {engine.title} grows as a whole, "
+            f"without segments; leave the key out"
+        )
     if spec.segment_rows is None:
         rows = keys.segment_rows
         while spec.rows > rows * _MOST_SEGMENTS:
