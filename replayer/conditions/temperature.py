@@ -134,9 +134,7 @@ def drop(files: Iterable[str | Path], host: Host) -> str:
     refused = _drop_all(host)
     if not refused:
         return "sync, drop_caches"
-    return (
-        f"{forget(files)} (drop_caches: {refused}; directory entries and inodes stay in memory)"
-    )
+    return f"{forget(files)} (drop_caches: {refused}; directory entries and inodes stay in memory)"
 
 
 def forget(files: Iterable[str | Path]) -> str:
