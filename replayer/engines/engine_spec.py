@@ -231,10 +231,13 @@ class ServerSpec(Noun):
         if self.guest and self.guest not in registry.names(guests.KIND):
             known = registry.names(guests.KIND)
             raise ValueError(f"there is no guest {self.guest!r}{nearest(self.guest, known)}")
-        own = _OF_PROGRAM if self.guest else ()
-        needed = tuple(name for name in needed if name not in own)
+        own = _OF_PROGRAM if self.guest else frozenset[str]()
         fields = type(self).model_fields
-        lacking = [name for name in needed if getattr(self, name) == fields[name].default]
+        lacking = [
+            name
+            for name in needed
+            if name not in own and getattr(self, name) == fields[name].default
+        ]
         if self.starts and lacking:
             raise ValueError(
                 f"{lacking[0]} is missing, without which replayer cannot start a server; "

@@ -29,6 +29,7 @@ from replayer.steps.flush import step as flush
 from replayer.steps.scan import step as scan
 from replayer.steps.walk import step as walk
 from replayer.steps.walk.spec import Spec as WalkSpec
+from replayer.tables import persons
 from tests.expected_rows import expected_rows
 from tests.fixture_types import Holder
 from tests.known import known
@@ -79,6 +80,22 @@ def test_the_rows_are_those_of_every_engine(table: Outcome, context: Context) ->
         )
     assert rows == sorted(expected_rows(14))
     assert table.facts["proven"] is True
+
+
+def test_a_table_is_built_again_and_a_build_goes_on(table: Outcome, context: Context) -> None:
+    """Over the table that is there; and after a kill between a doubling's rows and its mark."""
+    keys = {"step": "build", "name": "build", "rows": 6144}
+    performed(build, BuildSpec.model_validate(keys), context)
+    with context.database() as database:
+        assert len(database.query("SELECT id FROM persons1")) == 6144
+        if context.engine.name == "clickhouse":  # the other's rows and mark are one transaction
+            database.query("ALTER TABLE persons1_doublings UPDATE rows = NULL WHERE doubling = 10")
+            performed(build, BuildSpec.model_validate(keys), context)
+        found = database.query("SELECT id, lastname FROM persons1")
+        rows = sorted((row["id"], row["lastname"]) for row in found)
+        assert rows == sorted(expected_rows(10))
+        persons.drop(database, "columnstore")
+        assert persons.state(database) is None
 
 
 def test_cold_is_proven_by_what_its_process_read_of_the_device(

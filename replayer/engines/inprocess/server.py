@@ -69,10 +69,11 @@ def _take_clients(server: _Server, places: Places, caller: int) -> None:
         places.pid_file.write_text(f"{os.getpid()}\n", encoding="ascii")
         # A caller that was killed cannot stop its server: the server sees it itself.
         while os.getppid() == caller:
-            ready, _, _ = select.select([listener, stopped], [], [], _LOOK_SECONDS)
+            waited: list[int] = [listener.fileno(), stopped]
+            ready, _, _ = select.select(waited, [], [], _LOOK_SECONDS)
             if stopped in ready:
                 break
-            if listener in ready:
+            if ready:
                 server.take(listener.accept()[0])
         server.end()
     places.pid_file.unlink(missing_ok=True)

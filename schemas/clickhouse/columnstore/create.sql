@@ -3,7 +3,7 @@
 -- MERGES would stop mutations as well, and is forgotten by a restart).
 DROP TABLE IF EXISTS persons1 SYNC
 -- then
-CREATE TABLE persons1 (n UInt64, id Int64, lastname String, time DateTime64(6))
+CREATE TABLE persons1 (n UInt64 CODEC(DoubleDelta, LZ4), id Int64, lastname String, time DateTime64(6))
 ENGINE = MergeTree
 PARTITION BY intDiv(n - 1, 327680)
 ORDER BY n
