@@ -33,6 +33,8 @@ KINDS = (
     "capture.logs",
     "collectors",
     "commands",
+    "engines.guests",
+    "engines.wires",
     "factors",
     "imports",
     "probes",
