@@ -11,7 +11,7 @@ name, which a report names behind the warning: `tests/contract/test_reference.py
 import ast
 import inspect
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -147,7 +147,7 @@ def _warnings() -> Iterator[str]:
         yield f"### {warning.__name__}\n\n{_cell(text)}\n"
 
 
-def _table(titles: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+def _table(titles: tuple[str, ...], rows: Sequence[tuple[str | None, ...]]) -> str:
     lines = [titles, tuple("---" for _ in titles), *rows]
     return "".join(f"| {' | '.join(map(_cell, line))} |\n" for line in lines)
 

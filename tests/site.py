@@ -29,8 +29,8 @@ def assemble(pages: Path) -> None:
     shutil.copytree(ROOT / "docs", pages, dirs_exist_ok=True)
     for document in (ROOT / "docs").glob("*.md"):
         _write(document, pages / document.name, pages)
-    for document, page in _FRONT.items():
-        _write(ROOT / document, pages / page, pages)
+    for name, page in _FRONT.items():
+        _write(ROOT / name, pages / page, pages)
 
 
 def _write(document: Path, page: Path, pages: Path) -> None:
