@@ -10,8 +10,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from replayer.engines.inprocess.server import Places, serve
+from replayer.engines.inprocess.server import ServerPaths, serve
 
 if __name__ == "__main__":
     guest, data, socket, pid_file, uid, gid = sys.argv[1:]
-    sys.exit(serve(guest, Places(Path(data), Path(socket), Path(pid_file)), int(uid), int(gid)))
+    sys.exit(serve(guest, ServerPaths(Path(data), Path(socket), Path(pid_file)), int(uid), int(gid)))
