@@ -40,7 +40,7 @@ def test_a_planted_difference_is_settled(replayer: Replayer, reads: str) -> None
     )
 
     assert "settled after" in ended.err
-    assert "io.iops 0.5 times" in ended.out.splitlines()[0]
+    assert "io.iops 50.0% less, which is worse in these runs" in ended.out.splitlines()[0]
     assert "differs in these runs" in ended.out
     assert "is worse than reads.rate=200 in these runs, within one boot: reads: io.iops" in (
         ended.err
@@ -65,7 +65,7 @@ def test_a_dry_run_prints_the_commands_and_does_nothing(replayer: Replayer, read
     ended = replayer("ab", reads, "--b", "reads.rate=7", "--runs", "3", "--dry-run")
 
     assert "replayer run ./reads.toml --set reads.rate=7" in ended.out
-    assert "after 3" in ended.out
+    assert "3 runs of each variant: " in ended.out
     assert not (replayer.folder / "results").exists()
 
 
