@@ -301,18 +301,18 @@ def _duration(trial: Trial, expected: Sequence[Expectation]) -> str:
     pair = sum(one.seconds for one in expected)
     whole = all(one.whole for one in expected)
     more = "about" if whole else "at least"
-    ends = f"ends after {soonest} runs of each variant at the soonest"
+    runs = f"{soonest} run{'' if soonest == 1 else 's'} of each variant"
     if limits.seconds is not None:
-        last = f"after {show_duration(limits.seconds)} at the latest"
+        ends = f"{runs} at the soonest, {show_duration(limits.seconds)} at most"
     else:
-        last = f"after {limits.most} at the latest"
+        ends = f"{runs} at the soonest, {limits.most} at most" if limits.most > soonest else runs
     if not pair:
-        return f"seed {trial.seed}; {ends}, {last}; how long a run takes is not known yet"
+        return f"seed {trial.seed}; {ends}; how long a run takes is not known yet"
     times = f"{more} {show_duration(pair * soonest)}"
     if limits.seconds is None and limits.most > soonest:
         times += f" to {show_duration(pair * limits.most)}"
     source = "as earlier runs did" if whole else "what steps are set to, without all around them"
-    return f"seed {trial.seed}; {ends}, {last}: {times} ({source})"
+    return f"seed {trial.seed}; {ends}: {times} ({source})"
 
 
 # The finding in words
@@ -337,9 +337,8 @@ def _tell(args: argparse.Namespace, trial: Trial, state: TrialState) -> None:
             _say(f"written: {path}")
     for sentence in ab_trial.shared_settings(state, trial.variants):
         _say(f"note: {sentence}")
-    for own in trial.variants:
-        if own.switch and own is trial.variants[1]:
-            _say(f"note: the machine is as the last switching command left it; {own.switch!r} ran")
+    if any(own.switch for own in trial.variants):
+        _say("note: --switch is not taken back: the machine is as its last command left it")
     if state.reason and state.error is None:
         again = f"; {len(state.spoilt)} spoilt by other programs and done again"
         _say(f"{state.reason}{again if state.spoilt else ''}")

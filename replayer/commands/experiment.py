@@ -425,7 +425,7 @@ def _time(expected: estimates.Expectation, runs: int) -> str:
 
 
 def _expected(plan: ExperimentPlan, where: Path) -> estimates.Expectation:
-    """Return what earlier runs and the steps' keys say of one run."""
+    """Return what earlier runs and the steps' keys show of one run."""
     asked = _planned_order(plan).workload
     known = estimates.earlier([where, *_experiments(where)], asked.name)
     set_to = [spec.lasts() for spec in asked.steps]

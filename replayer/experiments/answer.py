@@ -1,4 +1,4 @@
-"""What an experiment found: effects in percent, what they explain of a difference, what is open."""
+"""The findings of an experiment: effects in percent, what they explain of a difference, what is open."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from replayer.model import Measurement, Run
 
 SHOWN, NOTHING, OPEN = "shown", "nothing", "open"
-"""What is known of an effect: it does something; its interval lies within; neither."""
+"""Verdicts on an effect: it does something; its interval lies within; neither."""
 
 
 class Share(Noun):
@@ -45,7 +45,7 @@ class Effect(Noun):
 
     factors: tuple[str, ...]
     aliases: tuple[tuple[str, ...], ...] = ()
-    """Interactions that the design cannot tell from it."""
+    """Interactions that have the same column in the design."""
     metric: str
     unit: str
     better: Better
@@ -55,7 +55,7 @@ class Effect(Noun):
     """`shown`, `nothing` or `open`."""
     settled: bool
     sure: bool = True
-    """Whether it is this one, and none that is mixed with it in part."""
+    """True if it is this one, and none that is mixed with it in part."""
 
     @property
     def interaction(self) -> bool:

@@ -44,7 +44,7 @@ _EQUAL = 1e-9
 class Term:
     """An effect that a design estimates: of one factor, or the interaction of two.
 
-    `aliases` are other interactions with the same column: the design cannot tell them apart.
+    `aliases` are other interactions with the same column: the design cannot separate them.
     """
 
     factors: tuple[str, ...]
@@ -81,7 +81,7 @@ class FactorialDesign:
     def plots(self) -> Places:
         """Return the number of the whole plot that each combination belongs to, from 0.
 
-        Without dear factors each run is a plot of its own, which means that there are none.
+        Without dear factors each run is one plot, which means that there are none.
         """
         if not self.dear:
             return np.arange(self.size)
@@ -152,5 +152,5 @@ def build_design(factors: Sequence[str], dear: Sequence[str] = ()) -> FactorialD
         levels = doe.fold(doe.pbdesign(count))
     columns = np.rint(np.asarray(levels, np.float64)).astype(np.int64)
     kept = tuple(name for name in factors if name in dear)
-    # If all are dear, each run is a plot of its own anyhow.
+    # If all are dear, each run is one plot anyhow.
     return FactorialDesign(tuple(factors), () if len(kept) == count else kept, title, columns)

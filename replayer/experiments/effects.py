@@ -41,7 +41,7 @@ _SEED = 20240229
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """What one term does to one metric: a difference of logarithms, from first to second level.
+    """The effect of one term on one metric: a difference of logarithms, from first to second level.
 
     `low` and `high` bound its 95 percent interval, which holds for all terms and metrics together.
     `p` is corrected for their number.

@@ -55,7 +55,7 @@ class TwoLevels(Noun):
     first: str
     second: str
     seldom: bool = False
-    """Whether it is dear to switch, and so changes seldom within a block."""
+    """True if it is dear to switch, and so changes seldom within a block."""
 
     def word(self, sign: int) -> str:
         """Return the word of a variant for its first level (-1) or its second (1)."""
@@ -239,7 +239,7 @@ class RunDone:
 
 @dataclass(frozen=True, slots=True)
 class ExperimentWork:
-    """What is to be done: the plan with all that follows from it on this machine."""
+    """The work that is to be done: the plan with all that follows from it on this machine."""
 
     plan: ExperimentPlan
     design: FactorialDesign

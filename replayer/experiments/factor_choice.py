@@ -130,7 +130,7 @@ def _two(name: str, levels: str) -> tuple[str, str]:
 
 def _own_levels(name: str, place: FactorPlace) -> tuple[str, str]:
     if "." in name or name == SWITCH:
-        raise Impossible(f"{name} has no levels of its own: write {name}=FIRST:SECOND")
+        raise Impossible(f"{name} has no known levels: write {name}=FIRST:SECOND")
     factor = factors.load(name)
     reason = factor.unavailable(place)
     if reason:

@@ -65,7 +65,7 @@ def test_a_dry_run_prints_the_commands_and_does_nothing(replayer: Replayer, read
     ended = replayer("ab", reads, "--b", "reads.rate=7", "--runs", "3", "--dry-run")
 
     assert "replayer run ./reads.toml --set reads.rate=7" in ended.out
-    assert "after 3" in ended.out
+    assert "3 runs of each variant: " in ended.out
     assert not (replayer.folder / "results").exists()
 
 

@@ -133,7 +133,7 @@ def test_factors_come_from_what_differs_between_two_sides(run_of: RunOf) -> None
     ("word", "reason"),
     [
         ("nope", "there is no factor 'nope'"),
-        ("pg.work_mem", "has no levels of its own: write pg.work_mem=FIRST:SECOND"),
+        ("pg.work_mem", "has no known levels: write pg.work_mem=FIRST:SECOND"),
         ("pg.work_mem=1MB", "has not two different levels"),
         ("pg.work_mem=1MB:1MB", "has not two different levels"),
         ("kernel=6.1:6.12", "needs a boot for each level"),

@@ -206,7 +206,7 @@ def explained(answer: ExperimentAnswer) -> list[str]:
         words.append(f"Whole plots: {seldom} changed seldom, and their intervals allow for it.")
     if mixed:
         words.append(
-            "Mixed: this design does not tell some interactions from others; an experiment with "
+            "Mixed: this design does not separate some interactions; an experiment with "
             "those factors alone does.  Effects of single factors are not mixed with them."
         )
     return [sanitize(one) for one in (*words, *answer.notes)]
