@@ -2,8 +2,8 @@
 
 Each machine, with each disk that it may have, is held against the needs of one database, or of
 several on one machine: fits, does not fit, or unclear; what gives first; the margin of each
-resource; the price a month. It is a prediction by arithmetic: `replayer size` on the machine measures.
-Nothing is fetched: the catalogue is a CSV, or the output of a cloud's own tool.
+resource; the price a month. It is a prediction by arithmetic: `replayer size` on the machine
+measures. Nothing is fetched: the catalogue is a CSV, or the output of a cloud's own tool.
 """
 
 from __future__ import annotations
