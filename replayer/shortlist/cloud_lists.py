@@ -144,7 +144,7 @@ def _azure(name: str, entries: Iterable[Entry]) -> Catalogue:
     entries = [{**one, "known": _capabilities(one)} for one in entries]
     virtual = [one for one in entries if one["resourceType"] == "virtualMachines"]
     machines, notes = _machines(name, virtual, "name", _virtual_machine)
-    shut = {one["name"] for one in virtual if one.get("restrictions")}
+    shut = {str(one.get("name")) for one in virtual if one.get("restrictions")}
     if shut:
         notes.append(f"{name}: {len(shut)} machines are restricted there, such as {min(shut)}")
     disks = [one for one in entries if one["resourceType"] == "disks"]
@@ -153,7 +153,8 @@ def _azure(name: str, entries: Iterable[Entry]) -> Catalogue:
 
 
 def _capabilities(entry: Entry) -> dict[str, str]:
-    pairs = entry.get("capabilities") or ()
+    listed = entry.get("capabilities")
+    pairs = listed if isinstance(listed, list) else ()
     return {str(one.get("name")): str(one.get("value")) for one in pairs if isinstance(one, dict)}
 
 
