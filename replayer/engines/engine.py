@@ -61,15 +61,13 @@ class Engine:
         return self.spec.block_size
 
     def layouts(self) -> list[str]:
-        """Return the sorted names of the table layouts: folders with the verb double or grow."""
-        return sorted(
-            {
-                path.parent.name
-                for folder in self.folders
-                for verb in ("double", "grow")
-                for path in folder.glob(f"*/{verb}.sql")
-            }
-        )
+        """Return the sorted names of the table layouts: the folders with a double verb.
+
+        A layout of engine.toml's [layouts] that grows as a whole has a grow verb instead.
+        """
+        doubled = {path.parent.name for one in self.folders for path in one.glob("*/double.sql")}
+        grown = {path.parent.name for one in self.folders for path in one.glob("*/grow.sql")}
+        return sorted(doubled | (grown & self.spec.layouts.keys()))
 
     def verbs(self) -> list[str]:
         """Return the sorted names of all verbs, inherited ones included."""

@@ -96,7 +96,7 @@ def guest_command(keys: ServerSpec, data: Path, socket: Path, user: User | None)
 
 
 def word_of(keys: ServerSpec) -> str:
-    """Return the part of a command line that tells a server from other uses of its program."""
+    """Return the word in the command line of a server, but not of other uses of its program."""
     return _HOST if keys.guest else ""
 
 

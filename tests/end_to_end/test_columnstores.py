@@ -82,6 +82,7 @@ def test_the_rows_are_those_of_every_engine(table: Outcome, context: Context) ->
     assert table.facts["proven"] is True
 
 
+@pytest.mark.slow
 def test_a_table_is_built_again_and_a_build_goes_on(table: Outcome, context: Context) -> None:
     """Over the table that is there; and after a kill between a doubling's rows and its mark."""
     keys = {"step": "build", "name": "build", "rows": 6144}

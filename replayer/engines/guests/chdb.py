@@ -31,7 +31,7 @@ _KINDS = {
     "Bool": BOOLEAN, "Int": INTEGER, "UInt": INTEGER, "Float": REAL, "DateTime": TIME,
     "Decimal": NUMERIC,
 }  # fmt: skip
-"""How the names of ClickHouse's types begin; every other one is shown as text."""
+"""The beginnings of the names of ClickHouse's types; every other type is shown as text."""
 _LATE = ("datetime", "decimal", "ipaddress", "numbers", "uuid", "zoneinfo")
 """Modules that the library imports when it opens a folder."""
 _FOLDER = "clickhouse"

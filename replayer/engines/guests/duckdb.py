@@ -53,7 +53,7 @@ class _File:
         self._connection = connection
 
     def connect(self) -> GuestSession:
-        """Return a connection of its own to the same file."""
+        """Return a new connection to the same file."""
         return _Session(self._connection.cursor())
 
     def close(self) -> None:

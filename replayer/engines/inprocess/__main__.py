@@ -10,8 +10,10 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from replayer.engines.inprocess.server import ServerPaths, serve
+from replayer.engines.inprocess.server import ServedFiles, serve
 
 if __name__ == "__main__":
     guest, data, socket, pid_file, uid, gid = sys.argv[1:]
-    sys.exit(serve(guest, ServerPaths(Path(data), Path(socket), Path(pid_file)), int(uid), int(gid)))
+    sys.exit(
+        serve(guest, ServedFiles(Path(data), Path(socket), Path(pid_file)), int(uid), int(gid))
+    )

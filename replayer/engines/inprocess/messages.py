@@ -76,7 +76,7 @@ def greet(session: int, secret: int) -> bytes:
 
 
 def queries(end: socket.socket) -> Iterator[str]:
-    """Yield the text of each query until the client says goodbye or is gone.
+    """Yield the text of each query until the client ends the session or is gone.
 
     Raises ProtocolError for a message other than a simple query.
     """

@@ -35,7 +35,7 @@ _SET_DUMPABLE = 4
 _GOODBYE_SECONDS = 5.0
 
 
-class ServerPaths(NamedTuple):
+class ServedFiles(NamedTuple):
     """The files of a server."""
 
     data: Path
@@ -44,7 +44,7 @@ class ServerPaths(NamedTuple):
     pid_file: Path
 
 
-def serve(name: str, places: ServerPaths, uid: int, gid: int) -> int:
+def serve(name: str, places: ServedFiles, uid: int, gid: int) -> int:
     """Serve until SIGTERM, or until the caller's process is gone; return the exit status."""
     caller = os.getppid()
     guest = guests.load(name)
@@ -64,7 +64,7 @@ def serve(name: str, places: ServerPaths, uid: int, gid: int) -> int:
     return 0
 
 
-def _take_clients(server: _Server, places: ServerPaths, caller: int) -> None:
+def _take_clients(server: _Server, places: ServedFiles, caller: int) -> None:
     with _listening(places.socket) as listener, _stopping() as stopped:
         places.pid_file.write_text(f"{os.getpid()}\n", encoding="ascii")
         # A caller that was killed cannot stop its server: the server sees it itself.
@@ -132,7 +132,7 @@ class _Server:
         self._threads: list[threading.Thread] = []
 
     def take(self, end: socket.socket) -> None:
-        """Serve a client in a thread of its own."""
+        """Serve a client in a new thread."""
         thread = threading.Thread(target=self._serve, args=(end,), daemon=True)
         self._threads = [one for one in self._threads if one.is_alive()]
         self._threads.append(thread)

@@ -40,7 +40,7 @@ class Wire(Protocol):
     numeric_dollar is `$1`, qmark is `?`, and "" means that it prepares none.
     """
     DIALECT: str = ""
-    """`module:class` of an SQLAlchemy dialect of its own for SCHEME; "" for SQLAlchemy's."""
+    """`module:class` of an SQLAlchemy dialect for SCHEME; "" for SQLAlchemy's."""
 
     @abstractmethod
     def open_connection(self, arguments: Mapping[str, Any]) -> Any:

@@ -143,7 +143,7 @@ class DoublingJob:
     """The number of the doubling whose tasks may be begun."""
     begin: tuple[str, ...] = ()
     commit: tuple[str, ...] = ()
-    """What begins and ends the transaction of a task."""
+    """Statements that begin and end the transaction of a task."""
 
 
 class Builder:
