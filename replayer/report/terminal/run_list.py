@@ -92,4 +92,4 @@ def state(run: StoredRun) -> str:
 
 def headline(run: StoredRun) -> str:
     """Return the leading numbers of a run's steps, in one line."""
-    return "; ".join(f"{metric} {show(number, unit)}" for metric, number, unit in run.headline)
+    return "; ".join(f"{metric} {show(number, unit)}" for metric, number, unit in run.leading)
