@@ -22,6 +22,7 @@ from replayer.cli.argv_secrets import revealed
 from replayer.errors import Impossible
 from replayer.live.launcher import Live
 from replayer.metrics import sidecar
+from replayer.model import Status
 from replayer.report.sanitize import sanitize
 from replayer.report.terminal import console, overview, run_output, summary
 from replayer.report.terminal import forecast as foretold
@@ -364,6 +365,9 @@ def _perform(
                     kept.keep(current, progress.say)
                     exported.follow(kept.path)
                     voice.told(current, kept.path)
+    except Impossible:
+        kept.withdraw()
+        raise
     finally:
         kept.finish(functools.partial(_tell, args, voice))
 
@@ -422,7 +426,9 @@ def _forecast(order: RunRequest, *, as_json: bool, where: Path) -> int:
 def _tell(args: argparse.Namespace, voice: RunOutput, run: Run, path: Path | None) -> None:
     """Print the result's path on stderr, then the result on stdout: the answer comes last."""
     left = _left(run, args.engine or "")
-    screen = not (args.json or args.quiet)
+    # What failed before it measured anything is told once: by the error that ends the program.
+    lost = run.status is Status.FAILED and not any(s.status is Status.DONE for s in run.steps)
+    screen = not (args.json or args.quiet or lost)
     seen = screen and sys.stdout.isatty()
     voice.ended(run, path, left, seen=seen)
     if args.json:

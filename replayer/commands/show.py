@@ -1,6 +1,6 @@
 """Print the report of a stored run, or what is in a replay file.
 
-RUN is a run's id or the start of one, a label (its newest run), a path to a result file, or
+RUN is a run's id or a unique part of one, a label (its newest run), a path to a result file, or
 `latest`. It can also be the path to a replay file that `replayer convert` has written.
 """
 
@@ -40,7 +40,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "which",
         metavar="RUN",
-        help="an id or its start, a label, a path, or latest; or a replay file",
+        help="an id or a unique part of one, a label, a path, or latest; or a replay file",
     )
     parser.add_argument(
         "--full", action="store_true", help="all details of each step before the answer"
@@ -66,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
             print(f"note: {entry.id} is newer and measured nothing ({reason})", file=sys.stderr)  # noqa: T201
     stored = store.load(path)
     if args.json:
-        sys.stdout.write(store.text(summary.with_headline(stored)))
+        sys.stdout.write(store.text(stored if stored.headline else summary.with_headline(stored)))
         return 0
     if stored.sizing is not None:
         _verdict(stored)

@@ -43,6 +43,8 @@ _UPGRADES: Mapping[int, Callable[[dict[str, Any]], dict[str, Any]]] = {
 
 _IN_WORDS = 3
 """The first format whose `headline` is words and not metrics."""
+_PART = 3
+"""The fewest characters from the middle of an id by which a run is found."""
 _SHORT_HEAD = 8 * 1024
 _HEAD = 32 * 1024
 """Bytes that are read of a file to list it: the keys before `steps` come first, and fit."""
@@ -202,10 +204,10 @@ def load(path: str | Path, wanted: Callable[[str], bool] | None = None) -> Run:
 
 
 def find(wanted: str, where: str | Path) -> Path:
-    """Return the file of a run, found by path, id, label, unique start of an id, or "latest".
+    """Return the file of a run, found by path, id, label, unique part of an id, or "latest".
 
     If several runs have the label, it is the newest of them.  Raises NotFound if there is no such
-    run, Impossible if several ids start like this.
+    run, Impossible if several ids have this start or part.
     """
     where = Path(where)
     if _is_path(wanted):
@@ -222,17 +224,19 @@ def find(wanted: str, where: str | Path) -> Path:
     if labelled:
         return labelled[-1]
     begin = [name for name in known if wanted and name.startswith(wanted)]
-    if len(begin) > 1:
-        some = ", ".join(sorted(begin)[:3]) + (", …" if len(begin) > 3 else "")
-        raise Impossible(f"{wanted!r} is the start of {len(begin)} runs in {where}: {some}")
-    if begin:
-        return known[begin[0]]
+    parts = begin or [name for name in known if len(wanted) >= _PART and wanted in name]
+    if len(parts) > 1:
+        some = ", ".join(sorted(parts)[:3]) + (", …" if len(parts) > 3 else "")
+        place = "the start" if begin else "a part"
+        raise Impossible(f"{wanted!r} is {place} of {len(parts)} runs in {where}: {some}")
+    if parts:
+        return known[parts[0]]
     if not listed:
         raise NotFound(
             f"there are no runs in {where}/: `replayer run` makes one, "
             f"--results names another folder"
         )
-    raise NotFound(f"there is no run {wanted!r} in {where}/{_near(wanted, listed)}")
+    raise NotFound(f"there is no run or label {wanted!r} in {where}/{_near(wanted, listed)}")
 
 
 def _latest(listed: Sequence[StoredRun]) -> Path:

@@ -67,6 +67,15 @@ class ResultWriter:
         """Return the run's file, None before there is one."""
         return self._path
 
+    def withdraw(self) -> None:
+        """Remove the file of a new run that was refused before any step measured something."""
+        if self._run is None or self._path is None or self._goes_on is not None:
+            return
+        if all(step.status is not Status.DONE for step in self._run.steps):
+            with contextlib.suppress(ReplayerError):
+                editing.remove(self._path)
+            self._run = None
+
     def finish(self, tell: Tell) -> None:
         """Print what was measured, stored or not.
 
