@@ -31,7 +31,7 @@ _ASSIGNED = re.compile(
 )
 """A word that names a secret, a sign between, and the secret."""
 _IDENTIFIED = re.compile(
-    r"(?i)(\bidentified\s+(?:by|with\s+\S+\s+(?:by|as))\s+)('[^']*'|\"[^\"]*\")"
+    r"(?i)(\b(?:password|identified\s+(?:by|with\s+\S+\s+(?:by|as)))\s+)('[^']*'|\"[^\"]*\")"
 )
 _PLACES = ("PWD", "OLDPWD")
 """Variables with the name of a secret that hold folders."""

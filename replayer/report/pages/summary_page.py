@@ -59,7 +59,9 @@ def _row(one: StepSummary) -> str:
     name = escaped(one.name) + (
         f' <span class="quiet">{escaped(one.kind)}</span>' if one.kind else ""
     )
-    first, *others = one.figures or ("",)
+    first, *others = (
+        (*one.brief.results, one.brief.did) if one.brief.results else one.figures or ("",)
+    )
     many = f"medians of {one.repeats}" if one.repeats > 1 else ""
     beside = " · ".join(escaped(words) for words in (*others, many) if words)
     proofs = "<br>".join(
