@@ -147,17 +147,18 @@ def test_list_without_a_kind_tells_of_all(replayer: Replayer, results: Path) -> 
 
     assert re.findall(r"^(\w+)", out, re.MULTILINE)[:2] == ["workloads", "engines"]
     assert "  demo " in out
-    assert re.search(rf"^{RUN} .* 6 min 12 s +.*6\.12\S* +stock +done", out, re.MULTILINE)
+    assert re.search(rf"^{RUN} .*6\.12\S* +stock +done", out, re.MULTILINE)
 
 
 def test_list_runs_tells_of_files_that_are_no_runs(replayer: Replayer, results: Path) -> None:
     """A file that cannot be read is named with its reason beside the runs, and nothing fails."""
     (results / "broken.json").write_text("{")
 
-    out = replayer("list", "runs").out
+    out, err = replayer("list", "runs")
     found = json.loads(replayer("list", "runs", "--json").out)
 
-    assert "broken.json: it is cut off" in out
+    assert "broken.json: it is cut off" in err
+    assert RUN in out
     assert [run["id"] for run in found["runs"]] == [RUN]
     assert [Path(bad["path"]).name for bad in found["unreadable"]] == ["broken.json"]
 
@@ -169,8 +170,9 @@ def test_list_runs_never_cuts_an_id(replayer: Replayer, results: Path) -> None:
     text = text.replace(RUN, long).replace('"label": "stock"', f'"label": "{"y" * 200}"')
     (results / f"{long}.json").write_text(text)
 
-    out = replayer("list", "runs").out
+    piped, out = replayer("list", "runs").out, replayer("list").out
 
+    assert long in piped
     assert long in out
     assert "y" * 8 in out
     assert max(map(len, out.splitlines())) <= 100
