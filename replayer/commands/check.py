@@ -91,7 +91,7 @@ def run(args: argparse.Namespace) -> int:
 def _local(case: Case, url: str) -> list[PreflightLine]:
     """Return the lines about this machine.
 
-    What only a server that replayer starts here needs is in no run's way at a URL.
+    Needs of a server that replayer would start here do not block a run at a URL.
     """
     lines = [*preflight.lines(case)]
     return [line._replace(needed=False) for line in lines] if url else lines

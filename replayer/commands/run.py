@@ -426,7 +426,7 @@ def _forecast(order: RunRequest, *, as_json: bool, where: Path) -> int:
 def _tell(args: argparse.Namespace, voice: RunOutput, run: Run, path: Path | None) -> None:
     """Print the result's path on stderr, then the result on stdout: the answer comes last."""
     left = _left(run, args.engine or "")
-    # What failed before it measured anything is told once: by the error that ends the program.
+    # For a run that measured nothing there is only the error that ends the program.
     lost = run.status is Status.FAILED and not any(s.status is Status.DONE for s in run.steps)
     screen = not (args.json or args.quiet or lost)
     seen = screen and sys.stdout.isatty()

@@ -1,4 +1,4 @@
-"""Bundle a result, checks, versions and the server's log, without secrets, for whoever helps.
+"""Bundle a result, checks, versions and the server's log, without secrets, for support.
 
 The bundle is one .tar.gz with plain text files. Look at them before you send it: passwords, tokens
 and the values of such variables of the environment are replaced, but names of hosts, users and

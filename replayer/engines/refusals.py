@@ -1,4 +1,4 @@
-"""What to do about a server that refuses a connection, by the words of its driver."""
+"""Next steps after a refused connection, by the words of the driver."""
 
 import re
 

@@ -75,7 +75,7 @@ class Brief:
     """A step in one line for a reader who does not know replayer; each text may be ""."""
 
     did: str = ""
-    """What it did, in plain words: `9,745 files, 50 threads, cold`."""
+    """Its work in plain words: `9,745 files, 50 threads, cold`."""
     results: Sequence[str] = ()
     """Its one or two results, each with its unit."""
     proof: str = ""

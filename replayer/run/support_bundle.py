@@ -1,4 +1,4 @@
-"""A bundle for whoever is asked for help: texts about a run and its machine, without secrets."""
+"""A bundle for support: texts about a run and its machine, without secrets."""
 
 import io
 import json
@@ -51,7 +51,7 @@ class SupportBundle:
     def add_run(self, path: Path) -> None:
         """Add a result file; raise Impossible if it is none."""
         run = store.load(path)
-        # Statements are normalised, but their names may be nobody's business; sums stay.
+        # Statements are normalised, but their names may be private; sums stay.
         steps = tuple(
             step.model_copy(
                 update={

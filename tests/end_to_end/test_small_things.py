@@ -170,7 +170,7 @@ def test_tab_completes_runs_labels_keys_and_metrics(
     (tmp_path / "script").write_text(replayer("completion", "bash").out)
 
     def tab(*words: str) -> list[str]:
-        shell = ["bash", "-c", TRY_TAB, "bash", "replayer", *words]
+        shell: list[str] = ["bash", "-c", TRY_TAB, "bash", "replayer", *words]
         done = subprocess.run(shell, cwd=tmp_path, capture_output=True, text=True, check=False)
         return done.stdout.split()
 
@@ -218,6 +218,6 @@ def test_a_half_made_environment_is_made_again(tmp_path: Path) -> None:
             capture_output=True,
             check=False,
         )
-    asked = [tmp_path / ".venv/bin/python", "-m", "pip", "--version"]
+    asked = [str(tmp_path / ".venv/bin/python"), "-m", "pip", "--version"]
 
     assert subprocess.run(asked, capture_output=True, check=False).returncode == 0

@@ -16,7 +16,7 @@ class Headline:
     suspect: str = ""
     """The likely cause: `cgroup CPU limit none / 0.6`."""
     sure: str = ""
-    """How sure the answer is: `all six steps can be believed`."""
+    """The certainty of the answer: `all six steps can be believed`."""
     todo: str = ""
     """The next action: a command, or what would settle the question."""
 

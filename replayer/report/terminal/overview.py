@@ -99,7 +99,7 @@ def _engine(run: Run) -> str:
 
 
 def _named(run: Run) -> Iterator[RenderableType]:
-    """Yield what the user said of the run: label, notes, tags."""
+    """Yield the user's words about the run: label, notes, tags."""
     words = [
         f"label {short(run.label)}" if run.label else "",
         *(short(f"{name}={text}") for name, text in run.tags.items()),

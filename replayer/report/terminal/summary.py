@@ -198,7 +198,7 @@ def _brief(done: Sequence[StepResult]) -> Brief:
 
 
 def _about_step(step: str) -> str:
-    """Return what a plug-in says of itself in its first line; "" for one that is not there."""
+    """Return the first line of a plug-in's description; "" for one that is not there."""
     if step not in registry.names("steps"):
         return ""
     about = registry.about("steps", step).partition("\n")[0].rstrip(".")

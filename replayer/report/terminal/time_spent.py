@@ -1,4 +1,4 @@
-"""Where the time of a step went, in one line: shares of its account in plain words."""
+"""Shares of a step's time in one line: its account in plain words."""
 
 from collections.abc import Iterator
 
