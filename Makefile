@@ -96,7 +96,7 @@ sample: $(VENV)/.ready-dev  ## the sample pages in docs/sample: some 20 minutes
 	$(BIN)/python -m tests.sample
 
 # The versions with which replayer is developed and tested, on every Python and system it is for.
-lock: $(VENV)/bin/python  ## constraints.txt, with the newest versions
+lock: $(VENV)/.made  ## constraints.txt, with the newest versions
 	folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT && $(PYTHON) -m venv $$folder && \
 	$$folder/bin/python -m pip install --quiet uv && \
 	$$folder/bin/uv pip compile --quiet --universal --python-version 3.11 --upgrade --no-header --no-annotate \
@@ -118,15 +118,19 @@ clean:  ## stop what a killed replayer left, and remove .venv
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
 
-$(VENV)/bin/python:
+# One that is half made, as without python3-venv, is made again; `.made` says that it is whole.
+$(VENV)/.made:
 	@$(PYTHON) -c 'import sys; sys.exit("replayer needs Python 3.11 or newer, $(PYTHON) is " + sys.version.split()[0] + "; call make PYTHON=python3.12") if sys.version_info < (3, 11) else None'
-	$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
+	@touch $@
 
-$(VENV)/.ready: $(VENV)/bin/python pyproject.toml
-	$(BIN)/python -m pip install --quiet --editable .
+$(VENV)/.ready: $(VENV)/.made pyproject.toml
+	@echo "installing replayer and what it needs into $(VENV): some 400 MB, half a minute"
+	$(BIN)/python -m pip install --editable .
 	@touch $@
 
 $(VENV)/.ready-dev: $(VENV)/.ready constraints.txt
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable . --group dev
+	@echo "installing what tests need into $(VENV)"
+	$(BIN)/python -m pip install --constraint constraints.txt --editable . --group dev
 	@touch $@

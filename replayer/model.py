@@ -521,7 +521,9 @@ class Run(Noun):
     """Free texts that users wrote about the run."""
     tags: dict[str, str] = Field(default_factory=dict, exclude_if=lambda tags: not tags)
     """The user's tags: name -> value.  A comparison sees each as a fact `tag.NAME`."""
-    headline: tuple[Measurement, ...] = Field(default=(), exclude_if=lambda lines: not lines)
+    headline: str = Field(default="", exclude_if=lambda headline: not headline)
+    """The answer in words, as the report begins with it; "" in files that are older than it."""
+    leading: tuple[Measurement, ...] = Field(default=(), exclude_if=lambda lines: not lines)
     """The leading number of each step that was done, as the median of its repeats.  A list of runs
     shows it, so the field stands before `steps`: the list need not read further."""
     writer: str = Field(default="", exclude_if=lambda writer: not writer)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any
 
-from replayer import __version__, registry
+from replayer import __version__, assets, registry
 from replayer.errors import nearest
 
 ABOUT = """\
@@ -64,6 +64,10 @@ class CommandParser(argparse.ArgumentParser):
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         """Refuse a value that is not one of the choices; suggest the nearest, do not list all."""
         if action.choices is not None and value not in action.choices:
+            if action.metavar == "COMMAND" and value in assets.workloads():
+                raise argparse.ArgumentError(
+                    action, f"{value!r} is a workload, and no command: `{self.prog} run {value}`"
+                )
             near = nearest(str(value), map(str, action.choices))
             raise argparse.ArgumentError(action, f"there is no {value!r}{near}")
 

@@ -1,4 +1,4 @@
-"""Show, line by line, what this machine allows, and what to do about the rest.
+"""Show what this machine allows, and what to do about the rest.
 
 Everything is tried, harmlessly, and nothing is guessed. Files are opened but not written, caches
 are not dropped, and everything that is made for a trial is removed.
@@ -40,6 +40,10 @@ examples:
   replayer check --clients app1,app2 --engine postgresql://me@db.example/bench
 """
 _IMPOSSIBLE = 2
+_OK = preflight.Answer.OK
+_RIGHTS = "server rights"
+_PREPARE = "prepare"
+"""The verb without which no workload can run on a server."""
 _STYLES = {"ok": "green", "limited": "yellow", "no": "red"}
 
 
@@ -63,21 +67,34 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="hosts, by what ssh calls them: replayer there, clock, rights, way to the server",
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("-v", "--verbose", action="store_true", help="show every line")
 
 
 def run(args: argparse.Namespace) -> int:
     """Make every check and print the results on stdout; return the exit status."""
     case = preflight.Case(Host(), args.data_dir)
+    url = args.engine or ""
     try:
-        lines = [*preflight.lines(case), *_rights(args.engine or ""), *_clients(args)]
+        rights = [*_rights(url)]
+        lines = [*_local(case, url), *rights, *_clients(args)]
     finally:
         journal.leave()
     blocking = [line for line in lines if line.needed and line.answer is preflight.Answer.NO]
     if args.json:
         print(_as_json(case, lines, possible=not blocking))  # noqa: T201
     else:
-        console.write(*_shown(case, lines, blocking))
+        show = _every if args.verbose else _shown
+        console.write(*show(case, lines, blocking, url))
     return _IMPOSSIBLE if blocking else 0
+
+
+def _local(case: Case, url: str) -> list[PreflightLine]:
+    """Return the lines about this machine.
+
+    Needs of a server that replayer would start here do not block a run at a URL.
+    """
+    lines = [*preflight.lines(case)]
+    return [line._replace(needed=False) for line in lines] if url else lines
 
 
 def _rights(url: str) -> Iterator[PreflightLine]:
@@ -95,9 +112,11 @@ def _rights(url: str) -> Iterator[PreflightLine]:
         allowed = bool(right["allowed"])
         answer = preflight.Answer.OK if allowed else preflight.Answer.LIMITED
         words = f"this database user may {'' if allowed else 'not '}{right['what']}"
-        yield preflight.PreflightLine(
-            "server rights", answer, words, "" if allowed else right["grants"]
-        )
+        needed = right["verb"] == _PREPARE
+        if needed and not allowed:
+            answer = preflight.Answer.NO
+        todo = "" if allowed else right["grants"]
+        yield preflight.PreflightLine(_RIGHTS, answer, words, todo, needed=needed)
 
 
 def _clients(args: argparse.Namespace) -> Sequence[PreflightLine]:
@@ -120,10 +139,40 @@ def _as_json(case: Case, lines: Sequence[PreflightLine], *, possible: bool) -> s
 
 
 def _shown(
-    case: Case, lines: Sequence[PreflightLine], blocking: Sequence[PreflightLine]
+    case: Case, lines: Sequence[PreflightLine], blocking: Sequence[PreflightLine], url: str
 ) -> Iterator[RenderableType]:
+    """Yield what blocks a run, then what is worth doing, then the rest in a few lines."""
+    yield Text(f"what this machine allows, with the data in {sanitize(case.data)}", style="bold")
+    worth = [line for line in lines if line.answer is not _OK and line not in blocking]
+    fine = [line for line in lines if line.answer is _OK]
+    for title, group in (("in the way", blocking), ("worth doing", worth)):
+        if group:
+            yield Text("")
+            yield Text(title, style="bold red" if group is blocking else "bold")
+            yield _table(group)
+    if fine:
+        yield Text("")
+        names = ", ".join(dict.fromkeys(line.name for line in fine))
+        many = "1 more is" if len(fine) == 1 else f"{len(fine)} more are"
+        yield Text(f"{many} fine (-v shows what was found): {sanitize(names)}", style="dim")
+    yield Text("")
+    verdict = _verdict(case, lines, blocking, url)
+    yield Text(sanitize(verdict), style="bold red" if blocking else "bold")
+
+
+def _every(
+    case: Case, lines: Sequence[PreflightLine], blocking: Sequence[PreflightLine], url: str
+) -> Iterator[RenderableType]:
+    """Yield every line in the order in which it was checked."""
     yield Text(f"what this machine allows, with the data in {sanitize(case.data)}", style="bold")
     yield Text("")
+    yield _table(lines)
+    yield Text("")
+    verdict = _verdict(case, lines, blocking, url)
+    yield Text(sanitize(verdict), style="bold red" if blocking else "bold")
+
+
+def _table(lines: Sequence[PreflightLine]) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, show_header=False)
     table.add_column(no_wrap=True)
     table.add_column(no_wrap=True)
@@ -134,15 +183,27 @@ def _shown(
             words.append(f"\n-> {sanitize(line.todo)}", style="dim")
         status = Text(line.answer.value, style=_STYLES[line.answer.value])
         table.add_row(status, Text(line.name), words)
-    yield table
-    yield Text("")
-    yield Text(_verdict(case, lines, blocking), style="bold red" if blocking else "bold")
+    return table
 
 
-def _verdict(case: Case, lines: Sequence[PreflightLine], blocking: Sequence[PreflightLine]) -> str:
+def _verdict(
+    case: Case, lines: Sequence[PreflightLine], blocking: Sequence[PreflightLine], url: str
+) -> str:
+    where = f" --engine {_plain(url)}" if url else ""
     if blocking:
-        names = ", ".join(line.name for line in blocking)
-        return f"`replayer run` is impossible here: {names}"
-    less = sum(line.answer.value != "ok" for line in lines)
+        names = ", ".join(dict.fromkeys(line.name for line in blocking))
+        return f"`replayer run{where}` is impossible here: {names}"
+    less = sum(line.answer is not _OK for line in lines)
     rest = f"; {less} of {len(lines)} lines are not ok" if less else ""
-    return f"`replayer run {case.workload}` can run here{rest}"
+    lost = [line.found for line in lines if line.name == _RIGHTS and line.answer is not _OK]
+    if lost:
+        rest = f"; steps that need these rights are skipped: {'; '.join(lost)}"
+    return f"`replayer run {case.workload}{where}` can run here{rest}"
+
+
+def _plain(url: str) -> str:
+    """Return a URL without its secrets."""
+    from replayer.engines import credentials  # noqa: PLC0415 - few checks ask a server
+    from replayer.engines.connection import url_of  # noqa: PLC0415 - the same
+
+    return credentials.show(url_of(url, engine.of_url(url)))

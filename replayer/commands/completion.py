@@ -1,21 +1,27 @@
 """Print the script with which a shell completes commands, options and names at the Tab key.
 
-The script holds all names: at a Tab no replayer is started.
+The script holds all names of what is installed. Runs, labels and metrics are looked up in the
+results folder (`$REPLAYER_RESULTS`, else ./results). At a Tab no replayer is started.
 """
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import shtab
 
-from replayer import assets
+from replayer import assets, registry
 from replayer.cli import command_parser
+from replayer.errors import ReplayerError
+from replayer.model import StepSpec
+from replayer.run.plan import workload
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Callable, Iterable, Mapping
 
 EPILOG = """\
 examples:
@@ -24,7 +30,14 @@ examples:
   replayer completion fish  > ~/.config/fish/completions/replayer.fish
 """
 _FOLDERS = frozenset({"DIR"})
-_FILES = frozenset({"FILE", "RUN", "A B", "PLAN", "LOG", "A", "B", "PROFILE"})
+_FILES = frozenset({"FILE", "PLAN", "LOG", "PROFILE"})
+_RUNS = frozenset({"RUN", "A B", "A", "B"})
+_IDS = (
+    "ls -- *.json | sed 's/[.]json$//'; "
+    'head -q -n 6 -- *.json | sed -n \'s/^ "label": "\\(..*\\)",*$/\\1/p\' | sort -u'
+)
+"""Ids from the names of files, and labels from their first lines."""
+_METRICS = 'sed -n \'s/.*"metric": "\\([^"]*\\)".*/\\1/p\' -- *.json | sort -u'
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -45,12 +58,50 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
+def _stored(command: str) -> str:
+    """Return a shell command in the folder of results, quiet if there is none."""
+    return f'(cd "${{REPLAYER_RESULTS:-results}}" && {{ {command}; }}) 2>/dev/null'
+
+
+def _keys() -> list[str]:
+    """Return NAME.KEY= of every key of every step of the workloads that are installed."""
+    found = set()
+    for name in assets.workloads():
+        with contextlib.suppress(ReplayerError):
+            for spec in workload.load(name).steps:
+                own = type(spec).model_fields.keys() - StepSpec.model_fields.keys()
+                found |= {f"{spec.name}.{key}=" for key in own}
+    return sorted(found)
+
+
 def _completer(action: argparse.Action) -> object:
     """Return how an argument is completed, None if nothing is known of it."""
-    if action.metavar == "WORKLOAD":
-        return shtab.cmd(f"echo {' '.join(assets.workloads())}")
-    if action.metavar == "NAME|URL":
-        return shtab.cmd(f"echo {' '.join(assets.engines())}")
+    wanted = _COMMANDS.get(str(action.metavar))
+    if wanted is not None and not (action.metavar == "COMMAND" and action.option_strings):
+        return shtab.cmd(wanted())
     if action.metavar in _FOLDERS:
         return shtab.DIRECTORY
     return shtab.FILE if action.metavar in _FILES or action.type is Path else None
+
+
+def _echo(names: Iterable[str]) -> str:
+    return f"echo {' '.join(names)}"
+
+
+def _find_runs() -> str:
+    return f"echo latest; {_stored(_IDS)}"
+
+
+def _find_metrics() -> str:
+    return _stored(_METRICS)
+
+
+_COMMANDS: Mapping[str, Callable[[], str]] = {
+    "WORKLOAD": lambda: _echo(assets.workloads()),
+    "NAME|URL": lambda: _echo(assets.engines()),
+    "STEP.KEY=VALUE": lambda: _echo(_keys()),
+    "COMMAND": lambda: _echo(registry.names("commands")),
+    **dict.fromkeys(_RUNS, _find_runs),
+    **dict.fromkeys(("METRIC", "PATTERN"), _find_metrics),
+}
+"""The name of an argument in help -> the shell command that prints its values."""

@@ -92,9 +92,9 @@ def _store(runs: list[Run], where: Path, *, as_json: bool) -> None:
     if present:
         raise Impossible(f"{present[0]} was imported before: {where / present[0]}.json")
     # This needs numpy, for which the help of this command must not wait.
-    from replayer.analysis.advice.headline import headline  # noqa: PLC0415
+    from replayer.analysis.advice.leading_metrics import leaders  # noqa: PLC0415
 
-    for one in (run.model_copy(update={"headline": headline(run)}) for run in runs):
+    for one in (run.model_copy(update={"leading": leaders(run)}) for run in runs):
         path = store.reserve(where, one)
         if as_json:
             print(json.dumps(json.loads(store.text(one))))  # noqa: T201

@@ -1,15 +1,15 @@
-"""List workloads, engines, plug-ins and stored runs.
+"""List workloads, engines, plug-ins, stored runs and their metrics.
 
-Without KIND it lists all of them, briefly.
+Without KIND it lists all but the metrics, briefly.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 import tomllib
 from dataclasses import asdict
-from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
@@ -17,13 +17,13 @@ from rich.text import Text
 from replayer import assets, registry
 from replayer.engines import engine
 from replayer.errors import Impossible, ReplayerError
+from replayer.model import Better
 from replayer.report.sanitize import sanitize
-from replayer.report.terminal import console, factor_list
+from replayer.report.terminal import console, factor_list, run_list, step_layout
 from replayer.report.terminal.step_keys import keys
-from replayer.report.terminal.tables import WordTable, indented, line, pairs
+from replayer.report.terminal.tables import indented, line, pairs
 from replayer.results import store
 from replayer.results.store import StoredRun
-from replayer.units import show_duration
 
 if TYPE_CHECKING:
     import argparse
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from replayer.engines.engine import Engine
+    from replayer.model import StepResult
     from replayer.results.store import Unreadable
 
 Entry = dict[str, Any]
@@ -47,8 +48,11 @@ examples:
   replayer list engines -v          wire, layouts, verbs, cold methods, what was verified
   replayer list runs --results /mnt/shared/results
   replayer list runs --json
+  replayer list metrics             the names that --metric and --sort take
 """
 _FEW_RUNS = 10
+_RUNS_READ = 20
+"""The newest runs whose metrics are listed."""
 _FEW_REASONS = 5
 
 
@@ -59,8 +63,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "kind",
         nargs="?",
         metavar="KIND",
-        choices=[*_things(), "runs"],
-        help=", ".join([*_things(), "runs"]) + " (default: all of them)",
+        choices=[*_things(), "runs", "metrics"],
+        help=", ".join([*_things(), "runs", "metrics"]) + " (default: all but metrics)",
+    )
+    parser.add_argument(
+        "--all", action="store_true", help="failed runs too, which are left out by default"
     )
     parser.add_argument(
         "-v", "--verbose", action="store_true", help="with what each says of itself"
@@ -79,7 +86,9 @@ def run(args: argparse.Namespace) -> int:
     where = store.folder(args.results)
     details = args.verbose or args.json
     things = {
-        kind: _entries(kind, details=details, alone=bool(args.kind))
+        kind: _metrics(where)
+        if kind == "metrics"
+        else _entries(kind, details=details, alone=bool(args.kind))
         for kind in kinds
         if kind != "runs"
     }
@@ -88,12 +97,16 @@ def run(args: argparse.Namespace) -> int:
         sys.stdout.write(_as_json(things, runs, with_runs="runs" in kinds))
         _refuse_unusable(things)
         return 0
+    if args.kind == "runs":
+        # As wide as the terminal or the pipe allows, like `replayer runs list`.
+        run_list.write(runs, where, every=args.all, paths=args.verbose)
+        return 0
     parts: list[RenderableType] = []
     for kind, entries in things.items():
         if entries or args.kind:
             parts += _list(kind, entries, verbose=args.verbose, titled=not args.kind)
     if "runs" in kinds:
-        parts += _runs(runs, where, verbose=args.verbose, titled=not args.kind)
+        parts += _runs(runs, where, args)
     console.write(*parts)
     _refuse_unusable(things)
     return 0
@@ -258,40 +271,49 @@ def _sentences(text: str) -> list[str]:
 
 
 def _runs(
-    runs: list[StoredRun | Unreadable], where: Path, *, verbose: bool, titled: bool
+    runs: list[StoredRun | Unreadable], where: Path, args: argparse.Namespace
 ) -> Iterator[RenderableType]:
-    whole = [one for one in runs if isinstance(one, StoredRun)]
+    """Yield the last stored runs as `replayer runs list` shows them."""
+    verbose = args.verbose
+    stored = [one for one in runs if isinstance(one, StoredRun)]
     others = [one for one in runs if not isinstance(one, StoredRun)]
-    few = whole[-_FEW_RUNS:] if titled and not verbose else whole
-    if titled:
-        count = f", the last {len(few)} of {len(whole)}" if len(few) < len(whole) else ""
-        yield Text(f"runs in {sanitize(where)}/{count}", style="bold")
+    whole, left = run_list.without_failed(stored, every=args.all)
+    few = whole if verbose else whole[-_FEW_RUNS:]
+    count = f", the last {len(few)} of {len(whole)}" if len(few) < len(whole) else ""
+    yield Text(f"runs in {sanitize(where)}/{count}", style="bold")
     if few:
-        headings = ["id", "took", "status", "label", "kernel"]
-        extra = ["engine", "file"] if verbose else []
-        yield WordTable([*headings, *extra], [_row(one, verbose=verbose) for one in few])
+        rows = run_list.rows(few, console.screen().width)
+        yield from (Text(row, no_wrap=True, overflow="ignore") for row in rows)
     else:
-        yield Text("  none" if titled else f"there are no runs in {sanitize(where)}/")
+        yield Text("  none")
     shown = others if verbose else others[:_FEW_REASONS]
     for one in shown:
         yield Text(f"{sanitize(one.path.name)}: {sanitize(one.reason)}", style="yellow")
     if len(shown) < len(others):
         yield Text(f"and {len(others) - len(shown)} more files that are no runs", style="yellow")
+    if left:
+        yield Text(left, style="yellow")
 
 
-def _row(run: StoredRun, *, verbose: bool) -> list[str]:
-    more = [run.engine, str(run.path)] if verbose else []
-    return [
-        sanitize(text) for text in (run.id, _took(run), run.status, run.label, run.kernel, *more)
-    ]
+def _metrics(where: Path) -> list[Entry]:
+    """Return the metrics of the newest stored runs, with what reports call them."""
+    entries: dict[str, Entry] = {}
+    whole = [one for one in store.runs(where) if isinstance(one, StoredRun)]
+    for one in whole[-_RUNS_READ:]:
+        with contextlib.suppress(ReplayerError):
+            for step in store.load(one.path, wanted=lambda _: False).steps:
+                entries |= {entry["name"]: entry for entry in _metrics_of(step)}
+    return [entries[name] for name in sorted(entries)]
 
 
-def _took(run: StoredRun) -> str:
-    try:
-        began, ended = (datetime.fromisoformat(text) for text in (run.started, run.finished))
-        return show_duration((ended - began).total_seconds())
-    except (ValueError, TypeError):
-        return "-"
+def _metrics_of(step: StepResult) -> Iterator[Entry]:
+    glosses = step_layout.of(step).glosses
+    for m in step.measurements:
+        name = " ".join(filter(None, (step_layout.group(m), step_layout.leaf(m))))
+        better = "" if m.better is Better.NEITHER else f"{m.better.value} is better"
+        words = [f"{name}, of {step.step}", m.unit, better, glosses.get(m.metric, "")]
+        text = "; ".join(filter(None, words))
+        yield {"name": m.metric, "about": text, "text": text}
 
 
 def _as_json(

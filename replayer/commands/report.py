@@ -1,6 +1,7 @@
-"""Report runs: on the terminal, as a page with charts, as CSV or as Markdown.
+"""Report runs: as a page with charts in the browser or in a file, as CSV, Markdown or text.
 
-Each RUN is a file, a folder, a label or an id. Two of them are also compared in the page.
+Each RUN is a file, a folder, a label, an id or a unique part of one. Two of them are also compared
+in the page. Without a file the page is opened in the browser, from a temporary file.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ from replayer.analysis.differences import boot_plan, replays
 from replayer.analysis.differences.comparison import compare
 from replayer.analysis.differences.selection import choose, no_column, pair
 from replayer.errors import Impossible
-from replayer.report import files
-from replayer.report.pages import sizing_sheet
+from replayer.report import browser, files
+from replayer.report.pages import run_page, sizing_sheet
 from replayer.report.pages.charts import needs
 from replayer.report.sanitize import sanitize
 from replayer.report.terminal import console
@@ -32,7 +33,9 @@ if TYPE_CHECKING:
 
 EPILOG = """\
 examples:
+  replayer report latest
   replayer report latest --html report.html
+  replayer report latest --text
   replayer report stock uek --html comparison.html
   replayer report --by host.kernel results/ --html comparison.html
   replayer report results/ --csv all.csv
@@ -48,6 +51,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("runs", nargs="+", metavar="RUN", help="files, folders, labels, ids, a plan, or latest")
     add("--by", default="", metavar="FACT", help="group the runs by a fact, such as host.kernel")
     add("--where", action="append", default=[], metavar="FACT=VALUE", help="only runs with it")
+    add("--text", action="store_true", help="print every detail of each run on the terminal")
     add("--html", metavar="FILE", help="write one self-contained page with charts")
     add("--csv", metavar="FILE", help="write every measurement (- is stdout)")
     add("--markdown", metavar="FILE", help="write tables for a ticket (- is stdout)")
@@ -69,12 +73,16 @@ def run(args: argparse.Namespace) -> int:
         _write_sheet(args.summary, chosen)
         if not (args.html or args.csv or args.markdown):
             return 0
-    if not (args.html or args.csv or args.markdown):
+    if args.text:
         for side in chosen.sides:
             for one in side.runs:
                 console.write(render(one))
+    if args.text and not (args.html or args.csv or args.markdown):
         return 0
     comparison, refused = _compared(chosen)
+    if not (args.html or args.csv or args.markdown):
+        print(browser.open_page(run_page.page(chosen.sides, comparison, refused)), file=sys.stderr)  # noqa: T201
+        return 0
     written = files.write(
         chosen.sides,
         None if args.csv and not (args.html or args.markdown) else comparison,
@@ -109,9 +117,9 @@ def _chosen(args: argparse.Namespace, where: Path) -> Chosen:
 
 def _columns(args: argparse.Namespace) -> Columns:
     """Return which columns of the runs' series to load: None (all) for the terminal's report."""
-    if args.html:
+    if args.html or not (args.csv or args.markdown or args.text):
         return needs
-    return no_column if args.csv or args.markdown else None
+    return None if args.text else no_column
 
 
 def _compared(chosen: Chosen) -> tuple[Comparison | None, str]:

@@ -22,8 +22,9 @@ from replayer.cli.argv_secrets import revealed
 from replayer.errors import Impossible
 from replayer.live.launcher import Live
 from replayer.metrics import sidecar
+from replayer.model import Status
 from replayer.report.sanitize import sanitize
-from replayer.report.terminal import console, run_output
+from replayer.report.terminal import console, overview, run_output, summary
 from replayer.report.terminal import forecast as foretold
 from replayer.report.terminal.run import render
 from replayer.report.terminal.run_output import RunOutput
@@ -202,7 +203,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     how_much = parser.add_mutually_exclusive_group().add_argument
     how_much("-q", "--quiet", action="store_true", help="no progress and no report, only the file")
-    how_much("-v", "--verbose", action="store_true", help="also say what each step measured")
+    how_much(
+        "-v",
+        "--verbose",
+        action="store_true",
+        help="all details before the answer, and each step as it ends",
+    )
 
 
 def _configure_live(parser: argparse.ArgumentParser) -> None:
@@ -306,7 +312,7 @@ def run(args: argparse.Namespace) -> int:
     order = replace(order, notes=notes, tags=tags.given(args.tag), resumed=stored)
     if args.dry_run:
         return _forecast(order, as_json=args.json, where=where)
-    kept = ResultWriter(where, goes_on=path)
+    kept = ResultWriter(where, goes_on=path, worded=summary.with_headline)
     with (
         RunOutput.of(args) as voice,
         sidecar.served(args.metrics, public=args.metrics_public) as exported,
@@ -359,6 +365,9 @@ def _perform(
                     kept.keep(current, progress.say)
                     exported.follow(kept.path)
                     voice.told(current, kept.path)
+    except Impossible:
+        kept.withdraw()
+        raise
     finally:
         kept.finish(functools.partial(_tell, args, voice))
 
@@ -415,15 +424,20 @@ def _forecast(order: RunRequest, *, as_json: bool, where: Path) -> int:
 
 
 def _tell(args: argparse.Namespace, voice: RunOutput, run: Run, path: Path | None) -> None:
-    """Print the result on stdout, and its path on stderr."""
-    try:
-        if args.json:
-            print(store.text(run), end="")  # noqa: T201
-        elif not args.quiet:
+    """Print the result's path on stderr, then the result on stdout: the answer comes last."""
+    left = _left(run, args.engine or "")
+    # For a run that measured nothing there is only the error that ends the program.
+    lost = run.status is Status.FAILED and not any(s.status is Status.DONE for s in run.steps)
+    screen = not (args.json or args.quiet or lost)
+    seen = screen and sys.stdout.isatty()
+    voice.ended(run, path, left, seen=seen)
+    if args.json:
+        print(store.text(summary.with_headline(run)), end="")  # noqa: T201
+    elif screen:
+        if args.verbose:
             console.write(render(run))
-        sys.stdout.flush()
-    finally:
-        voice.ended(run, path, _left(run, args.engine or ""))
+        console.write(overview.render(run, path, left, lines=not args.verbose))
+    sys.stdout.flush()
 
 
 def _left(run: Run, engine: str) -> str:

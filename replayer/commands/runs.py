@@ -1,6 +1,6 @@
 """List, show, rename, annotate and delete stored runs.
 
-RUN is a run's id or the start of one, a label (its newest run), a path to a result file, or
+RUN is a run's id or a unique part of one, a label (its newest run), a path to a result file, or
 `latest`.
 """
 
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import json
-import shutil
 import sys
 from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any
@@ -38,7 +37,6 @@ examples:
   replayer runs note latest 'after the firmware update'
   replayer runs delete 20261120-154500 20261120-160000 --yes
 """
-_FEW = 5
 _FIELDS = tuple(field.name for field in fields(StoredRun))
 
 
@@ -58,7 +56,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     noted.add_argument("notes", nargs="*", metavar="TEXT", help="added to the notes that it has")
     _configure_note(noted)
     deleted = actions.add_parser("delete", help="remove result files")
-    deleted.add_argument("runs", nargs="+", metavar="RUN", help="an id or its start, or latest")
+    deleted.add_argument("runs", nargs="+", metavar="RUN", help="an id or a part of it, or latest")
     deleted.add_argument("--yes", action="store_true", help="delete without asking")
     _where(deleted)
     for action in (renamed, noted, deleted):
@@ -83,7 +81,8 @@ def _configure_list(parser: argparse.ArgumentParser) -> None:
     )
     add("--reverse", action="store_true", help="sort backwards")
     add("--last", type=int, metavar="N", help="only the last N lines")
-    add("--json", action="store_true", help="print JSON")
+    add("--all", action="store_true", help="failed runs too, which are left out by default")
+    add("--json", action="store_true", help="print JSON, of all runs")
     _where(parser)
 
 
@@ -100,7 +99,7 @@ def _configure_note(parser: argparse.ArgumentParser) -> None:
 
 
 def _which(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("which", metavar="RUN", help="an id or its start, a label, or latest")
+    parser.add_argument("which", metavar="RUN", help="an id or a part of it, a label, or latest")
     _where(parser)
 
 
@@ -123,24 +122,19 @@ def _list(args: argparse.Namespace) -> int:
     entries = store.runs(where)
     runs = run_listing.only((one for one in entries if isinstance(one, StoredRun)), args.where)
     runs = run_listing.by(runs, args.sort, reverse=args.reverse)
+    others = [one for one in entries if not isinstance(one, StoredRun)]
+    asked = any(condition.startswith("status=") for condition in args.where)
+    runs, left = run_list.without_failed(runs, every=args.all or args.json or asked)
     if args.last is not None:
         if args.last < 1:
             raise Impossible(f"--last {args.last}: it must be 1 or more")
         runs = runs[-args.last :]
-    others = [one for one in entries if not isinstance(one, StoredRun)]
     if args.json:
         _print(_as_json(runs, others))
         return 0
-    lines = (
-        run_list.rows(runs, _columns())
-        if runs
-        else [f"there are no such runs in {sanitize(where)}/"]
-    )
-    _print(lines)
-    for one in others[:_FEW]:
-        _say(f"{sanitize(one.path.name)}: {sanitize(one.reason)}")
-    if len(others) > _FEW:
-        _say(f"and {len(others) - _FEW} more files that are no runs")
+    run_list.write([*others, *runs], where, every=True)
+    if left:
+        _say(left)
     return 0
 
 
@@ -155,11 +149,6 @@ def _as_json(runs: list[StoredRun], others: list[Unreadable]) -> Iterator[str]:
     yield '], "unreadable": ['
     yield ",\n".join(json.dumps(asdict(one), default=str) for one in others)
     yield "]}"
-
-
-def _columns() -> int | None:
-    """Return the width of the terminal in columns; None if stdout is not a terminal."""
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
 def _rename(args: argparse.Namespace) -> int:

@@ -1,6 +1,6 @@
 """Print the report of a stored run, or what is in a replay file.
 
-RUN is a run's id or the start of one, a label (its newest run), a path to a result file, or
+RUN is a run's id or a unique part of one, a label (its newest run), a path to a result file, or
 `latest`. It can also be the path to a replay file that `replayer convert` has written.
 """
 
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from replayer.capture.capture_summary import ENDING, SIGN
 from replayer.errors import Impossible
 from replayer.report.sanitize import sanitize
-from replayer.report.terminal import console
+from replayer.report.terminal import console, overview, summary
 from replayer.report.terminal.run import render
 from replayer.results import store
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 EPILOG = """\
 examples:
   replayer show latest
+  replayer show latest --full
   replayer show 20261120-154500
   replayer show stock --results /mnt/shared/results
   replayer show latest --json
@@ -39,7 +40,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "which",
         metavar="RUN",
-        help="an id or its start, a label, a path, or latest; or a replay file",
+        help="an id or a unique part of one, a label, a path, or latest; or a replay file",
+    )
+    parser.add_argument(
+        "--full", action="store_true", help="all details of each step before the answer"
     )
     parser.add_argument(
         "--json", action="store_true", help="print the result file, or all of a capture in numbers"
@@ -62,11 +66,13 @@ def run(args: argparse.Namespace) -> int:
             print(f"note: {entry.id} is newer and measured nothing ({reason})", file=sys.stderr)  # noqa: T201
     stored = store.load(path)
     if args.json:
-        sys.stdout.write(store.text(stored))
+        sys.stdout.write(store.text(stored if stored.headline else summary.with_headline(stored)))
         return 0
     if stored.sizing is not None:
         _verdict(stored)
-    console.write(render(stored, path))
+    if args.full:
+        console.write(render(stored, path))
+    console.write(overview.render(stored, path, lines=not args.full))
     return 0
 
 

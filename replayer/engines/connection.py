@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from replayer.cli.argv_secrets import SECRET, revealed
-from replayer.engines import driver, watchdog, wires
+from replayer.engines import driver, refusals, watchdog, wires
 from replayer.engines.credentials import redact, show
 from replayer.engines.driver import Connector
 from replayer.engines.engine import Engine
@@ -138,7 +138,8 @@ class Database:
             watchdog.check(self._where)
             reason = redact(explain(getattr(error, "orig", None) or error), url)
             raise ReplayerError(
-                f"{title or engine.title} at {show(url)} refused a connection: {reason}"
+                f"{title or engine.title} at {show(url)} refused a connection: {reason}",
+                refusals.remedy_of(reason, engine.spec.password.ways),
             ) from error
         finally:
             _opening.discard(self)

@@ -43,9 +43,15 @@ def complete(url: URL, keys: Password) -> URL:
     return url.update_query_dict(tls).difference_update_query(["read_default_file"])
 
 
+_OWN = ("client_encoding",)
+"""Parameters that replayer adds to every URL."""
+
+
 def show(url: URL) -> str:
     """Return a URL without its secrets, and without parts that may be the rest of a secret."""
-    plain = url.set(drivername=url.get_backend_name()).difference_update_query(_hidden(url))
+    plain = url.set(drivername=url.get_backend_name()).difference_update_query(
+        [*_hidden(url), *_OWN]
+    )
     return plain.render_as_string(hide_password=True)
 
 

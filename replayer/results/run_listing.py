@@ -49,7 +49,7 @@ def by(runs: Sequence[StoredRun], key: str, *, reverse: bool = False) -> list[St
     Runs without the key come last.  Raises NotFound if the key is neither a key of runs nor one of
     those metrics.
     """
-    metrics = {metric for run in runs for metric, _, _ in run.headline}
+    metrics = {metric for run in runs for metric, _, _ in run.leading}
     numbers = key in metrics and key not in KEYS
     if not numbers:
         _known(key, metrics)
@@ -60,7 +60,7 @@ def by(runs: Sequence[StoredRun], key: str, *, reverse: bool = False) -> list[St
 
 
 def _number(run: StoredRun, metric: str) -> float | None:
-    return next((number for name, number, _ in run.headline if name == metric), None)
+    return next((number for name, number, _ in run.leading if name == metric), None)
 
 
 def _known(key: str, others: Iterable[str] = ()) -> None:

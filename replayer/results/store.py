@@ -2,6 +2,7 @@
 
 The history of the format, newest first; every format that was ever released still loads.
 
+3   `headline` is the answer in words; the leading metrics, which it had been, are `leading`
 2   a step's `printed`, `steady`, `reads` and `writes` are fields, and no longer facts whose keys
     end in .line, .lines, .steady or storage.writes; a piece of advice is `found` and `todo`;
     a series has the `device` that was watched; `cpu.events` are passes/s, not events/s;
@@ -31,12 +32,19 @@ from replayer.errors import Impossible, NotFound, ReplayerError, nearest
 from replayer.model import Measurement, Run, Series, Status, StepResult
 from replayer.results import upgrades
 
-FORMAT = 2
+FORMAT = 3
 """The format that this replayer writes: raise it with a line above, an upgrade and a fixture."""
 
-_UPGRADES: Mapping[int, Callable[[dict[str, Any]], dict[str, Any]]] = {1: upgrades.from_1}
+_UPGRADES: Mapping[int, Callable[[dict[str, Any]], dict[str, Any]]] = {
+    1: upgrades.from_1,
+    2: upgrades.from_2,
+}
 """N -> the function that turns a dict of format N into one of format N + 1."""
 
+_IN_WORDS = 3
+"""The first format whose `headline` is words and not metrics."""
+_PART = 3
+"""The fewest characters from the middle of an id by which a run is found."""
 _SHORT_HEAD = 8 * 1024
 _HEAD = 32 * 1024
 """Bytes that are read of a file to list it: the keys before `steps` come first, and fit."""
@@ -71,8 +79,10 @@ class StoredRun:
     engine: str
     notes: tuple[str, ...] = ()
     tags: Mapping[str, str] = field(default_factory=dict)
-    headline: tuple[tuple[str, float, str], ...] = ()
+    leading: tuple[tuple[str, float, str], ...] = ()
     """(metric, value, unit) of each leading metric; () in files that are older than this field."""
+    headline: str = ""
+    """The answer in words; "" in files that are older than this field."""
     writer: str = ""
     """The process that writes it; "" if the run has ended."""
 
@@ -194,10 +204,10 @@ def load(path: str | Path, wanted: Callable[[str], bool] | None = None) -> Run:
 
 
 def find(wanted: str, where: str | Path) -> Path:
-    """Return the file of a run, found by path, id, label, unique start of an id, or "latest".
+    """Return the file of a run, found by path, id, label, unique part of an id, or "latest".
 
     If several runs have the label, it is the newest of them.  Raises NotFound if there is no such
-    run, Impossible if several ids start like this.
+    run, Impossible if several ids have this start or part.
     """
     where = Path(where)
     if _is_path(wanted):
@@ -214,17 +224,19 @@ def find(wanted: str, where: str | Path) -> Path:
     if labelled:
         return labelled[-1]
     begin = [name for name in known if wanted and name.startswith(wanted)]
-    if len(begin) > 1:
-        some = ", ".join(sorted(begin)[:3]) + (", …" if len(begin) > 3 else "")
-        raise Impossible(f"{wanted!r} is the start of {len(begin)} runs in {where}: {some}")
-    if begin:
-        return known[begin[0]]
+    parts = begin or [name for name in known if len(wanted) >= _PART and wanted in name]
+    if len(parts) > 1:
+        some = ", ".join(sorted(parts)[:3]) + (", …" if len(parts) > 3 else "")
+        place = "the start" if begin else "a part"
+        raise Impossible(f"{wanted!r} is {place} of {len(parts)} runs in {where}: {some}")
+    if parts:
+        return known[parts[0]]
     if not listed:
         raise NotFound(
             f"there are no runs in {where}/: `replayer run` makes one, "
             f"--results names another folder"
         )
-    raise NotFound(f"there is no run {wanted!r} in {where}/{_near(wanted, listed)}")
+    raise NotFound(f"there is no run or label {wanted!r} in {where}/{_near(wanted, listed)}")
 
 
 def _latest(listed: Sequence[StoredRun]) -> Path:
@@ -296,7 +308,7 @@ def summary(path: Path) -> StoredRun | Unreadable:
     """Return the summary of a run from the head of its file, or Unreadable with the reason."""
     try:
         keys = _head(path)
-        _format(path, keys)
+        version = _format(path, keys)
         host, engine, workload = keys.get("host"), keys.get("engine"), keys["workload"]
         return StoredRun(
             path=path,
@@ -311,9 +323,10 @@ def summary(path: Path) -> StoredRun | Unreadable:
             engine=f"{engine.get('name')} {engine.get('version')}" if engine else "",
             notes=tuple(map(str, keys.get("notes", ()))),
             tags={str(name): str(value) for name, value in keys.get("tags", {}).items()},
-            headline=tuple(
+            headline=str(keys.get("headline", "")) if version >= _IN_WORDS else "",
+            leading=tuple(
                 (str(m["metric"]), float(m["value"]), str(m["unit"]))
-                for m in keys.get("headline", ())
+                for m in keys.get("leading" if version >= _IN_WORDS else "headline", ())
             ),
             writer=str(keys.get("writer", "")),
         )

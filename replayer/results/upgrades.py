@@ -76,3 +76,12 @@ def _reads_from_1(step: Mapping[str, Any], host: Mapping[str, Any]) -> dict[str,
     if iops and cold.get("got") == "cold":
         return {**reads, "per_second": iops, "depth": spec["threads"], "access": "sequential"}
     return None
+
+
+def from_2(keys: dict[str, Any]) -> dict[str, Any]:
+    """Return a result of format 2 as format 3: the metrics of its headline are `leading`."""
+    if isinstance(keys.get("headline", ()), str):
+        return {**keys, "format": 3}
+    metrics = {"leading": keys["headline"]} if "headline" in keys else {}
+    others = {name: value for name, value in keys.items() if name != "headline"}
+    return {**others, **metrics, "format": 3}

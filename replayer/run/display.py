@@ -71,6 +71,22 @@ Part = Sentence | Verbatim | Labelled | OneFact | TableRows | WholeTable
 
 
 @dataclass(frozen=True)
+class Brief:
+    """A step in one line for a reader who does not know replayer; each text may be ""."""
+
+    did: str = ""
+    """Its work in plain words: `9,745 files, 50 threads, cold`."""
+    results: Sequence[str] = ()
+    """Its one or two results, each with its unit."""
+    proof: str = ""
+    """A proof of its own in a few words, next to temperature and ledger: `0 dirty pages left`."""
+    subject: str = ""
+    """The words before `clause` in the headline; steps with the same share one sentence."""
+    clause: str = ""
+    """Its result as the end of a sentence: `391,685 blocks/s from memory`."""
+
+
+@dataclass(frozen=True)
 class Form:
     """The lines shown first for a result, and the contents that need not be repeated after them."""
 
@@ -86,6 +102,8 @@ class Form:
     """Metric -> what it counts, for metrics whose name does not show that to a stranger."""
     units: Mapping[str, str] = field(default_factory=dict)
     """Column of the step's own series -> unit, unless it is a count per second."""
+    brief: Brief = Brief()
+    """The step in one line, for the report's first screen."""
 
 
 @dataclass(frozen=True)

@@ -20,8 +20,18 @@ Tell = Callable[[Run, Path | None], None]
 class ResultWriter:
     """The newest Run, and its file."""
 
-    def __init__(self, where: Path, goes_on: Path | None = None) -> None:
-        """Store a new run in a folder, or continue the stored run `goes_on`."""
+    def __init__(
+        self,
+        where: Path,
+        goes_on: Path | None = None,
+        *,
+        worded: Callable[[Run], Run] = lambda run: run,
+    ) -> None:
+        """Store a new run in a folder, or continue the stored run `goes_on`.
+
+        `worded` returns a run with its headline in words, which reports make.
+        """
+        self._worded = worded
         self._where = where
         self._path: Path | None = None
         self._goes_on = goes_on
@@ -32,7 +42,7 @@ class ResultWriter:
         """Store the run; raise ReplayerError if no folder takes it, or another process has it."""
         # While the run grows, its file names the process that writes it.
         writer = journal.identity(os.getpid()) if run.status is Status.RUNNING else ""
-        run = run.model_copy(update={"writer": writer})
+        run = self._worded(run.model_copy(update={"writer": writer}))
         if self._path is None and self._goes_on is not None:
             # This refuses a run that another process writes.
             editing.change(self._goes_on, lambda _: run)
@@ -56,6 +66,15 @@ class ResultWriter:
     def path(self) -> Path | None:
         """Return the run's file, None before there is one."""
         return self._path
+
+    def withdraw(self) -> None:
+        """Remove the file of a new run that was refused before any step measured something."""
+        if self._run is None or self._path is None or self._goes_on is not None:
+            return
+        if all(step.status is not Status.DONE for step in self._run.steps):
+            with contextlib.suppress(ReplayerError):
+                editing.remove(self._path)
+            self._run = None
 
     def finish(self, tell: Tell) -> None:
         """Print what was measured, stored or not.

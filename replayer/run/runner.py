@@ -10,7 +10,7 @@ from typing import Any
 
 from replayer import __version__
 from replayer.analysis.advice import warnings
-from replayer.analysis.advice.headline import headline
+from replayer.analysis.advice.leading_metrics import leaders
 from replayer.engines.engine import Engine
 from replayer.errors import HostLost, Interrupted, ReplayerError, Skip
 from replayer.journal import home
@@ -237,10 +237,10 @@ def _cluster(order: RunRequest) -> dict[str, Fact]:
 
 
 def ended(run: Run, status: Status, error: str) -> Run:
-    """Return a Run with its final status, the reason for it, its warnings and its headline."""
+    """Return a Run with its final status and its reason, its warnings and leading metrics."""
     finished = datetime.now(UTC).isoformat(timespec="seconds")
     run = run.model_copy(update={"status": status, "error": error, "finished": finished})
-    return run.model_copy(update={"advice": warnings.on(run), "headline": headline(run)})
+    return run.model_copy(update={"advice": warnings.on(run), "leading": leaders(run)})
 
 
 def _server(order: RunRequest) -> contextlib.AbstractContextManager[Server]:

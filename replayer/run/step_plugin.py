@@ -43,6 +43,13 @@ class Step(Protocol):
         """Return the keys of one table, if they depend on what the table names."""
         return self.Spec
 
+    def describe(self, spec: Any) -> str:  # noqa: ARG002
+        """Return what the step does with these keys, for a reader who does not know it.
+
+        "" stands for the first line of the module's docstring.
+        """
+        return ""
+
     def check(self, spec: Any, context: Context) -> None:
         """Raise Impossible or Skip if the step cannot be done; called before the first step."""
 

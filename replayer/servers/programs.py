@@ -6,6 +6,7 @@ package in a virtual environment under /root, are copied into replayer's own fol
 content.
 """
 
+import contextlib
 import hashlib
 import importlib.metadata
 import importlib.util
@@ -18,8 +19,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from replayer import interpreter, journal, shell, trusted_path
-from replayer.engines import guests
+from replayer import assets, interpreter, journal, shell, trusted_path
+from replayer.engines import engine, guests
+from replayer.engines.engine import Engine
 from replayer.engines.engine_spec import ServerSpec
 from replayer.errors import Impossible, ReplayerError
 from replayer.shell import User
@@ -196,6 +198,11 @@ def _tried(title: str, keys: ServerSpec, folder: Path, user: User | None) -> Pro
     answer = shell.run([folder / program, "--version"], user=user, folder=Path("/"), timeout=60)
     numbers = keys.version.search(answer)
     if numbers is None:
+        other = _of_another(answer)
+        if other is not None:
+            raise Impossible(
+                f"{folder / program} is {other.title}, not {title}: give --engine {other.name}"
+            )
         raise Impossible(f"{folder / program} says {answer.strip()!r}, which is no version")
     major = int(numbers[1])
     if major < keys.oldest:
@@ -203,6 +210,19 @@ def _tried(title: str, keys: ServerSpec, folder: Path, user: User | None) -> Pro
             f"{folder / program} is {title} {numbers[0]}: replayer needs {keys.oldest} or later"
         )
     return Programs(folder, program, numbers[0], major, user)
+
+
+def _of_another(answer: str) -> Engine | None:
+    """Return the engine whose server prints such a version; None if no engine's does."""
+    fitting = []
+    for name in assets.engines():
+        # Another engine's error is not the one to report here.
+        with contextlib.suppress(ReplayerError):
+            one = engine.load(name)
+            if one.spec.server.version.search(answer):
+                fitting.append(one)
+    # Engines that are like another one have its server: the first of them has no other above it.
+    return min(fitting, key=lambda one: len(one.folders), default=None)
 
 
 def _reachable(keys: ServerSpec, folder: Path, user: User | None) -> Path:

@@ -165,7 +165,7 @@ COMMANDS = (
     "greet --often 2",
     "import --help",
     "import by_hand counted.txt",
-    "show latest",
+    "show latest --full",
     "report latest --html toys.html",
 )
 
@@ -236,7 +236,7 @@ def test_check_asks_a_toy_how_much_room_it_takes(toys: Toys) -> None:
 
 def test_toys_are_in_the_report(toys: Toys) -> None:
     """The step's own sentence, gloss and lines, the probe's table, the collector's columns."""
-    report = toys.printed("show latest")
+    report = toys.printed("show latest --full")
 
     assert "a toy counted marbles" in report
     assert "of glass" in report

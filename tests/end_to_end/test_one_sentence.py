@@ -84,7 +84,7 @@ def test_a_result_that_somebody_edited_is_shown_without_what_cannot_be_read(
     run = json.loads(path.read_text())
     run["steps"][0] |= {"step": "build", "tables": {"doublings": [row]}}
     path.write_text(json.dumps(run))
-    shown = replayer("show", path)
+    shown = replayer("show", path, "--full")
     replayer("report", path, "--html", "page.html")
 
     assert "are not as the step build writes them" in " ".join(shown.out.split())

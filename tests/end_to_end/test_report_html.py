@@ -2,6 +2,7 @@
 
 import base64
 import contextlib
+import re
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -30,6 +31,7 @@ from replayer.model import (
     StepResult,
 )
 from replayer.report.pages import charts, column_encoding, percentiles, run_page, scripts
+from replayer.report.pages.markup import document, figures
 from replayer.report.sanitize import sanitize
 from replayer.results import store
 from replayer.units import show
@@ -369,7 +371,8 @@ def test_labels_notes_and_tags_may_be_anything(
             _open(browser, path)
             seen = browser.execute_script(
                 "return [window.hacked ?? null, document.documentElement.scrollWidth,"
-                " document.querySelectorAll('img, b, [onerror], [onload], [href]').length,"
+                " document.querySelectorAll('img, b, [onerror], [onload],"
+                ' [href]:not([href^="#"])\').length,'
                 " document.querySelector('h1').getBoundingClientRect().height,"
                 " document.body.innerText.match(/[\\x1b\\x07\\u202e]/)]"
             )
@@ -381,6 +384,41 @@ def test_labels_notes_and_tags_may_be_anything(
             assert seen[3] < 900
             assert seen[4] is None
     browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+def test_axes_have_prefixes_of_si_and_none_on_units_that_have_one(
+    browser: Chrome, run_of: RunOf, tmp_path: Path, left: None
+) -> None:
+    """Billions of bytes are GB/s and not B, and milliseconds get no second prefix."""
+    path = tmp_path / "axes.html"
+    charts = [
+        {
+            "id": name,
+            "title": name,
+            "traces": [{"type": "scatter", "x": [1, 2], "y": values, "color": 0}],
+            "layout": {"x": "repeat", "y": unit, "zero": True, "log_y": log},
+        }
+        for name, unit, values, log in (
+            ("rate", "bytes/s", [1.2e9, 2.5e9], False),
+            ("time", "ms", [1e-4, 20.0], True),
+            ("part", "us a block", [2500.0, 7500.0], False),
+        )
+    ]
+    drawn = [("all", one) for one in charts]
+    body = [*figures(drawn, "all")]
+    path.write_text(document("axes", head="", body=body, drawn=drawn, series=[]), encoding="utf-8")
+    _open(browser, path)
+    shown: dict[str, list[str]] = browser.execute_script(
+        "const charts = [...document.querySelectorAll('.chart')];"
+        "return Object.fromEntries(charts.map((chart) => [chart.id, "
+        " [...chart.querySelectorAll('.ytick text, .ytitle')].map((one) => one.textContent)]))"
+    )
+
+    assert any(re.fullmatch(r"[\d.]+GB/s", text) for text in shown["rate"])
+    assert not any(re.search(r"\dB$", text) for text in shown["rate"])
+    assert not any(re.search(r"[kmµn]$", text) for text in shown["time"])
+    assert "µs a block" in shown["part"]
+    assert not any(re.search(r"\dk$", text) for text in shown["part"])
 
 
 def settled(browser: Chrome, look: Callable[[], Any], done: Callable[[Any], bool]) -> Any:

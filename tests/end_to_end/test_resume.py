@@ -101,7 +101,7 @@ def test_what_is_missing_is_done_into_the_same_file(
     )
     assert len(after.resumed) == 1
     assert after.writer == ""
-    assert [m.metric for m in after.headline] == ["cpu.events", "cpu.events"] or after.headline
+    assert [m.metric for m in after.leading] == ["cpu.events", "cpu.events"] or after.leading
 
 
 def test_a_database_of_replayers_own_goes_on_where_it_was(

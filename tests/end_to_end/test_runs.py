@@ -27,7 +27,7 @@ ESCAPES = "\x1b[31mred\x1b]0;title\x07<script>alert(1)</script>\u202e"
 def stored(tmp_path: Path) -> Callable[..., Path]:
     """Return a function that stores the fixture's run, changed, and returns its path."""
     plain = json.loads((FIXTURES / f"format-{store.FORMAT}.json").read_text())
-    for key in ("sizing", "notes", "tags", "headline", "writer"):
+    for key in ("sizing", "notes", "tags", "headline", "leading", "writer"):
         del plain[key]
 
     def put(number: int, **changed: object) -> Path:
@@ -54,14 +54,14 @@ def listed(done: Ended) -> list[str]:
     return done.out.splitlines()[1:]
 
 
-def headline(value: float) -> list[dict[str, object]]:
-    """Return a headline of one number."""
+def leading(value: float) -> list[dict[str, object]]:
+    """Return the leading metrics of one number."""
     return [{"metric": "walk.seconds", "value": value, "unit": "s", "better": "less"}]
 
 
 def test_a_run_is_told_in_one_line(runs: Callable[..., Ended], stored: Callable[..., Path]) -> None:
     """Date, workload, engine, kernel, label, status and what its steps are run for stand in it."""
-    stored(0, label="stock", headline=headline(1.5))
+    stored(0, label="stock", leading=leading(1.5))
     (line,) = listed(runs("list"))
 
     for words in ("2026-11-20 15:00", "demo", "postgres 18.6", "6.12.0", "stock", "done"):
@@ -75,7 +75,7 @@ def test_runs_are_filtered_and_sorted(
     """Each condition leaves those that meet it; numbers sort as numbers, and those without last."""
     for number, seconds in enumerate((9.0, 10.0, 1.0)):
         tags = {"disk": "nvme" if number else "sata"}
-        stored(number, label=f"l{number}", tags=tags, headline=headline(seconds))
+        stored(number, label=f"l{number}", tags=tags, leading=leading(seconds))
     stored(3, label="other")
 
     def labels(*arguments: object) -> list[str]:
@@ -329,7 +329,7 @@ def test_ten_thousand_runs_are_listed_in_a_second(
 
     A machine with nothing else to do takes less than a second, the program's start included.
     """
-    path = stored(0, label="stock", headline=headline(1.5))
+    path = stored(0, label="stock", leading=leading(1.5))
     folder, source = path.parent, path.read_text()
     first = (FIXTURES / "format-1.json").read_text()
     label = json.dumps((ESCAPES * 400)[:10_000])

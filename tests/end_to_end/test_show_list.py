@@ -12,6 +12,8 @@ from replayer import assets, registry
 from replayer.capture.action import Action
 from replayer.capture.archive import ArchiveWriter
 from replayer.model import Run
+from replayer.report.terminal import console
+from replayer.report.terminal import run as report
 from replayer.results import store
 from tests.command import COMMAND, Replayer
 
@@ -39,7 +41,7 @@ def test_a_requirement_that_cannot_be_read_hides_no_number(
     shown = replayer("show", "latest")
 
     assert "cannot be read: run `replayer size` again" in shown.err
-    assert "in short" in shown.out
+    assert "what it did" in shown.out
 
 
 def examples(name: str) -> list[str]:
@@ -55,11 +57,23 @@ def test_show_finds_a_run_by_what_people_type(
     replayer: Replayer, results: Path, wanted: str
 ) -> None:
     """The newest run, an id, its start, a label and a path all show the same report."""
-    out = replayer("show", wanted).out
+    brief, out = replayer("show", wanted).out, replayer("show", wanted, "--full").out
 
+    assert f"replayer show {RUN} --full" in brief
     assert out.startswith(f"replayer run {RUN}")
-    assert "\x1b" not in out
+    assert "\x1b" not in brief + out
+    assert "asked cold, got lukewarm" in brief
     assert "NOT COLD" in out
+    assert out.splitlines()[-1] == brief.splitlines()[-1]
+
+
+def test_nothing_is_lost_behind_full(replayer: Replayer, results: Path) -> None:
+    """`--full` has every line of the report that was printed before there was one screen."""
+    stored = store.load(results / f"{RUN}.json")
+    before = console.text(report.render(stored, Path("results") / f"{RUN}.json")).splitlines()
+    out = replayer("show", RUN, "--full").out.splitlines()
+
+    assert out[: len(before)] == before
 
 
 def test_show_json_is_the_result_file(replayer: Replayer, results: Path) -> None:
@@ -133,17 +147,18 @@ def test_list_without_a_kind_tells_of_all(replayer: Replayer, results: Path) -> 
 
     assert re.findall(r"^(\w+)", out, re.MULTILINE)[:2] == ["workloads", "engines"]
     assert "  demo " in out
-    assert re.search(rf"^{RUN} +6 min 12 s +done +stock +6\.12", out, re.MULTILINE)
+    assert re.search(rf"^{RUN} .*6\.12\S* +stock +done", out, re.MULTILINE)
 
 
 def test_list_runs_tells_of_files_that_are_no_runs(replayer: Replayer, results: Path) -> None:
     """A file that cannot be read is named with its reason beside the runs, and nothing fails."""
     (results / "broken.json").write_text("{")
 
-    out = replayer("list", "runs").out
+    out, err = replayer("list", "runs")
     found = json.loads(replayer("list", "runs", "--json").out)
 
-    assert "broken.json: it is cut off" in out
+    assert "broken.json: it is cut off" in err
+    assert RUN in out
     assert [run["id"] for run in found["runs"]] == [RUN]
     assert [Path(bad["path"]).name for bad in found["unreadable"]] == ["broken.json"]
 
@@ -155,8 +170,9 @@ def test_list_runs_never_cuts_an_id(replayer: Replayer, results: Path) -> None:
     text = text.replace(RUN, long).replace('"label": "stock"', f'"label": "{"y" * 200}"')
     (results / f"{long}.json").write_text(text)
 
-    out = replayer("list", "runs").out
+    piped, out = replayer("list", "runs").out, replayer("list").out
 
+    assert long in piped
     assert long in out
     assert "y" * 8 in out
     assert max(map(len, out.splitlines())) <= 100

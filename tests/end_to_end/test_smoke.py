@@ -148,7 +148,7 @@ def test_smoke_runs_every_step_and_proves_it(run: Callable[..., Ended], folder: 
         assert name in result["engine"]["settings"]
     assert not list((folder / "home" / "taken").iterdir())
 
-    again = run("show", "first light")
+    again = run("show", "first light", "--full")
 
     assert max(map(len, again.out.splitlines())) <= 105  # the DBNAME line is never wrapped
     for line in ("DBNAME:  pgio. 2 schemas, 1 threads(each).", "list files", "read files"):

@@ -2,6 +2,7 @@
 
 import contextlib
 import csv
+import html
 import io
 import os
 import re
@@ -29,14 +30,18 @@ from replayer.model import (
     StepResult,
     Temperature,
 )
+from replayer.report.pages import summary_page
 from replayer.report.sanitize import sanitize
-from replayer.report.terminal import console, run, step_layout, summary, tables
+from replayer.report.terminal import console, overview, run, step_layout, summary, tables
 from replayer.report.text import csv as csv_report
+from replayer.report.text import markdown
+from replayer.report.text.markdown import plain
 from replayer.results import store
 from tests.command import Replayer
 from tests.fixture_types import Compare, RunOf
 from tests.known import known
 
+FIXTURES = Path(__file__).parents[1] / "fixtures"
 PGIO = (
     "DBNAME:  pgio. 4 schemas, 1 threads(each). Run time: 300 seconds. "
     "RIOPS >393232< CACHE_HITS/s >15711<"
@@ -105,6 +110,31 @@ def failed(_: StepResult) -> dict[str, object]:
 def test_the_report_of_a_run(stored: Run, golden: Compare, width: int) -> None:
     """A run of every kind of step is shown as it was when a person last looked at it."""
     golden(shown(stored, width, Path("results/20261120.json")), f"run-{width}.txt")
+
+
+def test_one_screen_of_a_demo(golden: Compare) -> None:
+    """A real demo is one screen: at most 45 lines at 100 columns, 60 at 80, pgio's lines whole."""
+    demo = store.load(FIXTURES / "screen" / "demo.json")
+    path = Path("results") / f"{demo.id}.json"
+    screens = {w: console.text(overview.render(demo, path), width=w) for w in (100, 80)}
+
+    assert len(screens[100].splitlines()) <= 45
+    assert len(screens[80].splitlines()) <= 60
+    assert all(cell_len(line) <= width for width in screens for line in screens[width].splitlines())
+    assert sum(line.startswith("DBNAME:") for line in screens[100].splitlines()) == 2
+    for width, text in screens.items():
+        golden(text, f"screen-{width}.txt")
+
+
+def test_the_answer_is_the_last_thing_on_the_screen(stored: Run) -> None:
+    """What a terminal shows at the end is the headline, and it is that of the page and of JSON."""
+    text = console.text(overview.render(stored, Path("results/x.json")), width=1000)
+    said = text.splitlines()[-1]
+
+    assert said == str(summary.summarise([stored]).headline)
+    assert said == summary.with_headline(stored).headline
+    assert said in html.unescape("".join(summary_page.head([Side("x", (stored,))])))
+    assert plain(said) in markdown.page([Side("x", (stored,))], None)
 
 
 def test_the_report_of_repeats(stored: Run, golden: Compare) -> None:

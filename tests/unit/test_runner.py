@@ -189,7 +189,7 @@ def test_a_run_is_told_by_what_its_steps_are_run_for(
     steps = {"build": measures(5), "walk": measures(2), "scan": ends_with(Skip("no"))}
     yielded, _ = run_steps(steps, once={"build"}, repeat=2)
 
-    assert [(m.metric, m.value) for m in yielded[-1].headline] == [
+    assert [(m.metric, m.value) for m in yielded[-1].leading] == [
         ("walk.number", 2.0),
         ("build.number", 5.0),
     ]

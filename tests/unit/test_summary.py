@@ -7,7 +7,8 @@ import pytest
 
 from replayer.model import Advice, Cold, ReadOrigin, Run, Status
 from replayer.report.pages import summary_page
-from replayer.report.terminal.summary import StepSummary, Trust, summarise
+from replayer.report.terminal.step_summary import StepSummary, Trust
+from replayer.report.terminal.summary import summarise
 from tests.known import known
 
 

@@ -1,46 +1,32 @@
-"""The headline of a run: one line with the leading metric of each step."""
+"""The answer of a report in one or two sentences."""
 
-import math
-from collections.abc import Iterable
-from statistics import median
-
-from replayer.analysis.differences.samples import leading
-from replayer.model import Measurement, Run, Status, StepResult
-
-_MOST = 8
+from dataclasses import dataclass
 
 
-def headline(run: Run) -> tuple[Measurement, ...]:
-    """Return the first leading metric of each finished step, as the median over its repeats.
+@dataclass(frozen=True)
+class Headline:
+    """The answer of a report: made once, and the same on terminal, page, Markdown and in JSON.
 
-    Steps that are measured in each repeat come before steps that run once.  At most eight metrics
-    are returned.
+    Each part is a sentence or a clause without a full stop at its end; "" if there is none.
     """
-    steps: dict[str, list[StepResult]] = {}
-    for step in run.steps:
-        if step.status is Status.DONE:
-            steps.setdefault(step.name, []).append(step)
-    chosen = [m for results in sorted(steps.values(), key=_once) for m in _first(results)]
-    return tuple(chosen[:_MOST])
+
+    what: str
+    """The answer with its direction and amount: `quota is slower than full: RIOPS 0.44 (0.34 to
+    0.69)`, `Read 1.82 GiB from a cold disk at 1,809 MB/s`."""
+    suspect: str = ""
+    """The likely cause: `cgroup CPU limit none / 0.6`."""
+    sure: str = ""
+    """The certainty of the answer: `all six steps can be believed`."""
+    todo: str = ""
+    """The next action: a command, or what would settle the question."""
+
+    def __str__(self) -> str:
+        """Return all parts but the next action as sentences."""
+        first = f"{self.what}; suspect: {self.suspect}" if self.suspect else self.what
+        # The first word may be a label, which is written as the user wrote it.
+        second = self.sure[:1].upper() + self.sure[1:]
+        return " ".join(_sentence(part) for part in (first, second) if part)
 
 
-def leader(step: StepResult) -> tuple[Measurement, ...]:
-    """Return the first leading metric of one step; () if it has none."""
-    return tuple(_first([step]))
-
-
-def _once(results: list[StepResult]) -> bool:
-    return bool(results[0].spec.get("once"))
-
-
-def _first(results: list[StepResult]) -> Iterable[Measurement]:
-    """Yield the first leading metric of a step, with the median of its repeats, if it has one."""
-    own = results[0].measurements
-    names = leading(own)
-    kind = next((m for m in own if m.metric in names), None)
-    if kind is None:
-        return
-    values = [value for step in results if (value := step.value(kind.metric)) is not None]
-    finite = [value for value in values if math.isfinite(value)]
-    if finite:
-        yield kind.model_copy(update={"value": median(finite)})
+def _sentence(words: str) -> str:
+    return words if words.endswith((".", "?", "!")) else f"{words}."

@@ -210,7 +210,7 @@ def repeats(run: Run) -> Advice | None:
     if min(counts) < _FEW_REPEATS:
         many = "one repeat has" if min(counts) == 1 else f"{min(counts)} repeats have"
         return Advice(
-            found=f"{many} no spread that could be told from noise",
+            found=f"{many} no spread",
             todo=f"before comparing, run with --repeat {_MANY_REPEATS} or several times",
         )
     return Advice(
@@ -298,9 +298,8 @@ def foreign_writes(run: Run) -> Advice | None:
     most = max(_mean(step, "diskstats.wkB/s") for step in written) / 1000
     return Advice(
         steps=_names(written),
-        found=f"{_steps(written)}: the device was written to as well, up to {most:.0f} MB/s, and "
-        f"not by this step",
-        todo="find it with `pidstat -d 1` and stop it",
+        found=f"{_steps(written)}: others wrote to the device as well, up to {most:.0f} MB/s",
+        todo="find them with `pidstat -d 1` and stop them",
     )
 
 
@@ -316,7 +315,7 @@ def foreign_processes(run: Run) -> Advice | None:
         steps=_names(busy),
         found=f"{_steps(busy)}: other programs used up to {most:.0%} of the "
         f"processors meanwhile{f' ({programs})' if programs else ''}",
-        todo="stop them (`pidstat -u 1` shows them), and run again",
+        todo="stop them (`pidstat -u 1`)",
     )
 
 
@@ -385,8 +384,8 @@ def large_read_ahead(run: Run) -> Advice | None:
     return Advice(
         steps=_names(step for step, _, _ in large),
         found=f"{_steps([step for step, _, _ in large])}: {' and '.join(disks)}, which "
-        f"decides cold sequential reads",
-        todo="give both machines the same, or read with mode=direct too",
+        f"decides cold reads",
+        todo="give both machines the same",
     )
 
 
@@ -412,8 +411,7 @@ def virtualised(facts: Facts) -> Advice | None:
     name = "a hypervisor" if hypervisor == "yes" else str(hypervisor)
     return Advice(
         found=f"this is a virtual machine ({name})",
-        todo="the host may keep the disk in its own memory, which cannot be seen or dropped from "
-        "here, so compare a first cold read with a second one",
+        todo="its host may cache the disk, unseen: compare a first cold read with a second",
     )
 
 

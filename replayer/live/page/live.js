@@ -79,7 +79,7 @@
     let time = "";
     if (step.state === "running") {
       const since = (now() - instant(step.began)) / 1000;
-      time = clock(since) + (expected === null ? "" : since < expected ? `, ${clock(expected - since)} left` : ", any moment");
+      time = clock(since) + (expected === null ? "" : since < expected ? `, ${clock(expected - since)} left` : since < 2 * expected ? ", any moment" : "");
     } else if (step.seconds !== null) time = lasted(step.seconds);
     else if (expected !== null) time = `about ${rough(expected)}`;
     row.append(node("span", "time", time));
@@ -87,10 +87,10 @@
     const figure = node("span", "figure", first ? first.text : "");
     if (first) {
       figure.title = [first, ...others].map((one) => `${one.metric} ${one.text}`).join("\n");
-      figure.append(node("span", "time", ` ${first.metric}`));
+      figure.append(node("span", "time", ` ${first.metric.replace(/^[^.]*\./, "").replace(/[._]/g, " ")}`));
     }
     row.append(figure);
-    const words = step.state === "to come" ? step.about : [step.proof, step.reason].filter(Boolean).join("; ");
+    const words = ["to come", "running"].includes(step.state) ? step.about : [step.proof, step.reason].filter(Boolean).join("; ");
     row.append(node("span", "proof", words));
     return row;
   }
@@ -160,10 +160,14 @@
     const power = 10 ** Math.floor(Math.log10(most || 1));
     return [1, 2, 2.5, 5, 10].map((n) => n * power).find((n) => n >= most) || 10 * power;
   }
-  function tick(value, unit) { return unit === "ratio" ? `${Math.round(100 * value)}%` : (([v, u]) => `${Number(v.toPrecision(3))}${u}`)(scaled(value, 1000, ["", "k", "M", "G"])); }
+  function tick(value, unit) {
+    if (unit === "ratio") return `${Math.round(100 * value)}%`;
+    const [v, prefix] = scaled(value, 1000, ["", "k", "M", "G"]), bytes = unit === "B/s" ? ` ${prefix}B/s` : prefix;
+    return `${Number(v.toPrecision(3))}${value ? bytes : ""}`;
+  }
 
   function chart(panel, from, until) {
-    const wide = byId("charts").clientWidth, W = Math.max(280, wide > 1000 ? (wide - 22) / 2 : wide), H = 190, L = 46, R = 8, T = 16, B = 20;
+    const wide = byId("charts").clientWidth, W = Math.max(280, wide > 1000 ? (wide - 22) / 2 : wide), H = 190, L = 64, R = 8, T = 16, B = 20;
     const width = Math.max(1, until - from);
     const x = (at) => L + (W - L - R) * (at - from) / width;
     const used = panel.names.filter((name) => points.some((point) => point.values[name] !== undefined && point.values[name] !== null));
@@ -246,7 +250,13 @@
     const last = instant(points[points.length - 1].at);
     const until = Math.max(from + 30000, state.run.status === "running" ? Math.max(last, now()) : last);
     spread = Math.max(1, (until - from) / 1000 / 600);
-    const known = (name) => points.filter((point) => point.values[name] !== undefined).length > 1;
+    // While it runs: the charts of the step under way. Afterwards: those of all steps.
+    const under = state.run.status === "running" ? state.steps.find((step) => step.state === "running" && step.began) : undefined;
+    const since = under ? instant(under.began) : -Infinity;
+    const fresh = points.filter((point) => instant(point.at) >= since);
+    const shownPoints = fresh.length > 3 ? fresh : points;
+    const known = (name) => shownPoints.filter((point) => point.values[name] !== undefined).length > 1;
+    byId("charts-legend").hidden = false;
     byId("charts").replaceChildren(...PANELS.filter((panel) => (panel.needs || panel.names).some(known)).map((panel) => chart(panel, from, until)));
   }
 

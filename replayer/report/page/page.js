@@ -24,9 +24,18 @@
     getComputedStyle(document.documentElement).getPropertyValue(name).trim();
   const palette = () => (dark.matches && !printing ? palettes.dark : palettes.light);
 
+  // A unit with a prefix of its own gets no second one. "B" would stand for billions.
+  const prefixed = /^(?:[nuµm]s|[kMGT]i?B|MHz|seconds?|%)\b|%$|, ms$/;
+  const suffixes = { "bytes": "B", "bytes/s": "B/s", "s": "s" };
+  function ticks(unit) {
+    if (prefixed.test(unit)) return { exponentformat: "none", separatethousands: true };
+    const plain = unit.replace(/^.*, /, "");
+    return { exponentformat: "SI", ticksuffix: Object.hasOwn(suffixes, plain) ? suffixes[plain] : "" };
+  }
   function axis(title) {
     return {
-      title: { text: title, font: { size: window.innerWidth < 600 ? 11 : 13 } },
+      ...ticks(title),
+      title: { text: title.replace(/\bus\b/g, "µs"), font: { size: window.innerWidth < 600 ? 11 : 13 } },
       gridcolor: variable("--line"), zerolinecolor: variable("--line"),
       linecolor: variable("--line"), automargin: true,
     };
@@ -145,7 +154,7 @@
     const layout = { ...base(), xaxis: axis(wanted.x), yaxis: axis(wanted.y) };
     if (wanted.zero) layout.yaxis.rangemode = "tozero";
     if (wanted.log_x) layout.xaxis.type = "log";
-    if (wanted.log_y) Object.assign(layout.yaxis, { type: "log", dtick: "D2" });
+    if (wanted.log_y) Object.assign(layout.yaxis, { type: "log", dtick: 1 });
     if (wanted.range_x) layout.xaxis.range = wanted.range_x;
     if (wanted.every_x) layout.xaxis.dtick = wanted.every_x;
     if (wanted.stack) layout.barmode = "stack";

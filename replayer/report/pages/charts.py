@@ -326,7 +326,8 @@ def ledgers(sides: Sequence[Side]) -> Chart | None:
             known = [result.ledger for _, result in done(side, name) if result.ledger is not None]
             if not known:
                 continue
-            names.append(f"{word(name)}, {word(side.name)}")
+            alone = len(sides) == 1
+            names.append(word(name) if alone else f"{word(name)}, {word(side.name)}")
             verdicts.append(" | ".join(sorted({ledger.verdict.value for ledger in known})))
             layers["shared buffers"].append(median(ledger.buffer_hits for ledger in known))
             layers["page cache"].append(median(ledger.page_cache_hits or 0 for ledger in known))

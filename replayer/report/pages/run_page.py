@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from statistics import median
+from string import ascii_lowercase
 from typing import Any
 
 from replayer.analysis.capacity.client_hosts import bound_words
@@ -17,6 +18,7 @@ from replayer.report.pages.markup import (
     escaped,
     figures,
     identified,
+    navigation,
     table,
     watched,
 )
@@ -64,15 +66,16 @@ def page(sides: Sequence[Side], comparison: Comparison | None, refused: str = ""
         *_why(comparison, differing, drawn),
         *_replays(comparison, drawn),
         *(summary_page.head(sides) if comparison else ()),
+        *([] if comparison else [*_sections(drawn), *_series(series, size)]),
         *_steps(sides, steps, drawn, left),
         *_client_hosts(sides),
-        *_series(series, size),
-        *_sections(drawn),
+        *([*_series(series, size), *_sections(drawn)] if comparison else []),
         *_everything(sides),
     ]
+    bar = "" if comparison else navigation(body)
     return document(
         _title(sides),
-        head="\n".join(_head(sides, comparison)),
+        head="\n".join([bar, *_head(sides, comparison)]),
         body=body,
         drawn=drawn,
         series=series,
@@ -118,11 +121,12 @@ def _head(sides: Sequence[Side], comparison: Comparison | None) -> Iterator[str]
     words = f"{len(runs)} run{'' if len(runs) == 1 else 's'} of {workloads}: {ended}"
     if comparison:
         yield f'<p class="verdict">{escaped(verdict_first(comparison))}</p>'
-    yield f'<p class="quiet">{escaped(words)}</p>'
     if comparison:
+        yield f'<p class="quiet">{escaped(words)}</p>'
         yield f"<p>{escaped(comparison.worth)}</p>"
     else:
         yield from summary_page.head(sides)
+        yield f'<p class="quiet">{escaped(words)}</p>'
 
 
 def _comparison(
@@ -191,8 +195,8 @@ def _steps(
     """Yield the section of each step: its charts, its account, and every measurement."""
     profiled = [chart for _, chart in drawn if "frames" in chart]
     explained_ = False
-    for name in charts.step_names(sides):
-        yield f"<h2>{escaped(name)}</h2>"
+    for number, name in enumerate(charts.step_names(sides)):
+        yield f'<h2 id="step-{_letters(number)}">{escaped(name)}</h2>'
         section = _STEP.format(name)
         yield from figures([one for one in drawn if "frames" not in one[1]], section)
         graphs = [one for one in drawn if one[0] == section and "frames" in one[1]]
@@ -207,6 +211,12 @@ def _steps(
         yield "</details>"
     if profiled and left:
         yield f'<p class="quiet">and {left} more flame graphs, which this page has no room for</p>'
+
+
+def _letters(number: int) -> str:
+    """Return a number as letters, for an address in the page: `a` to `z`, then `ba`, `bb`."""
+    first, last = divmod(number, len(ascii_lowercase))
+    return (_letters(first) if first else "") + ascii_lowercase[last]
 
 
 def _parts(steps: Sequence[flames.StepFlames]) -> Iterator[str]:
@@ -286,6 +296,7 @@ def _series(series: Sequence[Any], size: int) -> Iterator[str]:
     if not series:
         return
     yield from watched("Second by second")
+    yield '<p class="quiet">Shaded: the measured window. Dotted lines: events of the server.</p>'
     if size > 1:
         words = f"Each point is the mean of {size} intervals, to keep the page small."
         yield f'<p class="quiet">{words}</p>'
@@ -293,14 +304,14 @@ def _series(series: Sequence[Any], size: int) -> Iterator[str]:
 
 def _sections(drawn: Sequence[Drawn]) -> Iterator[str]:
     if any(kind == "more" for kind, _ in drawn):
-        yield "<h2>Where the blocks came from</h2>"
+        yield '<h2 id="ledger-title">Where the blocks came from</h2>'
         yield from figures(drawn, "more")
 
 
 def _everything(sides: Sequence[Side]) -> Iterator[str]:
     """Yield the details that few readers need, folded: runs, notes of the steps, every fact."""
     runs = [(side, run) for side in sides for run in side.runs]
-    yield "<h2>Everything else</h2>"
+    yield '<h2 id="everything">Everything else</h2>'
     yield f"<details><summary>Runs ({len(runs)})</summary>"
     rows = [
         [

@@ -4,7 +4,8 @@ from collections.abc import Iterator, Sequence
 
 from replayer.analysis.differences.samples import Side
 from replayer.report.pages.markup import escaped
-from replayer.report.terminal.summary import Remark, RunsSummary, StepSummary, Trust, summarise
+from replayer.report.terminal.step_summary import Remark, RunsSummary, StepSummary, Trust
+from replayer.report.terminal.summary import summarise
 from replayer.units import show_duration
 
 _CLASSES = {Trust.YES: "better", Trust.CARE: "unclear", Trust.NO: "worse"}
@@ -16,9 +17,12 @@ _MOST_SIDES = 8
 def head(sides: Sequence[Side]) -> Iterator[str]:
     """Yield the summary of each side as HTML: facts, a line per step, and remarks."""
     for side in sides[:_MOST_SIDES]:
+        one = summarise(side.runs)
         if len(sides) > 1:
             yield f"<h2>{escaped(side.name)}</h2>"
-        yield from in_short(summarise(side.runs))
+        if side.runs:
+            yield f'<p class="verdict">{escaped(str(one.headline))}</p>'
+        yield from in_short(one)
     if len(sides) > _MOST_SIDES:
         yield f'<p class="quiet">and {len(sides) - _MOST_SIDES} more groups</p>'
 
@@ -55,7 +59,9 @@ def _row(one: StepSummary) -> str:
     name = escaped(one.name) + (
         f' <span class="quiet">{escaped(one.kind)}</span>' if one.kind else ""
     )
-    first, *others = one.figures or ("",)
+    first, *others = (
+        (*one.brief.results, one.brief.did) if one.brief.results else one.figures or ("",)
+    )
     many = f"medians of {one.repeats}" if one.repeats > 1 else ""
     beside = " · ".join(escaped(words) for words in (*others, many) if words)
     proofs = "<br>".join(

@@ -27,6 +27,7 @@ from replayer.model import (
 )
 from replayer.report.sanitize import NOTE, lines, sanitize, short
 from replayer.report.terminal import account, client_hosts, collector_columns, step_layout, summary
+from replayer.report.terminal.step_summary import StepSummary
 from replayer.report.terminal.tables import (
     Flow,
     NumberTable,
@@ -483,7 +484,7 @@ def _short(run: Run) -> Iterator[RenderableType]:
         yield indented(items)
 
 
-def _headline(step: summary.StepSummary) -> Flow:
+def _headline(step: StepSummary) -> Flow:
     """Return a step's main numbers, and the place where its data was."""
     inside = [
         step.data,

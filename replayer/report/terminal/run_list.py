@@ -1,24 +1,55 @@
 """A list of stored runs: one line each, as wide as the terminal, plain text and fast to make."""
 
+import shutil
+import sys
 from collections.abc import Iterator, Sequence
+from datetime import datetime
+from pathlib import Path
 
 from rich.cells import cell_len, set_cell_size
 
+from replayer.model import Status
 from replayer.report.sanitize import sanitize
 from replayer.results import editing
-from replayer.results.store import StoredRun
-from replayer.units import show
+from replayer.results.store import StoredRun, Unreadable
+from replayer.units import show, show_duration
 
-_HEADINGS = ("id", "date", "workload", "engine", "kernel", "label", "status", "headline")
-_WIDEST = (0, 16, 20, 20, 32, 24, 11, 60)
+_HEADINGS = ("id", "date", "took", "workload", "engine", "kernel", "label", "status", "headline")
+_WIDEST = (0, 16, 12, 20, 20, 32, 24, 11, 60)
 """Maximum width of each column; longer text is cut.  0 means no limit: an id is never cut, because
 users select a run by it."""
-_GIVES_WAY = ("date", "workload", "engine", "kernel")
+_GIVES_WAY = ("date", "workload", "took", "engine", "kernel")
 """Columns to drop, in this order, if not all fit; an id includes the first two in a short form."""
 _LEAST = 16
+_FEW = 5
 _GAP = "  "
 _MOST = 256
 """The most characters of a text to process; a label may have any length, and is cut far below."""
+
+
+def write(
+    entries: Sequence[StoredRun | Unreadable], where: Path, *, every: bool, paths: bool = False
+) -> None:
+    """Print a list of runs on stdout, and on stderr what is not in it and why.
+
+    With `every`, failed runs are listed too; with `paths`, each run's file follows the list.
+    """
+    stored = [one for one in entries if isinstance(one, StoredRun)]
+    others = [one for one in entries if not isinstance(one, StoredRun)]
+    kept, left = without_failed(stored, every=every)
+    columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    lines = [*rows(kept, columns)] if kept else [f"there are no such runs in {sanitize(where)}/"]
+    if paths:
+        lines += [sanitize(one.path) for one in kept]
+    encoding = sys.stdout.encoding or "utf-8"
+    text = "".join(f"{line}\n" for line in lines)
+    sys.stdout.write(text.encode(encoding, "replace").decode(encoding))
+    notes = [left] if left else []
+    notes += [f"{sanitize(one.path.name)}: {sanitize(one.reason)}" for one in others[:_FEW]]
+    if len(others) > _FEW:
+        notes.append(f"and {len(others) - _FEW} more files that are no runs")
+    for note in notes:
+        print(note, file=sys.stderr)  # noqa: T201
 
 
 def rows(runs: Sequence[StoredRun], width: int | None) -> Iterator[str]:
@@ -73,6 +104,7 @@ def _sized(text: str, width: int) -> str:
 def _row(run: StoredRun) -> tuple[str, ...]:
     texts = (
         run.started[:16].replace("T", " "),
+        _took(run),
         run.workload,
         run.engine,
         run.kernel,
@@ -81,6 +113,25 @@ def _row(run: StoredRun) -> tuple[str, ...]:
         headline(run),
     )
     return (sanitize(run.id), *(sanitize(text[:_MOST]) for text in texts))
+
+
+def _took(run: StoredRun) -> str:
+    try:
+        began, ended = (datetime.fromisoformat(text) for text in (run.started, run.finished))
+        return show_duration((ended - began).total_seconds())
+    except (ValueError, TypeError):
+        return "-"
+
+
+def without_failed(runs: Sequence[StoredRun], *, every: bool) -> tuple[list[StoredRun], str]:
+    """Return the runs without those that failed, and a sentence on how many were left out.
+
+    With `every`, none is left out, and the sentence is "".
+    """
+    kept = [run for run in runs if every or run.status != Status.FAILED.value]
+    left = len(runs) - len(kept)
+    many = "1 failed run is" if left == 1 else f"{left} failed runs are"
+    return kept, f"{many} not listed: --all lists every run" if left else ""
 
 
 def state(run: StoredRun) -> str:
@@ -92,4 +143,4 @@ def state(run: StoredRun) -> str:
 
 def headline(run: StoredRun) -> str:
     """Return the leading numbers of a run's steps, in one line."""
-    return "; ".join(f"{metric} {show(number, unit)}" for metric, number, unit in run.headline)
+    return "; ".join(f"{metric} {show(number, unit)}" for metric, number, unit in run.leading)

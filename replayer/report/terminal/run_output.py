@@ -126,12 +126,15 @@ class RunOutput:
         else:
             self._conversation.say(text)
 
-    def ended(self, run: Run, path: Path | None, left: str) -> None:
-        """Print the path of the result, and `left`: what stays on a server that is not ours."""
+    def ended(self, run: Run, path: Path | None, left: str, *, seen: bool = False) -> None:
+        """Print the path of the result, and `left`: what stays on a server that is not ours.
+
+        With `seen`, both are on the screen that the user gets at the end, and not printed here.
+        """
         if left:
             self.telling.tell(MessageEvent(text=left))
         self.telling.tell(publisher.run_state(run, path))
-        if self._json is not None:
+        if self._json is not None or seen:
             return
         if path is not None:
             print(f"result: {path}", file=sys.stderr)  # noqa: T201

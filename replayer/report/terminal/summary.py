@@ -8,11 +8,11 @@ depend on the form of the output.
 import re
 import statistics
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from datetime import datetime
-from enum import StrEnum
 from typing import TypeVar
 
+from replayer import registry
 from replayer.analysis.capacity.client_hosts import bound as client_bound
 from replayer.model import (
     Account,
@@ -29,13 +29,18 @@ from replayer.model import (
     Temperature,
 )
 from replayer.report.sanitize import NOTE, lines, sanitize, short
-from replayer.report.terminal import account, step_layout
-from replayer.run.display import Sentence, Tone
+from replayer.report.terminal import account, run_headline, step_layout
+from replayer.report.terminal.step_summary import Proof, Remark, RunsSummary, StepSummary, Trust
+from replayer.run.display import Brief, Sentence, Tone
 from replayer.units import show, show_duration, show_size
 
 Kind = TypeVar("Kind", bound=Hashable)
 
 _EMPTY: tuple[object, ...] = (None, "", ())
+CLOSES = "account closes"
+"""The proof of a step that has no other."""
+_BRIEF = 60
+"""The most characters of a sentence in the table of steps."""
 _MOST_VALUES = 3
 """The most values of a fact about the runs that are listed; further values are only counted."""
 _VARYING = re.compile(r"\([^()]*\)|[-+]?\d[\d.,:]*")
@@ -43,75 +48,25 @@ _VARYING = re.compile(r"\([^()]*\)|[-+]?\d[\d.,:]*")
 examples in parentheses."""
 
 
-class Trust(StrEnum):
-    """A verdict on the reliability of a step's figures."""
-
-    YES = "yes"
-    CARE = "with care"
-    NO = "no"
-
-
-@dataclass(frozen=True)
-class Proof:
-    """A check of a step's figures, and whether its result is good."""
-
-    text: str
-    good: bool = True
-
-
-@dataclass(frozen=True)
-class StepSummary:
-    """The summary of a step: its main figures, as medians if it was repeated, and its proofs."""
-
-    name: str
-    kind: str
-    """The kind of step, if that is not its name; else ""."""
-    figures: tuple[str, ...]
-    data: str
-    """The place where its data was: `cold`, `physical 3 of 5`; "" if it is not known."""
-    repeats: int
-    seconds: float
-    proofs: tuple[Proof, ...]
-    trust: Trust
-    client_bound: bool = False
-    see: tuple[int, ...] = ()
-    """Numbers, from 1, of the remarks (`RunsSummary.points`) that concern it."""
-
-
-@dataclass(frozen=True)
-class Remark:
-    """A remark about the figures."""
-
-    text: str
-    loud: bool = False
-    """True if something was not as requested."""
-    steps: tuple[str, ...] = ()
-    """The steps whose figures it concerns; () for all steps."""
-    runs: int = 1
-    """The number of runs that have this remark."""
-
-
-@dataclass(frozen=True)
-class RunsSummary:
-    """The summary of some runs."""
-
-    about: tuple[tuple[str, str], ...]
-    """Facts about workload, host and engine: pairs of label and value."""
-    lines: tuple[StepSummary, ...]
-    points: tuple[Remark, ...]
-    runs: int
-
-
 def summarise(runs: Sequence[Run]) -> RunsSummary:
     """Return the summary of some runs, which usually have the same label."""
     points = _points(runs)
     groups = by_name(step for run in runs for step in run.steps)
+    lines_ = tuple(_line(results, runs, points) for results in groups)
     return RunsSummary(
         about=tuple(_about(runs)),
-        lines=tuple(_line(results, runs, points) for results in groups),
+        lines=lines_,
         points=points,
         runs=len(runs),
+        headline=run_headline.headline(runs, lines_),
     )
+
+
+def with_headline(run: Run) -> Run:
+    """Return a run that has ended with its headline in words, for its file and for JSON."""
+    if run.status is Status.RUNNING:
+        return run
+    return run.model_copy(update={"headline": str(summarise([run]).headline)})
 
 
 def by_name(steps: Iterable[StepResult]) -> list[list[StepResult]]:
@@ -214,8 +169,40 @@ def _line(
         proofs=proofs,
         trust=Trust.NO if wrong else Trust.CARE if doubted else Trust.YES,
         client_bound=any(client_bound(result, run) for run in runs for result in _of(run, done)),
+        brief=_brief(done or results[:1]),
+        once=bool(first.spec.get("once")),
         see=see,
     )
+
+
+def _brief(done: Sequence[StepResult]) -> Brief:
+    """Return a step in one line, with the medians of its repeats."""
+    first = done[0]
+    known = {
+        m.metric: [value for one in done if (value := one.value(m.metric)) is not None]
+        for m in first.measurements
+    }
+    medians = tuple(
+        m.model_copy(update={"value": statistics.median(known[m.metric])})
+        for m in first.measurements
+    )
+    brief = step_layout.of(first.model_copy(update={"measurements": medians})).brief
+    return replace(
+        brief,
+        did=sanitize(brief.did) or _about_step(first.step),
+        results=[sanitize(text) for text in brief.results],
+        proof=sanitize(brief.proof),
+        subject=sanitize(brief.subject),
+        clause=sanitize(brief.clause),
+    )
+
+
+def _about_step(step: str) -> str:
+    """Return the first line of a plug-in's description; "" for one that is not there."""
+    if step not in registry.names("steps"):
+        return ""
+    about = registry.about("steps", step).partition("\n")[0].rstrip(".")
+    return short(about, _BRIEF) if len(about) <= _BRIEF else ""
 
 
 def _of(run: Run, results: Sequence[StepResult]) -> list[StepResult]:
@@ -255,20 +242,47 @@ def _proofs(results: Sequence[StepResult], done: Sequence[StepResult]) -> Iterat
     """Yield the proofs of a step, good and bad."""
     colds = [result.cold for result in done if result.cold is not None]
     if colds:
-        yield Proof(_cold(colds), good=not any(map(is_not_cold, done)))
+        good = not any(map(is_not_cold, done))
+        yield Proof(_cold(colds), good, _brief_cold(done, good=good))
     ledgers = [result.ledger for result in done if result.ledger is not None]
     if ledgers:
-        yield Proof(_ledger(ledgers), good=not any(map(is_not_served, done)))
+        good = not any(map(is_not_served, done))
+        yield Proof(_ledger(ledgers), good, _brief_ledger(done, good=good))
     for result in done[-1:]:
-        for part in step_layout.of(result).parts:
+        form = step_layout.of(result)
+        for part in form.parts:
             if isinstance(part, Sentence) and part.tone in (Tone.GOOD, Tone.BAD):
-                yield Proof(sanitize(part.text), good=part.tone is Tone.GOOD)
+                text = sanitize(part.text)
+                brief = sanitize(form.brief.proof) or short(text, _BRIEF)
+                yield Proof(text, part.tone is Tone.GOOD, brief)
     middle = account.middle(done)
     if middle is not None and middle.account is not None and middle.account.session:
         yield _closes(middle.account)
     for (status, reason), _ in alike(results, lambda r: (r.status, r.reason)):
         if status is not Status.DONE:
-            yield Proof(f"{status.value}: {sanitize(reason)}", good=False)
+            text = f"{status.value}: {sanitize(reason)}"
+            yield Proof(text, good=False, brief=status.value)
+
+
+def _brief_cold(done: Sequence[StepResult], *, good: bool) -> str:
+    """Return the share in memory before a cold read; "" for data that was to be in memory."""
+    if not good:
+        return counted([text for one in done if (text := other_than_asked(one))])
+    colds = [one.cold for one in done if one.cold and one.cold.asked is Temperature.COLD]
+    shares = [cold.resident_share for cold in colds if cold.resident_share is not None]
+    if any(one.ledger is not None for one in done) or not shares:
+        return ""
+    return f"{max(shares):.0%} in memory before"
+
+
+def _brief_ledger(done: Sequence[StepResult], *, good: bool) -> str:
+    """Return the device's reads for each block that was missed."""
+    ledgers = [one.ledger for one in done if one.ledger is not None]
+    ratios = [ledger.ratio for ledger in ledgers if ledger.ratio is not None]
+    ratio = f"disk reads/block {statistics.median(ratios):.3f}" if ratios else "disk not counted"
+    if good:
+        return ratio
+    return f"{counted([text for one in done if (text := other_than_asked(one))])}: {ratio}"
 
 
 def _cold(colds: Sequence[Cold]) -> str:
@@ -290,10 +304,14 @@ def _ledger(ledgers: Sequence[Ledger]) -> str:
 def _closes(made: Account) -> Proof:
     share = abs(made.residue_share)
     if not made.closes:
-        return Proof(f"account does not close, {share:.0%} is in none of its parts", good=False)
+        text = f"account does not close, {share:.0%} is in none of its parts"
+        return Proof(text, good=False, brief=f"{share:.0%} of the time not explained")
     if made.rests_on_one:
-        return Proof(f"account closes by the kernel's counters, borne out within {made.unsure:.0%}")
-    return Proof(f"account closes, {share:.1%} is in none of its parts")
+        return Proof(
+            f"account closes, by the kernel's counters alone: samples differ by {made.unsure:.0%} "
+            f"of the time"
+        )
+    return Proof(f"account closes, {share:.1%} is in none of its parts", brief=CLOSES)
 
 
 def _points(runs: Sequence[Run]) -> tuple[Remark, ...]:

@@ -13,6 +13,7 @@ from replayer.report.sanitize import sanitize
 from replayer.report.terminal import client_hosts, replays
 from replayer.report.terminal import explanation as words_why
 from replayer.report.terminal.comparison import SORTS, explained, judged, limits, sentence, values
+from replayer.report.terminal.summary import summarise
 from replayer.units import show
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>()#+!|~-])")
@@ -77,7 +78,9 @@ def _why(comparison: Comparison) -> Iterator[str]:
 
 def _runs(sides: Sequence[Side]) -> Iterator[str]:
     for side in sides:
-        yield f"**{plain(side.name)}**: {', '.join(plain(run.id) for run in side.runs)}"
+        if side.runs:
+            yield f"**{plain(summarise(side.runs).headline)}**"
+        yield f"{plain(side.name)}: {', '.join(plain(run.id) for run in side.runs)}"
         values_of: dict[tuple[str, str, str], list[float]] = {}
         for run in side.runs:
             for step in run.steps:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from replayer import units
-from replayer.analysis.advice.headline import leader
+from replayer.analysis.advice.leading_metrics import leader
 from replayer.model import Cold, Ledger, Run, StepResult
 from replayer.run.context import Progress, Task
 from replayer.run.event_stream import events

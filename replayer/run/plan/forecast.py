@@ -17,6 +17,7 @@ from replayer.errors import ReplayerError
 from replayer.machine.free_space import NO_LIMIT, free_bytes
 from replayer.machine.host import Host
 from replayer.model import Run, StepSpec
+from replayer.run import step_plugin
 from replayer.run.event_stream.events import Planned, PlannedSteps
 from replayer.run.plan import footprint, workload
 from replayer.run.plan.workload import turns
@@ -121,7 +122,8 @@ def plan(order: RunRequest, folders: Sequence[Path]) -> PlannedSteps:
 
 def _about(spec: StepSpec) -> str:
     kind, name = ("probes", str(spec.probe)) if hasattr(spec, "probe") else ("steps", spec.step)
-    return registry.about(kind, name.replace("-", "_")).partition("\n")[0].rstrip(".")
+    words = step_plugin.load(spec.step).describe(spec)
+    return words or registry.about(kind, name.replace("-", "_")).partition("\n")[0].rstrip(".")
 
 
 def _here(runs: Iterable[Run]) -> list[Run]:

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from replayer.model import StepResult
-from replayer.run.display import Chart, ChartTrace, Form, Labelled, Results
-from replayer.units import show, show_duration
+from replayer.run.display import Brief, Chart, ChartTrace, Form, Labelled, Results
+from replayer.units import show, show_count, show_duration, show_size
 
 _HEADLINE = ("build.last_doubling", "build.rows_per_second")
 _GLOSSES = {
@@ -21,7 +21,7 @@ def form(result: StepResult) -> Form:
     """Return the last doubling with the server's CPU time for it."""
     seconds = result.value("build.last_doubling")
     if seconds is None:
-        return Form(headline=_HEADLINE, glosses=_GLOSSES)
+        return Form(headline=_HEADLINE, glosses=_GLOSSES, brief=_brief(result))
     used = {kind: result.facts.get(key) for key, kind in _SERVER.items()}
     texts = [
         show_duration(seconds),
@@ -37,7 +37,22 @@ def form(result: StepResult) -> Form:
         facts=frozenset(_SERVER),
         headline=_HEADLINE,
         glosses=_GLOSSES,
+        brief=_brief(result),
     )
+
+
+def _brief(result: StepResult) -> Brief:
+    rows, size, rate = (
+        result.value(f"build.{name}") for name in ("rows", "table_bytes", "rows_per_second")
+    )
+    did = (
+        "filled a table by doubling it" if rows is None else f"{show_count(rows)} rows by doubling"
+    )
+    if rows is None or rate is None:
+        return Brief(did)
+    shown = f"{show_count(round(rate))} rows/s"
+    results = [shown if size is None else f"{shown}, {show_size(size)}"]
+    return Brief(did, results, subject="Built", clause=f"{show_count(rows)} rows at {shown}")
 
 
 def charts(sides: Sequence[Results]) -> Iterator[Chart]:

@@ -1,8 +1,8 @@
 """Display of a flush: one sentence on whether it was proven that nothing dirty is left."""
 
 from replayer.model import Fact, StepResult
-from replayer.run.display import Form, Sentence, Tone
-from replayer.units import show_count, show_size
+from replayer.run.display import Brief, Form, Sentence, Tone
+from replayer.units import show_count, show_duration, show_size
 
 _GLOSSES = {"flush.elapsed": "by the server, then fsync of every file"}
 _TOLD = frozenset({"proven", "buffers.dirty", "pages.dirty_bytes", "files"})
@@ -12,7 +12,7 @@ def form(result: StepResult) -> Form:
     """Return the proof, or a prominent warning where there is none."""
     get = result.facts.get
     if get("proven") is None:
-        return Form(glosses=_GLOSSES)
+        return Form(glosses=_GLOSSES, brief=_brief(result, proof=""))
     pages = get("pages.dirty_bytes")
     words = [
         f"{_known(get('buffers.dirty'))} dirty buffers in the server",
@@ -22,7 +22,14 @@ def form(result: StepResult) -> Form:
     proven = bool(get("proven"))
     verdict = "proven clean" if proven else "NOT PROVEN CLEAN"
     sentence = Sentence(f"{verdict}: {', '.join(words)}", Tone.GOOD if proven else Tone.BAD)
-    return Form([sentence], facts=_TOLD, glosses=_GLOSSES)
+    left = "0 dirty pages left" if proven else "not proven clean"
+    return Form([sentence], facts=_TOLD, glosses=_GLOSSES, brief=_brief(result, proof=left))
+
+
+def _brief(result: StepResult, *, proof: str) -> Brief:
+    elapsed = result.value("flush.elapsed")
+    results = [] if elapsed is None else [show_duration(elapsed)]
+    return Brief("all of it written to disk", results, proof)
 
 
 def _known(value: Fact) -> str:

@@ -5,7 +5,17 @@ from typing import Any
 
 from replayer.model import Replayed, StepResult
 from replayer.results import stored_histogram
-from replayer.run.display import Chart, ChartTrace, Form, Part, Results, Sentence, TableRows, Tone
+from replayer.run.display import (
+    Brief,
+    Chart,
+    ChartTrace,
+    Form,
+    Part,
+    Results,
+    Sentence,
+    TableRows,
+    Tone,
+)
 from replayer.units import show_count, show_duration
 
 _HEAVIEST = 20
@@ -38,7 +48,24 @@ def form(result: StepResult) -> Form:
         headline=("replay.statements", f"replay.{times}.p50", f"replay.{times}.p99"),
         glosses=_GLOSSES,
         units={"replay.lag_client": "s", "replay.lag_server": "s", "replay.at_work": "sessions"},
+        brief=_brief(result, times),
     )
+
+
+def _brief(result: StepResult, times: str) -> Brief:
+    """Return a replay in words: what of the capture ran, and how fast it was answered."""
+    planned = int(result.facts.get("replay.planned") or 0)  # type: ignore[arg-type]
+    done = sum(one.executions for one in result.replayed)
+    errors = int(result.value("replay.errors") or 0)
+    ran = f"{done:,} of {planned:,} statements"
+    rate = result.value("replay.statements")
+    high = result.value(f"replay.{times}.p99")
+    results = [] if rate is None else [f"{show_count(round(rate))} statements/s"]
+    results += [] if high is None else [f"p99 {show_duration(high)}"]
+    whole = bool(result.facts.get("replay.whole"))
+    proof = f"{ran} ran, {errors:,} errors" if whole else f"cut short: {ran} ran"
+    clause = f"{ran}{f' at {results[0]}' if results else ''}, {errors:,} with an error of their own"
+    return Brief("a capture's statements again", results, proof, "Replayed", clause)
 
 
 def _ran(result: StepResult) -> Part:

@@ -1,9 +1,21 @@
 """Display of a scan: an explanation of its one number."""
 
 from replayer.model import StepResult
-from replayer.run.display import Form
+from replayer.run.display import Brief, Form
+from replayer.units import show_count, show_duration
 
 
-def form(_result: StepResult) -> Form:
+def form(result: StepResult) -> Form:
     """Return the explanation; everything else is shown in the usual way."""
-    return Form(glosses={"scan.elapsed": "all statements"})
+    return Form(glosses={"scan.elapsed": "all statements"}, brief=_brief(result))
+
+
+def _brief(result: StepResult) -> Brief:
+    rows, elapsed = result.facts.get("rows"), result.value("scan.elapsed")
+    what = f"{show_count(rows)} rows" if isinstance(rows, int) else "the table"
+    temperature = f", {result.cold.got.value}" if result.cold else ""
+    did = f"{what}, by SQL{temperature}"
+    if elapsed is None:
+        return Brief(did)
+    shown = show_duration(elapsed)
+    return Brief(did, [shown], subject="The database scanned", clause=f"{what} in {shown}")

@@ -6,9 +6,15 @@ pgio's line is unchanged: programs search for it.
 from collections.abc import Iterator
 
 from replayer.model import ReadOrigin, StepResult
-from replayer.run.display import Form, Labelled, Part, Sentence, TableRows, Tone, Verbatim
+from replayer.run.display import Brief, Form, Labelled, Part, Sentence, TableRows, Tone, Verbatim
 from replayer.units import show, show_count, show_duration
 
+_SOURCES = {
+    ReadOrigin.BUFFERED: " from the server's buffers",
+    ReadOrigin.CACHED: " from memory",
+    ReadOrigin.PHYSICAL: " from the disk",
+    ReadOrigin.MIXED: " from memory and disk",
+}
 _GLOSSES = {
     "sessions.riops": "blocks that the server missed in its own buffers",
     "sessions.cache_hits": "blocks that it found there",
@@ -49,7 +55,45 @@ def _slices(result: StepResult) -> Form:
         facts=frozenset({"memory.kind", "block_size_bytes"}),
         headline=(f"sessions.{first}", "sessions.latency.p50", "sessions.latency.p99"),
         glosses=_GLOSSES,
+        brief=_brief(result, first),
     )
+
+
+def _brief(result: StepResult, first: str) -> Brief:
+    """Return sessions of the SLOB method in words: their blocks a second, and from where."""
+    got = result.ledger.verdict if result.ledger is not None else ReadOrigin.UNKNOWN
+    sessions = result.account.sessions if result.account is not None else None
+    many = f", {sessions:.0f} sessions" if sessions else ""
+    did = f"random reads{_SOURCES.get(got, '')}{many}"
+    rate = result.value(f"sessions.{first}")
+    if rate is None:
+        return Brief(did)
+    shown = f"{show_count(round(rate))} blocks/s"
+    times = _times(result, "latency")
+    clause = f"{shown}{_SOURCES.get(got, '')}"
+    return Brief(did, [shown, *times], subject="Sessions read", clause=clause)
+
+
+def _times(result: StepResult, kind: str) -> list[str]:
+    """Return the median and the 99th percentile of a latency as one text; [] without them."""
+    median, high = (result.value(f"sessions.{kind}.{name}") for name in ("p50", "p99"))
+    if median is None or high is None:
+        return []
+    return [f"p50 {show_duration(median)} · p99 {show_duration(high)}"]
+
+
+def _brief_load(result: StepResult, times: str) -> Brief:
+    """Return a load of statements in words: how many a second, and whether that was sustained."""
+    rate, offered = (result.value(f"sessions.{name}") for name in ("completed", "offered"))
+    at = "" if offered is None else f" that arrive at {show(offered, '1/s')}"
+    did = f"a mix of statements{at}"
+    if rate is None:
+        return Brief(did)
+    shown = f"{show_count(round(rate))} statements/s"
+    sustained = bool(result.facts.get("sessions.sustained"))
+    proof = "" if offered is None else "sustained" if sustained else "not sustained"
+    results = [shown, *_times(result, times)]
+    return Brief(did, results, proof, subject="The database answered", clause=shown)
 
 
 def _load(result: StepResult) -> Form:
@@ -65,6 +109,7 @@ def _load(result: StepResult) -> Form:
         headline=("sessions.completed", f"sessions.{times}.p50", f"sessions.{times}.p99"),
         glosses=_OF_A_LOAD,
         units={"sessions.lag": "s"},
+        brief=_brief_load(result, times),
     )
 
 

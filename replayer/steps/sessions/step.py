@@ -45,6 +45,15 @@ def uses_client_hosts(_spec: Spec) -> bool:
     return True
 
 
+def describe(spec: Spec) -> str:
+    """Return whether it measures memory or the disk, in plain words."""
+    if spec.loads:
+        return "Single statements of clients, as an application sends them"
+    if spec.memory == "cached":
+        return "Random reads, data in memory: measures processor and kernel"
+    return "Random reads, past the memory: measures the disk"
+
+
 def footprint(spec: Spec, block_size: int) -> Footprint:
     """Return the size of the tables, and how much of them a cached run keeps in memory."""
     size = spec.bytes(block_size)

@@ -3,11 +3,17 @@
 from collections.abc import Iterator, Sequence
 from statistics import median
 
-from replayer.model import StepResult
-from replayer.run.display import Chart, ChartTrace, Form, OneFact, Part, Results, TableRows
+from replayer.model import StepResult, Temperature
+from replayer.run.display import Brief, Chart, ChartTrace, Form, OneFact, Part, Results, TableRows
+from replayer.units import show, show_count, show_size
 
 _TIMES = ("user", "system", "real")
 _PHASES = ("list", "read")
+_SOURCES = {
+    Temperature.COLD: " from a cold disk",
+    Temperature.LUKEWARM: " partly from memory",
+    Temperature.HOT: " from memory",
+}
 _GLOSSES = {
     "walk.throughput": "file bytes over the real time of reading",
     "walk.iops": "reads of the walk; the device's are below",
@@ -34,7 +40,24 @@ def form(result: StepResult) -> Form:
         facts=frozenset({"threads", "directory_entries", "mode", "block_size_bytes"}),
         headline=("walk.throughput", "walk.read.real"),
         glosses=_GLOSSES,
+        brief=_brief(result),
     )
+
+
+def _brief(result: StepResult) -> Brief:
+    files, size, rate = (result.value(f"walk.{name}") for name in ("files", "bytes", "throughput"))
+    threads = result.facts.get("threads")
+    words = [
+        "" if files is None else f"{show_count(files)} files",
+        f"{threads} threads" if threads else "",
+        "" if result.cold is None else result.cold.got.value,
+    ]
+    did = ", ".join(filter(None, words))
+    if rate is None or size is None:
+        return Brief(did)
+    source = _SOURCES.get(result.cold.got if result.cold else Temperature.UNKNOWN, "")
+    shown = show(rate, "bytes/s")
+    return Brief(did, [shown], subject="Read", clause=f"{show_size(size)}{source} at {shown}")
 
 
 def charts(sides: Sequence[Results]) -> Iterator[Chart]:

@@ -1,0 +1,46 @@
+"""The leading metric of each step of a run, for lists of runs and for one line about a step."""
+
+import math
+from collections.abc import Iterable
+from statistics import median
+
+from replayer.analysis.differences.samples import leading
+from replayer.model import Measurement, Run, Status, StepResult
+
+_MOST = 8
+
+
+def leaders(run: Run) -> tuple[Measurement, ...]:
+    """Return the first leading metric of each finished step, as the median over its repeats.
+
+    Steps that are measured in each repeat come before steps that run once.  At most eight metrics
+    are returned.
+    """
+    steps: dict[str, list[StepResult]] = {}
+    for step in run.steps:
+        if step.status is Status.DONE:
+            steps.setdefault(step.name, []).append(step)
+    chosen = [m for results in sorted(steps.values(), key=_once) for m in _first(results)]
+    return tuple(chosen[:_MOST])
+
+
+def leader(step: StepResult) -> tuple[Measurement, ...]:
+    """Return the first leading metric of one step; () if it has none."""
+    return tuple(_first([step]))
+
+
+def _once(results: list[StepResult]) -> bool:
+    return bool(results[0].spec.get("once"))
+
+
+def _first(results: list[StepResult]) -> Iterable[Measurement]:
+    """Yield the first leading metric of a step, with the median of its repeats, if it has one."""
+    own = results[0].measurements
+    names = leading(own)
+    kind = next((m for m in own if m.metric in names), None)
+    if kind is None:
+        return
+    values = [value for step in results if (value := step.value(kind.metric)) is not None]
+    finite = [value for value in values if math.isfinite(value)]
+    if finite:
+        yield kind.model_copy(update={"value": median(finite)})

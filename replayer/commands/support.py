@@ -1,0 +1,72 @@
+"""Bundle a result, checks, versions and the server's log, without secrets, for support.
+
+The bundle is one .tar.gz with plain text files. Look at them before you send it: passwords, tokens
+and the values of such variables of the environment are replaced, but names of hosts, users and
+tables stay.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from replayer.errors import NotFound
+from replayer.results import store
+from replayer.run.checks import preflight
+from replayer.run.support_bundle import SupportBundle
+
+if TYPE_CHECKING:
+    import argparse
+
+EPILOG = """\
+examples:
+  replayer support                  of the newest run
+  replayer support 20261120-154500 --output for-help.tar.gz
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.epilog = EPILOG
+    parser.add_argument(
+        "which",
+        nargs="?",
+        default="latest",
+        metavar="RUN",
+        help="an id or a unique part of one, a label, a path, or latest (default: latest)",
+    )
+    parser.add_argument(
+        "--output",
+        type=Path,
+        default=Path("replayer-support.tar.gz"),
+        metavar="FILE",
+        help="the bundle, which must not be there yet (default: ./replayer-support.tar.gz)",
+    )
+    parser.add_argument(
+        "--results",
+        metavar="DIR",
+        help="where results are (default: $REPLAYER_RESULTS or ./results)",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Write the bundle, and print what is in it."""
+    where = store.folder(args.results)
+    bundle = SupportBundle()
+    try:
+        path = store.find(args.which, where)
+    except NotFound:
+        if args.which != "latest":
+            raise
+        print("note: there is no run, so the bundle has none", file=sys.stderr)  # noqa: T201
+    else:
+        bundle.add_run(path)
+    bundle.add_versions()
+    bundle.add_checks(preflight.Case(bundle.host))
+    bundle.add_logs()
+    bundle.write(args.output)
+    for name, size in bundle.contents():
+        print(f"{name:24} {size}")  # noqa: T201
+    print(f"written: {args.output}; look at it before you send it", file=sys.stderr)  # noqa: T201
+    return 0

@@ -1,0 +1,219 @@
+"""One screen about a run, with the answer at its bottom, where a terminal shows it.
+
+It has a line for each step (what it did, its result, its proof, and whether to believe it), a line
+on where its time went, what changes a decision, and what to do next.  `run.render` has all the
+rest.
+"""
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from replayer import assets
+from replayer.analysis.advice.headline import Headline
+from replayer.engines import engine
+from replayer.errors import ReplayerError
+from replayer.model import Run, StepResult
+from replayer.report.sanitize import NOTE, sanitize, short
+from replayer.report.terminal import account, step_layout, summary, time_spent
+from replayer.report.terminal.step_summary import Remark, RunsSummary, StepSummary, Trust
+from replayer.report.terminal.tables import Flow, pairs
+from replayer.results import store
+from replayer.units import show_size
+from replayer.watch import calibration
+
+_STYLES = {Trust.YES: "green", Trust.CARE: "yellow", Trust.NO: "bold red"}
+_WORDS = {Trust.YES: "yes", Trust.CARE: "care", Trust.NO: "no"}
+_HEADINGS = ("step", "what it did", "result", "proof", "believe?")
+_MOST_REMARKS = 6
+"""The most remarks that are printed in words; the others are counted."""
+_MOST_PROOFS = 2
+_GAP = 2
+_LABEL = 9
+
+
+def render(run: Run, path: Path | None = None, left: str = "", *, lines: bool = True) -> Group:
+    """Return one screen about a run.
+
+    `path` is its result file, and `left` a sentence on what replayer left on a server.  With
+    `lines`, the lines that programs search for stand above the table.
+    """
+    one = summary.summarise([run])
+    return Group(
+        Text(_title(run), style="bold"),
+        *_named(run),
+        *(_verbatim(run) if lines else ()),
+        Text(""),
+        _table(one.lines),
+        *_spent(run),
+        *_remarks(one, run),
+        *_end(run, one.headline, path, left),
+        *answer(one.headline),
+    )
+
+
+def answer(headline: Headline) -> Iterator[RenderableType]:
+    """Yield a headline as the last lines of a report."""
+    yield Text("")
+    yield Text(sanitize(str(headline)), style="bold", overflow="fold")
+
+
+def _title(run: Run) -> str:
+    """Return the run in one line: workload, machine, kernel, engine, duration."""
+    facts = run.host
+    memory = facts.get("memory.bytes")
+    virtual = [str(facts.get(key) or "") for key in ("virtualisation", "container")]
+    machine = [
+        str(facts.get("host.name") or ""),
+        *(kind for kind in virtual if kind not in ("", "none")),
+        f"{facts['cpu.threads']} CPUs" if facts.get("cpu.threads") else "",
+        show_size(memory) if isinstance(memory, int | float) else "",
+        str(facts.get("device.name") or ""),
+        str(facts.get("fs.type") or ""),
+    ]
+    kernel = facts.get("kernel.release")
+    took = summary.took(run).removeprefix(", ").removeprefix("took ")
+    many = summary.repeated(run)
+    parts = [
+        f"{run.workload.name}{f', {many}' if many else ''}",
+        ", ".join(filter(None, machine)),
+        f"Linux {kernel}" if kernel else "",
+        _engine(run),
+        took,
+    ]
+    return " · ".join(sanitize(part) for part in parts if part)
+
+
+def _engine(run: Run) -> str:
+    """Return the engine by its title, such as PostgreSQL, and its version; "" without one."""
+    if run.engine is None:
+        return ""
+    title = run.engine.name
+    with contextlib.suppress(ReplayerError):
+        title = engine.load(title).title if title in assets.engines() else title
+    return f"{title} {run.engine.version}".rstrip()
+
+
+def _named(run: Run) -> Iterator[RenderableType]:
+    """Yield the user's words about the run: label, notes, tags."""
+    words = [
+        f"label {short(run.label)}" if run.label else "",
+        *(short(f"{name}={text}") for name, text in run.tags.items()),
+        *(short(note, NOTE) for note in run.notes),
+    ]
+    if any(words):
+        yield Text(" · ".join(filter(None, words)), style="dim", overflow="fold")
+
+
+def _verbatim(run: Run) -> Iterator[RenderableType]:
+    for result in run.steps:
+        for part in step_layout.of(result).verbatim:
+            yield from step_layout.rendered(part, result)
+
+
+def _table(lines: Sequence[StepSummary]) -> RenderableType:
+    if not lines:
+        return Text("no step was begun", style="bold red")
+    table = Table(box=None, padding=(0, _GAP, 0, 0), pad_edge=False, header_style="dim")
+    for heading in _HEADINGS:
+        table.add_column(heading, no_wrap=heading == _HEADINGS[-1], overflow="fold")
+    for line in lines:
+        table.add_row(
+            Text(line.name),
+            Text(line.brief.did),
+            Text("\n".join(_results(line))),
+            Text("\n".join(_proofs(line))),
+            Text(_trust(line), style=_STYLES[line.trust]),
+        )
+    return table
+
+
+def _results(line: StepSummary) -> list[str]:
+    if not line.repeats:
+        return list(line.figures)
+    many = [f"medians of {line.repeats}"] if line.repeats > 1 else []
+    bound = ["client-bound"] if line.client_bound else []
+    return [*(line.brief.results or line.figures), *many, *bound]
+
+
+def _proofs(line: StepSummary) -> list[str]:
+    """Return the proofs in a few words: bad ones first; that an account closes only if alone."""
+    texts = [proof.brief for proof in sorted(line.proofs, key=lambda one: one.good) if proof.brief]
+    others = [text for text in texts if text != summary.CLOSES]
+    return list(dict.fromkeys(others or texts))[:_MOST_PROOFS]
+
+
+def _trust(line: StepSummary) -> str:
+    return _WORDS[line.trust] + (f" [{','.join(map(str, line.see))}]" if line.see else "")
+
+
+def _spent(run: Run) -> Iterator[RenderableType]:
+    """Yield a line for each step on where its time went."""
+    items = [
+        (sanitize(results[0].name), sanitize(words))
+        for results in summary.by_name(run.steps)
+        if (words := time_spent.sentence(_middle(results)))
+    ]
+    if items:
+        yield Text("")
+        yield Text("where the time went", style="dim")
+        yield pairs([(f"  {name}", words) for name, words in items])
+
+
+def _middle(results: Sequence[StepResult]) -> StepResult:
+    return account.middle(results) or results[-1]
+
+
+def _remarks(one: RunsSummary, run: Run) -> Iterator[RenderableType]:
+    """Yield what changes a decision, each with the number by which the steps name it."""
+    loud = [number for number, point in enumerate(one.points, 1) if point.loud]
+    others = [number for number, point in enumerate(one.points, 1) if not point.loud]
+    ranked = [*loud, *sorted(others, key=lambda number: not one.points[number - 1].steps)]
+    chosen = sorted(ranked[: max(_MOST_REMARKS, len(loud))])
+    rows: list[tuple[str, str | Text | Flow]] = [
+        (f"  [{number}]", _remark(one.points[number - 1])) for number in chosen
+    ]
+    left = len(one.points) - len(chosen)
+    end = [f"and {left} more in the details" if left else "", _control(run)]
+    rows += [("", " · ".join(filter(None, end)))] if any(end) else []
+    if rows:
+        yield Text("")
+        yield Text("before you compare", style="dim")
+        yield pairs(rows)
+
+
+def _remark(point: Remark) -> Text:
+    begin = "" if point.loud else f"{', '.join(point.steps)}: "
+    text = point.text.removeprefix(begin)
+    return Text(text, style="bold red" if point.loud else "", overflow="fold")
+
+
+def _control(run: Run) -> str:
+    """Return that the machine kept its speed; "" if it did not, which is a remark, or unknown."""
+    if not run.control.get("processes") or calibration.moved(run.control):
+        return ""
+    names = {name.partition(".")[0] for name in run.control} - {"processes"}
+    known = [name for name in sorted(names) if run.control.get(f"{name}.after")]
+    return f"the machine kept its speed within its noise ({', '.join(known)})" if known else ""
+
+
+def _end(run: Run, headline: Headline, path: Path | None, left: str) -> Iterator[RenderableType]:
+    """Yield the result file, and the commands for details, page and what to do next."""
+    where = ""
+    if path is not None and path.parent.resolve() != store.folder().resolve():
+        where = f" --results {path.parent}"
+    items = [
+        ("result", str(path) if path is not None else ""),
+        ("details", f"replayer show {run.id}{where} --full" if path is not None else ""),
+        ("page", f"replayer report {run.id}{where}" if path is not None else ""),
+        ("left", left.removeprefix("left ")),
+        ("next", f"{headline.todo}{where}" if headline.todo and path is not None else ""),
+    ]
+    items = [(label, text) for label, text in items if text]
+    if items:
+        yield Text("")
+        yield pairs([(label, sanitize(text)) for label, text in items], _LABEL)

@@ -1,0 +1,100 @@
+"""The headline of runs: what was measured, and how much of it can be believed.
+
+The steps' displays give the words; this module joins them.  A step that only prepares others (one
+with `once`) is named only if there is no other.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from replayer.analysis.advice.headline import Headline
+from replayer.model import Run, Status
+from replayer.report.sanitize import sanitize, short
+from replayer.report.terminal.step_summary import StepSummary, Trust
+
+_MOST = 4
+"""The most steps whose results the headline has."""
+_LONGEST = 160
+_ALONE = {
+    Trust.YES: "it can be believed",
+    Trust.CARE: "it can be believed with care",
+    Trust.NO: "it cannot be believed as it is",
+}
+_BOTH = (1, 2)
+_NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+
+
+def headline(runs: Sequence[Run], lines: Sequence[StepSummary]) -> Headline:
+    """Return the headline of some runs, from the summaries of their steps."""
+    return Headline(
+        what=". ".join(filter(None, [_ending(runs), *_results(lines)])) or "No step was done",
+        sure=believed(lines),
+        todo=_todo(runs),
+    )
+
+
+def _ending(runs: Sequence[Run]) -> str:
+    """Return how the runs ended, unless all were done."""
+    cut = [run for run in runs if run.status not in (Status.DONE, Status.RUNNING)]
+    if not cut:
+        return ""
+    if len(runs) > 1:
+        return f"{_number(len(cut)).capitalize()} of {_number(len(runs))} runs did not end well"
+    reason = f": {short(sanitize(cut[0].error), _LONGEST)}" if cut[0].error else ""
+    return f"The run was not finished ({cut[0].status.value}{reason})"
+
+
+def _results(lines: Sequence[StepSummary]) -> list[str]:
+    """Return a sentence for each kind of result, without a full stop."""
+    known = [line for line in lines if line.repeats and line.brief.clause]
+    chosen = [line for line in known if not line.once] or known
+    sentences: dict[str, list[str]] = {}
+    for line in chosen[:_MOST]:
+        sentences.setdefault(line.brief.subject, []).append(line.brief.clause)
+    if not sentences:
+        return [
+            f"{line.name}: {', '.join(line.figures[:2])}" for line in lines[:_MOST] if line.repeats
+        ]
+    return [f"{subject} {_listed(clauses)}" for subject, clauses in sentences.items()]
+
+
+def believed(lines: Sequence[StepSummary]) -> str:
+    """Return how many steps can be believed, with care or without, and which cannot."""
+    if not lines:
+        return ""
+    trust = [line.trust for line in lines]
+    good, care, bad = (trust.count(value) for value in (Trust.YES, Trust.CARE, Trust.NO))
+    total = len(lines)
+    if total == 1:
+        return _ALONE[trust[0]]
+    if not good + care:
+        return f"none of the {_number(total)} steps can be believed as it is"
+    every = "both" if total == len(_BOTH) else f"all {_number(total)}"
+    which = every if not bad else f"{_number(good + care)} of {_number(total)}"
+    words = f"{which} steps can be believed"
+    if care:
+        words += f", {'all' if not good else _number(care)} with care"
+    if bad:
+        words += f"; not {_listed(line.name for line in lines if line.trust.value == 'no')}"
+    return words
+
+
+def _todo(runs: Sequence[Run]) -> str:
+    """Return the next command: finish the run, repeat it, or compare it."""
+    run = runs[-1]
+    if run.status not in (Status.DONE, Status.RUNNING):
+        return f"replayer run --resume {run.id}"
+    if len(runs) > 1:
+        return ""
+    name = sanitize(run.workload.source if "/" in run.workload.source else run.workload.name)
+    name = sanitize(run.workload.name) if name.endswith(f"/{run.workload.name}.toml") else name
+    return f"replayer run {name} --label B, on what is to be compared; then replayer compare"
+
+
+def _number(count: int) -> str:
+    return _NUMBERS[count] if count < len(_NUMBERS) else str(count)
+
+
+def _listed(words: Iterable[str]) -> str:
+    """Return words as a list in a sentence: `a`, `a and b`, `a, b and c`."""
+    *first, last = words
+    return f"{', '.join(first)} and {last}" if first else last

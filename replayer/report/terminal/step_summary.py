@@ -1,0 +1,72 @@
+"""The nouns of a summary of runs: a line for each step, its proofs, and remarks."""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from replayer.analysis.advice.headline import Headline
+from replayer.run.display import Brief
+
+
+class Trust(StrEnum):
+    """A verdict on the reliability of a step's figures."""
+
+    YES = "yes"
+    CARE = "with care"
+    NO = "no"
+
+
+@dataclass(frozen=True)
+class Proof:
+    """A check of a step's figures, and whether its result is good."""
+
+    text: str
+    good: bool = True
+    brief: str = ""
+    """The same in a few words, for a table; "" if it is not needed where others are."""
+
+
+@dataclass(frozen=True)
+class StepSummary:
+    """The summary of a step: its main figures, as medians if it was repeated, and its proofs."""
+
+    name: str
+    kind: str
+    """The kind of step, if that is not its name; else ""."""
+    figures: tuple[str, ...]
+    data: str
+    """The place where its data was: `cold`, `physical 3 of 5`; "" if it is not known."""
+    repeats: int
+    seconds: float
+    proofs: tuple[Proof, ...]
+    trust: Trust
+    client_bound: bool = False
+    brief: Brief = field(default_factory=Brief)
+    once: bool = False
+    """True if it prepares others: it is not repeated."""
+    see: tuple[int, ...] = ()
+    """Numbers, from 1, of the remarks (`RunsSummary.points`) that concern it."""
+
+
+@dataclass(frozen=True)
+class Remark:
+    """A remark about the figures."""
+
+    text: str
+    loud: bool = False
+    """True if something was not as requested."""
+    steps: tuple[str, ...] = ()
+    """The steps whose figures it concerns; () for all steps."""
+    runs: int = 1
+    """The number of runs that have this remark."""
+
+
+@dataclass(frozen=True)
+class RunsSummary:
+    """The summary of some runs."""
+
+    about: tuple[tuple[str, str], ...]
+    """Facts about workload, host and engine: pairs of label and value."""
+    lines: tuple[StepSummary, ...]
+    points: tuple[Remark, ...]
+    runs: int
+    headline: Headline = field(default_factory=lambda: Headline(""))

@@ -1,0 +1,154 @@
+"""A bundle for support: texts about a run and its machine, without secrets."""
+
+import io
+import json
+import os
+import platform
+import re
+import tarfile
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from importlib import metadata
+from pathlib import Path
+
+from replayer import __version__, journal, trusted_path
+from replayer.cli.argv_secrets import SECRET
+from replayer.errors import Impossible, ReplayerError
+from replayer.machine.host import Host
+from replayer.results import store
+from replayer.run.checks import preflight
+from replayer.units import show_size
+
+_HIDDEN = "***"
+_LOG_BYTES = 1 << 20
+"""The most bytes of a log's end that are taken."""
+_LEAST_SECRET = 4
+_URL = re.compile(r"(?<=://)([^\s:/@\"']*):[^\s@\"']+(?=@)")
+"""The password in a URL with a user: in `postgresql://app:secret@db` it is `secret`."""
+_ASSIGNED = re.compile(
+    r"(?i)\b([\w.-]*(?:password|passwd|passfile|secret|token|api_?key|credential)[\w.-]*)"
+    r"([\"']?\s*(?:=|:|\bis\b|\bto\b)\s*)(\"[^\"]*\"|'[^']*'|[^\s,;)}\]]+)"
+)
+"""A word that names a secret, a sign between, and the secret."""
+_IDENTIFIED = re.compile(
+    r"(?i)(\b(?:password|identified\s+(?:by|with\s+\S+\s+(?:by|as)))\s+)('[^']*'|\"[^\"]*\")"
+)
+_PLACES = ("PWD", "OLDPWD")
+"""Variables with the name of a secret that hold folders."""
+
+
+@dataclass
+class SupportBundle:
+    """The texts of a bundle, each without secrets, by their names."""
+
+    host: Host = field(default_factory=Host)
+    texts: dict[str, str] = field(default_factory=dict)
+
+    def add(self, name: str, text: str) -> None:
+        """Add a text without its secrets."""
+        self.texts[name] = without_secrets(text)
+
+    def add_run(self, path: Path) -> None:
+        """Add a result file; raise Impossible if it is none."""
+        run = store.load(path)
+        # Statements are normalised, but their names may be private; sums stay.
+        steps = tuple(
+            step.model_copy(
+                update={
+                    "replayed": tuple(
+                        one.model_copy(update={"text": one.kind}) for one in step.replayed
+                    )
+                }
+            )
+            for step in run.steps
+        )
+        self.add("result.json", store.text(run.model_copy(update={"steps": steps})))
+
+    def add_versions(self) -> None:
+        """Add the versions of replayer, Python, the kernel and every package."""
+        packages = {dist.metadata["Name"]: dist.version for dist in metadata.distributions()}
+        lines = [
+            f"replayer {__version__}",
+            f"Python {platform.python_version()}",
+            f"{platform.system()} {platform.release()} {platform.machine()}",
+            *(f"{name} {version}" for name, version in sorted(packages.items())),
+        ]
+        self.add("versions.txt", "".join(f"{line}\n" for line in lines))
+
+    def add_checks(self, case: preflight.Case) -> None:
+        """Add what `replayer check --json` finds about this machine."""
+        try:
+            lines = [line._asdict() for line in preflight.lines(case)]
+            facts = {name: value for name, value in case.facts.items() if name != "kernel.cmdline"}
+        finally:
+            journal.leave()
+        self.add("check.json", json.dumps({"lines": lines, "facts": facts}, indent=1, default=str))
+
+    def add_logs(self) -> None:
+        """Add the ends of the logs of the servers that replayer started here."""
+        for path in sorted((journal.home() / "data").glob("*/server.log")):
+            try:
+                with path.open("rb") as file:
+                    size = os.fstat(file.fileno()).st_size
+                    file.seek(max(0, size - _LOG_BYTES))
+                    text = file.read().decode(errors="replace")
+            except OSError as error:
+                text = f"cannot be read: {error.strerror}\n"
+            self.add(f"{path.parent.name}.log", text)
+
+    def contents(self) -> Iterator[tuple[str, str]]:
+        """Yield the name and the size of each text."""
+        for name, text in self.texts.items():
+            yield name, show_size(len(text.encode()))
+
+    def write(self, path: Path) -> None:
+        """Write the bundle as .tar.gz, readable by its owner; it replaces no file.
+
+        Raises Impossible if the file is there, ReplayerError if it cannot be written.
+        """
+        packed = io.BytesIO()
+        with tarfile.open(fileobj=packed, mode="w:gz") as archive:
+            for name, text in self.texts.items():
+                data = text.encode(errors="replace")
+                about = tarfile.TarInfo(f"replayer-support/{name}")
+                about.size, about.mode = len(data), 0o600
+                archive.addfile(about, io.BytesIO(data))
+        try:
+            with trusted_path.Folder(path.parent) as folder:
+                handle = folder.create(path.name, 0o600)
+                with os.fdopen(handle, "wb") as file:
+                    file.write(packed.getvalue())
+        except FileExistsError as error:
+            raise Impossible(f"{path} is already there", "give another --output") from error
+        except OSError as error:
+            raise ReplayerError(
+                f"the bundle {path} cannot be written: {error.strerror}", "give another --output"
+            ) from error
+
+
+def without_secrets(text: str) -> str:
+    """Return a text with *** for passwords and tokens: in URLs, assignments and the environment."""
+    for secret in _secrets_of_environment():
+        text = text.replace(secret, _HIDDEN)
+    text = _URL.sub(rf"\1:{_HIDDEN}", text)
+    text = _IDENTIFIED.sub(rf"\1{_HIDDEN}", text)
+    return _ASSIGNED.sub(_assigned, text)
+
+
+def _assigned(match: re.Match[str]) -> str:
+    value = match[3]
+    if '"' in match[2] and value[0] not in "\"'":
+        # A number or a truth value of JSON.
+        return match[0]
+    quote = value[0] if value[0] in "\"'" else ""
+    return f"{match[1]}{match[2]}{quote}{_HIDDEN}{quote}"
+
+
+def _secrets_of_environment() -> list[str]:
+    """Return the values of variables whose names are those of secrets, the longest first."""
+    found = {
+        value
+        for name, value in os.environ.items()
+        if SECRET.search(name) and name not in _PLACES and len(value) >= _LEAST_SECRET
+    }
+    return sorted(found, key=len, reverse=True)
