@@ -48,6 +48,7 @@ def test_a_planted_difference_is_settled(replayer: Replayer, reads: str) -> None
     assert "<html" in (replayer.folder / "ab.html").read_text()
 
 
+@pytest.mark.slow
 def test_two_runs_of_each_are_compared(replayer: Replayer, reads: str) -> None:
     """With --runs it ends there; the runs are stored under their labels, and can be resumed."""
     words = ("ab", reads, "--b", "reads.rate=200", "--runs", "2", "--json")
