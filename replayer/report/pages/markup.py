@@ -27,6 +27,7 @@ _KINDS = {
 }
 """First words of a cell that has a special colour -> the CSS class of that colour."""
 
+_SECTION = re.compile('<h2 id="([a-z-]+)">([^<]*)</h2>')
 _END = re.compile("[,;(]")
 """The end of the first words of a cell, which decide its colour."""
 
@@ -75,6 +76,16 @@ def _numbered(name: str) -> Iterator[str]:
     return (f"{name}--{number}" for number in count(2))
 
 
+def navigation(body: Iterable[str]) -> str:
+    """Return a bar of links to the sections of a page: its headings that have an id."""
+    links = "".join(
+        f'<a href="#{identity}">{title}</a>'
+        for part in body
+        for identity, title in _SECTION.findall(part)
+    )
+    return f'<nav class="sections" aria-label="sections of this page">{links}</nav>'
+
+
 def figures(drawn: Sequence[Drawn], section: str) -> Iterator[str]:
     """Yield the HTML elements in which the script draws the charts of a section."""
     for kind, chart in drawn:
@@ -89,7 +100,7 @@ def figures(drawn: Sequence[Drawn], section: str) -> Iterator[str]:
 
 def watched(title: str, *, hidden: bool = False) -> Iterator[str]:
     """Yield the HTML element in which the script draws a series, and the controls to choose one."""
-    yield f"<h2>{escaped(title)}</h2>"
+    yield f'<h2 id="series-title">{escaped(title)}</h2>'
     yield f'<div class="choice"{" hidden" if hidden else ""}>'
     yield (
         '<button type="button" id="series-back">&#8592; before</button>'
