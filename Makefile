@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test picture compiled test-slow test-quiet lint bench lab-test kernel-lab packages sample lock plotly dist wheel-smoke clean
+.PHONY: help demo test picture reference site compiled test-slow test-quiet lint bench lab-test kernel-lab packages sample lock plotly dist wheel-smoke clean
 
 # With LIVE=1 a page follows it in a browser, and with LIVE=ADDR:PORT it is served there.
 demo: $(VENV)/.ready  ## the main job on a PostgreSQL of its own; LIVE=1 follows it in a browser
@@ -19,9 +19,11 @@ test: compiled  ## the quick tests: some 5 minutes
 	$(PYTEST) $(BESIDE) -m "not slow and not quiet and not alone"
 	$(PYTEST) -m "alone and not slow and not quiet"
 
-# Before a thousand processes start of which each would compile it.
+# Before a thousand processes start of which each would compile it; the tests, too, whose asserts
+# every worker of a fresh clone would rewrite for itself.
 compiled: $(VENV)/.ready-dev
 	$(BIN)/python -m compileall -q replayer
+	@ls tests/unit/__pycache__/*-pytest-*.pyc >/dev/null 2>&1 || $(BIN)/pytest --collect-only -qq >/dev/null
 
 # What takes long, and servers of other versions, which are installed into a cache folder first.
 test-slow: compiled  ## what takes long, with servers of other versions: some 25 minutes
@@ -43,6 +45,14 @@ lint: $(VENV)/.ready-dev  ## ruff, mypy, and the order of imports, plain English
 # The picture of the six bands in docs/architecture.svg, drawn from the imports.
 picture: $(VENV)/.ready-dev  ## docs/architecture.svg, drawn from the imports
 	$(BIN)/python -m tests.architecture
+
+# Keys, metrics and warnings as docs/reference.md, written from the code.
+reference: $(VENV)/.ready-dev  ## docs/reference.md, written from the code
+	$(BIN)/python -m tests.reference
+
+# The documents as a site with search, to read from a folder or to serve.
+site: $(VENV)/.ready-dev  ## the documents as a site with search, in site/
+	$(BIN)/python -m tests.site
 
 # Ratios against psql, fio, pgbench and others in the same run, on a machine that does nothing else.
 bench: $(VENV)/.ready-dev  ## ratios to psql, fio, pgbench and others, on a machine that does nothing else

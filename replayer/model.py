@@ -498,6 +498,8 @@ class Advice(Noun):
     """The action to take; "" if there is none."""
     steps: tuple[str, ...] = Field(default=(), exclude_if=lambda names: not names)
     """The steps whose numbers are affected; () for all steps."""
+    name: str = Field(default="", exclude_if=lambda name: not name)
+    """The warning's name and its anchor in docs/reference.md; "" in earlier results."""
 
     def __str__(self) -> str:
         """Return finding and action as one sentence."""

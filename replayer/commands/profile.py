@@ -9,8 +9,9 @@ beginning. What they do not contain is left out, and what cannot be read is coun
 from __future__ import annotations
 
 import getpass
+import json
 import sys
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,6 +25,7 @@ from replayer.report.terminal import console
 from replayer.report.terminal import profile as report
 from replayer.results import imported, profile
 from replayer.sizing import profile_recording, source
+from replayer.sizing.requirement import parse_share
 from replayer.units import duration
 
 if TYPE_CHECKING:
@@ -68,6 +70,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add = group.add_argument
     add("--above", action="append", default=[], metavar="RESOURCE=LEVEL", help="how many minutes "
         "a day a level is passed, as read_iops=3000")  # fmt: skip
+    add("--growth", type=float, default=1.0, metavar="TIMES",
+        help="load to come, of the recommended size, such as 1.5")  # fmt: skip
+    add("--headroom", default="0%", metavar="PERCENT", help="room to be left, such as 30%%")
+    add("--json", action="store_true", help="print it as JSON instead of the report")
     add("--html", metavar="FILE", help="write one self-contained page with charts")
     add("--csv", metavar="FILE", help="write every percentile (- is stdout)")
     add("--markdown", metavar="FILE", help="write tables for a ticket (- is stdout)")
@@ -159,7 +165,13 @@ def _read(file: imported.ImportSource, devices: list[str]) -> ResourceProfile:
 
 
 def _shown(args: argparse.Namespace) -> int:
-    one = report.summary(profile.load(Path(args.file)), args.above)
+    one = report.summary(
+        profile.load(Path(args.file)),
+        args.above,
+        growth=args.growth,
+        headroom=parse_share(args.headroom),
+        now=datetime.now(UTC).timestamp(),
+    )
     asked = [
         (args.html, profile_page.page),
         (args.csv, report.as_csv),
@@ -168,6 +180,8 @@ def _shown(args: argparse.Namespace) -> int:
     for wanted, made in asked:
         if wanted is not None and (path := files.put(wanted, made(one))):
             print(f"written: {path}", file=sys.stderr)  # noqa: T201
-    if not any(wanted for wanted, _ in asked):
+    if args.json:
+        print(json.dumps(report.as_facts(one), indent=1))  # noqa: T201
+    elif not any(wanted for wanted, _ in asked):
         console.write(report.render(one))
     return 0

@@ -13,11 +13,15 @@ from replayer.analysis.differences.comparison import compare
 from replayer.analysis.differences.selection import choose, no_column, pair
 from replayer.errors import Impossible
 from replayer.report import files
+from replayer.report.pages import sizing_sheet
 from replayer.report.pages.charts import needs
 from replayer.report.sanitize import sanitize
 from replayer.report.terminal import console
 from replayer.report.terminal.run import render
+from replayer.report.terminal.sizing import SizingSummary
 from replayer.results import store
+from replayer.sizing.record import Sizing
+from replayer.sizing.verdict import judge
 
 if TYPE_CHECKING:
     import argparse
@@ -33,6 +37,7 @@ examples:
   replayer report --by host.kernel results/ --html comparison.html
   replayer report results/ --csv all.csv
   replayer report latest --markdown -
+  replayer report latest --summary sign.html
 """
 
 
@@ -46,6 +51,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--html", metavar="FILE", help="write one self-contained page with charts")
     add("--csv", metavar="FILE", help="write every measurement (- is stdout)")
     add("--markdown", metavar="FILE", help="write tables for a ticket (- is stdout)")
+    add("--summary", metavar="FILE", help="write one page to print and sign (HTML, A4), of a run "
+        "of `replayer size`")  # fmt: skip
     add(
         "--results",
         metavar="DIR",
@@ -58,6 +65,10 @@ def run(args: argparse.Namespace) -> int:
     chosen = _chosen(args, store.folder(args.results))
     for words in chosen.said:
         print(f"note: {sanitize(words)}", file=sys.stderr)  # noqa: T201
+    if args.summary:
+        _write_sheet(args.summary, chosen)
+        if not (args.html or args.csv or args.markdown):
+            return 0
     if not (args.html or args.csv or args.markdown):
         for side in chosen.sides:
             for one in side.runs:
@@ -75,6 +86,17 @@ def run(args: argparse.Namespace) -> int:
     for path in written.files:
         print(f"written: {path}", file=sys.stderr)  # noqa: T201
     return 0
+
+
+def _write_sheet(wanted: str, chosen: Chosen) -> None:
+    """Write the verdict of one run of `replayer size` on one page."""
+    runs = [run for side in chosen.sides for run in side.runs]
+    if len(runs) != 1:
+        raise Impossible(f"--summary is of one run of `replayer size`, and {len(runs)} are named")
+    record = Sizing.of(runs[0])
+    one = SizingSummary(record, runs[0], judge(record, runs[0]))
+    if path := files.put(wanted, sizing_sheet.sheet(one)):
+        print(f"written: {path}", file=sys.stderr)  # noqa: T201
 
 
 def _chosen(args: argparse.Namespace, where: Path) -> Chosen:

@@ -9,23 +9,26 @@ keep growing.
 
 from __future__ import annotations
 
+import getpass
 import json
-import re
 import sys
 from dataclasses import replace
+from datetime import UTC, datetime
 from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from replayer import units
+from replayer.analysis.profiles import confidence
+from replayer.analysis.profiles.usage import NAMED
 from replayer.capture.capture_summary import ENDING
 from replayer.engines import engine
 from replayer.errors import Impossible, NotFound
 from replayer.load.objective import goals
 from replayer.machine.host import Host
 from replayer.report import files
-from replayer.report.pages import sizing_page
+from replayer.report.pages import sizing_page, sizing_sheet
 from replayer.report.sanitize import sanitize
 from replayer.report.terminal import capture_sizing as speed_report
 from replayer.report.terminal import console, sizing
@@ -36,8 +39,10 @@ from replayer.run.plan.request import build_request
 from replayer.run.recovery import give_back
 from replayer.run.result_writer import ResultWriter
 from replayer.run.runner import execute
+from replayer.shortlist.shortlist import load_shortlist
 from replayer.sizing import candidate, capture_sizing, requirement, sizing_plan, target
 from replayer.sizing.record import Sizing
+from replayer.sizing.requirement import parse_share
 from replayer.sizing.target import Fit
 from replayer.sizing.verdict import judge, refutations
 
@@ -51,6 +56,7 @@ if TYPE_CHECKING:
     from replayer.model import Run
     from replayer.results.profile import ResourceProfile
     from replayer.run.runner import RunRequest
+    from replayer.sizing.prediction import Prediction
     from replayer.sizing.requirement import Requirement
     from replayer.sizing.sizing_plan import SizingPlan
     from replayer.sizing.verdict import FitVerdict
@@ -61,17 +67,17 @@ examples:
   replayer size prod.profile --growth 1.5 --headroom 30% --slo p99=20ms
   replayer size prod.profile --data-dir /mnt/nvme/replayer --hold 30min
   replayer size prod.profile --target gp3.toml --html verdict.html
+  replayer size prod.profile --from-shortlist prod.shortlist --machine m6g.large
   replayer size prod.profile --dry-run
   replayer size monday.replay --restore shop.dump --growth 1.5 --beside latest
   replayer size prod.profile monday.replay --restore shop.dump
-  replayer size show latest --html verdict.html
+  replayer size show latest --html verdict.html --summary sign.html
 exit status: 0 fits or unclear, 3 does not fit
 """
 _DOES_NOT_FIT = 3
 _SLO = "p99=20ms"
 """The objective of a profile, if none is given."""
 _NO_SLO = "none"
-_PERCENT = re.compile(r"(\d+(?:\.\d+)?)\s*%")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -91,14 +97,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--label", default="", help="what this machine is called in comparisons")
     add("--results", metavar="DIR", help="where results go (default: ./results)")
     add("--json", action="store_true", help="print the verdict as JSON instead of the report")
+    add("--summary", metavar="FILE", help="write one page to print and sign (HTML, A4)")
     for form in ("html", "csv", "markdown"):
         add(f"--{form}", metavar="FILE", help=f"write the verdict as {form} (- is stdout)")
 
 
 def _configure_requirement(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument_group("what is required").add_argument
-    add("--growth", type=float, default=1.0, metavar="TIMES", help="load to come, such as 1.5")
-    add("--headroom", default="0%", metavar="PERCENT", help="room to be left, such as 30%%")
+    add("--growth", type=float, metavar="TIMES", help="load to come, such as 1.5")
+    add("--headroom", metavar="PERCENT", help="room to be left, such as 30%%")
     add("--percentile", type=float, default=100.0, metavar="P",
         help="of the windows, in place of the busiest, such as 99")  # fmt: skip
     add("--window", default="1min", metavar="TIME", help="length of a window (default: 1min)")
@@ -110,6 +117,11 @@ def _configure_requirement(parser: argparse.ArgumentParser) -> None:
     add("--target", type=Path, action="append", default=[], metavar="FILE", dest="targets",
         help="limits of this machine that cannot be measured: a TOML file, see "
         "docs/administrator.md; may be repeated, as for its disk and its processors")  # fmt: skip
+
+    add("--from-shortlist", type=Path, metavar="FILE",
+        help="a file of `replayer shortlist --out`: its growth, headroom and limits with credits, "
+        "and its prediction for --machine beside the verdict")  # fmt: skip
+    add("--machine", metavar="NAME", help="the machine of that shortlist, or MACHINE / DISK")
 
 
 def _configure_search(parser: argparse.ArgumentParser) -> None:
@@ -229,12 +241,15 @@ def _ordered(args: argparse.Namespace, *files: str) -> list[RunRequest]:
 def _by_profile(args: argparse.Namespace, file: str) -> _Planned:
     """Return the plan of a profile: its request and its description."""
     known = profile.load(Path(file))
+    chosen = _shortlisted(args, file)
     wanted = _required(args, known)
     named = args.engine or _engine_of(known)
     host = Host()
     machine = candidate.seen(host, named, bindir=args.bindir, data_dir=args.data_dir)
     planned = sizing_plan.planned(wanted, _options(args), machine, file)
     record = _record(args, file, known, wanted, planned, machine)
+    if chosen is not None:
+        record = _with_prediction(record, chosen, known)
     order = build_request(
         planned.workload,
         named,
@@ -255,6 +270,55 @@ def _by_profile(args: argparse.Namespace, file: str) -> _Planned:
     return _Planned(_as_far_as_needed(order, record, why), words, facts)
 
 
+def _shortlisted(args: argparse.Namespace, file: str) -> Prediction | None:
+    """Return the prediction that is to be tried, and take over its growth and headroom."""
+    if args.from_shortlist is None:
+        if args.machine is not None:
+            raise Impossible("--machine names a row of a shortlist: give --from-shortlist FILE too")
+        args.growth = 1.0 if args.growth is None else args.growth
+        args.headroom = args.headroom or "0%"
+        return None
+    listed = load_shortlist(args.from_shortlist)
+    if args.machine is None:
+        raise Impossible(
+            f"which row of {sanitize(str(args.from_shortlist))} this machine is, is not named: "
+            f"--machine {sanitize(listed.candidates[0].machine)!r}"
+        )
+    if listed.profiles != (Path(file).name,):
+        raise Impossible(
+            f"that shortlist is for {sanitize(' + '.join(listed.profiles))}, and this machine is "
+            f"to be sized by {sanitize(Path(file).name)}: try it with the same"
+        )
+    asked = (args.growth, None if args.headroom is None else parse_share(args.headroom))
+    of_list = (listed.growth, listed.headroom)
+    if any(own is not None and own != there for own, there in zip(asked, of_list, strict=True)):
+        raise Impossible(
+            f"the shortlist has growth {listed.growth:g} and headroom {listed.headroom:.0%}: leave "
+            f"out --growth and --headroom, or draw it up again"
+        )
+    args.growth, args.headroom = listed.growth, f"{100 * listed.headroom:g}%"
+    args.percentile, args.window = listed.percentile, f"{listed.window:g}s"
+    return listed.prediction(args.machine, str(args.from_shortlist))
+
+
+def _with_prediction(record: Sizing, chosen: Prediction, known: ResourceProfile) -> Sizing:
+    """Return a record with a prediction and its limits that a measurement cannot see."""
+    judged = [
+        target.judge_limit(limit, record.requirement, known).model_copy(
+            update={"title": f"{NAMED[limit.resource].title} of {chosen.machine}"}
+        )
+        for limit in chosen.limits
+    ]
+    names = (record.target, chosen.machine) if judged else (record.target,)
+    return record.model_copy(
+        update={
+            "prediction": chosen,
+            "target": ", ".join(filter(None, names)),
+            "judgements": (*record.judgements, *judged),
+        }
+    )
+
+
 def _as_far_as_needed(order: RunRequest, record: Sizing, why: Sequence[str]) -> RunRequest:
     """Return the request without steps that cannot change the verdict.
 
@@ -268,14 +332,16 @@ def _as_far_as_needed(order: RunRequest, record: Sizing, why: Sequence[str]) -> 
 
 def _by_capture(args: argparse.Namespace, file: str) -> _Planned:
     """Return the search for the highest speed of a capture that this machine can keep up with."""
+    if args.from_shortlist is not None:
+        raise Impossible("a shortlist is drawn up of profiles: size by the profile, not a capture")
     objective = None if args.slo is None else "" if args.slo == _NO_SLO else args.slo
     if objective:
         goals(objective)
     names = ("restore", "i_will_change", "database")
     keys = {name: getattr(args, name) for name in names}
     asked = capture_sizing.SpeedOptions(
-        growth=args.growth,
-        headroom=_share(args.headroom),
+        growth=1.0 if args.growth is None else args.growth,
+        headroom=parse_share(args.headroom or "0%"),
         window=units.duration(args.trial or args.window),
         objective=objective,
         hold=units.duration(args.hold),
@@ -326,7 +392,7 @@ def _required(args: argparse.Namespace, known: ResourceProfile) -> Requirement:
     wanted = requirement.of(
         known,
         growth=args.growth,
-        headroom=_share(args.headroom),
+        headroom=parse_share(args.headroom),
         percentile=args.percentile,
         window=units.duration(args.window),
         by=args.by,
@@ -335,13 +401,6 @@ def _required(args: argparse.Namespace, known: ResourceProfile) -> Requirement:
         return wanted
     probes = candidate.probed(store.load(args.source_probes))
     return wanted.model_copy(update={"probes": {**wanted.probes, **probes}})
-
-
-def _share(text: str) -> float:
-    match = _PERCENT.fullmatch(text.strip())
-    if match is None:
-        raise Impossible(f"--headroom is {sanitize(text)!r}: it must be a percentage such as 30%")
-    return float(match[1]) / 100
 
 
 def _engine_of(known: ResourceProfile) -> str:
@@ -402,8 +461,18 @@ def _record(  # noqa: PLR0917 - one for each part of the record
         cores=machine.cores,
         in_memory=machine.own_server and planned.data.residence is sizing_plan.Residence.MEMORY,
         compute=planned.compute,
+        confidence=confidence.rate(known, datetime.now(UTC).timestamp()),
+        by=_user(),
         unproven=planned.data.unproven,
     )
+
+
+def _user() -> str:
+    """Return the name of the user; "" where the system does not have one for the user id."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return ""
 
 
 def _tell(args: argparse.Namespace, one: Run) -> int:
@@ -425,7 +494,7 @@ def _tell_all(args: argparse.Namespace, runs: Sequence[Run]) -> int:
         verdicts = {_by(one): each.verdict for one, each in zip(runs, judged, strict=True)}
         texts = {file: one.model_dump(mode="json") for file, one in verdicts.items()}
         print(json.dumps(texts, indent=1))  # noqa: T201
-    elif "-" not in {args.html, args.csv, args.markdown}:
+    elif "-" not in {args.html, args.csv, args.markdown, args.summary}:
         console.write(*(each.rendered for each in judged[:-1]))
     _write(args, judged[-1], [_side(one) for one in runs] if len(runs) > 1 else [])
     return max(_status(each.verdict) for each in judged)
@@ -444,6 +513,7 @@ def _write(args: argparse.Namespace, judged: _Judged, sides: Sequence[speed_repo
         (args.html, lambda: judged.page(page)),
         (args.csv, judged.as_csv),
         (args.markdown, lambda: judged.as_markdown() + ticket),
+        (args.summary, judged.sheet),
     )
     for wanted, make in forms:
         if wanted is not None:
@@ -465,6 +535,8 @@ class _Judged(NamedTuple):
     """Takes the HTML that shows other verdicts next to this one ("" if there are none)."""
     as_csv: Callable[[], str]
     as_markdown: Callable[[], str]
+    sheet: Callable[[], str]
+    """Raises Impossible for the verdict on a capture."""
 
 
 def _judged(one: Run) -> _Judged:
@@ -476,6 +548,7 @@ def _judged(one: Run) -> _Judged:
             partial(speed_report.page, by_capture),
             partial(speed_report.as_csv, by_capture),
             partial(speed_report.as_markdown, by_capture),
+            _no_sheet,
         )
     record = Sizing.of(one)
     by_profile = sizing.SizingSummary(record, one, judge(record, one))
@@ -485,7 +558,12 @@ def _judged(one: Run) -> _Judged:
         partial(sizing_page.page, by_profile),
         partial(sizing.as_csv, by_profile),
         partial(sizing.as_markdown, by_profile),
+        partial(sizing_sheet.sheet, by_profile),
     )
+
+
+def _no_sheet() -> str:
+    raise Impossible("--summary is of a machine sized by a profile: by a capture there is --html")
 
 
 def _side(one: Run) -> speed_report.Side:

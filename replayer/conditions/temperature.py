@@ -117,7 +117,7 @@ def make_files(
             warm(files, done)
             step = "every file read"
         else:
-            step = _forgotten(files)
+            step = forget(files)
             underneath.forget(below)
         measured = residency(files)
         share = 0.0 if measured.share is None else measured.share
@@ -134,13 +134,14 @@ def drop(files: Iterable[str | Path], host: Host) -> str:
     refused = _drop_all(host)
     if not refused:
         return "sync, drop_caches"
-    return (
-        f"{_forgotten(files)} (drop_caches: {refused}; directory entries and inodes stay in memory)"
-    )
+    return f"{forget(files)} (drop_caches: {refused}; directory entries and inodes stay in memory)"
 
 
-def _forgotten(files: Iterable[str | Path]) -> str:
-    """Drop each file from the page cache; return a description of that."""
+def forget(files: Iterable[str | Path]) -> str:
+    """Drop each file from the page cache; return a description of that.
+
+    It needs no right but that to open the files.
+    """
     unread = 0
     for path in files:
         try:

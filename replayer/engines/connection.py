@@ -12,10 +12,11 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from replayer.cli.argv_secrets import SECRET, revealed
-from replayer.engines import driver, login, watchdog
+from replayer.engines import driver, watchdog, wires
 from replayer.engines.credentials import redact, show
-from replayer.engines.driver import Connector, explain
+from replayer.engines.driver import Connector
 from replayer.engines.engine import Engine
+from replayer.engines.server_message import explain
 from replayer.engines.verbs import Verb, VerbName
 from replayer.errors import Denied, Impossible, ReplayerError, Skip, one_line
 from replayer.lazy_import import Later
@@ -35,8 +36,6 @@ for _talkative in ("psycopg", "sqlalchemy"):
 
 _RIGHTS = VerbName("rights")
 _NOT_PLAIN = ("context",)
-_PREPARED = {"postgresql": "numeric_dollar", "mysql": "qmark"}
-"""SQLAlchemy's name of a dialect -> its server's format of parameters in prepared statements."""
 _sessions: set[int] = set()
 """Server session ids of the open connections of this process, as announced by their servers."""
 _opening: set[object] = set()
@@ -108,6 +107,7 @@ class Database:
         `title` names a server in messages while its engine is not known yet.
         """
         self.url = url
+        self._wire = wire_of(url)
         self._where = watchdog.address(url)
         self._sql = sqlalchemy.create_engine(
             _limited(url), poolclass=sqlalchemy.NullPool, pool_reset_on_return=None,
@@ -149,7 +149,7 @@ class Database:
         if self._connection is not None:
             self.close()
         elif self._raw is not None:
-            driver.cut(self._raw)
+            driver.cut(self._wire, self._raw)
             with contextlib.suppress(Exception):
                 self._raw.close()
 
@@ -159,30 +159,30 @@ class Database:
         return self._session
 
     def _open(
-        self, dialect: Any, _record: object, _positional: object, named: Mapping[str, Any]
+        self, _dialect: Any, _record: object, _positional: object, named: Mapping[str, Any]
     ) -> Any:
-        self._raw = driver.opened(dialect.loaded_dbapi.__name__, named)
+        self._raw = driver.open_connection(self._wire, named)
         return self._raw
 
     def announced_process(self) -> int:
         """Return the server's process id, as announced when the connection was made."""
-        return driver.announced_process(self._raw)
+        return wires.load(self._wire).get_process(self._raw)
 
     def listener(self) -> int:
         """Return the process that listens on the server's Unix socket, 0 if not known."""
-        return driver.listener(self._raw)
+        return driver.listener(self._wire, self._raw)
 
     def password(self) -> str:
         """Return the password that was sent to the server, from any source of the driver."""
-        return driver.password(self._raw)
+        return wires.load(self._wire).get_password(self._raw)
 
     def cut(self) -> None:
         """Cut the connection: threads that wait on it stop waiting."""
-        driver.cut(self._raw)
+        driver.cut(self._wire, self._raw)
 
     def answers(self, seconds: float) -> bool:
         """Return whether the server answers within some seconds; use it from one thread only."""
-        return driver.answers(self._raw, seconds)
+        return driver.answers(self._wire, self._raw, seconds)
 
     def waiting(self) -> watchdog.Wait:
         """Return a Wait, through which other waiting code learns that the server went silent."""
@@ -342,7 +342,9 @@ class Database:
         `:name` becomes `$1` on PostgreSQL's wire and `?` on MySQL's; there a name that is used
         twice is two parameters.
         """
-        style = _PREPARED[self._sql.dialect.name]
+        style = wires.load(self._wire).PARAMETERS
+        if not style:
+            raise Impossible(f"{self.engine.title} prepares no statements over {self._wire}")
         make: Any = type(self._sql.dialect)
         compiled: Any = sqlalchemy.text(statement).compile(dialect=make(paramstyle=style))
         return str(compiled), tuple(compiled.positiontup or ())
@@ -364,12 +366,21 @@ def opening() -> int:
 
 def connector_of(url: "URL", first: Sequence[str] = ()) -> Connector:
     """Return the connector of a raw connection to a URL, which first executes `first`."""
-    dialect = url.get_dialect()
-    positional, named = dialect().create_connect_args(_limited(url))
+    limited = _limited(url)
+    positional, named = url.get_dialect()().create_connect_args(limited)
     assert not positional, "both wires take keywords only"
     # SQLAlchemy adds its objects, such as psycopg's type adapters, which cannot be pickled.
     plain = {name: value for name, value in named.items() if name not in _NOT_PLAIN}
-    return Connector(dialect.import_dbapi().__name__, plain, tuple(first))
+    return Connector(wire_of(url), plain, tuple(first))
+
+
+def wire_of(url: "URL") -> str:
+    """Return the name of the wire of a URL, whose SQLAlchemy dialect is known from here on."""
+    name = wires.name_of(url.drivername)
+    dialect = wires.load(name).DIALECT
+    if dialect:
+        sqlalchemy.dialects.registry.register(url.drivername.replace("+", "."), *dialect.split(":"))
+    return name
 
 
 def url_of(text: str, engine: Engine) -> "URL":
@@ -425,10 +436,8 @@ def _limited(url: "URL") -> "URL":
     A safe login is one in which no other host can read the password.  Parameters that the URL
     itself has are kept.
     """
-    module = url.get_dialect().driver
-    limits = dict(driver.limits(module))
-    if module == "psycopg":
-        limits |= login.required(url.query, url.host)
+    wire = wires.load(wire_of(url))
+    limits = {**wire.LIMITS, **wire.secure(url.query, url.host)}
     return url.update_query_dict({k: v for k, v in limits.items() if k not in url.query})
 
 

@@ -61,9 +61,14 @@ class Engine:
         return self.spec.block_size
 
     def layouts(self) -> list[str]:
-        """Return the sorted names of the table layouts: the folders with a double verb."""
+        """Return the sorted names of the table layouts: folders with the verb double or grow."""
         return sorted(
-            {path.parent.name for folder in self.folders for path in folder.glob("*/double.sql")}
+            {
+                path.parent.name
+                for folder in self.folders
+                for verb in ("double", "grow")
+                for path in folder.glob(f"*/{verb}.sql")
+            }
         )
 
     def verbs(self) -> list[str]:
@@ -97,6 +102,13 @@ class Engine:
         """
         verb = self.verb(name)
         if verb is None:
+            raise Skip(self.why_not(name))
+        return verb
+
+    def optional(self, name: VerbName) -> Verb | None:
+        """Return the verb, or None if its file is empty; raise Skip if there is no such file."""
+        verb = self.verb(name)
+        if verb is None and not self._files_on(self.version or 0, name):
             raise Skip(self.why_not(name))
         return verb
 
@@ -135,7 +147,9 @@ class Engine:
         path = self.folders[0] / "engine.toml"
         for name in self.spec.layouts:
             if name not in layouts:
-                raise Impossible(f"{path}: [layouts.{name}] has no {name}/double.sql")
+                raise Impossible(
+                    f"{path}: [layouts.{name}] has no {name}/double.sql and no {name}/grow.sql"
+                )
         if self.spec.layout not in {"", *layouts}:
             raise Impossible(
                 f"{path}: layout = {self.spec.layout!r} has no {self.spec.layout}/double.sql"

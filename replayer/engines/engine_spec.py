@@ -19,12 +19,15 @@ from pydantic import (
     model_validator,
 )
 
-from replayer.engines.driver import WIRES
+from replayer import registry
+from replayer.engines import guests, wires
 from replayer.errors import nearest
 from replayer.model import MemoryKind, Noun
 from replayer.units import Duration, Size
 
 _Pattern = re.Pattern[str]
+_OF_PROGRAM = frozenset({"program", "version", "init", "start"})
+"""Keys of a server that is a program, and no guest."""
 
 
 def _with_words(*words: str) -> AfterValidator:
@@ -41,8 +44,7 @@ def _with_words(*words: str) -> AfterValidator:
 
 
 def _wire(name: str) -> str:
-    if name not in WIRES:
-        raise ValueError(f"no driver of replayer speaks it{nearest(name, WIRES)}")
+    wires.name_of(name)
     return name
 
 
@@ -169,6 +171,9 @@ class ServerSpec(Noun):
     oldest: int = 0
     """The first major version that replayer supports."""
     newest_tried: int | None = None
+    guest: str = ""
+    """A library of engines/guests instead of a program: a process of replayer serves it, so that
+    `program`, `version`, `init` and `start` are not needed."""
     program: str = ""
     package: str = ""
     """A Python package that contains the programs."""
@@ -223,8 +228,16 @@ class ServerSpec(Noun):
             "program", "version", "pid_file", "socket_folders", "socket_name", "database",
             "first_database", "url", "init", "start", "settings_file",
         )  # fmt: skip
+        if self.guest and self.guest not in registry.names(guests.KIND):
+            known = registry.names(guests.KIND)
+            raise ValueError(f"there is no guest {self.guest!r}{nearest(self.guest, known)}")
+        own = _OF_PROGRAM if self.guest else frozenset[str]()
         fields = type(self).model_fields
-        lacking = [name for name in needed if getattr(self, name) == fields[name].default]
+        lacking = [
+            name
+            for name in needed
+            if name not in own and getattr(self, name) == fields[name].default
+        ]
         if self.starts and lacking:
             raise ValueError(
                 f"{lacking[0]} is missing, without which replayer cannot start a server; "

@@ -21,11 +21,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from replayer.engines import driver
 from replayer.engines.driver import Connector
-from replayer.load import session_wire
+from replayer.engines.wire_session import DriverStatement, SessionGone, WireSession
 from replayer.load.arrivals import Arrivals, starts
-from replayer.load.requests import DriverStatement, Keys, Request, Requests, StreamPart
-from replayer.load.session_wire import SessionGone, WireSession
+from replayer.load.requests import Keys, Request, Requests, StreamPart
 from replayer.load.statement_counts import LoadCounts, Tallying
 from replayer.load.timer import TimerFd
 from replayer.watch.workers import Barrier, Report, distributable
@@ -138,7 +138,7 @@ def work(job: ClientJob, barrier: Barrier, report: Report) -> ClientResult | Ses
 
 
 def _session(job: ClientJob, names: Sequence[str]) -> WireSession:
-    session = session_wire.connect(job.connector, (*job.first, *names))
+    session = driver.connect_session(job.connector, *job.first, *names)
     session.prepare(job.statements)
     # Execute each statement once here, so that the window contains no planning and no cache
     # filling.

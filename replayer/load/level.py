@@ -21,6 +21,7 @@ from typing import NoReturn
 from replayer.engines.connection import Database
 from replayer.engines.engine import Engine
 from replayer.engines.verbs import VerbName
+from replayer.engines.wire_session import DriverStatement
 from replayer.errors import Interrupted, ReplayerError, Skip
 from replayer.load import clients, machine_usage
 from replayer.load.arrivals import Arrivals
@@ -28,7 +29,7 @@ from replayer.load.clients import ClientJob, ClientReport, ClientResult, Session
 from replayer.load.dataset import INSERTED, place_for_inserts
 from replayer.load.machine_usage import Activity, ClientUse, MachineUse
 from replayer.load.mix import KINDS, WeightedMix
-from replayer.load.requests import DriverStatement, Keys, StreamPart
+from replayer.load.requests import Keys, StreamPart
 from replayer.load.statement_counts import LoadCounts
 from replayer.run.client_hosts import ClientHosts
 from replayer.run.context import Context, Task

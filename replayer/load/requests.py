@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
+from replayer.engines.wire_session import DriverStatement, Packing
 from replayer.load.mix import Hot
 
 PARAMETERS = ("first", "last", "burn")
@@ -19,21 +19,6 @@ _KEYS_PER_STREAM = 1 << 40
 
 
 @dataclass(frozen=True, slots=True)
-class DriverStatement:
-    """One statement on one table, in the form that the driver takes."""
-
-    kind: str
-    text: str
-    names: tuple[str, ...]
-    """Names of its parameters (of PARAMETERS), in order."""
-    weight: float
-    span: int
-    """Number of rows that it touches by an index."""
-    burn: float
-    """Units of CPU that it burns on each row, on average."""
-
-
-@dataclass(frozen=True, slots=True)
 class Keys:
     """The number of rows, and the hot share of them."""
 
@@ -43,15 +28,6 @@ class Keys:
 
 Request = tuple[int, bytes]
 """The index of a statement, and its parameters in the wire's format."""
-
-
-@dataclass(frozen=True, slots=True)
-class Packing:
-    """The wire format of a parameter, which is an integer of 8 bytes."""
-
-    order: Literal["<", ">"]
-    prefix: bytes = b""
-    """Bytes before each parameter."""
 
 
 @dataclass(frozen=True, slots=True)

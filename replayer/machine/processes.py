@@ -70,11 +70,12 @@ def family(pid: int, *, ended: bool = False) -> list[int]:
     return members
 
 
-def serving(data: Path, programs: Path, user: User | None) -> list[int]:
+def serving(data: Path, programs: Path, user: User | None, word: str = "") -> list[int]:
     """Return the living processes that run a program of that folder on that data directory.
 
     They work in the data directory, or were started with it as an argument and will change to it.
-    `user` is the user that they run as, None for the user of this process.
+    `user` is the user that they run as, None for the user of this process.  `word` is part of their
+    command line: an interpreter runs other programs, too.
     """
     uid = os.geteuid() if user is None else user.uid
     home, folder = str(data.resolve()), str(programs.resolve())
@@ -82,7 +83,8 @@ def serving(data: Path, programs: Path, user: User | None) -> list[int]:
     for pid in every():
         if _owner(pid) != uid or str(Path(_link(pid, "exe", user)).parent) != folder:
             continue
-        if _link(pid, "cwd", user) == home or str(data) in arguments(pid):
+        line = arguments(pid)
+        if word in line and (_link(pid, "cwd", user) == home or str(data) in line):
             pids.append(pid)
     return pids
 

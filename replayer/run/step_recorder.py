@@ -29,7 +29,8 @@ from replayer.results.stored_histogram import HIGHEST_NS, encode
 if TYPE_CHECKING:
     from replayer.watch.histogram import Latencies
 
-_PERCENTILES = {"p50": 50, "p95": 95, "p99": 99, "p999": 99.9}
+PERCENTILES = {"p50": 50, "p95": 95, "p99": 99, "p999": 99.9}
+"""The end of a metric's name -> percent."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +104,7 @@ class StepRecorder:
 
     def percentiles(self, metric: str, latencies: "Latencies") -> None:
         """Add percentiles and maximum of a latency as measurements, in seconds."""
-        for name, share in _PERCENTILES.items():
+        for name, share in PERCENTILES.items():
             self.measure(f"{metric}.{name}", latencies.percentile_ns(share) / 1e9, "s", Better.LESS)
         self.measure(f"{metric}.max", latencies.most_ns / 1e9, "s", Better.LESS)
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from replayer.engines.engine import Engine
+    from replayer.engines.engine_spec import ServerSpec
     from replayer.journal import Note
 
 _DATA = re.compile("data")
@@ -77,7 +78,7 @@ def _private(
             # Notes that cannot be trusted were reported when the command began.
             with contextlib.suppress(journal.Untrusted):
                 private.recover(note)
-        _refuse_running(folder, server_programs, keys.pid_file)
+        _refuse_running(folder, server_programs, keys)
         own = private.PrivateServer(engine, server_programs, folder, base=base, init=init)
         try:
             yield own
@@ -90,9 +91,11 @@ def _leftovers(folder: DataFolder) -> list[Note]:
     return [n for n in journal.notes("server") if n.details.get("data") == str(folder.data)]
 
 
-def _refuse_running(folder: DataFolder, server_programs: programs.Programs, pid_file: str) -> None:
+def _refuse_running(
+    folder: DataFolder, server_programs: programs.Programs, keys: ServerSpec
+) -> None:
     """Raise Impossible if another user's server runs on replayer's data folder."""
-    main = private.main_process(folder.data, server_programs, pid_file)
+    main = private.main_process(folder.data, server_programs, keys)
     if main:
         raise Impossible(
             f"a server that replayer did not start (process {main}) runs on {folder.data}: stop "

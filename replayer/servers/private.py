@@ -81,7 +81,7 @@ class PrivateServer:
         self._child: subprocess.Popen[bytes] | None = None
         self._identity = ""
         self._prepared = False
-        self._asking: Any = None
+        self._asking: tuple[str, Any] | None = None
         self._lost = ""
 
     def start(self) -> URL:
@@ -249,17 +249,19 @@ class PrivateServer:
         if self._asking is None:
             try:
                 url = self._url(self._keys.first_database)
-                self._asking = driver.connect(connector_of(url))
+                connector = connector_of(url)
+                self._asking = connector.wire, driver.connect(connector)
             except ReplayerError:
                 return False
-        return driver.answers(self._asking, seconds)
+        return driver.answers(self._asking[0], self._asking[1], seconds)
 
     def _unwatch(self) -> None:
         if self._socket is not None:
             watchdog.forget(watchdog.address(self._url(self._keys.first_database)))
         if self._asking is not None:
-            driver.cut(self._asking)
-            self._asking.close()
+            wire, connection = self._asking
+            driver.cut(wire, connection)
+            connection.close()
             self._asking = None
 
     def _connect(self, which: Literal["database", "first_database"]) -> Database:
@@ -272,7 +274,8 @@ class PrivateServer:
             self._folder.new_data(self.programs.user)
             self._folder.check_space(self._keys.new_bytes)
             more = settings.init_arguments(self._keys, self._init, self.version)
-            self._installed.run([*self._with_a_name(), *self._keys.init, *more])
+            if not self._keys.guest:
+                self._installed.run([*self._with_a_name(), *self._keys.init, *more])
             keys = self._keys.settings_file
             if keys.included_by:
                 self._folder.add_to_data(keys.included_by, keys.include, self.programs.user)
@@ -326,7 +329,7 @@ class PrivateServer:
     def _started(self) -> str:
         """Start the server, wait until it is ready, and return its main process's identity."""
         try:
-            if self._keys.stays:
+            if self._keys.stays or self._keys.guest:
                 return self._started_beside()
             self._installed.run(self._keys.start)
         except ReplayerError as error:
@@ -335,11 +338,18 @@ class PrivateServer:
 
     def _started_beside(self) -> str:
         """Start a server that stays replayer's child, and wait until it takes connections."""
+        keys, socket = self._keys, self._socket
+        assert socket is not None, "its folder was made before"
+        guest = keys.guest
         self._child = shell.start(
-            self._installed.arguments(self._keys.start),
-            user=self.programs.user,
+            programs.guest_command(keys, self._folder.data, socket, self.programs.user)
+            if guest
+            else self._installed.arguments(keys.start),
+            # A guest's process gives the rights up by itself, when its library is loaded.
+            user=None if guest else self.programs.user,
             environment=self._installed.environment(),
             output=self._folder.log,
+            folder=Path("/") if guest else None,
         )
         begin = time.monotonic()
         refused_since, refusal = math.inf, ""
@@ -433,12 +443,11 @@ class PrivateServer:
         self._folder.write_data(name, settings.text(self._keys, asked), self.programs.user)
 
 
-def main_process(data: Path, server_programs: Programs, pid_file: str) -> int:
+def main_process(data: Path, server_programs: Programs, keys: ServerSpec) -> int:
     """Return the process id of the server that runs on a data directory, 0 if none runs."""
-    main = shutdown.read_pid(data / pid_file)
-    return (
-        main if main in processes.serving(data, server_programs.folder, server_programs.user) else 0
-    )
+    server = Installation(keys, data, server_programs.folder, server_programs.user)
+    main = shutdown.read_pid(server.pid_file)
+    return main if main in server.processes() else 0
 
 
 def recover(note: Note) -> str:

@@ -7,19 +7,25 @@ content.
 """
 
 import hashlib
+import importlib.metadata
 import importlib.util
 import os
 import pwd
 import re
 import shutil
+import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from replayer import journal, shell, trusted_path
+from replayer import interpreter, journal, shell, trusted_path
+from replayer.engines import guests
 from replayer.engines.engine_spec import ServerSpec
 from replayer.errors import Impossible, ReplayerError
 from replayer.shell import User
+
+_HOST = "replayer.engines.inprocess"
+"""The module that serves a guest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +51,8 @@ def find(title: str, keys: ServerSpec, bindir: Path | None = None) -> Programs:
     Raises Impossible if there are none, they cannot run here, or they are too old.
     """
     user = server_user(keys.users)
+    if keys.guest:
+        return _guest(title, keys, user, bindir)
     refusals = []
     for folder in [bindir.absolute()] if bindir else _folders(keys):
         try:
@@ -59,6 +67,37 @@ def find(title: str, keys: ServerSpec, bindir: Path | None = None) -> Programs:
     if bindir:
         raise Impossible(refusal)
     raise Impossible(f"no {title} server can be used", f"{refusal}; {ways}")
+
+
+def _guest(title: str, keys: ServerSpec, user: User | None, bindir: Path | None) -> Programs:
+    """Return this interpreter as the program of a guest, whose library must be installed."""
+    if bindir is not None:
+        raise Impossible(f"{title} is a Python package, so that there is no folder of programs")
+    guest = guests.load(keys.guest)
+    advice = f"pip install 'replayer[{guest.EXTRA}]'"
+    try:
+        version = importlib.metadata.version(guest.PACKAGE)
+    except importlib.metadata.PackageNotFoundError:
+        raise Impossible(
+            f"no {title} can be used", f"the package {guest.PACKAGE} is not installed: {advice}"
+        ) from None
+    major = int(version.partition(".")[0])
+    if major < keys.oldest:
+        raise Impossible(f"{title} {version} is installed: replayer needs {keys.oldest} or later")
+    python = Path(sys.executable).resolve()
+    return Programs(python.parent, python.name, version, major, user)
+
+
+def guest_command(keys: ServerSpec, data: Path, socket: Path, user: User | None) -> list[str]:
+    """Return the command that serves a guest on a data folder as that user."""
+    uid, gid = (os.geteuid(), os.getegid()) if user is None else (user.uid, user.gid)
+    places = (data, socket / keys.socket_name, data / keys.pid_file)
+    return [*interpreter.module(_HOST), keys.guest, *map(str, places), str(uid), str(gid)]
+
+
+def word_of(keys: ServerSpec) -> str:
+    """Return the part of a command line that tells a server from other uses of its program."""
+    return _HOST if keys.guest else ""
 
 
 def server_user(names: Iterable[str]) -> User | None:

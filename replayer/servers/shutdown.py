@@ -19,6 +19,7 @@ from replayer import journal, shell, signals, trusted_path
 from replayer.engines.engine_spec import ServerSpec
 from replayer.errors import ReplayerError
 from replayer.machine import processes
+from replayer.servers import programs
 from replayer.servers.data_folder import DataFolder
 from replayer.shell import User
 
@@ -57,7 +58,7 @@ class Installation:
 
     def processes(self) -> list[int]:
         """Return the living processes that serve, make or repair this data directory."""
-        return processes.serving(self.data, self.bindir, self.user)
+        return processes.serving(self.data, self.bindir, self.user, programs.word_of(self.keys))
 
     def arguments(self, command: Sequence[str]) -> list[str]:
         """Return a command of engine.toml with its braces filled."""

@@ -81,7 +81,10 @@ def here(row: ResourceRow) -> str:
 
 
 def _amount(value: float, unit: str) -> str:
-    return f"{value:.0%} of the time" if unit == "of the time" else show(value, unit)
+    if unit != "of the time":
+        return show(value, unit)
+    # One log is used by one session at a time, and has no more than all of the time.
+    return f"{value:.0%} of the time" if value <= 1 else f"the time of {three(value)} of it"
 
 
 def last(run: Run, step: str) -> StepResult | None:

@@ -4,8 +4,10 @@ from typing import Self
 
 from pydantic import ValidationError
 
+from replayer.analysis.profiles.confidence import Confidence
 from replayer.errors import Impossible
 from replayer.model import Noun, Run
+from replayer.sizing.prediction import Prediction
 from replayer.sizing.requirement import Requirement
 from replayer.sizing.target import Judgement
 
@@ -35,6 +37,12 @@ class Sizing(Noun):
     """True if all data in use is read from this machine's memory, and none from the device."""
     compute: float = 0.0
     """Statements a second, of the required rate, that only burn CPU."""
+    prediction: Prediction | None = None
+    """A shortlist's row for this machine; None if it was not rented by one."""
+    confidence: Confidence | None = None
+    """The stars of the profile; None in results of older replayers."""
+    by: str = ""
+    """The user who sized the machine; "" where the system does not name it."""
     unproven: tuple[str, ...] = ()
     """Sentences on how the load differs from the source, and what that leaves unproven."""
 

@@ -6,6 +6,7 @@ minute of another resource may be a different one; its value stands in that reso
 
 import collections
 import math
+import re
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
@@ -38,6 +39,10 @@ _BLOCK = 8192
 _BY_OTHERS = 0.25
 """A share of a device's reads: at least this much that the database cannot have done counts as
 others'."""
+_ENOUGH = 0.9
+"""Share of the time for which the host's CPU is known: the server's own counts from here on."""
+_CLEAR_CORES = 0.05
+"""Cores that others use on the source's host: fewer are not reported."""
 _APART_SHARES = 0.1
 """The share of the accesses must exceed that of the data by so much for this to be a hot part."""
 _LEAST_HOT = 0.001
@@ -125,6 +130,17 @@ class Requirement(Noun):
         return self.factor * self.work.rate(table_blocks)
 
 
+_PERCENT = re.compile(r"(\d+(?:\.\d+)?)\s*%")
+
+
+def parse_share(text: str) -> float:
+    """Return a headroom such as `30%` as a share; raise Impossible for other text."""
+    match = _PERCENT.fullmatch(text.strip())
+    if match is None:
+        raise Impossible(f"--headroom is {text!r}: it must be a percentage such as 30%")
+    return float(match[1]) / 100
+
+
 def of(
     profile: ResourceProfile,
     *,
@@ -175,20 +191,29 @@ def of(
         cores=profile.source.cores,
         memory_bytes=profile.source.memory_bytes,
         probes=dict(profile.source.probes),
-        notes=(*_notes(leader, moment, needs, window), *done.assumptions),
+        notes=(
+            *_notes(leader, moment, needs, window),
+            *_on_the_host(profile, needs),
+            *done.assumptions,
+        ),
         not_tested=tuple(_not_tested(profile, moment.columns)),
     )
 
 
 def _check(growth: float, headroom: float, percentile: float, window: float) -> None:
-    if not 0 < growth <= 1000:
-        raise Impossible(f"growth is {growth:g}: it must be above 0, such as 1.5, and at most 1000")
-    if not 0 <= headroom <= 100:
-        raise Impossible(f"headroom is {headroom:.0%}: it must be 0% or more, such as 30%")
+    check_margin(growth, headroom)
     if not 0 < percentile <= 100:
         raise Impossible(f"percentile is {percentile:g}: it must be above 0 and at most 100")
     if not 1 <= window <= 86400:
         raise Impossible(f"window is {window:g} s: it must be from 1 s to 24 h")
+
+
+def check_margin(growth: float, headroom: float) -> None:
+    """Raise Impossible for a growth or a headroom that no requirement can have."""
+    if not 0 < growth <= 1000:
+        raise Impossible(f"growth is {growth:g}: it must be above 0, such as 1.5, and at most 1000")
+    if not 0 <= headroom <= 100:
+        raise Impossible(f"headroom is {headroom:.0%}: it must be 0% or more, such as 30%")
 
 
 def _refuse_wild(columns: Mapping[str, float]) -> None:
@@ -227,7 +252,10 @@ class _Scale(NamedTuple):
 def _needs(
     profile: ResourceProfile, moment: ProfileWindow, scale: _Scale, percentile: float, window: float
 ) -> Iterable[Need]:
+    own = _has_own_cpu(profile)
     for name in _NEEDED:
+        if name == ("cpu" if own else "server_cpu"):
+            continue
         resource = NAMED[name]
         most = usage.moment(profile, resource, percentile=percentile, window=window)
         measured = None if most is None else most.value(resource)
@@ -248,6 +276,12 @@ def _needs(
             meanwhile=moment.value(resource),
             others=others,
         )
+
+
+def _has_own_cpu(profile: ResourceProfile) -> bool:
+    """Return whether the CPU of the server alone is known for about as long as that of the host."""
+    own = profile.coverage("server_cpu_cores")
+    return own > 0 and own >= _ENOUGH * profile.coverage("cpu_cores")
 
 
 def _others(name: str, columns: Mapping[str, float], block_bytes: int) -> float:
@@ -333,6 +367,20 @@ def _notes(
                 f"{need.title} ({need.unit}): at {usage.clock(need.end)} it was {many} in the "
                 f"window that the load imitates: `--by {need.name}` imitates that one"
             )
+
+
+def _on_the_host(profile: ResourceProfile, needs: Iterable[Need]) -> Iterable[str]:
+    """Yield a sentence on the load of others, where only the server's own CPU is required."""
+    own = next((need for need in needs if need.name == "server_cpu"), None)
+    if own is None:
+        return
+    whole = usage.at(profile, own.begin, own.end).value(NAMED["cpu"])
+    if whole is not None and whole - own.measured > _CLEAR_CORES:
+        yield (
+            f"CPU: the source's host used {show(whole, 'cores')} in the minute of the most, and "
+            f"{show(own.measured, 'cores')} of them were the server's: the rest was others' load, "
+            f"and is not required here"
+        )
 
 
 def _not_tested(profile: ResourceProfile, columns: Mapping[str, float]) -> Iterable[str]:

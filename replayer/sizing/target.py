@@ -253,15 +253,22 @@ def judge(
     earns any.
     """
     size = target.volume.request_size if target.volume else None
-    judged = (_judged(limit, requirement, profile, size) for limit in limits(target))
+    judged = (judge_limit(limit, requirement, profile, size) for limit in limits(target))
     return tuple(
         one.model_copy(update={"title": f"{one.title} of {of}"}) if of else one for one in judged
     )
 
 
-def _judged(
-    limit: Limit, requirement: Requirement, profile: ResourceProfile, request_size: int | None
+def judge_limit(
+    limit: Limit,
+    requirement: Requirement,
+    profile: ResourceProfile,
+    request_size: int | None = None,
 ) -> Judgement:
+    """Return the verdict of one limit on a profile's requirement, as `judge` does.
+
+    `request_size` is in bytes: a larger request counts as several.
+    """
     resource = NAMED[limit.resource]
     name = (
         "server_cpu" if limit.resource == "cpu" and not requirement.need("cpu") else resource.name

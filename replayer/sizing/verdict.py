@@ -10,10 +10,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from statistics import median
 from typing import Any, NamedTuple
 
+from pydantic import computed_field
+
+from replayer.analysis.profiles.confidence import Confidence
 from replayer.load import cpu_burn, resources
 from replayer.model import Noun, Run, Status, StepResult
 from replayer.sizing import demand, needs
 from replayer.sizing.findings import Loaded, Remedy, ResourceRow, last
+from replayer.sizing.recommendation import RecommendedSize, recommend
 from replayer.sizing.record import Sizing
 from replayer.sizing.target import Fit, Judgement
 from replayer.sizing.what_if import changes
@@ -54,8 +58,21 @@ class FitVerdict(Noun):
     """Resources that are not in the profile, or that no load can use."""
     unproven: tuple[str, ...]
     """Differences of the load from the source."""
+    recommendation: tuple[RecommendedSize, ...] = ()
+    """The size that the requirement asks for."""
+    confidence: Confidence | None = None
+    """The stars of the profile."""
+    prediction: str = ""
+    """The shortlist's prediction and how it came out; "" without one."""
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def headline(self) -> str:
+        """Return the verdict in one line."""
+        return f"{self.fit.value}: {self.reasons[0]}"
 
 
+_OUTCOMES = {"held": "held", "did not hold": "did not hold", "undecided": "is undecided"}
 _DONE = 0.9
 """Share of the required rate: a trial below it was limited by the machine."""
 _DISTURBED = 0.2
@@ -85,7 +102,20 @@ def judge(sizing: Sizing, run: Run) -> FitVerdict:
         not_offered=load.not_offered,
         not_tested=sizing.requirement.not_tested,
         unproven=(*sizing.unproven, *_burnt(step)),
+        recommendation=recommend(sizing.requirement),
+        confidence=sizing.confidence,
+        prediction=_predicted(sizing, decider.fit),
     )
+
+
+def _predicted(sizing: Sizing, fit: Fit) -> str:
+    """Return a shortlist's prediction next to the verdict."""
+    made = sizing.prediction
+    if made is None:
+        return ""
+    outcome = made.outcome(fit)
+    why = f" ({made.why[0]})" if made.why else ""
+    return f"{made.words}{why}; measured: {fit.value}. The prediction {_OUTCOMES[outcome]}"
 
 
 def _burnt(step: StepResult | None) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Reading of whole files from a queue shared by many threads: the work of the walk step.
+"""Reading of files, or ranges of them, from a queue that many threads share: the walk's work.
 
 It runs in fresh processes, so it imports little.
 """
@@ -10,7 +10,7 @@ import mmap
 import os
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from replayer.errors import ReplayerError
@@ -29,6 +29,12 @@ _HINTS = {
     errno.EIO: "; the kernel's log (dmesg) says more",
 }
 
+LEAST_RANGE = 4 << 20
+"""The smallest range of a file that is dealt by itself, in bytes."""
+
+Range = tuple[int, int, int]
+"""Index of a file in the queue, its first byte and the byte behind its last."""
+
 ReadAt = Callable[[int], int]
 """Reads the next block, at that byte offset, and returns the number of bytes; 0 at the end."""
 
@@ -38,7 +44,7 @@ class ReadResult:
     """The files and bytes that one thread has read."""
 
     files: list[tuple[int, int]] = field(default_factory=list)
-    """Index in the queue and bytes read, of each file."""
+    """Index of the file and bytes read, of each file or range."""
     missing: list[int] = field(default_factory=list)
     """Indexes of the files that had vanished."""
     read_bytes: int = 0
@@ -69,16 +75,18 @@ class Queue:
     """read, mmap or direct."""
     block_size: int
     counter: Counter = field(default_factory=Counter)
+    ranges: tuple[Range, ...] = ()
+    """The pieces that are dealt; without any, each file is dealt whole."""
     hauls: list[ReadResult] = field(default_factory=list)
     """Results of the threads of this process."""
     next_said_ns: int = 0
 
-    def take(self) -> tuple[int, str, int] | None:
-        """Return the next file's index, path and size, or None if all are taken."""
+    def take(self) -> Range | None:
+        """Return the next piece, or None if all are taken."""
         number = self.counter.take()
-        if number >= len(self.paths):
-            return None
-        return number, self.paths[number], self.sizes[number]
+        if self.ranges:
+            return self.ranges[number] if number < len(self.ranges) else None
+        return (number, 0, self.sizes[number]) if number < len(self.paths) else None
 
     def said(self, clock_ns: int) -> ReadProgress:
         """Return the progress of this process."""
@@ -100,22 +108,42 @@ def read_all(queue: Queue, barrier: Barrier, report: Report) -> ReadResult:
     queue.hauls.append(haul)
     barrier.wait()
     while taken := queue.take():
-        number, path, size = taken
+        number, begin, end = taken
+        path = queue.paths[number]
         before = haul.read_bytes
         try:
             fd = os.open(path, flags)
             try:
-                with way(fd, size) as read_at:
-                    _read(read_at, size, haul, queue, report)
+                if begin:
+                    os.lseek(fd, begin, os.SEEK_SET)
+                with way(fd, end) as read_at:
+                    _read(read_at, taken, haul, queue, report)
             finally:
                 os.close(fd)
         except FileNotFoundError:
             haul.missing.append(number)
             continue
         except OSError as error:
-            raise _failure(path, haul.read_bytes - before, error) from error
+            raise _failure(path, begin + haul.read_bytes - before, error) from error
         haul.files.append((number, haul.read_bytes - before))
     return haul
+
+
+def deal(sizes: Sequence[int], threads: int, block_size: int) -> tuple[Range, ...]:
+    """Return the pieces for so many threads where files are fewer than these; () deals whole files.
+
+    A file that is larger than a thread's share is divided into ranges of a share each, which is a
+    whole number of blocks.
+    """
+    share = max(-(-sum(sizes) // threads), LEAST_RANGE)
+    share = -(-share // block_size) * block_size
+    if len(sizes) >= threads or max(sizes, default=0) <= share:
+        return ()
+    return tuple(
+        (number, begin, min(begin + share, size))
+        for number, size in enumerate(sizes)
+        for begin in range(0, max(size, 1), share)
+    )
 
 
 def why_not_direct(path: str) -> str:
@@ -133,11 +161,12 @@ def why_not_direct(path: str) -> str:
     return ""
 
 
-def _read(read_at: ReadAt, size: int, haul: ReadResult, queue: Queue, report: Report) -> None:
-    """Read one open file to its end, and time every read."""
+def _read(read_at: ReadAt, piece: Range, haul: ReadResult, queue: Queue, report: Report) -> None:
+    """Read one piece of an open file to its end, and time every read."""
     clock, latencies = time.monotonic_ns, haul.latencies
-    offset = reads = 0
-    while offset < size:
+    _, offset, end = piece
+    reads = 0
+    while offset < end:
         before = clock()
         length = read_at(offset)
         after = clock()

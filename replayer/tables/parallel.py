@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from replayer.engines import driver
 from replayer.engines.driver import Connector
+from replayer.engines.server_message import explain
 from replayer.errors import ReplayerError
 from replayer.watch.workers import Barrier, Counter, Report, WorkerPool
 
@@ -48,15 +49,14 @@ def execute(database: "Database", chores: Sequence[Chore], sessions: int) -> Ite
 def do_chores(job: ParallelJob, barrier: Barrier, report: Report) -> None:
     """Do chores from the queue as one session, until the queue is empty."""
     with (
-        contextlib.closing(driver.connect(job.connector)) as connection,
+        contextlib.closing(driver.connect_worker(job.connector)) as connection,
         connection.cursor() as cursor,
     ):
-        driver.sleep_soundly(connection)
         barrier.wait()
         while (number := job.queue.take()) < len(job.chores):
             try:
                 for statement in job.chores[number]:
                     cursor.execute(statement)
             except driver.driver_error(job.connector) as error:
-                raise ReplayerError(f"the database said: {driver.explain(error)}") from error
+                raise ReplayerError(f"the database said: {explain(error)}") from error
             report(1)

@@ -5,11 +5,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from replayer.engines.verbs import VerbName
+from replayer.engines.verbs import Verb, VerbName
 from replayer.errors import Impossible
 
 if TYPE_CHECKING:
     from replayer.engines.connection import Database
+    from replayer.engines.engine import Engine
 
 NAME = "persons1"
 SEEDS = ("Jordan", "Kumar", "Duglas", "Johnson", "Petrov", "Hiraga")
@@ -23,6 +24,9 @@ _SEGMENTS = VerbName("table/segments")
 _BYTES = VerbName("table/bytes")
 _FORGET = VerbName("table/forget")
 _DROP = VerbName("table/drop")
+_BEGIN = VerbName("begin")
+_COMMIT = VerbName("commit")
+_ROLLBACK = VerbName("rollback")
 _UNPUBLISH = VerbName("{layout}/unpublish")
 _REMOVE = VerbName("{layout}/remove")
 _DISCARD = VerbName("{layout}/discard")
@@ -147,11 +151,25 @@ def told(
 @contextlib.contextmanager
 def transaction(database: "Database") -> Iterator[None]:
     """Commit what is executed inside as one transaction; roll all of it back after an exception."""
-    database.query("BEGIN")
+    begin, commit, rollback = transaction_verbs(database.engine)
+    _execute_any(database, begin)
     try:
         yield
     except BaseException:
-        with contextlib.suppress(Exception):  # report the first error, not one of ROLLBACK
-            database.query("ROLLBACK")
+        with contextlib.suppress(Exception):  # report the first error, not one of the rollback
+            _execute_any(database, rollback)
         raise
-    database.query("COMMIT")
+    _execute_any(database, commit)
+
+
+def transaction_verbs(engine: "Engine") -> tuple[Verb | None, Verb | None, Verb | None]:
+    """Return how a transaction is begun, committed and rolled back.
+
+    Each is None for an engine without transactions, whose files of them are empty.
+    """
+    return engine.optional(_BEGIN), engine.optional(_COMMIT), engine.optional(_ROLLBACK)
+
+
+def _execute_any(database: "Database", verb: Verb | None) -> None:
+    if verb is not None:
+        database.execute(verb)

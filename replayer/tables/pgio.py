@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from replayer.engines import driver
 from replayer.engines.driver import Connector
+from replayer.engines.server_message import explain
 from replayer.engines.verbs import VerbName
 from replayer.errors import Impossible, ReplayerError
 from replayer.watch.workers import Barrier, Counter, Report, WorkerPool, distributable
@@ -266,7 +267,7 @@ def load_tables(job: LoadJob, barrier: Barrier, report: Report) -> int:
                 _load_table(cursor, table, report)
             except driver.driver_error(job.connector) as error:
                 raise ReplayerError(
-                    f"loading {table.name}: the database said: {driver.explain(error)}"
+                    f"loading {table.name}: the database said: {explain(error)}"
                 ) from error
             loaded += 1
         return loaded
@@ -436,20 +437,19 @@ def session(job: SessionJob, barrier: Barrier, report: Report) -> SessionResult 
     ReplayerError if that happens during the warm-up.
     """
     driver_error = driver.driver_error(job.connector)
-    with contextlib.closing(driver.connect(job.connector, *job.first)) as connection:
-        driver.sleep_soundly(connection)
+    with contextlib.closing(driver.connect_worker(job.connector, *job.first)) as connection:
         own = _Session(job, connection.cursor(), report if job.tells else None)
         try:
             own.warm_up()
         except driver_error as error:
             raise ReplayerError(
-                f"session {job.number}: the database said: {driver.explain(error)}"
+                f"session {job.number}: the database said: {explain(error)}"
             ) from error
         barrier.wait()
         try:
             own.work()
         except driver_error as error:
-            lost = ConnectionLost(job.number, driver.explain(error))
+            lost = ConnectionLost(job.number, explain(error))
             report(lost)
             return lost
     return own.result

@@ -1,6 +1,7 @@
 """A name has one meaning: classes, files, and the sizes that keep them readable."""
 
 import ast
+import functools
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,7 +10,6 @@ from replayer import registry
 from tests import architecture
 
 REPLAYER = Path(__file__).resolve().parents[2] / "replayer"
-MODULES = {path: ast.parse(path.read_text()) for path in sorted(REPLAYER.rglob("*.py"))}
 MOST_LINES_OF_A_FILE = 600
 MOST_LINES_OF_A_CLASS = 250
 MOST_LINES_OF_A_FUNCTION = 60
@@ -38,9 +38,15 @@ LARGE = {
 """What is larger than the limits -> what holds it together, and is to be divided: only shrinks."""
 
 
+@functools.cache
+def modules() -> dict[Path, ast.Module]:
+    """Return path -> tree of every module; not at import, as each worker of the tests imports."""
+    return {path: ast.parse(path.read_text()) for path in sorted(REPLAYER.rglob("*.py"))}
+
+
 def classes() -> Iterator[tuple[str, ast.ClassDef]]:
     """Yield each class at the top of a module, with its path below replayer/."""
-    for path, tree in MODULES.items():
+    for path, tree in modules().items():
         for node in tree.body:
             if isinstance(node, ast.ClassDef):
                 yield f"{path.relative_to(REPLAYER)}:{node.name}", node
@@ -48,7 +54,7 @@ def classes() -> Iterator[tuple[str, ast.ClassDef]]:
 
 def functions() -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:
     """Yield each function and method, with its path below replayer/."""
-    for path, tree in MODULES.items():
+    for path, tree in modules().items():
         for node in ast.walk(tree):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 yield f"{path.relative_to(REPLAYER)}:{node.name}", node
@@ -87,7 +93,7 @@ def test_a_file_name_is_used_once_in_a_band() -> None:
     """The same noun may stand at each layer; within one it would be two things."""
     bands = architecture.band_of()
     places = defaultdict(list)
-    for path in MODULES:
+    for path in modules():
         within = path.relative_to(REPLAYER)
         if any(path.is_relative_to(kind) for kind in PLUGINS) or path.stem in OF_PACKAGES:
             continue
@@ -126,7 +132,7 @@ def test_no_member_of_a_protocol_is_a_bare_participle() -> None:
 
 def too_large() -> Iterator[str]:
     """Yield what is larger than the limits allow."""
-    for path in MODULES:
+    for path in modules():
         if len(path.read_text().splitlines()) > MOST_LINES_OF_A_FILE:
             yield str(path.relative_to(REPLAYER))
     for place, node in classes():

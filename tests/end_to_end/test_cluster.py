@@ -394,7 +394,7 @@ def test_an_agent_that_nobody_called_says_so(replayer: Replayer) -> None:
 def test_a_password_is_nowhere_but_in_the_pipe(family: Family) -> None:
     """Not in a command line, an environment, a log or a text of any process of the run."""
     secret = f"s3cret{uuid.uuid4().hex}"
-    connector = Connector("psycopg", {"password": secret})
+    connector = Connector("postgres", {"password": secret})
     with (
         connected(NAMES[:2]) as hosts,
         hosts.pool(cluster_jobs.wait_for_ever, [connector] * 4, processes=4) as pool,

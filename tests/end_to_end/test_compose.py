@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from replayer import assets
-from replayer.engines import environment
+from replayer.engines import engine, environment
 
 _ROOT = Path(__file__).parents[2]
 _FILE = _ROOT / "docker-compose.yml"
@@ -108,6 +108,39 @@ def test_replayer_finds_every_engine(
     assert all(path.endswith(":ro") for _, path in mounts if path.startswith("/engines"))
     assert "cap_drop: [ALL]" in body
     assert "privileged" not in body
+
+
+@pytest.mark.parametrize("name", ["postgres", "citus", "mariadb", "mysql"])
+def test_a_service_has_the_settings_of_its_engine(
+    name: str, text: str, services: dict[str, str]
+) -> None:
+    """The lab's server works as the one that replayer starts itself, setting by setting."""
+    server = engine.load(name).spec.server
+    assert server is not None
+    postgres = re.search(r"(?ms)^x-postgres-settings:.*?(?=^services:)", text)
+    assert postgres is not None
+    body = postgres[0] if "*postgres-settings" in services[name] else services[name]
+    pairs = re.findall(r"^ +- (?:--)?([a-z][\w-]*)=(\S+)$", body, re.MULTILINE)
+    given = {setting.replace("-", "_"): value for setting, value in pairs}
+    buffers = engine.load(name).spec.sessions.buffers
+    assert buffers is not None
+    assert given.pop(buffers.setting).startswith("${ENGINE_BUFFERS:-1G")
+    wanted = {setting: spec.value for setting, spec in server.settings.items() if spec is not None}
+    assert wanted.pop(buffers.setting) == ""
+
+    assert given == wanted
+    # What `pg_ctl` is told is for the program that starts the server, not for the server.
+    flags = {word for word in server.start if server.stays and re.fullmatch(r"--[\w-]+", word)}
+    assert flags == set(re.findall(r"^ +- (--[\w-]+)$", body, re.MULTILINE))
+
+
+def test_mysql_is_of_the_version_that_was_verified(services: dict[str, str]) -> None:
+    """The image has the major version that was tried: MySQL 8 and 9 differ in their defaults."""
+    image = re.search(r"MYSQL_IMAGE:-mysql:(\d+)\.", services["mysql"])
+    server = engine.load("mysql").spec.server
+    assert image is not None
+    assert server is not None
+    assert int(image[1]) == server.newest_tried
 
 
 def test_only_the_helper_is_privileged(services: dict[str, str]) -> None:

@@ -65,6 +65,7 @@ class Reader:
         self.write("postgresql.log", "".join(LOG.format(n, f"SELECT {n}") for n in range(9)))
         self.write("logs/postgresql.log", (folder / "postgresql.log").read_text())
         self.write("iostat.txt", minutes((FIXTURES / "profiles/iostat/extended.txt").read_text()))
+        self.write("machines.csv", (ROOT / "docs/sample/machines.csv").read_text())
         run = json.loads((FIXTURES / "runs/format-2.json").read_text())
         for number, label in enumerate(("stock", "uek")):
             name = f"20261120-15450{number}-demo-{label}-3f2a"

@@ -19,13 +19,13 @@ from replayer.engines import driver
 from replayer.engines import engine as engines
 from replayer.engines.connection import Database
 from replayer.engines.verbs import VerbName
+from replayer.engines.wire_session import DriverStatement, SessionGone, WireSession
+from replayer.engines.wires.postgres.libpq_session import EncryptedSession, PlainSession
 from replayer.errors import ReplayerError, Skip
-from replayer.load import cpu_burn, dataset, session_wire
+from replayer.load import cpu_burn, dataset
 from replayer.load import level as levels
 from replayer.load.level import LevelRequest, LevelResult, check, measure_level
 from replayer.load.mix import WeightedMix
-from replayer.load.requests import DriverStatement
-from replayer.load.session_wire import SessionGone
 from replayer.machine import processes
 from replayer.model import Outcome
 from replayer.run.context import Context
@@ -478,7 +478,7 @@ SPOKEN = {
 }
 
 
-def answer(session: session_wire.WireSession, place: int, number: int = 5) -> bool | None:
+def answer(session: WireSession, place: int, number: int = 5) -> bool | None:
     """Send a statement and return what its answer says."""
     session.send(place, session.packing.prefix + number.to_bytes(8, "big"))
     while (end := session.receive()) is False:
@@ -486,11 +486,11 @@ def answer(session: session_wire.WireSession, place: int, number: int = 5) -> bo
     return end
 
 
-@pytest.mark.parametrize("kind", [session_wire.Postgres, session_wire.EncryptedSession])
+@pytest.mark.parametrize("kind", [PlainSession, EncryptedSession])
 def test_answers_of_every_shape_are_taken_to_their_end(
     server: Server,
     database: Database,
-    kind: type[session_wire.Postgres | session_wire.EncryptedSession],
+    kind: type[PlainSession | EncryptedSession],
 ) -> None:
     """Over libpq and by our own messages: one row, none, long ones, many, refusals, and the end."""
     server.start()

@@ -1,7 +1,7 @@
 r"""Boot real kernels in a virtual machine in a planned order, measure in each, and compare them.
 
     python -m tests.kernel_lab                                  Debian's 6.1 against its 6.12
-    python -m tests.kernel_lab --boots 8                        enough to show a difference
+    python -m tests.kernel_lab --boots 2                        only: does it boot, and measure?
     python -m tests.kernel_lab boots --help                     a machine that boots itself
     python -m tests.kernel_lab --kernel /boot/vmlinuz-5.15.0-300.el9uek.x86_64,uek.img \
                                --kernel /boot/vmlinuz-5.14.0-427.el9.x86_64,stock.img
@@ -53,8 +53,15 @@ CPUS = (
 EMULATED = "no KVM: the machine is emulated, so its figures say nothing about hardware"
 SILENT_SECONDS = 60
 """A machine whose console says nothing for so long, while it starts, stands still."""
+MINUTE = 60.0
+"""Seconds after which a boot that goes on is reported again."""
 TRIES = 3
 """Boots that one turn of the plan may take."""
+BOOTS = 12
+"""Boots of both kernels together: with fewer, no difference of the lab's metrics can be shown."""
+CLOCKS = {"kvm": "kvm-clock", "tcg": "hpet"}
+"""Accelerator -> the clock source that every kernel gets: one kernel may choose another by itself,
+and each reading of a slow one costs a microsecond."""
 PYTHON = "3.11"
 """Of Debian 12, which is what the image holds."""
 
@@ -112,7 +119,12 @@ def main() -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--kernel", action="append", default=[], metavar="VMLINUZ[,INITRAMFS]")
-    parser.add_argument("--boots", type=int, default=6, help="in all (default: 6)")
+    parser.add_argument(
+        "--boots",
+        type=int,
+        default=BOOTS,
+        help="in all (default: 12, as many as the plan of the lab's workload wants)",
+    )
     parser.add_argument("--workload", type=Path, default=HERE / "lab.toml", metavar="FILE")
     parser.add_argument("--memory", type=int, default=1024, metavar="MIB")
     parser.add_argument("--cpus", type=int, default=2)
@@ -120,7 +132,12 @@ def main() -> int:
     parser.add_argument(
         "--timeout", type=int, help="seconds for one boot (default: by the machine's speed)"
     )
-    parser.add_argument("--keep", type=Path, metavar="DIR", help="leave the runs and logs there")
+    parser.add_argument(
+        "--keep",
+        type=Path,
+        metavar="DIR",
+        help="where the runs, the page and the logs stay (default: results/kernel-lab-TIME)",
+    )
     args = parser.parse_args()
     try:
         check()
@@ -168,8 +185,7 @@ def lab(args: argparse.Namespace, work: Path) -> int:
     status = compare(plan, work / "comparison.html")
     if guest.accelerator == "tcg":
         say(EMULATED)
-    if args.keep:
-        keep(args.keep, work)
+    keep(args.keep or PROJECT / "results" / f"kernel-lab-{time.strftime('%Y%m%d-%H%M%S')}", work)
     return status if whole else max(status, 1)
 
 
@@ -204,7 +220,7 @@ def compare(plan: Path, page: Path) -> int:
 
 def keep(folder: Path, work: Path) -> None:
     """Copy the plan, the runs, the page and the consoles into a folder."""
-    folder.mkdir(exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
     for path in (work / "boots.plan", *work.glob("comparison.html"), *work.glob("boot-*.log")):
         shutil.copy(path, folder)
     if (work / "boots.runs").is_dir():
@@ -263,12 +279,16 @@ def machine_command(
 ) -> list[str]:
     """Return qemu's command line; with `snapshot` the image is not changed."""
     disk = f"file={image},format=raw,if=none,id=disk,cache=none,aio=threads"
+    kernel_words = (
+        f"root=/dev/nvme0n1 rootfstype=ext4 rw console=ttyS0 panic=-1 "
+        f"clocksource={CLOCKS[guest.accelerator]} init={init}"
+    )
     words = [
         *("qemu-system-x86_64", "-machine", "q35", "-accel", guest.accelerator, "-cpu", guest.cpu),
         *("-smp", cpus, "-m", memory, "-kernel", kernel.vmlinuz),
         *(("-initrd", kernel.initramfs) if kernel.initramfs else ()),
         "-append",
-        f"root=/dev/nvme0n1 rootfstype=ext4 rw console=ttyS0 panic=-1 init={init}",
+        kernel_words,
         *("-drive", disk + (",snapshot=on" if snapshot else "")),
         *("-device", "nvme,drive=disk,serial=lab", "-nic", "none", "-display", "none"),
         *("-serial", f"file:{log}", "-monitor", "none", "-no-reboot"),
@@ -386,7 +406,7 @@ def boot(
     )
     qemu = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE)
     try:
-        _, errors = qemu.communicate(timeout=patience)
+        errors = wait(qemu, log, title, patience)
     except subprocess.TimeoutExpired:
         raise Failed(f"it did not end within {patience:.0f} s; {tail(log)}") from None
     finally:
@@ -397,6 +417,23 @@ def boot(
     if qemu.returncode or status is None or status[1] != "0":
         raise Failed(f"{errors.decode(errors='replace')} {tail(log)}")
     return time.monotonic() - begin
+
+
+def wait(qemu: subprocess.Popen[bytes], log: Path, title: str, patience: float) -> bytes:
+    """Return what qemu complained of when it has ended; print a line a minute until then.
+
+    Raises subprocess.TimeoutExpired after `patience` seconds.
+    """
+    begin = time.monotonic()
+    while True:
+        left = begin + patience - time.monotonic()
+        try:
+            return qemu.communicate(timeout=max(0.0, min(MINUTE, left)))[1]
+        except subprocess.TimeoutExpired:
+            if left <= MINUTE:
+                raise
+            last = read(log).strip().rpartition("\n")[2]
+            say(f"boot {title}: {time.monotonic() - begin:.0f} s so far; {last[:100]}")
 
 
 def read(log: Path) -> str:

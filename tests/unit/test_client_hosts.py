@@ -21,11 +21,12 @@ from replayer.analysis.differences.samples import Side
 from replayer.analysis.differences.selection import choose
 from replayer.engines import engine as engines
 from replayer.engines.driver import Connector
+from replayer.engines.wire_session import DriverStatement, Packing
 from replayer.errors import HostLost, Impossible, ReplayerError
 from replayer.load import clients, level, timer
 from replayer.load.clients import ClientJob
 from replayer.load.mix import WeightedMix
-from replayer.load.requests import DriverStatement, Keys, Packing, Requests, StreamPart
+from replayer.load.requests import Keys, Requests, StreamPart
 from replayer.load.statement_counts import LoadCounts
 from replayer.model import EngineFacts, Fact, Foreign, Run, Status
 from replayer.report.pages import run_page
@@ -116,7 +117,7 @@ def job_of(
     """Return the job of a part of a stream."""
     names = tuple(("",) for number in range(part.sessions) if number % part.of == part.number)
     return ClientJob(
-        number=part.number, stream=stream, part=part, connector=Connector("psycopg", {}),
+        number=part.number, stream=stream, part=part, connector=Connector("postgres", {}),
         first=(), names=names, statements=STATEMENTS, settle=(), keys=Keys(1000, None),
         seconds=seconds, rate=rate, arrivals="poisson", resolution=0.0, patience=5.0, seed=3,
     )  # fmt: skip
@@ -164,7 +165,7 @@ def test_every_host_gets_as_many_jobs_and_every_session_belongs_to_one(
     asked = level.LevelRequest(sessions, 1.0, WeightedMix(range=1), TableSet(1000, 1, 1), rate=rate)
     monkeypatch.setattr(level, "_statements", lambda asked, database: iter(STATEMENTS))
     monkeypatch.setattr(level, "_texts", lambda database, verb, number=0, **_: (str(number),))
-    database: Any = SimpleNamespace(connector=lambda: Connector("psycopg", {}))
+    database: Any = SimpleNamespace(connector=lambda: Connector("postgres", {}))
     names = tuple(f"host{number}" for number in range(hosts))
     here = list(level._jobs(asked, database, client_pools.LOCAL_CLIENTS))
     jobs = list(level._jobs(asked, database, Hosts(*names, cores=4 * hosts)))

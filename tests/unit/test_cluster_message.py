@@ -57,7 +57,7 @@ def test_plain_values_arrive_as_they_were(value: Any) -> None:
 @pytest.mark.parametrize(
     "value",
     [
-        Connector("psycopg", {"host": "db", "password": "x"}, ("SET a = 1",)),
+        Connector("postgres", {"host": "db", "password": "x"}, ("SET a = 1",)),
         ClientReport(0, 1.5, 7, 0.0),
         Latencies(bins={1: 2}, operations=2, total_ns=3, squares=4.0, least_ns=1, most_ns=2),
         pgio.SessionResult(1, "pgio1", 8, 8),
@@ -221,7 +221,7 @@ def test_a_marked_function_is_found_by_its_name() -> None:
 
 def test_a_connector_tells_no_password() -> None:
     """It is in what travels, and in no text of it."""
-    connector = Connector("psycopg", {"password": "s3cret"})
+    connector = Connector("postgres", {"password": "s3cret"})
 
     assert b"s3cret" in packing.pack(connector)
     assert "s3cret" not in repr(packing.unpack(packing.pack(connector)))

@@ -1,10 +1,15 @@
 """The kernel lab goes on after a boot that failed, and waits as long as its machine is slow."""
 
+import subprocess
+import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import pytest
 
-from tests.kernel_lab.__main__ import TRIES, Failed, Machine, follow
+from tests.command import Replayer
+from tests.kernel_lab import __main__ as kernel_lab
+from tests.kernel_lab.__main__ import BOOTS, HERE, TRIES, Failed, Machine, follow, wait
 
 
 def attempts(
@@ -48,3 +53,29 @@ def test_patience_follows_the_machine(start: float, boots: list[float]) -> None:
 
     assert patience > (3 * max(boots) if boots else 50 * start)
     assert patience < 30 * 60 or max([start, *boots]) > 10
+
+
+def test_its_boots_can_show_a_difference(replayer: Replayer, tmp_path: Path) -> None:
+    """By its own plan's words, as many boots as it makes by itself are not too few."""
+    words = ("plan", "--kernels", "6.1.0-1,6.12.0-1", "--boots", BOOTS, "--out", tmp_path / "plan")
+    printed = replayer(*words, "--", HERE / "lab.toml", folder=tmp_path).out
+    assert "can show a difference" in printed
+    assert "can never show" not in printed
+
+
+def test_a_boot_that_takes_long_is_reported_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each minute a line says how long it has taken, with the console's last line."""
+    monkeypatch.setattr(kernel_lab, "MINUTE", 0.05)
+    log = tmp_path / "console"
+    log.write_text("first\nsystemd: started\n")
+    command = [sys.executable, "-c", "import time; time.sleep(0.5)"]
+    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE) as guest:
+        assert wait(guest, log, "3 uek", patience=60) == b""
+    assert "boot 3 uek: 0 s so far; systemd: started" in capsys.readouterr().err
+
+    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE) as guest:
+        with pytest.raises(subprocess.TimeoutExpired):
+            wait(guest, log, "4 uek", patience=0.1)
+        guest.kill()

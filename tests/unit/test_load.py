@@ -7,15 +7,19 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from pydantic import ValidationError
-from scipy import stats
 
+from replayer.engines.wire_session import DriverStatement, Packing
+from replayer.lazy_import import Later
 from replayer.load import cpu_burn
 from replayer.load import mix as mixes
 from replayer.load.arrivals import starts
 from replayer.load.mix import Hot, WeightedMix
-from replayer.load.requests import DriverStatement, Keys, Packing, Requests
+from replayer.load.requests import Keys, Requests
 from replayer.load.statement_counts import LoadCounts, Tallying
 from replayer.model import Better, Measurement, Status, StepResult
+
+stats = Later("scipy.stats")
+"""Not imported by the workers that run other tests."""
 
 Numbers = NDArray[Any]
 Arrivals = Literal["poisson", "uniform"]

@@ -17,7 +17,6 @@ from replayer.engines import driver, login
 from replayer.engines import engine as engines
 from replayer.engines.connection import Database, connector_of, url_of
 from replayer.errors import Impossible, ReplayerError
-from replayer.load import session_wire
 from replayer.steps.replay import postgres_connection, replay_target
 from replayer.steps.replay.failures import Refused
 
@@ -147,7 +146,7 @@ def try_worker(text: str) -> None:
     connector = connector_of(url_of(text, engine))
     with pytest.raises(ReplayerError):
         driver.connect(connector)
-    session_wire.connect(connector, ())
+    driver.connect_session(connector)
 
 
 def try_replay(text: str) -> None:
@@ -248,7 +247,7 @@ def test_mysql_gets_the_password_by_a_socket(tmp_path: object) -> None:
     path = f"{tmp_path}/s"
     with serving(MYSQL["clear"], path) as server:
         with contextlib.suppress(pymysql.err.Error):
-            driver.opened("pymysql", {"unix_socket": path, "user": "me", "password": SECRET})
+            driver.open_connection("mysql", {"unix_socket": path, "user": "me", "password": SECRET})
         assert SECRET.encode() in server.heard
 
 

@@ -90,7 +90,7 @@ def test_a_walks_latencies_are_cut_to_the_same_bins() -> None:
     queue = file_reader.Queue.__new__(file_reader.Queue)
     queue.next_said_ns = 1 << 62
     haul = file_reader.ReadResult()
-    file_reader._read(lambda _: 1, 500, haul, queue, lambda _: None)
+    file_reader._read(lambda _: 1, (0, 0, 500), haul, queue, lambda _: None)
 
     kept = np.array(sorted(haul.latencies), dtype=np.int64)
     assert sum(haul.latencies.values()) == 500

@@ -8,10 +8,13 @@ from typing import Protocol
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from scipy import stats as scipy_stats
 
 from replayer.analysis.differences import statistics
+from replayer.lazy_import import Later
 from tests.known import known
+
+scipy_stats = Later("scipy.stats")
+"""Not imported by the workers that run other tests."""
 
 
 def two(

@@ -153,13 +153,16 @@ def test_percentiles_of_equal_rows_are_numpys_inverted_cdf() -> None:
         assert rolling_windows.quantile(values, np.ones(997), percentile) == expected
 
 
-def test_minutes_above_a_level_are_of_a_day() -> None:
-    """A level that is passed for a tenth of the known time is passed for 144 minutes a day."""
-    made = rolling_windows.sliding(seconds([10.0] * 900 + [50.0] * 100), 1.0)
+def test_minutes_above_a_level_are_of_a_day_or_of_what_is_known() -> None:
+    """A tenth of two days is 144 minutes a day; a tenth of 10 minutes is 1 of these 10."""
+    days = rolling_windows.sliding(seconds(([10.0] * 900 + [50.0] * 100) * 180), 1.0)
+    short = rolling_windows.sliding(seconds([10.0] * 540 + [50.0] * 60), 1.0)
 
-    assert rolling_windows.minutes_above(made, 20.0) == pytest.approx(144.0)
-    assert rolling_windows.minutes_above(made, 50.0) == 0.0
-    assert rolling_windows.minutes_above(made, 0.0) == pytest.approx(1440.0)
+    assert rolling_windows.minutes_above(days, 20.0) == pytest.approx(144.0)
+    assert rolling_windows.minutes_above(short, 20.0) == pytest.approx(1.0)
+    for made, whole in ((days, 1440.0), (short, 10.0)):
+        assert rolling_windows.minutes_above(made, 50.0) == 0.0
+        assert rolling_windows.minutes_above(made, 0.0) == pytest.approx(whole)
 
 
 def test_the_curve_of_levels_agrees_with_minutes_above() -> None:

@@ -31,13 +31,25 @@ Facts = Mapping[str, Fact]
 
 def on(run: Run) -> tuple[Advice, ...]:
     """Return all warnings about a finished run: first about its numbers, then about its machine."""
-    advice = [warn(run) for warn in _warnings("run")]
-    return (*filter(None, advice), *about(run.host)) if run.host else tuple(filter(None, advice))
+    advice = tuple(_given("run", run))
+    return (*advice, *about(run.host)) if run.host else advice
 
 
 def about(facts: Facts) -> tuple[Advice, ...]:
     """Return all warnings about a machine."""
-    return tuple(filter(None, (warn(facts) for warn in _warnings("facts"))))
+    return tuple(_given("facts", facts))
+
+
+def every() -> tuple[Callable[[Any], Advice | None], ...]:
+    """Return all warnings; the name of each is its anchor in docs/reference.md."""
+    return (*_warnings("run"), *_warnings("facts"))
+
+
+def _given(kind: str, about_what: Any) -> Iterator[Advice]:
+    for warn in _warnings(kind):
+        advice = warn(about_what)
+        if advice is not None:
+            yield advice.model_copy(update={"name": warn.__name__})
 
 
 # The numbers of a run
@@ -499,7 +511,7 @@ def _warnings(kind: str) -> Iterator[Callable[[Any], Advice | None]]:
         if (
             inspect.isfunction(warning)
             and warning.__module__ == __name__
-            and name not in ("on", "about")
+            and name not in ("on", "about", "every")
         ):
             parameters = list(inspect.signature(warning).parameters)
             if not name.startswith("_") and parameters == [kind]:

@@ -250,20 +250,31 @@ def at_quantile(windows: Windows, percentile: float) -> int:
 
 
 def minutes_above(windows: Windows, level: float) -> float:
-    """Return the minutes of a day for which means are above a level, scaled from the known time."""
+    """Return the minutes for which means are above a level, scaled to a day from longer times.
+
+    Of less than a day they are the minutes that were seen: nothing is known of the rest of the day.
+    """
     total = float(windows.shares.sum())
     above = float(windows.shares[windows.means > level].sum())
-    return MINUTES_A_DAY * above / total if total else 0.0
+    return minutes_in_all(windows) * above / total if total else 0.0
+
+
+def minutes_in_all(windows: Windows) -> float:
+    """Return the minutes that `minutes_above` is of: a day's, or those that are known if fewer."""
+    rows = windows.shares[windows.shares > 0]
+    # The first window ends after its own length, of which only its last row has a share.
+    seconds = float(rows.sum() + windows.length - rows[0]) if len(rows) else 0.0
+    return min(MINUTES_A_DAY, seconds / MINUTE)
 
 
 def exceedance(windows: Windows) -> tuple[Sequence[float], Sequence[float]]:
-    """Return rising levels, and the minutes of a day above each of them; at most 200 points."""
+    """Return rising levels, and the minutes above each, as `minutes_above`; at most 200 points."""
     if not windows.shares.any():
         return (), ()
     counted = windows.shares > 0
     levels, first = np.unique(windows.means[counted], return_inverse=True)
     shares = np.bincount(first, windows.shares[counted])
-    above = MINUTES_A_DAY * (1 - np.cumsum(shares) / shares.sum())
+    above = minutes_in_all(windows) * (1 - np.cumsum(shares) / shares.sum())
     chosen = np.unique(np.linspace(0, len(levels) - 1, _MOST_POINTS).astype(int))
     return tuple(levels[chosen].tolist()), tuple(np.maximum(above[chosen], 0.0).tolist())
 

@@ -18,8 +18,10 @@ from replayer.report.pages.markup import (
     table,
     watched,
 )
+from replayer.report.pages.sizing_page import starred
 from replayer.report.terminal import profile as report
 from replayer.report.terminal.profile import ProfileSummary
+from replayer.report.terminal.sizing import RECOMMENDED_HEADINGS, margin_words, recommended_rows
 from replayer.results.profile import ResourceProfile
 
 _POINTS = 2000
@@ -42,6 +44,8 @@ _PANELS = (
 _DECIDING = ("transactions", "cpu", "iops", "mbps", "net_out", "sessions_active")
 _APART = 0.02
 """A line of largest values is drawn if it is above the mean by this share of the maximum."""
+_SEVERAL = 1.5
+"""A point of so many rows' length has several in it."""
 _SHORTEST = 0.02
 """A level is drawn if it is exceeded for at least that many minutes a day."""
 
@@ -54,6 +58,7 @@ def page(one: ProfileSummary) -> str:
         *_complete(one),
         *(_series(entry) if entry["panels"] else ()),
         *_windows(one),
+        *_recommended(one),
         *_moment(one),
         *_levels(one, drawn),
         *_work(one),
@@ -71,7 +76,8 @@ def page(one: ProfileSummary) -> str:
 def _head(one: ProfileSummary) -> str:
     complete = one.complete
     words = f"{complete.grade.value}: {report.GRADES[complete.grade]}"
-    lines = [f'<p class="verdict">{escaped(words)}</p>']
+    lines = [f'<p class="verdict">{escaped(starred(report.headline(one)))}</p>']
+    lines += [f"<p>{escaped(words)}</p>"]
     lines += [f'<p class="quiet">{escaped(f"{a}: {b}")}</p>' for a, b in report.facts(one)]
     return "\n".join(lines)
 
@@ -115,8 +121,18 @@ def _moment(one: ProfileSummary) -> Iterator[str]:
         yield table(["", "mean"], report.moment_pairs(one.moment), numbers=[1])
 
 
+def _recommended(one: ProfileSummary) -> Iterator[str]:
+    if one.wanted is not None and one.recommendation:
+        yield f"<h2>{escaped(f'A size that would fit, with {margin_words(one.wanted)}')}</h2>"
+        yield table(RECOMMENDED_HEADINGS, recommended_rows(one.recommendation), numbers=[1])
+    if one.confidence.reasons:
+        yield f"<h2>{escaped(starred(f'Confidence: {one.confidence.words}'))}</h2>"
+        yield _list(one.confidence.reasons)
+
+
 def _levels(one: ProfileSummary, drawn: Sequence[Drawn]) -> Iterator[str]:
-    yield "<h2>Minutes a day above a level</h2>"
+    of = report.period(report.known_minutes(one))
+    yield f"<h2>{escaped(f'Minutes {of} above a level')}</h2>"
     yield from figures(drawn, "levels")
     yield table(report.LEVEL_HEADINGS, report.level_rows(one), numbers=range(1, 6))
     if one.levels:
@@ -159,11 +175,12 @@ def _charts(one: ProfileSummary) -> Iterator[Chart]:
                 }
             )
     if traces:
+        of = report.period(report.known_minutes(one))
         yield {
             "id": "levels",
-            "title": "For how many minutes a day it is above so much of its most",
+            "title": f"For how many minutes {of} it is above so much of its most",
             "traces": traces,
-            "layout": {"x": "minutes a day", "y": "% of its most", "zero": True, "log_x": True},
+            "layout": {"x": f"minutes {of}", "y": "% of its most", "zero": True, "log_x": True},
         }
 
 
@@ -191,13 +208,17 @@ def _entry(profile: ResourceProfile) -> dict[str, Any]:
 def _lines(
     profile: ResourceProfile, edges: rolling_windows.Numbers, names: Sequence[str]
 ) -> Iterator[dict[str, Any]]:
-    """Yield a line of each resource's means, and one of its largest values if that differs."""
+    """Yield a line of each resource's means, and one of its largest values if that differs.
+
+    Where a point is no longer than a row of the profile there is no other value in it.
+    """
+    several = edges[1] - edges[0] > _SEVERAL * profile.source.averaged_seconds
     for color, name in enumerate(names):
         means, most = rolling_windows.grid(usage.signal(profile, NAMED[name]), edges)
         if np.isnan(means).all():
             continue
         title = report.titled(NAMED[name])
         yield {"name": word(title), "color": color, **column_encoding.column(means)}
-        if np.nanmax(most - means) > _APART * np.nanmax(most):
+        if several and np.nanmax(most - means) > _APART * np.nanmax(most):
             line = {"name": word(f"{title}, most"), "color": color, "dash": 2}
             yield {**line, **column_encoding.column(most)}

@@ -1,5 +1,6 @@
 """The HTML page of a sizing verdict: one file that opens from disk and needs no network."""
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from replayer.load.objective import goals
@@ -20,6 +21,7 @@ def page(one: SizingSummary, beside: str = "") -> str:
         *([beside] if beside else []),
         *_resources(one),
         *_curve(one, drawn),
+        *recommended(one),
         *_requirement(one),
         *(_listed(heading, texts) for heading, texts in report.lists(one.verdict) if texts),
     ]
@@ -31,6 +33,31 @@ def _head(one: SizingSummary) -> str:
     lines += [f"<p>{escaped(words)}</p>" for words in report.behind(one.verdict)]
     lines.append(f'<p class="quiet">run {escaped(one.run.id)}, {escaped(one.run.started)}</p>')
     return "\n".join(lines)
+
+
+def recommended(one: SizingSummary) -> Iterator[str]:
+    """Yield the recommended size and the stars of the profile, as HTML."""
+    verdict = one.verdict
+    if verdict.recommendation:
+        words = f"A size that would fit, with {report.margin_words(one.sizing.requirement)}"
+        yield f"<h2>{escaped(words)}</h2>"
+        yield table(
+            report.RECOMMENDED_HEADINGS,
+            report.recommended_rows(verdict.recommendation),
+            numbers=[1],
+        )
+    if verdict.confidence is not None:
+        words = f"Confidence in the profile: {verdict.confidence.words}"
+        yield _listed(starred(words), verdict.confidence.reasons)
+
+
+def starred(words: str) -> str:
+    """Return words with the stars of a page in place of those of a terminal."""
+    return _STARS.sub(lambda match: match[0].translate(_DRAWN), words)
+
+
+_STARS = re.compile(r"[*-]+(?= \d of \d stars)")
+_DRAWN = {ord("*"): "\u2605", ord("-"): "\u2606"}
 
 
 def _listed(heading: str, texts: Iterable[str]) -> str:

@@ -1,14 +1,16 @@
 """The report of a profile: on at most 100 columns, as CSV, or as Markdown."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from dataclasses import asdict
+from typing import Any, NamedTuple
 
 import numpy as np
 from rich.console import Group, RenderableType
 from rich.rule import Rule
 from rich.text import Text
 
-from replayer.analysis.profiles import rolling_windows, usage
+from replayer.analysis.profiles import confidence, rolling_windows, usage
+from replayer.analysis.profiles.confidence import Confidence
 from replayer.analysis.profiles.rolling_windows import PERCENTILES, WindowPercentiles
 from replayer.analysis.profiles.usage import (
     NAMED,
@@ -21,9 +23,13 @@ from replayer.analysis.profiles.usage import (
 )
 from replayer.errors import Impossible, NotFound, nearest
 from replayer.report.sanitize import sanitize
+from replayer.report.terminal.sizing import RECOMMENDED_HEADINGS, margin_words, recommended_rows
 from replayer.report.terminal.tables import NumberTable, Sparks, bullets, indented, line
 from replayer.report.text import csv, markdown
 from replayer.results.profile import ResourceProfile
+from replayer.sizing import requirement
+from replayer.sizing.recommendation import RecommendedSize, recommend
+from replayer.sizing.requirement import Need, Requirement
 from replayer.units import show, show_count, show_duration, show_size
 
 _MOST_TABLES = 8
@@ -33,6 +39,8 @@ _LEVELS = (0.25, 0.5, 0.75, 0.9)
 _STYLES = {Grade.WHOLE: "bold green", Grade.PARTIAL: "yellow", Grade.POOR: "bold red"}
 _WATCHED = ("transactions", "cpu", "iops", "mbps", "sessions_active")
 _POINTS = 400
+_WHOLE_DAY = 0.95
+"""Share of a day from which on minutes are those of a day."""
 _SPARK = 50
 """Characters of a spark line."""
 _ROUND = (1, 2, 5, 10, 15, 20, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 86400)
@@ -45,6 +53,8 @@ class UsageLevel(NamedTuple):
     unit: str
     level: float
     minutes: float
+    whole: float
+    """The minutes that it is of: those of a day, or of the profile if that is shorter."""
 
 
 class ProfileSummary(NamedTuple):
@@ -59,10 +69,27 @@ class ProfileSummary(NamedTuple):
     """The title of the resource whose busiest minute `moment` is."""
     levels: tuple[UsageLevel, ...]
     """The levels that the user requested."""
+    confidence: Confidence
+    wanted: Requirement | None
+    """The requirement with the margin that the user asked for; None if there was no load."""
+
+    @property
+    def recommendation(self) -> tuple[RecommendedSize, ...]:
+        """Return the size of a machine that would fit."""
+        return () if self.wanted is None else recommend(self.wanted)
 
 
-def summary(profile: ResourceProfile, above: Sequence[str] = ()) -> ProfileSummary:
+def summary(
+    profile: ResourceProfile,
+    above: Sequence[str] = (),
+    *,
+    growth: float = 1.0,
+    headroom: float = 0.0,
+    now: float | None = None,
+) -> ProfileSummary:
     """Return the summary of a profile; `above` are levels, such as `read_iops=3000`.
+
+    `now` is in seconds since 1970; None is the end of the profile.
 
     Raises NotFound for an unknown resource, and Impossible for a level that is not a number or for
     a resource that the profile does not have.
@@ -76,7 +103,18 @@ def summary(profile: ResourceProfile, above: Sequence[str] = ()) -> ProfileSumma
         moment=usage.moment(profile, leader) if leader else None,
         leading=leader.title if leader else "",
         levels=tuple(_level(profile, text) for text in above),
+        confidence=confidence.rate(profile, float(profile.ends[-1]) if now is None else now),
+        wanted=_wanted(profile, growth, headroom),
     )
+
+
+def _wanted(profile: ResourceProfile, growth: float, headroom: float) -> Requirement | None:
+    """Return the requirement of a profile; None for one from which no size follows."""
+    requirement.check_margin(growth, headroom)
+    try:
+        return requirement.of(profile, growth=growth, headroom=headroom)
+    except Impossible:
+        return None
 
 
 def _level(profile: ResourceProfile, text: str) -> UsageLevel:
@@ -92,7 +130,11 @@ def _level(profile: ResourceProfile, text: str) -> UsageLevel:
         raise Impossible(f"the profile does not know {NAMED[name].title}")
     resource = NAMED[name]
     return UsageLevel(
-        resource.title, resource.unit, level, rolling_windows.minutes_above(rows, level)
+        resource.title,
+        resource.unit,
+        level,
+        rolling_windows.minutes_above(rows, level),
+        rolling_windows.minutes_in_all(rows),
     )
 
 
@@ -100,10 +142,12 @@ def render(one: ProfileSummary) -> Group:
     """Return the report of a profile for the terminal."""
     parts: list[RenderableType] = [
         _rule(title(one.profile)),
+        line(headline(one), "bold"),
         indented(facts(one)),
         *_completeness(one.complete),
         *_windows(one),
         *_moment(one),
+        *_recommended(one),
         *_levels(one),
         *_work(one),
         *_sparks(one),
@@ -141,6 +185,50 @@ def facts(one: ProfileSummary) -> list[tuple[str, str]]:
 
 
 _BY = {"live": "replayer", "iostat": "iostat", "sadf": "sar", "csv": "a CSV"}
+
+
+_HEADLINED = ("transactions", "server_cpu", "cpu", "iops", "mbps")
+
+
+def headline(one: ProfileSummary) -> str:
+    """Return the answer of a profile in a sentence: what its busiest window needed, how sure."""
+    wanted = one.wanted
+    sure = f"Confidence {one.confidence.words}"
+    if wanted is None or one.moment is None:
+        return f"Nothing follows from this profile: it has no load. {sure}."
+    needs = [need for name in _HEADLINED if (need := wanted.need(name)) is not None]
+    words = ", ".join(_needed(need) for need in needs)
+    when = usage.clock(one.moment.begin)
+    why = f": {one.confidence.reasons[0]}" if one.confidence.reasons else ""
+    return f"At its busiest ({when}) it needed {words}. {sure}{why}."
+
+
+_SHORT = {
+    "transactions": "transactions/s",
+    "server_cpu": "of CPU",
+    "cpu": "of the host's CPU",
+    "iops": "requests/s of the disk",
+    "mbps": "of the disk",
+}
+
+
+def _needed(need: Need) -> str:
+    """Return a measured need in words, as `400 transactions/s`."""
+    rate = need.unit == "1/s"
+    amount = show_count(need.measured) if rate else show(need.measured, need.unit)
+    return f"{amount} {_SHORT[need.name]}"
+
+
+def _recommended(one: ProfileSummary) -> Iterator[RenderableType]:
+    if one.wanted is not None and one.recommendation:
+        yield ""
+        yield line(f"a size that would fit, with {margin_words(one.wanted)}", "bold")
+        rows = recommended_rows(one.recommendation)
+        yield NumberTable(RECOMMENDED_HEADINGS, rows, left=3)
+    if one.confidence.reasons:
+        yield ""
+        yield line(f"confidence: {one.confidence.words}", "bold")
+        yield bullets((sanitize(words), "") for words in one.confidence.reasons)
 
 
 def _rule(text: str) -> Rule:
@@ -250,7 +338,7 @@ def moment_pairs(moment: ProfileWindow) -> list[tuple[str, str]]:
 
 def _levels(one: ProfileSummary) -> Iterator[RenderableType]:
     yield ""
-    yield line("minutes a day above a share of the most", "bold")
+    yield line(f"minutes {period(known_minutes(one))} above a share of the most", "bold")
     yield NumberTable(LEVEL_HEADINGS, level_rows(one))
     for level in one.levels:
         yield line(asked(level))
@@ -261,7 +349,21 @@ LEVEL_HEADINGS = ("", "most", *(f"> {share:.0%}" for share in _LEVELS))
 
 def asked(level: UsageLevel) -> str:
     """Return a sentence with the minutes a day above a level that the user requested."""
-    return f"{level.title} above {show(level.level, level.unit)}: {level.minutes:.3g} minutes a day"
+    of = period(level.whole)
+    return f"{level.title} above {show(level.level, level.unit)}: {level.minutes:.3g} minutes {of}"
+
+
+def period(minutes: float) -> str:
+    """Return what minutes above a level are of: `a day`, or `of the 4 known` of a short profile."""
+    if minutes > usage.DAY / 60 * _WHOLE_DAY:
+        return "a day"
+    return f"of the {minutes:.3g} known"
+
+
+def known_minutes(one: ProfileSummary) -> float:
+    """Return the minutes of the longest known resource, at most a day's."""
+    made = (usage.level_windows(one.profile, each.resource) for each in one.usages)
+    return max(map(rolling_windows.minutes_in_all, made), default=0.0)
 
 
 def level_rows(one: ProfileSummary) -> list[list[str]]:
@@ -414,7 +516,8 @@ def as_markdown(one: ProfileSummary) -> str:
 
 
 def _markdown(one: ProfileSummary) -> Iterator[str]:
-    yield f"**{markdown.plain(title(one.profile))}**"
+    yield f"**{markdown.plain(headline(one))}**"
+    yield markdown.plain(title(one.profile))
     grade = f"{one.complete.grade.value}: {GRADES[one.complete.grade]}"
     lines = [*(f"{label}: {words}" for label, words in facts(one)), grade, *one.complete.reasons]
     yield "\n".join(f"- {markdown.plain(words)}" for words in lines)
@@ -427,10 +530,36 @@ def _markdown(one: ProfileSummary) -> Iterator[str]:
     if one.moment is not None:
         pairs = moment_pairs(one.moment)
         yield markdown.table([busiest(one), ""], pairs)
-    yield markdown.table(["minutes a day above", *LEVEL_HEADINGS[1:]], level_rows(one))
+    if one.recommendation:
+        rows = recommended_rows(one.recommendation)
+        yield markdown.table(RECOMMENDED_HEADINGS, rows)
+    above = f"minutes {period(known_minutes(one))} above"
+    yield markdown.table([above, *LEVEL_HEADINGS[1:]], level_rows(one))
     if one.levels:
         yield "\n".join(f"- {markdown.plain(asked(level))}" for level in one.levels)
     if pairs := work_pairs(one):
         yield markdown.table(["kind of work", ""], pairs)
     if notes := notes_of(one.profile):
         yield "\n".join(f"- {markdown.plain(note)}" for note in notes)
+
+
+def as_facts(one: ProfileSummary) -> dict[str, Any]:
+    """Return what the report has as plain values for JSON, the headline first."""
+    return {
+        "headline": headline(one),
+        "source": one.profile.source.model_dump(mode="json"),
+        "completeness": {"grade": one.complete.grade.value, "reasons": one.complete.reasons},
+        "confidence": one.confidence.model_dump(mode="json"),
+        "recommendation": [each.model_dump(mode="json") for each in one.recommendation],
+        "requirement": None if one.wanted is None else one.wanted.model_dump(mode="json"),
+        "usage": [
+            {
+                "resource": use.resource.name,
+                "unit": use.resource.unit,
+                "known_share": use.share,
+                "windows": {f"{length:g}": asdict(each) for length, each in use.spreads.items()},
+            }
+            for use in one.usages
+        ],
+        "above": [level._asdict() for level in one.levels],
+    }

@@ -18,6 +18,7 @@ from replayer.report.sanitize import sanitize
 from replayer.report.terminal.tables import NumberTable, bullets, indented, line
 from replayer.report.text import csv, markdown
 from replayer.sizing.findings import Remedy, ResourceRow, here, last, required
+from replayer.sizing.recommendation import RecommendedSize
 from replayer.sizing.record import Sizing
 from replayer.sizing.requirement import Requirement
 from replayer.sizing.sizing_plan import SizingPlan
@@ -26,6 +27,8 @@ from replayer.sizing.verdict import FitVerdict
 from replayer.units import show_count, show_duration, show_size, three
 
 STYLES = {Fit.FITS: "bold green", Fit.DOES_NOT_FIT: "bold red", Fit.UNCLEAR: "bold yellow"}
+_NEAR = 1.1
+"""Two rates that are nearer to each other than this factor are one."""
 _BAR = 20
 """Characters of a bar; the objective is at half of them."""
 
@@ -97,6 +100,7 @@ def render(one: SizingSummary) -> Group:
         *_resources(verdict),
         *_curve(one),
         *_listed("what would change the answer", map(changed, verdict.changes)),
+        *_recommended(verdict),
         *_listed("not tested", verdict.not_tested),
         *_listed("otherwise than at the source", verdict.unproven),
     ]
@@ -113,7 +117,7 @@ def title(one: SizingSummary) -> str:
 
 def headline(verdict: FitVerdict) -> str:
     """Return the verdict in one line."""
-    return f"{verdict.fit.value}: {sanitize(verdict.reasons[0])}"
+    return sanitize(verdict.headline)
 
 
 def behind(verdict: FitVerdict) -> Iterator[str]:
@@ -126,6 +130,8 @@ def behind(verdict: FitVerdict) -> Iterator[str]:
         yield f"first to give: {verdict.proof or verdict.first}"
     elif verdict.proof:
         yield f"what gives first is {verdict.proof}"
+    if verdict.prediction:
+        yield verdict.prediction
     if verdict.not_offered:
         yield f"not offered: {verdict.not_offered}"
 
@@ -133,6 +139,30 @@ def behind(verdict: FitVerdict) -> Iterator[str]:
 def changed(change: Remedy) -> str:
     """Return a remedy in words; a prediction is marked as such."""
     return f"{change.words} (prediction)" if change.predicted else change.words
+
+
+RECOMMENDED_HEADINGS = ("a machine should have", "", "of")
+
+
+def recommended_rows(sizes: Iterable[RecommendedSize]) -> list[list[str]]:
+    """Return a row for each recommended size, in the columns of RECOMMENDED_HEADINGS."""
+    return [[one.resource, one.shown, sanitize(one.words)] for one in sizes]
+
+
+def margin_words(wanted: Requirement) -> str:
+    """Return the growth and headroom that a requirement has."""
+    return f"growth {wanted.growth:g}, headroom {wanted.headroom:.0%}"
+
+
+def _recommended(verdict: FitVerdict) -> Iterator[RenderableType]:
+    if verdict.recommendation:
+        yield ""
+        yield line("a size that would fit, in cores as at the source", "bold")
+        yield NumberTable(RECOMMENDED_HEADINGS, recommended_rows(verdict.recommendation), left=3)
+    if verdict.confidence is not None:
+        yield ""
+        yield line(f"confidence in the profile: {verdict.confidence.words}", "bold")
+        yield bullets((sanitize(words), "") for words in verdict.confidence.reasons)
 
 
 def _listed(heading: str, texts: Iterable[str]) -> Iterator[RenderableType]:
@@ -158,6 +188,7 @@ def facts(sizing: Sizing) -> list[tuple[str, str]]:
     pairs = [
         ("window", _window(wanted)),
         ("statements", rate(sizing)),
+        ("", _two_rates(sizing)),
         ("mix", _mix(wanted, sizing)),
         ("objective", f"{sizing.objective}, from each statement's intended start"),
         (
@@ -171,6 +202,19 @@ def facts(sizing: Sizing) -> list[tuple[str, str]]:
         ("target", sizing.target),
     ]
     return [(label, words) for label, words in pairs if words]
+
+
+def _two_rates(sizing: Sizing) -> str:
+    """Return why the load's rate is not the one that the source counted; "" where they are near."""
+    counted = sizing.requirement.need("statements")
+    rate_there = None if counted is None else counted.meanwhile
+    made = sizing.rate / sizing.requirement.factor
+    if not rate_there or not made or 1 / _NEAR <= rate_there / made <= _NEAR:
+        return ""
+    return (
+        f"the source counted {show_count(rate_there)}/s: BEGIN, COMMIT and statements of more or "
+        f"fewer rows; one of the load's does the work of {three(rate_there / made)} of them"
+    )
 
 
 def _window(wanted: Requirement) -> str:
@@ -275,7 +319,7 @@ def sources(verdict: FitVerdict) -> Iterator[str]:
         if row.kind != "load":
             yield f"{sanitize(row.resource)}: {sanitize(row.proof)}"
         elif row.here is not None and row.proof != "measured under the load":
-            yield f"{sanitize(row.resource)}: of the {sanitize(row.proof)}"
+            yield f"{sanitize(row.resource)}: of the {sanitize(row.proof.removeprefix('the '))}"
 
 
 # The load curve
@@ -300,8 +344,17 @@ def _curve(one: SizingSummary) -> Iterator[RenderableType]:
         [[*curve_row(row, one), _bar(row, goal.seconds)] for row in rows],
         left=2,
     )
+    ended = {row["ended"] for row in rows}
+    yield line("; ".join(f"{word}: {ENDS[word]}" for word in ENDS if word in ended), "dim")
 
 
+ENDS = {
+    "held": "sustained within the objective",
+    "failed": "not within the objective, or not sustained",
+    "not offered": "replayer's own clients could not send so much",
+    "void": "others on this machine disturbed it, so it does not count",
+}
+"""An end of a trial -> its meaning."""
 CURVE_HEADINGS = ("", "ended", "times", "asked/s", "done/s", "p50", "p99", "p99")
 
 
@@ -384,6 +437,12 @@ def _markdown(one: SizingSummary) -> Iterator[str]:
     rows = trials(one.run)
     if rows:
         yield markdown.table(CURVE_HEADINGS[:-1], [curve_row(row, one) for row in rows])
+    if verdict.recommendation:
+        sizes = recommended_rows(verdict.recommendation)
+        yield markdown.table(RECOMMENDED_HEADINGS, sizes)
+    if verdict.confidence is not None:
+        words = f"confidence in the profile: {verdict.confidence.words}"
+        yield _bulleted([words, *verdict.confidence.reasons])
     for heading, texts in lists(verdict):
         if texts:
             yield f"**{heading}**\n\n{_bulleted(texts)}"

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from replayer.engines import driver
 from replayer.engines.driver import Connector
+from replayer.engines.server_message import explain
 from replayer.engines.verbs import Verb, VerbName
 from replayer.errors import ReplayerError
 from replayer.tables import persons
@@ -140,6 +141,9 @@ class DoublingJob:
     queue: Counter
     opened: Counter
     """The number of the doubling whose tasks may be begun."""
+    begin: tuple[str, ...] = ()
+    commit: tuple[str, ...] = ()
+    """What begins and ends the transaction of a task."""
 
 
 class Builder:
@@ -153,7 +157,7 @@ class Builder:
         self._opened = Counter()
         self._said: Iterator[Any] = iter(())
         every = [task for doubling in todo for task in tasks(doubling, shape.segment_rows)]
-        jobs = [self._job(every)] * min(sessions, len(every))
+        jobs = [self._job(every)] * min(sessions, len(every)) if every else []
         self.sessions = max(1, len(jobs))
         # Never on client hosts: the sessions take their segments from a counter in shared memory,
         # and the measurement is of the server's work, in which the clients have no part.
@@ -239,6 +243,7 @@ class Builder:
     def _job(self, every: list[DoublingTask]) -> DoublingJob:
         engine, layout = self._database.engine, self._shape.layout
         session = engine.verb(_SESSION)
+        around = persons.transaction_verbs(engine)[:2]
         return DoublingJob(
             self._database.connector(),
             session.statements() if session is not None else (),
@@ -250,6 +255,7 @@ class Builder:
             tuple(every),
             Counter(),
             self._opened,
+            *((verb.statements() if verb is not None else ()) for verb in around),
         )
 
 
@@ -260,8 +266,7 @@ def execute(database: "Database", verb: VerbName, **holes: int) -> None:
 
 def double_segments(job: DoublingJob, barrier: Barrier, report: Report) -> None:
     """Make new segments from the queue until it is empty, as one session; report each."""
-    with contextlib.closing(driver.connect(job.connector, *job.first)) as connection:
-        driver.sleep_soundly(connection)
+    with contextlib.closing(driver.connect_worker(job.connector, *job.first)) as connection:
         cursor = connection.cursor()
         barrier.wait()
         while (number := job.queue.take()) < len(job.tasks):
@@ -274,16 +279,21 @@ def double_segments(job: DoublingJob, barrier: Barrier, report: Report) -> None:
             except driver.driver_error(job.connector) as error:
                 raise ReplayerError(
                     f"doubling {task.doubling}, segment {task.target}: the database said: "
-                    f"{driver.explain(error)}"
+                    f"{explain(error)}"
                 ) from error
 
 
 def _make(cursor: Any, job: DoublingJob, task: DoublingTask) -> int:
     """Make one segment in one transaction and return its bytes."""
-    cursor.execute("BEGIN")
+    _execute(cursor, job.begin)
     for verb in job.verbs:
         for statement in verb.statements(**task._asdict(), segment=task.target):
             cursor.execute(statement)
     size = int(cursor.fetchone()[0])
-    cursor.execute("COMMIT")
+    _execute(cursor, job.commit)
     return size
+
+
+def _execute(cursor: Any, statements: tuple[str, ...]) -> None:
+    for statement in statements:
+        cursor.execute(statement)

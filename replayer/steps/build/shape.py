@@ -19,6 +19,7 @@ _MARGIN_BYTES = 256 << 20
 _MARGIN_SHARE = 0.05
 _COMPRESSIONS = VerbName("{layout}/compressions")
 _LOCKS = VerbName("{layout}/locks")
+_DOUBLE = VerbName("{layout}/double")
 _ESTIMATE = VerbName("{layout}/estimate")
 
 
@@ -31,10 +32,17 @@ def layout_of(spec: Spec, engine: Engine) -> str:
     return layout
 
 
+def grows_whole(engine: Engine, layout: str) -> bool:
+    """Return whether a doubling is one statement always: the layout has no segments."""
+    return engine.verb(_DOUBLE.of(layout=layout)) is None
+
+
 def segment_rows_of(spec: Spec, engine: Engine, layout: str) -> int:
     """Return the rows of a segment; raise Impossible for a number that no doubling gives."""
     seeds = len(SEEDS)
     keys = engine.spec.layouts.get(layout, LayoutSpec())
+    if grows_whole(engine, layout):
+        return keys.segment_rows
     if spec.segment_rows is None:
         rows = keys.segment_rows
         while spec.rows > rows * _MOST_SEGMENTS:

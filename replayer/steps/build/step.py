@@ -14,6 +14,7 @@ from replayer.steps.build.shape import (
     check_length,
     check_space,
     facts_of,
+    grows_whole,
     layout_of,
     rows_built,
     segment_rows_of,
@@ -56,6 +57,11 @@ def run(spec: Spec, context: Context) -> None:
         else:
             there = persons.bytes_(database) if existing is not None else 0
             check_space(spec, shape, context, database, freed=there)
+        if spec.segment_rows is not None and grows_whole(database.engine, shape.layout):
+            context.findings.note(
+                f"segment_rows = {spec.segment_rows} was not used: the {shape.layout} of "
+                f"{database.engine.title} grows as a whole"
+            )
         Build(spec, context, database, shape).run(existing)
 
 

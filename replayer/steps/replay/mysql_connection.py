@@ -17,6 +17,7 @@ from hashlib import blake2b
 from typing import Any
 
 from replayer.engines import driver
+from replayer.engines.server_message import explain
 from replayer.steps.replay.failures import LOST, ConnectionGone, Refused
 
 _READ = 1 << 16
@@ -84,7 +85,7 @@ class MySQLConnectionAttempt:
         arguments = dict(self._arguments)
         first = arguments.pop("first", [])
         try:
-            made = driver.opened("pymysql", {**arguments, "autocommit": None})
+            made = driver.open_connection("mysql", {**arguments, "autocommit": None})
             with made.cursor() as cursor:
                 for statement in first:
                     cursor.execute(statement)
@@ -106,7 +107,7 @@ class MySQLConnectionAttempt:
         if self._error is not None:
             number = self._error.args[0] if self._error.args else 0
             self.close()
-            raise Refused(driver.explain(self._error), passing=number in _PASSING)
+            raise Refused(explain(self._error), passing=number in _PASSING)
         return True
 
     def connection(self, verify: str, *, read_only: bool) -> "MySQLConnection":
@@ -317,7 +318,9 @@ def blocked(conninfo: str, statement: str) -> Generator[list[tuple[int, int]], N
     with contextlib.suppress(Exception):
         arguments = json.loads(conninfo)
         arguments.pop("first", None)
-        with contextlib.closing(driver.opened("pymysql", {**arguments, "autocommit": True})) as own:
+        with contextlib.closing(
+            driver.open_connection("mysql", {**arguments, "autocommit": True})
+        ) as own:
             while True:
                 with own.cursor() as cursor:
                     cursor.execute(statement)

@@ -171,6 +171,12 @@ def _after_start(cold: Cold, files: list[Path], database: Database) -> tuple[Col
     A server that starts may read some of the table by itself, and so may its other users.
     """
     seen = residency(files)
+    if cold.got is Temperature.COLD and (seen.share or 0.0) > temperature.COLD_SHARE:
+        # A server that opens one large file has some MiB of it read ahead, which it never uses.
+        cold = cold.model_copy(
+            update={"method": f"{cold.method}, server started, {temperature.forget(files)}"}
+        )
+        seen = residency(files)
     if seen.resident_bytes is None or seen.share is None:
         return cold, None
     achieved = cold.model_copy(update={"resident_bytes": seen.resident_bytes})

@@ -18,6 +18,10 @@ from replayer.tables import pgio, relations
 from replayer.tables.pgio import TableSet
 
 _PAGE_CACHE_SHARE = 0.85
+_ROOM = 16 << 20
+"""Bytes for the page cache within the limit that is proposed, and what the limit is rounded to."""
+_TIMES_LIMIT = 16
+"""Size of the tables that are proposed, in limits: at most one read of 16 is from memory."""
 
 
 def possible_kind(spec: Spec, context: Context) -> tuple[Spec, list[str]]:
@@ -43,7 +47,19 @@ def instead_of_direct(refused: str, spec: Spec, context: Context) -> tuple[Spec,
         if not reason:
             return other, [f"{'; '.join(reasons)}; it was done with memory = {kind!r} instead"]
         reasons.append(f"memory = {kind!r}: {reason}")
-    raise Skip("; ".join(reasons))
+    raise Skip("; ".join([*reasons, *_larger(spec, context)]))
+
+
+def _larger(spec: Spec, context: Context) -> list[str]:
+    """Return the two keys with which a cgroup bounds the memory, if tables are only too small."""
+    if memory_bound.refusal("cgroup", context.host) is not None:
+        return []
+    server = ServerMemory.of(context)
+    limit = -(-(spec.needs(server) + _ROOM) // _ROOM) * _ROOM
+    table = max(spec.bytes(server.block_size), _TIMES_LIMIT * limit) // spec.num_schemas
+    name = spec.name or spec.step
+    keys = f"--set {name}.memory_limit={limit >> 20}M --set {name}.scale={table >> 20}M"
+    return [f"to do it with larger tables: {keys}"]
 
 
 def _impossible(refused: str, spec: Spec, context: Context) -> Impossible:

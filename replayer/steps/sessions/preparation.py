@@ -29,12 +29,15 @@ def provide_tables(wanted: TableSet, context: Context) -> list[str]:
 
 
 def settings_of(spec: Spec, context: Context) -> dict[str, str]:
-    """Return the server settings of a run, as name -> value."""
+    """Return the server settings of a run, as name -> value.
+
+    A default that the user or the workload sets otherwise is left to that setting.
+    """
     keys, server = engine_keys(context), ServerMemory.of(context)
     settings = {
         name: setting.value
         for name, setting in keys.settings.items()
-        if context.server.version >= setting.since
+        if context.server.version >= setting.since and name not in context.workload.settings
     }
     settings |= keys.of(spec.memory).settings
     if keys.buffers:

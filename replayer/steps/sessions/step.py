@@ -57,11 +57,12 @@ def check(spec: Spec, context: Context) -> None:
     A limit of a server that is not replayer's own raises Skip: the other steps go on.  So does
     direct I/O that is not possible, if no other way to physical reads can replace it.
     """
+    # An engine that has no such sessions is no matter of numbers.
+    if not spec.loads:
+        context.engine.needs(SLICE)
     check_numbers(spec, context.engine.block_size)
     if spec.loads:
         level.check(asked_of(spec, spec.tables(context.engine.block_size)), context.engine)
-    else:
-        context.engine.needs(SLICE)
     possible_kind(spec, context)
 
 

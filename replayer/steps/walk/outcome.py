@@ -28,8 +28,7 @@ _MOST_NAMES = 3
 
 def measure_walk(findings: StepRecorder, listing: FileListing, reading: WalkMeasurement) -> None:
     """Add the numbers of measure_reads: files, bytes, seconds of listing and reading, MB/s."""
-    files = sum(len(haul.files) for haul in reading.hauls)
-    findings.measure("walk.files", files, "files", Better.NEITHER)
+    findings.measure("walk.files", len(reading.files), "files", Better.NEITHER)
     findings.measure("walk.bytes", reading.bytes, "bytes", Better.NEITHER)
     for kind, phase in (("list", listing), ("read", reading)):
         for name in ("user", "system", "real"):
@@ -65,6 +64,7 @@ def facts_of(spec: Spec, listing: FileListing, reading: WalkMeasurement) -> dict
         "block_size_bytes": spec.block_size,
         "directory_entries": listing.entries,
         "reads": reading.reads,
+        "dealt": f"{reading.pieces} ranges" if reading.pieces else "whole files",
         "first_thread_done_seconds": reading.since_opened(reading.first_done_ns),
         "last_thread_done_seconds": reading.real,
     }
@@ -88,7 +88,7 @@ def notes_of(
     yield from _other_names(listing)
     wanted = set(files) - set(listing.other_names)
     yield from _named("vanished before it was read", missing | (wanted - set(paths)))
-    got = {paths[number]: size for haul in reading.hauls for number, size in haul.files}
+    got = {paths[number]: size for number, size in reading.files.items()}
     yield from _named("shrank", {path for path, size in got.items() if size < listing.sizes[path]})
     yield from _named("grew", {path for path in got if _size(path) > listing.sizes[path]})
     if spec.mode == "direct":

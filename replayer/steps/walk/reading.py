@@ -1,4 +1,4 @@
-"""The read phase of a walk: the next free thread reads the next file; its disk is watched."""
+"""The read phase of a walk: the next free thread reads the next file, or range of a large one."""
 
 import contextlib
 import os
@@ -10,7 +10,7 @@ from replayer.run.event_stream.rates import Rates
 from replayer.steps.walk.file_listing import FileListing
 from replayer.steps.walk.spec import Spec
 from replayer.storage import file_reader
-from replayer.storage.file_reader import Queue, ReadProgress, ReadResult
+from replayer.storage.file_reader import Queue, Range, ReadProgress, ReadResult
 from replayer.units import show_size
 from replayer.watch.sampler import Sampler
 from replayer.watch.workers import WorkerPool
@@ -32,6 +32,8 @@ class WalkMeasurement:
     own_bytes: int
     """Bytes that the threads' processes read from the device, as the kernel counts them."""
     hauls: Sequence[ReadResult]
+    pieces: int
+    """Ranges of files that were dealt; 0 if each file was dealt whole."""
     points: Sequence[tuple[int, float]]
     """Bytes read so far, with the clock."""
 
@@ -50,6 +52,14 @@ class WalkMeasurement:
         """Return the number of blocks that all threads read."""
         return sum(haul.reads for haul in self.hauls)
 
+    @property
+    def files(self) -> dict[int, int]:
+        """Return the bytes read of each file, by its index in the listing."""
+        read: dict[int, int] = {}
+        for number, size in (piece for haul in self.hauls for piece in haul.files):
+            read[number] = read.get(number, 0) + size
+        return read
+
     def since_opened(self, clock_ns: int) -> float:
         """Return the seconds between the opening of the barrier and a time."""
         return (clock_ns - self.opened_ns) / 1e9
@@ -62,6 +72,13 @@ def watched_disk(spec: Spec, context: Context) -> contextlib.AbstractContextMana
     return context.watching(context.host.device_of(spec.path), spec.path)
 
 
+def pieces_of(spec: Spec, listing: FileListing) -> tuple[Range, ...]:
+    """Return the ranges of files that are dealt to threads; () if files are dealt whole."""
+    if spec.deal == "files":
+        return ()
+    return file_reader.deal(tuple(listing.sizes.values()), spec.threads, spec.block_size)
+
+
 def read_files(
     spec: Spec, context: Context, sampler: Sampler, listing: FileListing
 ) -> WalkMeasurement:
@@ -71,6 +88,7 @@ def read_files(
         sizes=tuple(listing.sizes.values()),
         mode=spec.mode,
         block_size=spec.block_size,
+        ranges=pieces_of(spec, listing),
     )
     processes = min(len(os.sched_getaffinity(0)), spec.threads)
     # Never on client hosts: the files are here, and so is the memory that the threads share.
@@ -94,6 +112,7 @@ def read_files(
             *pool.usage,
             own_bytes=pool.read_bytes,
             hauls=hauls,
+            pieces=len(queue.ranges),
             points=_points(reports, opened_ns, last_ns, sum(haul.read_bytes for haul in hauls)),
         )
 

@@ -23,6 +23,9 @@ class Spec(StepSpec):
     # From 32k to 1M the MB/s were the same, and the CPU seconds of 1 GiB grew from 0.25 to 0.50, as
     # with fio. Below 128k more than a fifth of the CPU was replayer's own.
     block_size: Size = Field(128 << 10, ge=512, le=1 << 30)
+    deal: Literal["auto", "files"] = "auto"
+    """`files`: whole files, as MemSQL's script did; `auto`: the same, but where files
+    are fewer than threads, large ones are dealt in ranges."""
     cold: Temperature = Temperature.COLD
     """cold; lukewarm leaves the server running; hot reads everything once before."""
     table: str = persons.NAME

@@ -1,8 +1,8 @@
-"""Read every file of a table whole, with many threads, from a proven cold cache.
+"""Read every file of a table, with many threads, from a proven cold cache.
 
 It imitates MemSQL's measure_reads.rb: list the files, then read each of them with the next free
-thread of 50.  The database takes no part, so the numbers are the kernel's: many files, page cache,
-read-ahead, device.
+thread of 50.  A table of one large file is dealt in ranges, so that all threads work.  The database
+takes no part, so the numbers are the kernel's: many files, page cache, read-ahead, device.
 """
 
 import os

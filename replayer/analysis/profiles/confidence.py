@@ -1,0 +1,81 @@
+"""Rate a profile for a verdict: one to five stars, each missing one with a reason.
+
+Azure Migrate rates an assessment by the share of data points that are there.  Here a star stands
+for each of five things: the resources that decide are known, over a day, over a week, minute by
+minute, and lately.
+"""
+
+from collections.abc import Iterator
+
+from replayer.analysis.profiles import rolling_windows, usage
+from replayer.analysis.profiles.rolling_windows import MINUTE
+from replayer.analysis.profiles.usage import DAY, NAMED
+from replayer.model import Noun
+from replayer.results.profile import ResourceProfile
+from replayer.units import show_duration
+
+MOST = 5
+_ENOUGH = 0.95
+"""Share of the time for which a resource must be known."""
+_WEEK = 7
+_OLD = 30
+"""Days after which a profile is old: a month's end lies between."""
+_DECIDING = (
+    # Columns of which any one is enough.
+    ("cpu_cores", "server_cpu_cores"),
+    ("memory_bytes",),
+    ("read_iops",),
+    ("write_iops",),
+    ("read_mbps",),
+    ("commits", "statements"),
+)
+_TITLES = ("CPU", "memory", "reads", "writes", "bytes of the device", "transactions")
+
+
+class Confidence(Noun):
+    """The stars of a profile."""
+
+    stars: int
+    """From 0 to MOST."""
+    reasons: tuple[str, ...]
+    """For each star that is missing, why."""
+
+    @property
+    def words(self) -> str:
+        """Return the stars as text, as `***-- 3 of 5 stars`."""
+        return f"{'*' * self.stars}{'-' * (MOST - self.stars)} {self.stars} of {MOST} stars"
+
+
+def rate(profile: ResourceProfile, now: float) -> Confidence:
+    """Return the stars of a profile at a time in seconds since 1970."""
+    reasons = tuple(_reasons(profile, now))
+    return Confidence(stars=MOST - len(reasons), reasons=reasons)
+
+
+def _reasons(profile: ResourceProfile, now: float) -> Iterator[str]:
+    gaps = [
+        f"{title} {share:.0%}"
+        for title, names in zip(_TITLES, _DECIDING, strict=True)
+        if (share := max(map(profile.coverage, names))) < _ENOUGH
+    ]
+    if gaps:
+        yield f"not known all the time: {', '.join(gaps)}"
+    days = profile.whole_seconds / DAY
+    length = show_duration(profile.whole_seconds)
+    if days < _ENOUGH:
+        yield f"it is of {length}: less than a day, whose busiest hour may not be in it"
+    if days < _WEEK * _ENOUGH:
+        yield f"it is of {length}: less than a week, whose busiest day may not be in it"
+    coarse = _longest(profile)
+    if coarse > MINUTE * 1.1:
+        yield f"values are averages over up to {show_duration(coarse)}: peaks in it are not known"
+    age = (now - float(profile.ends[-1])) / DAY
+    if age > _OLD:
+        yield f"it is {age:.0f} days old: the load may have changed"
+
+
+def _longest(profile: ResourceProfile) -> float:
+    """Return the longest time in seconds that a deciding resource's values are averages over."""
+    names = ("cpu", "server_cpu", "read_iops", "write_iops", "transactions")
+    known = [rolling_windows.resolution(usage.signal(profile, NAMED[name])) for name in names]
+    return max((seconds for seconds in known if seconds == seconds), default=0.0)  # noqa: PLR0124

@@ -1,0 +1,374 @@
+"""Measure two variants in turns until their difference is settled.
+
+A variant is what differs from the other: settings of the server (pg.shared_buffers=1GB), keys of
+steps (walk.threads=8), factors of the machine (read_ahead_kb=128, see `replayer list factors`), or
+--pg-bindir and --engine. An empty one is the machine and the workload as they are.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import hashlib
+import math
+import re
+import secrets
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.text import Text
+
+from replayer import factors, journal, registry
+from replayer.analysis.differences.comparison import MetricVerdict
+from replayer.errors import Impossible, Worse
+from replayer.experiments import ab_trial, looks, variant
+from replayer.experiments.ab_trial import Trial, TrialLimits, TrialState
+from replayer.experiments.variant import RunOptions, Variant
+from replayer.report import files
+from replayer.report.sanitize import sanitize
+from replayer.report.terminal import comparison as comparison_report
+from replayer.report.terminal import console, run_output
+from replayer.results import store
+from replayer.run.plan import workload as workload_file
+from replayer.run.plan.forecast import forecast
+from replayer.run.plan.request import build_request
+from replayer.run.recovery import give_back
+from replayer.units import show_duration
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from replayer.analysis.advice.estimates import Expectation
+    from replayer.analysis.differences.comparison import Comparison
+    from replayer.factors import FactorPlace
+
+EPILOG = """\
+examples:
+  replayer ab slob-cached --b pg.shared_buffers=1GB
+  replayer ab cold-walk --a read_ahead_kb=128 --b read_ahead_kb=4096 --within 2%
+  replayer ab smoke --a walk.threads=1 --b walk.threads=8 --runs 6 --html ab.html
+  replayer ab slob-cached --b=--pg-bindir=/usr/lib/postgresql/17/bin --for 1h
+  replayer ab demo --b thp=never --dry-run
+exit status: 3 if B is worse, with --fail-if-worse
+"""
+_PERCENT = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*%?\s*")
+_MOST = 40
+"""Runs of each variant, unless --runs or --for is given."""
+_MANY = 500
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.epilog = EPILOG
+    add = parser.add_argument
+    add("workload", metavar="WORKLOAD", help="a name from `replayer list workloads`, or a path")
+    add("--a", default="", metavar="VARIANT", help="the base (default: as it is)")
+    add("--b", default="", metavar="VARIANT", help="what is held against it")
+    add(
+        "--switch",
+        default="",
+        metavar="'CMD {}'",
+        help="a command that switches the machine; a word of each variant replaces {}",
+    )
+    _configure_end(parser)
+    _configure_runs(parser)
+    _configure_output(parser)
+
+
+def _configure_end(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument_group("when it ends: the first of these").add_argument
+    add(
+        "--within",
+        type=_percent,
+        default=0.02,
+        metavar="PERCENT",
+        help="the difference that matters: below it the variants are the same (default: 2%%)",
+    )
+    add("--runs", type=_runs, metavar="N", help=f"runs of each variant (default: up to {_MOST})")
+    add(
+        "--for",
+        type=functools.partial(run_output.seconds, option="--for"),
+        metavar="TIME",
+        dest="time",
+        help="no run begins that would end after so long, such as 1h",
+    )
+    add("--all", action="store_true", help="make all runs, also when all is settled before")
+
+
+def _configure_runs(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument_group("the runs, as `replayer run` has them").add_argument
+    add(
+        "--set",
+        action="append",
+        default=[],
+        metavar="STEP.KEY=VALUE",
+        dest="overrides",
+        help="replace one value of the workload in both variants",
+    )
+    add(
+        "--pg-set",
+        "--server-set",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        dest="settings",
+        help="a server setting in both variants",
+    )
+    add("--engine", metavar="NAME|URL", help="the engine, or the URL of a running server")
+    add("--pg-bindir", "--bindir", metavar="DIR", dest="bindir", help="programs of the server")
+    add("--data-dir", metavar="DIR", help="a folder on the disk under test for the data")
+    add("--repeat", type=int, metavar="N", help="repeats in each run")
+    add("--without", metavar="NAME,…", help="collectors to leave out")
+    add(
+        "--wait-quiet",
+        type=functools.partial(run_output.seconds, option="--wait-quiet"),
+        default=0.0,
+        metavar="TIME",
+        help="wait before each run until other programs are quiet, at most so long",
+    )
+    add("--seed", type=int, metavar="N", help="draw the order of the runs from this number")
+    add(
+        "--resume",
+        action="store_true",
+        help="go on with the same trial that was cut in this boot: its runs count",
+    )
+    add(
+        "--dry-run",
+        action="store_true",
+        help="only print the commands of both variants, what is switched, and how long it takes",
+    )
+
+
+def _configure_output(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument_group("the finding").add_argument
+    add(
+        "--fail-if-worse",
+        nargs="?",
+        type=_percent,
+        const=0.0,
+        metavar="PERCENT",
+        help="exit with 3 if B is worse in a leading metric, by at least this much",
+    )
+    for form in ("html", "csv", "markdown"):
+        add(f"--{form}", metavar="FILE", help=f"write the comparison as {form} (- is stdout)")
+    add("--json", action="store_true", help="print the comparison as JSON")
+    add("--results", metavar="DIR", help="where the runs go (default: ./results)")
+
+
+def _percent(text: str) -> float:
+    """Return a share from `2%` or `2`; raise Impossible for other text."""
+    number = _PERCENT.fullmatch(text)
+    if number is None or not 0 < float(number[1]) < 100:
+        raise Impossible(f"{text!r} is no percentage above 0 and below 100, such as 2%")
+    return float(number[1]) / 100
+
+
+def _runs(text: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text) <= _MANY:
+        raise Impossible(f"--runs {text}: it must be a whole number from 1 to {_MANY}")
+    return int(text)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Make the runs, and print the comparison on stdout."""
+    trial = _trial(args)
+    expected = [_expected(args.workload, own, trial.options) for own in trial.variants]
+    if args.dry_run:
+        _foretell(trial, expected, _print)
+        _say("nothing was started, and nothing was changed")
+        return 0
+    give_back(_say)
+    variant.check_levels(trial.variants, trial.place)
+    state = ab_trial.found_again(trial) if args.resume else TrialState()
+    if args.resume:
+        _say(f"{state.count()} runs of this trial were found in {trial.options.results}/")
+    _foretell(trial, expected, _say)
+    ab_trial.perform(trial, state, _say)
+    _tell(args, trial, state)
+    if state.error is not None:
+        raise state.error
+    _fail_if_worse(state.comparison, args.fail_if_worse)
+    return 0
+
+
+def _trial(args: argparse.Namespace) -> Trial:
+    """Return the plan that the arguments ask for; raise Impossible for what cannot be done."""
+    data = Path(args.data_dir) if args.data_dir else journal.place() / "data"
+    place = factors.place_at(data, args.engine or "")
+    both = tuple(
+        variant.parse_variant(text, place, switch=args.switch) for text in (args.a, args.b)
+    )
+    first, second = _named_apart(args, both[0], both[1])
+    _refuse_boots((first, second), place)
+    options = RunOptions(store.folder(args.results), tuple(_common(args)))
+    if args.data_dir:
+        first, second = variant.with_own_data((first, second), Path(args.data_dir))
+    what = [args.workload, str(first), str(second), *options.arguments, args.switch]
+    name = hashlib.sha256("\0".join(what).encode()).hexdigest()[:12]
+    limits = TrialLimits(
+        within=args.within,
+        most=args.runs or (_MANY if args.time else _MOST),
+        seconds=args.time,
+        wait_quiet=args.wait_quiet,
+        settle=not args.all,
+    )
+    seed = secrets.randbelow(1 << 31) if args.seed is None else args.seed
+    return Trial(args.workload, (first, second), place, options, limits, name, seed)
+
+
+def _named_apart(
+    args: argparse.Namespace, first: Variant, second: Variant
+) -> tuple[Variant, Variant]:
+    """Return the variants; raise Impossible if they are the same one."""
+    if (first.arguments, first.levels, first.switch) == (
+        second.arguments,
+        second.levels,
+        second.switch,
+    ):
+        raise Impossible(
+            f"both variants are {args.a or 'the machine as it is'!r}, and two are compared: give "
+            f"--b another setting"
+        )
+    return first, second
+
+
+def _refuse_boots(variants: Sequence[Variant], place: FactorPlace) -> None:
+    for own in variants:
+        for name, level in own.of_scope("boot"):
+            if factors.load(name).current(place) != level:
+                raise Impossible(
+                    f"{name}={level} needs a boot of its own, and `ab` works within one: "
+                    f"`replayer plan` and `replayer boots` measure kernels in turns"
+                )
+
+
+def _common(args: argparse.Namespace) -> list[str]:
+    """Return the arguments that the runs of both variants have."""
+    given = [
+        *(("--set", text) for text in args.overrides),
+        *(("--pg-set", text) for text in args.settings),
+        *(("--engine", text) for text in [args.engine] if text),
+        *(("--pg-bindir", text) for text in [args.bindir] if text),
+        *(("--data-dir", text) for text in [args.data_dir] if text),
+        *(("--repeat", str(number)) for number in [args.repeat] if number is not None),
+        *(("--without", text) for text in [args.without] if text),
+    ]
+    return [part for pair in given for part in pair]
+
+
+def _expected(workload: str, own: Variant, options: RunOptions) -> Expectation:
+    """Return what is known of a run of a variant; raise what `replayer run` would refuse."""
+    parser = argparse.ArgumentParser(prog="replayer run", allow_abbrev=False)
+    registry.load("commands", "run").configure(parser)
+    asked = parser.parse_args(variant.run_arguments(workload, own, options)[1:])
+    order = build_request(
+        workload_file.load(
+            asked.workload, asked.overrides, repeat=asked.repeat, settings=asked.settings
+        ),
+        asked.engine or "",
+        label=own.label,
+        bindir=asked.bindir,
+        data_dir=asked.data_dir,
+    )
+    return forecast(order, [options.results]).expected
+
+
+# The plan in words
+
+
+def _foretell(trial: Trial, expected: Sequence[Expectation], say: Callable[[str], None]) -> None:
+    """Print the variants, how long it takes by what is known, and what is switched."""
+    for letter, own in zip("AB", trial.variants, strict=True):
+        say(f"{letter}: {own.label}")
+        if own.switch:
+            say(f"   runs: {own.switch}")
+        for name, level in own.of_scope("machine"):
+            now = factors.load(name).current(trial.place)
+            say(f"   sets {name} to {level} for each of its runs (now {now}), and gives it back")
+        say(f"   replayer {shlex.join(variant.run_arguments(trial.workload, own, trial.options))}")
+    say(_duration(trial, expected))
+
+
+def _duration(trial: Trial, expected: Sequence[Expectation]) -> str:
+    """Return a sentence on the number of runs and the time that they take."""
+    limits = trial.limits
+    soonest = looks.first_look(
+        max(1, *(one.leading for one in expected)), max(one.others for one in expected)
+    )
+    soonest = min(soonest, limits.most) if limits.settle else limits.most
+    pair = sum(one.seconds for one in expected)
+    whole = all(one.whole for one in expected)
+    more = "about" if whole else "at least"
+    ends = f"ends after {soonest} runs of each variant at the soonest"
+    if limits.seconds is not None:
+        last = f"after {show_duration(limits.seconds)} at the latest"
+    else:
+        last = f"after {limits.most} at the latest"
+    if not pair:
+        return f"seed {trial.seed}; {ends}, {last}; how long a run takes is not known yet"
+    times = f"{more} {show_duration(pair * soonest)}"
+    if limits.seconds is None and limits.most > soonest:
+        times += f" to {show_duration(pair * limits.most)}"
+    source = "as earlier runs did" if whole else "what steps are set to, without all around them"
+    return f"seed {trial.seed}; {ends}, {last}: {times} ({source})"
+
+
+# The finding in words
+
+
+def _tell(args: argparse.Namespace, trial: Trial, state: TrialState) -> None:
+    """Print the comparison, and how the trial ended."""
+    if state.comparison is not None:
+        written = files.write(
+            ab_trial.sides_of(trial, state),
+            state.comparison,
+            html=args.html,
+            csv=args.csv,
+            markdown=args.markdown,
+        )
+        if args.json:
+            print(state.comparison.model_dump_json(indent=1))  # noqa: T201
+        elif not written.stdout:
+            answer = comparison_report.verdict_first(state.comparison)
+            console.write(Text(answer, style="bold"), comparison_report.render(state.comparison))
+        for path in written.files:
+            _say(f"written: {path}")
+    for sentence in ab_trial.shared_settings(state, trial.variants):
+        _say(f"note: {sentence}")
+    for own in trial.variants:
+        if own.switch and own is trial.variants[1]:
+            _say(f"note: the machine is as the last switching command left it; {own.switch!r} ran")
+    if state.reason and state.error is None:
+        again = f"; {len(state.spoilt)} spoilt by other programs and done again"
+        _say(f"{state.reason}{again if state.spoilt else ''}")
+    _say(f"the runs are in {trial.options.results}/")
+
+
+def _fail_if_worse(compared: Comparison | None, least: float | None) -> None:
+    """Raise Worse if a leading metric was shown to be worse; within one boot that is called so."""
+    if least is None or compared is None:
+        return
+    worse = [
+        f"{row.title} by {row.change:.1%}"
+        for row in compared.rows
+        if row.leading
+        and row.verdict in (MetricVerdict.WORSE, MetricVerdict.DIFFERS)
+        and row.change is not None
+        and row.change > 0
+        and row.change >= max(least, compared.threshold if least == 0 else least) - math.ulp(1)
+    ]
+    if worse:
+        raise Worse(
+            f"{compared.other.name} is worse than {compared.base.name} in these runs, within one "
+            f"boot: {', '.join(worse)}"
+        )
+
+
+def _say(text: str) -> None:
+    print(sanitize(text), file=sys.stderr, flush=True)  # noqa: T201
+
+
+def _print(text: str) -> None:
+    print(sanitize(text))  # noqa: T201

@@ -1,0 +1,450 @@
+"""Find a cause by switching factors on and off: which change the numbers, and by how much.
+
+Runs of the workload with combinations of the factors' levels follow each other in a drawn order.
+All that is changed on the machine is given back.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import secrets
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from replayer import factors, journal, registry
+from replayer.analysis.advice import estimates
+from replayer.analysis.differences.selection import choose, no_column, pair
+from replayer.errors import Impossible, Interrupted, ReplayerError
+from replayer.experiments.answer import analyse
+from replayer.experiments.experiment import (
+    FILE,
+    ExperimentPlan,
+    ExperimentWork,
+    RunDone,
+    changes,
+    commands,
+    find_experiment,
+    load_plan,
+    make_folder,
+    perform,
+    save_plan,
+)
+from replayer.experiments.factor_choice import (
+    ChosenFactors,
+    find_factors,
+    gaps_of,
+    parse_factors,
+)
+from replayer.experiments.variant import run_arguments
+from replayer.report import files
+from replayer.report.pages import experiment_page
+from replayer.report.sanitize import sanitize
+from replayer.report.terminal import console, run_output
+from replayer.report.terminal import experiment as report
+from replayer.results import store
+from replayer.run.plan import workload
+from replayer.run.plan.request import build_request
+from replayer.run.recovery import give_back
+from replayer.units import show_duration
+
+if TYPE_CHECKING:
+    from replayer.analysis.differences.samples import Side
+    from replayer.experiments.answer import ExperimentAnswer
+    from replayer.factors import FactorPlace
+    from replayer.model import Run, Workload
+    from replayer.run.runner import RunRequest
+
+EPILOG = """\
+examples:
+  replayer experiment slob-cached --factors thp,read_ahead_kb=128:8192,io_method --yes
+  replayer experiment slob-cached --factors pg.shared_buffers=64MB:512MB,walk.threads=4:16
+  replayer experiment --between stock uek --dry-run
+  replayer experiment cold-walk --factors switch=balanced:performance \\
+    --switch 'tuned-adm profile {}' --seldom switch --for 2h --yes
+  replayer experiment --resume latest
+"""
+_PAGE = "experiment.html"
+_DEFAULT_WITHIN = 2.0
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.epilog = EPILOG
+    add = parser.add_argument
+    add(
+        "workload",
+        nargs="?",
+        metavar="WORKLOAD",
+        help="a name from `replayer list workloads`, or a path to a .toml file (with --between: as "
+        "the runs had it)",
+    )
+    add(
+        "--factors",
+        action="append",
+        default=[],
+        metavar="NAME[=FIRST:SECOND],…",
+        help="what is switched: a factor of `replayer list factors`, pg.SETTING, STEP.KEY, or "
+        "switch (the command of --switch)",
+    )
+    add(
+        "--between",
+        nargs=2,
+        metavar=("A", "B"),
+        help="take what differs between two labels, folders or runs for the factors",
+    )
+    add("--switch", default="", metavar="'CMD {}'", help="a command that switches the machine")
+    add(
+        "--seldom",
+        type=_names,
+        action="extend",
+        default=[],
+        metavar="NAME,…",
+        help="factors that are dear to switch: they change seldom, and the analysis knows it",
+    )
+    add("--yes", action="store_true", help="allow that settings of the machine are changed")
+    add(
+        "--metric",
+        action="append",
+        default=[],
+        metavar="PATTERN",
+        help="judge these metrics instead of the leading ones",
+    )
+    add(
+        "--within",
+        type=float,
+        default=_DEFAULT_WITHIN,
+        metavar="PERCENT",
+        help="go on until each factor's effect is known so exactly (default: 2)",
+    )
+    add(
+        "--for",
+        type=functools.partial(run_output.seconds, option="--for"),
+        dest="budget",
+        metavar="TIME",
+        help="begin no run after so long, such as 2h",
+    )
+    add(
+        "--wait-quiet",
+        type=functools.partial(run_output.seconds, option="--wait-quiet"),
+        default=0.0,
+        metavar="TIME",
+        help="wait before each run until other programs are quiet, at most so long; a run that "
+        "they disturbed is done again once",
+    )
+    add("--seed", type=int, metavar="N", help="the seed of the order (default: drawn)")
+    add("--dry-run", action="store_true", help="only print every command, and how long it takes")
+    add("--resume", metavar="ID", help="go on with an experiment: its id, or latest")
+    _configure_runs(parser)
+    _configure_output(parser)
+
+
+def _configure_runs(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument_group("options of all runs, as of `replayer run`").add_argument
+    add("--set", action="append", default=[], metavar="STEP.KEY=VALUE", dest="overrides")
+    add(
+        "--pg-set",
+        "--server-set",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        dest="settings",
+    )
+    add("--engine", metavar="NAME|URL")
+    add("--pg-bindir", "--bindir", type=Path, metavar="DIR", dest="bindir")
+    add("--data-dir", type=Path, metavar="DIR")
+    add("--without", metavar="NAME,…")
+
+
+def _configure_output(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--results", type=Path, metavar="DIR", help="where results go (default: ./results)")
+    add("--json", action="store_true", help="print the answer as JSON instead of the report")
+    add("--csv", metavar="FILE", help="write the effects as CSV (- is stdout)")
+    add("--html", metavar="FILE", help=f"write the page there, too (else: {_PAGE} of its folder)")
+
+
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def run(args: argparse.Namespace) -> int:
+    """Plan the experiment, do its runs, and print what they show."""
+    where = store.folder(args.results)
+    if args.resume:
+        folder = _resumed(args, where)
+        plan = load_plan(folder)
+    else:
+        folder, plan = Path(), _plan(args, where)
+        folder = where / plan.id
+    place = _place(_planned_order(plan))
+    work = ExperimentWork.of_plan(plan, folder, place, args.wait_quiet)
+    _check(work)
+    if args.dry_run:
+        return _forecast(work, where)
+    give_back(_say)
+    changed = changes(work)
+    if changed and not args.yes:
+        raise Impossible(
+            f"this experiment changes the machine ({', '.join(changed)}), and gives it back after "
+            f"each run: allow it with --yes, or look at it with --dry-run"
+        )
+    if not args.resume:
+        make_folder(folder)
+        save_plan(folder, plan)
+    for words in (*plan.notes, *(f"not switched here: {one}" for one in plan.not_switched)):
+        _say(f"note: {words}")
+    _say(_beginning(work, where))
+    return _tell(args, work, _perform(args, work))
+
+
+def _check(work: ExperimentWork) -> None:
+    """Raise now, before anything is written, what `replayer run` would refuse at some run."""
+    parser = argparse.ArgumentParser(prog="replayer run", allow_abbrev=False)
+    registry.load("commands", "run").configure(parser)
+    for row, variant in enumerate(work.variants):
+        options = work.plan.options(work.design, work.folder, 0, row)
+        asked = parser.parse_args(run_arguments(work.plan.workload, variant, options)[1:])
+        _order(asked, asked.workload)
+
+
+def _perform(args: argparse.Namespace, work: ExperimentWork) -> list[list[Run]]:
+    """Do the runs, and return those of all complete blocks."""
+    size = work.design.size
+
+    def settled(blocks: list[list[Run]]) -> bool:
+        return analyse(work.plan, work.design, blocks).settled
+
+    def tell(done: RunDone) -> None:
+        again = f"; done again, as {done.again}" if done.again else ""
+        _say(
+            f"block {done.block + 1}, run {done.number} of {size}: {done.text} "
+            f"({show_duration(done.seconds)}{again})"
+        )
+
+    try:
+        return perform(work, over=settled, seconds=args.budget, told=tell)
+    except Interrupted:
+        _say(
+            f"stopped; what was measured is kept: `replayer experiment --resume {work.plan.id}` "
+            f"goes on"
+        )
+        raise
+
+
+def _tell(args: argparse.Namespace, work: ExperimentWork, blocks: list[list[Run]]) -> int:
+    """Print the answer and write its page; raise ReplayerError if there are too few blocks."""
+    plan, design, folder = work.plan, work.design, work.folder
+    least = design.least_blocks()
+    if len(blocks) < least:
+        raise ReplayerError(
+            f"nothing can be said yet: {len(blocks)} of at least {least} blocks of {design.size} "
+            f"runs are complete",
+            f"`replayer experiment --resume {plan.id}` goes on",
+        )
+    answer = analyse(plan, design, blocks)
+    written = [files.put(str(folder / _PAGE), experiment_page.page(answer))]
+    if args.html:
+        written.append(files.put(args.html, experiment_page.page(answer)))
+    if args.csv:
+        written.append(files.put(args.csv, report.as_csv(answer)))
+    _print(args, answer)
+    for path in filter(None, written):
+        _say(f"written: {path}")
+    _say(f"runs: {folder}")
+    return 0
+
+
+def _print(args: argparse.Namespace, answer: ExperimentAnswer) -> None:
+    if args.json:
+        print(answer.model_dump_json(indent=1))  # noqa: T201
+    elif "-" not in {args.csv, args.html}:
+        console.write(report.render(answer))
+
+
+def _say(words: str) -> None:
+    print(sanitize(words), file=sys.stderr, flush=True)  # noqa: T201
+
+
+def _resumed(args: argparse.Namespace, where: Path) -> Path:
+    """Return the folder of the experiment to go on with; refuse options that contradict it."""
+    given = {
+        "WORKLOAD": args.workload,
+        "--factors": args.factors,
+        "--between": args.between,
+        "--switch": args.switch,
+        "--seldom": args.seldom,
+        "--metric": args.metric,
+        "--seed": args.seed is not None,
+        "--within": args.within != _DEFAULT_WITHIN,
+        "--set": args.overrides,
+        "--pg-set": args.settings,
+        "--engine": args.engine,
+        "--pg-bindir": args.bindir,
+        "--data-dir": args.data_dir,
+    }
+    extra = [name for name, value in given.items() if value]
+    if extra:
+        raise Impossible(
+            f"--resume goes on with what the experiment was asked for: leave out {', '.join(extra)}"
+        )
+    return find_experiment(args.resume, where)
+
+
+def _plan(args: argparse.Namespace, where: Path) -> ExperimentPlan:
+    """Return the plan of a new experiment; raise Impossible for what cannot be done here."""
+    if args.within <= 0:
+        raise Impossible(f"--within {args.within:g} must be above 0 percent")
+    if bool(args.factors) == bool(args.between):
+        raise Impossible("an experiment needs --factors NAME,… or --between A B, one of them")
+    sides = _sides(args, where) if args.between else ()
+    named = args.workload or (_workload_of(sides[0].runs[0]) if sides else None)
+    if named is None:
+        raise Impossible("an experiment needs a workload, such as slob-cached")
+    if named.endswith((".toml", ".replay")):
+        # It must be found again from another folder.
+        named = str(Path(named).absolute())
+    order = _order(args, named)
+    place = _place(order)
+    words = [word for text in args.factors for word in _names(text)]
+    chosen = (
+        find_factors(sides[0], sides[1], place)
+        if sides
+        else parse_factors(words, place, switch=args.switch, seldom=args.seldom)
+    )
+    _refuse_none(chosen, args.between)
+    return ExperimentPlan(
+        id=store.identify(datetime.now(UTC), order.workload.name, "experiment"),
+        workload=named,
+        arguments=_arguments(args),
+        switch=args.switch,
+        factors=chosen.factors,
+        metrics=tuple(args.metric),
+        seed=secrets.randbelow(1 << 31) if args.seed is None else args.seed,
+        within=args.within / 100,
+        sides=tuple(side.name for side in sides),
+        gaps=gaps_of(*sides) if sides else {},
+        not_switched=chosen.refused,
+        notes=(*chosen.notes, *_changed(sides, order.workload)),
+    )
+
+
+def _workload_of(run: Run) -> str:
+    """Return the words for the workload of a stored run: its file if that is there, or its name."""
+    source = Path(run.workload.source)
+    return str(source) if source.suffix == ".toml" and source.is_file() else run.workload.name
+
+
+def _changed(sides: tuple[Side, ...], asked: Workload) -> tuple[str, ...]:
+    """Return a sentence if the sides' runs did not do the workload as it is now."""
+    digest = workload.facts(asked).digest
+    if all(run.workload.digest == digest for side in sides for run in side.runs):
+        return ()
+    words = (
+        f"the workload {asked.name} is not as the runs had it (another file, or other options): "
+        f"what they differ by may be otherwise"
+    )
+    return (words,)
+
+
+def _refuse_none(chosen: ChosenFactors, between: list[str] | None) -> None:
+    if chosen.factors or not between:
+        return
+    reasons = "; ".join(chosen.refused) or "they differ in nothing that may explain it"
+    raise Impossible(
+        f"nothing by which {between[0]} and {between[1]} differ can be switched here: {reasons}"
+    )
+
+
+def _sides(args: argparse.Namespace, where: Path) -> tuple[Side, Side]:
+    chosen = choose(args.between, where, columns=no_column)
+    base, other = pair(chosen)
+    names = {side.runs[0].workload.name for side in (base, other)}
+    if len(names) > 1:
+        raise Impossible(
+            f"{base.name} and {other.name} did different workloads ({', '.join(sorted(names))})"
+        )
+    return base, other
+
+
+def _arguments(args: argparse.Namespace) -> tuple[str, ...]:
+    """Return the arguments of `replayer run` that all runs have."""
+    single = {
+        "--engine": args.engine,
+        "--pg-bindir": args.bindir,
+        "--data-dir": args.data_dir and args.data_dir.absolute(),
+        "--without": args.without,
+    }
+    repeated = {"--set": args.overrides, "--pg-set": args.settings}
+    words = [part for name, value in single.items() if value for part in (name, str(value))]
+    words += [part for name, all_ in repeated.items() for one in all_ for part in (name, one)]
+    return tuple(words)
+
+
+def _order(args: argparse.Namespace, named: str) -> RunRequest:
+    """Return the request of a run, to refuse now what the first run would refuse."""
+    asked = _workload(named, args.overrides, args.settings)
+    return build_request(asked, args.engine or "", bindir=args.bindir, data_dir=args.data_dir)
+
+
+def _workload(named: str, overrides: list[str], settings: list[str]) -> Workload:
+    return workload.load(named, overrides, repeat=None, settings=settings)
+
+
+def _place(order: RunRequest) -> FactorPlace:
+    folder = order.data_dir or journal.place() / "data"
+    return factors.place_at(folder, order.url or order.engine.name)
+
+
+def _planned_order(plan: ExperimentPlan) -> RunRequest:
+    parser = argparse.ArgumentParser(prog="replayer run", allow_abbrev=False)
+    _configure_runs(parser)
+    return _order(parser.parse_args(plan.arguments), plan.workload)
+
+
+def _beginning(work: ExperimentWork, where: Path) -> str:
+    """Return a sentence on what will be done, and how long that takes at least."""
+    plan, design = work.plan, work.design
+    least = design.least_blocks()
+    runs = least * design.size
+    names = ", ".join(f"{one.name} {one.first} -> {one.second}" for one in plan.factors)
+    return (
+        f"experiment {plan.id}: {names}; {design.title}, blocks of {design.size} runs, at least "
+        f"{least} of them ({runs} runs, {_time(_expected(plan, where), runs)}), until every factor "
+        f"is settled within {100 * plan.within:g} %"
+    )
+
+
+def _time(expected: estimates.Expectation, runs: int) -> str:
+    if not expected.seconds:
+        return "how long is not known yet"
+    about = "about" if expected.whole else "more than"
+    return f"{about} {show_duration(expected.seconds * runs)}"
+
+
+def _expected(plan: ExperimentPlan, where: Path) -> estimates.Expectation:
+    """Return what earlier runs and the steps' keys say of one run."""
+    asked = _planned_order(plan).workload
+    known = estimates.earlier([where, *_experiments(where)], asked.name)
+    set_to = [spec.lasts() for spec in asked.steps]
+    return estimates.expect(workload.facts(asked), known, set_to)
+
+
+def _experiments(where: Path) -> list[Path]:
+    return sorted(path.parent for path in where.glob(f"*/{FILE}"))
+
+
+def _forecast(work: ExperimentWork, where: Path) -> int:
+    """Print every command of the first blocks, and what cannot be switched."""
+    for words in commands(work):
+        print(sanitize(words))  # noqa: T201
+    for words in (
+        *work.plan.notes,
+        *(f"not switched here: {one}" for one in work.plan.not_switched),
+    ):
+        _say(f"note: {words}")
+    _say(_beginning(work, where))
+    _say("nothing was started, and nothing was written")
+    return 0

@@ -1,0 +1,140 @@
+"""Settings of the kernel that an experiment changes for a while: read, changed, and given back.
+
+Each setting is a file below /proc/sys or /sys.  Before it is written, a note in the journal keeps
+the value that it had.  So it is given back at the end, at Ctrl-C, and by the next command after a
+kill.  What was written is read back, and a kernel that keeps another value is an error.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING
+
+from replayer import journal, signals
+from replayer.errors import Impossible, ReplayerError
+from replayer.machine.host import Host
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from replayer.journal import Note
+
+_KIND = "kernel-setting"
+NOTES = frozenset({_KIND})
+"""Kinds of notes that `recover` handles."""
+_FILES = re.compile(
+    r"(?:proc/sys/(?:vm|kernel)/[a-z_]+"
+    r"|sys/kernel/mm/transparent_hugepage/[a-z_]+"
+    r"|sys/kernel/debug/sched/[a-z_]+"
+    r"|sys/(?:block|class/block)/[A-Za-z0-9_.!-]+/queue/(?:iosched/)?[a-z_]+"
+    r"|sys/devices/system/cpu/smt/control"
+    r"|sys/devices/system/cpu/cpufreq/policy\d+/scaling_governor"
+    r"|sys/devices/system/cpu/cpu\d+/cpuidle/state\d+/disable)"
+)
+"""The files, below the root, that replayer changes and that a note may name."""
+_VALUE = re.compile(r"[A-Za-z0-9_.+-]{1,64}")
+_CHOSEN = re.compile(r"[\[(]([^\])]+)[\])]")
+_MARKS = str.maketrans("", "", "[]()")
+
+
+def level(text: str) -> str:
+    """Return the level in the text of a file: the marked word of several, else the whole text."""
+    chosen = _CHOSEN.search(text)
+    return chosen[1] if chosen else text
+
+
+def choices(text: str) -> tuple[str, ...]:
+    """Return the levels that a file offers, as in `always [madvise] never`; () for a number."""
+    return tuple(text.translate(_MARKS).split()) if _CHOSEN.search(text) else ()
+
+
+def change(host: Host, name: str, files: Mapping[str, str], also: Sequence[str] = ()) -> None:
+    """Write files of the kernel (path below the root -> value), read them back, and keep a note.
+
+    `name` is the setting for messages.  `also` are files whose values the kernel changes with
+    them: they are given back, too.  The note stays until `recover`, or the next command if this
+    process was killed.
+    Raises Impossible if another replayer has changed one of them, ReplayerError if the kernel
+    refuses a value or keeps another; then what was changed is given back.
+    """
+    _refuse_taken(name, files)
+    before = {path: level(host.read(path)) for path in (*files, *also) if host.exists(path)}
+    with signals.shield():
+        note = journal.take(_KIND, name=name, files=before)
+    try:
+        for path, value in files.items():
+            _write(host, name, path, value)
+    except ReplayerError:
+        with signals.shield():
+            recover(note, host)
+        raise
+
+
+def recover(note: Note, host: Host | None = None) -> str:
+    """Give back the values that a note keeps, drop it, and return a message on that.
+
+    Raises journal.Untrusted, and changes nothing, for a file that replayer never changes.
+    """
+    host = host or Host()
+    name, files = note.text("name"), _files(note)
+    refused = []
+    for path, value in files.items():
+        try:
+            if level(host.read(path)) != value:
+                host.write(path, value)
+        except OSError as error:
+            refused.append(f"/{path} did not take {value} ({error.strerror})")
+    if refused:
+        raise ReplayerError(f"the setting {name} could not be given back: {'; '.join(refused)}")
+    note.drop()
+    return f"the setting {name} of the kernel was given back ({_shown(files)})"
+
+
+def own(kinds: frozenset[str] = NOTES) -> list[Note]:
+    """Return the notes of this process, of these kinds, in the order in which they were written."""
+    mine = journal.identity(os.getpid())
+    notes = [note for note in journal.notes(*kinds) if note.owner == mine]
+    return sorted(notes, key=lambda note: note.path.stat().st_mtime_ns)
+
+
+def _write(host: Host, name: str, path: str, value: str) -> None:
+    try:
+        host.write(path, value)
+    except (OSError, UnicodeEncodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is no plain text"
+        raise ReplayerError(f"{name}={value}: /{path} did not take it ({reason})") from error
+    kept = level(host.read(path))
+    if kept != value:
+        raise ReplayerError(
+            f"{name}={value}: the kernel keeps {kept or 'nothing'} in /{path}: give a level that "
+            f"it keeps as it is"
+        )
+
+
+def _refuse_taken(name: str, files: Mapping[str, str]) -> None:
+    for note in journal.notes(_KIND):
+        taken = note.details.get("files")
+        shared = isinstance(taken, dict) and set(taken) & set(files)
+        if shared and not note.abandoned and note.owner != journal.identity(os.getpid()):
+            raise Impossible(
+                f"{name} is changed by another replayer (process {journal.pid_of(note.owner)}): "
+                f"wait until it has ended"
+            )
+
+
+def _files(note: Note) -> dict[str, str]:
+    """Return path -> value of a note; raise Untrusted for content that replayer never writes."""
+    files = note.details.get("files")
+    if not isinstance(files, dict) or not files:
+        raise journal.Untrusted(note, "its files are no table")
+    for path, value in files.items():
+        if not _FILES.fullmatch(path) or not (isinstance(value, str) and _VALUE.fullmatch(value)):
+            raise journal.Untrusted(note, f"/{str(path)[:200]} is no setting that replayer changes")
+    return files
+
+
+def _shown(files: Mapping[str, str]) -> str:
+    few = [f"/{path} is {value}" for path, value in list(files.items())[:2]]
+    more = f", and {len(files) - 2} more files" if len(files) > 2 else ""
+    return ", ".join(few) + more

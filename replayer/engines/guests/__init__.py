@@ -1,0 +1,89 @@
+"""Guests: engines that are a library in a process, one file each, found by name.
+
+`replayer.engines.inprocess` runs one as a server.  A guest is loaded in that process only, so its
+module may import its library at once.  All text is passed through: SQL in, rows of text out.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
+
+from replayer import registry
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+KIND = "engines.guests"
+INTEGER, REAL, TEXT, BOOLEAN, TIME, NUMERIC = 20, 701, 25, 16, 1114, 1700
+"""PostgreSQL's numbers of the types that a row's cells have: bigint, float8, text, bool, timestamp
+and numeric."""
+
+
+class GuestColumn(NamedTuple):
+    """A column of rows."""
+
+    name: str
+    kind: int
+    """One of INTEGER, REAL, TEXT, BOOLEAN, TIME and NUMERIC."""
+
+
+class GuestRows(NamedTuple):
+    """The result of one statement; without columns if it returns no rows."""
+
+    columns: Sequence[GuestColumn] = ()
+    rows: Sequence[Sequence[str | None]] = ()
+
+
+class GuestSession(Protocol):
+    """One connection to the library; it is used by one thread, except `interrupt`."""
+
+    def execute(self, statement: str) -> GuestRows:
+        """Execute one statement without parameters; raise the library's error if it fails."""
+        ...
+
+    def interrupt(self) -> None:
+        """Ask a statement that runs in another thread to end."""
+        ...
+
+    def close(self) -> None:
+        """End the session; what it has not committed is undone."""
+        ...
+
+
+class OpenGuest(Protocol):
+    """The library with its data open."""
+
+    def connect(self) -> GuestSession:
+        """Return a new session."""
+        ...
+
+    def close(self) -> None:
+        """Close the data; everything is on its way to the disk on return."""
+        ...
+
+
+class Guest(Protocol):
+    """A guest's module."""
+
+    PACKAGE: str
+    """The distribution whose version is the engine's, as pip names it."""
+    EXTRA: str
+    """The extra of replayer that installs it."""
+
+    @abstractmethod
+    def load(self) -> None:
+        """Load all of the library: afterwards the process may lose the right to read its files."""
+
+    @abstractmethod
+    def open(self, data: Path, settings: Mapping[str, str]) -> OpenGuest:
+        """Open the data in that folder, or make it; raise the library's error."""
+
+
+FACE = Guest
+
+
+def load(name: str) -> Guest:
+    """Return the guest of that name; its library is not imported yet."""
+    return cast("Guest", registry.plugin(KIND, name))

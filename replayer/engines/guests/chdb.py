@@ -1,0 +1,108 @@
+"""ClickHouse as a library: column files of parts, read through the page cache."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import threading
+from typing import TYPE_CHECKING, Any
+
+from replayer.engines.guests import (
+    BOOLEAN,
+    INTEGER,
+    NUMERIC,
+    REAL,
+    TEXT,
+    TIME,
+    GuestColumn,
+    GuestRows,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from replayer.engines.guests import GuestSession, OpenGuest
+
+PACKAGE = "chdb-core"
+EXTRA = "clickhouse"
+_FORMAT = "JSONCompactEachRowWithNamesAndTypes"
+_KINDS = {
+    "Bool": BOOLEAN, "Int": INTEGER, "UInt": INTEGER, "Float": REAL, "DateTime": TIME,
+    "Decimal": NUMERIC,
+}  # fmt: skip
+"""How the names of ClickHouse's types begin; every other one is shown as text."""
+_LATE = ("datetime", "decimal", "ipaddress", "numbers", "uuid", "zoneinfo")
+"""Modules that the library imports when it opens a folder."""
+_FOLDER = "clickhouse"
+
+
+def load() -> None:
+    """Import chdb, and execute something in memory, which imports what is imported late."""
+    for name in _LATE:
+        importlib.import_module(name)
+    importlib.import_module("chdb").query("SELECT 1, 1.5, now64(6)", _FORMAT)
+
+
+def open(data: Path, settings: Mapping[str, str]) -> OpenGuest:  # noqa: A001 - as the face names it
+    """Open the folder with these settings of its sessions."""
+    opened = _Folder(importlib.import_module("chdb").connect(str(data / _FOLDER)))
+    for name, value in settings.items():
+        opened.execute(f"SET {name} = '{value}'")
+    return opened
+
+
+class _Folder:
+    """The open folder: one connection for all, as the library has one state for a process."""
+
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+        self._lock = threading.Lock()
+
+    def execute(self, statement: str) -> GuestRows:
+        """Execute a statement after those of other sessions."""
+        with self._lock:
+            lines = self._connection.query(statement, _FORMAT).bytes().decode().splitlines()
+        if len(lines) < 2:
+            return GuestRows()
+        names, types, *rows = map(json.loads, lines)
+        kinds = [_kind(one) for one in types]
+        return GuestRows(
+            [GuestColumn(*both) for both in zip(names, kinds, strict=True)],
+            [[_text(cell) for cell in row] for row in rows],
+        )
+
+    def connect(self) -> GuestSession:
+        """Return a session: it takes its turn."""
+        return _Session(self)
+
+    def close(self) -> None:
+        """Close the folder."""
+        with self._lock:
+            self._connection.close()
+
+
+class _Session:
+    def __init__(self, folder: _Folder) -> None:
+        self._folder = folder
+
+    def execute(self, statement: str) -> GuestRows:
+        """Execute a statement; one that returns no rows has no columns."""
+        return self._folder.execute(statement)
+
+    def interrupt(self) -> None:
+        """Do nothing: the library has no way to end a statement of another thread."""
+
+    def close(self) -> None:
+        """Do nothing: a session holds nothing."""
+
+
+def _kind(name: str) -> int:
+    inner = name.removeprefix("LowCardinality(").removeprefix("Nullable(")
+    return next((kind for begin, kind in _KINDS.items() if inner.startswith(begin)), TEXT)
+
+
+def _text(cell: Any) -> str | None:
+    if cell is None:
+        return None
+    return ("t" if cell else "f") if isinstance(cell, bool) else str(cell)

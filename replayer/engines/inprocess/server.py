@@ -1,0 +1,192 @@
+"""A library as a server: a thread for each client, the library's own threads for the work."""
+
+from __future__ import annotations
+
+import codecs
+import contextlib
+import ctypes
+import itertools
+import os
+import re
+import secrets
+import select
+import signal
+import socket
+import sys
+import threading
+from typing import TYPE_CHECKING, NamedTuple
+
+from replayer.engines import guests
+from replayer.engines.inprocess import messages
+from replayer.errors import one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from replayer.engines.guests import GuestSession, OpenGuest
+
+SETTINGS = "replayer.conf"
+"""The file of settings in the data folder: a line `name = 'value'` each."""
+_SETTING = re.compile(r"(\w+) = '((?:[^'\\]|\\.)*)'")
+_LOOK_SECONDS = 0.5
+_SET_DUMPABLE = 4
+"""PR_SET_DUMPABLE of prctl(2)."""
+_GOODBYE_SECONDS = 5.0
+
+
+class Places(NamedTuple):
+    """The files of a server."""
+
+    data: Path
+    """Its folder of data, which exists."""
+    socket: Path
+    pid_file: Path
+
+
+def serve(name: str, places: Places, uid: int, gid: int) -> int:
+    """Serve until SIGTERM, or until the caller's process is gone; return the exit status."""
+    caller = os.getppid()
+    guest = guests.load(name)
+    try:
+        # Python loads these late, from files that the server's user may not be able to read.
+        for encoding in ("ascii", "latin-1", "utf-8"):
+            codecs.lookup(encoding)
+        guest.load()
+        _give_up_rights(uid, gid)
+        os.chdir(places.data)
+        opened = guest.open(places.data, _settings(places.data))
+    except Exception as error:  # noqa: BLE001 - a library raises what it likes
+        sys.stderr.write(f"FATAL: {one_line(str(error) or type(error).__name__)}\n")
+        return 1
+    with contextlib.closing(opened):
+        _take_clients(_Server(opened), places, caller)
+    return 0
+
+
+def _take_clients(server: _Server, places: Places, caller: int) -> None:
+    with _listening(places.socket) as listener, _stopping() as stopped:
+        places.pid_file.write_text(f"{os.getpid()}\n", encoding="ascii")
+        # A caller that was killed cannot stop its server: the server sees it itself.
+        while os.getppid() == caller:
+            waited: list[int] = [listener.fileno(), stopped]
+            ready, _, _ = select.select(waited, [], [], _LOOK_SECONDS)
+            if stopped in ready:
+                break
+            if ready:
+                server.take(listener.accept()[0])
+        server.end()
+    places.pid_file.unlink(missing_ok=True)
+
+
+def _give_up_rights(uid: int, gid: int) -> None:
+    """Become another user; other processes of that user may look at this one as at any other."""
+    if os.geteuid() == 0 and uid != 0:
+        os.setgroups([])
+        os.setresgid(gid, gid, gid)
+        os.setresuid(uid, uid, uid)
+        # After a change of the user /proc/PID belongs to root, and replayer finds servers by owner.
+        ctypes.CDLL(None, use_errno=True).prctl(_SET_DUMPABLE, 1, 0, 0, 0)
+    os.umask(0o077)
+
+
+def _settings(data: Path) -> dict[str, str]:
+    """Return the settings that replayer wrote."""
+    text = (data / SETTINGS).read_text(encoding="utf-8")
+    return {
+        found[1]: re.sub(r"\\(.)", r"\1", found[2])
+        for found in map(_SETTING.fullmatch, text.splitlines())
+        if found
+    }
+
+
+@contextlib.contextmanager
+def _listening(path: Path) -> Iterator[socket.socket]:
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(path))
+        listener.listen(128)
+        yield listener
+    path.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def _stopping() -> Iterator[int]:
+    """Yield a descriptor that becomes readable at SIGTERM."""
+    here, there = os.pipe()
+    os.set_blocking(there, False)
+    signal.set_wakeup_fd(there)
+    signal.signal(signal.SIGTERM, lambda *_: None)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    yield here
+
+
+class _Server:
+    """The sessions of all clients."""
+
+    def __init__(self, opened: OpenGuest) -> None:
+        self._opened = opened
+        self._numbers = itertools.count(1)
+        self._lock = threading.Lock()
+        self._sessions: dict[int, tuple[int, GuestSession]] = {}
+        """Number -> the secret that a wish to cancel must have, and the session."""
+        self._threads: list[threading.Thread] = []
+
+    def take(self, end: socket.socket) -> None:
+        """Serve a client in a thread of its own."""
+        thread = threading.Thread(target=self._serve, args=(end,), daemon=True)
+        self._threads = [one for one in self._threads if one.is_alive()]
+        self._threads.append(thread)
+        thread.start()
+
+    def end(self) -> None:
+        """Interrupt every statement, so that the data can be closed."""
+        with self._lock:
+            for _, session in self._sessions.values():
+                session.interrupt()
+        for thread in self._threads:
+            if self._sessions:
+                thread.join(_GOODBYE_SECONDS / len(self._threads))
+
+    def _serve(self, end: socket.socket) -> None:
+        with contextlib.suppress(OSError, EOFError), end:
+            try:
+                wish = messages.begin(end)
+                if wish is not None:
+                    self._cancel(wish)
+                    return
+                self._talk(end)
+            except messages.ProtocolError as error:
+                end.sendall(messages.refuse("08P01", str(error), severity="FATAL"))
+
+    def _talk(self, end: socket.socket) -> None:
+        number, secret = next(self._numbers), secrets.randbits(31)
+        session = self._opened.connect()
+        with self._lock:
+            self._sessions[number] = secret, session
+        try:
+            end.sendall(messages.greet(number, secret))
+            for text in messages.queries(end):
+                self._answer(end, session, text)
+        finally:
+            with self._lock:
+                del self._sessions[number]
+            session.close()
+
+    def _answer(self, end: socket.socket, session: GuestSession, text: str) -> None:
+        if not text.strip():
+            end.sendall(messages.EMPTY + messages.READY)
+            return
+        try:
+            found = session.execute(text)
+        except Exception as error:  # noqa: BLE001 - a library raises what it likes
+            end.sendall(messages.refuse("XX000", str(error) or type(error).__name__))
+        else:
+            for piece in messages.answer(found):
+                end.sendall(piece)
+        end.sendall(messages.READY)
+
+    def _cancel(self, wish: messages.Cancel) -> None:
+        with self._lock:
+            secret, session = self._sessions.get(wish.session, (None, None))
+            if session is not None and secret == wish.secret:
+                session.interrupt()

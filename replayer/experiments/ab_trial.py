@@ -1,0 +1,315 @@
+"""A trial of two variants: runs in a drawn order, until their difference is settled.
+
+Runs come in blocks of one run of each variant.  The order within a block is drawn, so that a drift
+of the machine cannot look like a difference of the variants.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from replayer.analysis.differences import comparison as comparing
+from replayer.analysis.differences.samples import Side, leading
+from replayer.errors import Impossible, Interrupted, ReplayerError
+from replayer.experiments import looks, neighbours
+from replayer.experiments.variant import applied, measure
+from replayer.machine.host import Host
+from replayer.model import Status
+from replayer.results import store
+from replayer.units import show
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from replayer.analysis.differences.comparison import Comparison
+    from replayer.experiments.variant import RunOptions, Variant
+    from replayer.factors import FactorPlace
+    from replayer.model import Run
+
+TAG = "ab"
+"""The tag of each run of a trial: its value is the trial's name."""
+RETRIES = 2
+"""Times that a spoilt run is done again before the machine counts as busy."""
+
+
+@dataclass(frozen=True)
+class TrialLimits:
+    """The ends of a trial: the first of them that is reached ends it."""
+
+    within: float
+    """The share below which a difference does not matter."""
+    most: int
+    """Runs of each variant."""
+    seconds: float | None = None
+    """Time for all runs; None for any time."""
+    wait_quiet: float = 0.0
+    """Seconds for which a busy machine is waited for before each run; 0: it is not watched."""
+    settle: bool = True
+    """False to make all runs, whatever they show."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """The plan of a trial."""
+
+    workload: str
+    variants: tuple[Variant, Variant]
+    place: FactorPlace
+    options: RunOptions
+    limits: TrialLimits
+    name: str
+    """The name that its runs have as a tag."""
+    seed: int
+
+    @property
+    def tagged(self) -> RunOptions:
+        """Return the options of its runs, with the tag by which they are found again."""
+        return replace(self.options, tags=(*self.options.tags, (TAG, self.name)))
+
+    def order(self) -> Iterator[int]:
+        """Yield 0 and 1 without end: blocks of both, in a drawn order."""
+        draw = random.Random(self.seed)  # noqa: S311 - an order, no secret
+        while True:
+            yield from draw.sample((0, 1), 2)
+
+
+@dataclass
+class TrialState:
+    """The runs of a trial so far, and the finding."""
+
+    runs: tuple[list[Run], list[Run]] = field(default_factory=lambda: ([], []))
+    spoilt: list[str] = field(default_factory=list)
+    """A sentence for each run that neighbours spoilt, and that was done again."""
+    busy: bool = False
+    """True from the moment on at which spoilt runs count, as the machine does not get quiet."""
+    attempts: int = 0
+    """Spoilt runs so far in the place of the next one that counts."""
+    took: float = 0.0
+    """Seconds that the newest run took, with all around it."""
+    looked: int = 0
+    look_at: int = 0
+    """Runs of each side at the next look; 0 as long as it is not known."""
+    comparison: Comparison | None = None
+    reason: str = ""
+    """Why the trial ended, as a sentence."""
+    error: BaseException | None = None
+    """The error that ended it early."""
+
+    @property
+    def pairs(self) -> int:
+        """Return the runs that both sides have."""
+        return min(map(len, self.runs))
+
+    def count(self) -> int:
+        """Return the number of runs that count."""
+        return sum(map(len, self.runs))
+
+
+def perform(trial: Trial, state: TrialState, say: Callable[[str], None]) -> TrialState:
+    """Make the runs until the trial ends; return the state, with the comparison if there is one.
+
+    Runs that the state already has count.  An error or Ctrl-C ends the trial, too: it is in the
+    state, next to all that was measured by then.
+    """
+    began = time.monotonic()
+    order = trial.order()
+    try:
+        _take_up(trial, state)
+        while not state.reason:
+            which = _next(state, order)
+            _one_run(trial, state, which, say)
+            late = trial.limits.seconds is not None and (
+                time.monotonic() - began + state.took > trial.limits.seconds
+            )
+            if len(state.runs[0]) == len(state.runs[1]) or late:
+                look(trial, state, late=late)
+    except (ReplayerError, Interrupted) as error:
+        state.error, state.reason = error, f"ended early: {error}"
+        if state.pairs:
+            state.comparison = _compared(trial, state)
+            state.comparison = looks.at_look(state.comparison, state.looked + 1)
+    return state
+
+
+def found_again(trial: Trial) -> TrialState:
+    """Return the state of an earlier trial of the same name, of this boot, from its stored runs."""
+    state = TrialState()
+    boot = Host().boot_id()
+    labels = [variant.label for variant in trial.variants]
+    runs = [
+        store.load(entry.path)
+        for entry in store.runs(trial.options.results)
+        if isinstance(entry, store.StoredRun) and entry.tags.get(TAG) == trial.name
+    ]
+    for run in sorted(runs, key=lambda run: run.id):
+        if run.status is Status.DONE and run.host.get("boot.id") == boot and run.label in labels:
+            _take(state, labels.index(run.label), run)
+    return state
+
+
+def _next(state: TrialState, order: Iterator[int]) -> int:
+    """Return the variant of the next run; a side that lags behind comes first."""
+    sizes = [len(side) for side in state.runs]
+    which = next(order)
+    if sizes[0] != sizes[1]:
+        return sizes.index(min(sizes))
+    return which
+
+
+def _one_run(trial: Trial, state: TrialState, which: int, say: Callable[[str], None]) -> None:
+    """Make one run that counts; a spoilt one is done again."""
+    variant = trial.variants[which]
+    counts = False
+    while not counts:
+        if trial.limits.wait_quiet:
+            _wait(trial, say)
+        begun = time.monotonic()
+        with applied(variant, trial.place):
+            run = measure(trial.workload, variant, trial.tagged)
+        state.took = time.monotonic() - begun
+        was_busy = state.busy
+        why, counts = _take(state, which, run)
+        say(_line(state, variant, run, why, again=not counts, first=state.busy and not was_busy))
+
+
+def _take(state: TrialState, which: int, run: Run) -> tuple[str, bool]:
+    """Add a run to the state; return how neighbours spoilt it, and whether it counts."""
+    why = neighbours.spoilt(run)
+    counts = not why or state.busy or state.attempts >= RETRIES
+    if counts:
+        state.attempts = 0
+        state.busy = state.busy or bool(why)
+        state.runs[which].append(run)
+    else:
+        state.attempts += 1
+        state.spoilt.append(f"{run.id}: {why}")
+    return why, counts
+
+
+def _wait(trial: Trial, say: Callable[[str], None]) -> None:
+    waited, quiet = neighbours.wait_until_quiet(trial.place.host, trial.limits.wait_quiet)
+    if not quiet:
+        say(f"the machine was not quiet within {waited:.0f} s: the run is made nevertheless")
+
+
+def _line(
+    state: TrialState, variant: Variant, run: Run, why: str, *, again: bool, first: bool
+) -> str:
+    """Return one line about a run: its number, its variant, and its first leading metric.
+
+    `first` is True for the first spoilt run that counts.
+    """
+    line = f"run {state.count() + again}, {variant.label}: {_figure(run)}, {state.took:.0f} s"
+    if not why:
+        return line
+    if again:
+        return f"{line}; spoilt, and done again: {why}"
+    rest = f": {why}; from now on such runs count" if first else ""
+    return f"{line} (next to other programs{rest})"
+
+
+def _figure(run: Run) -> str:
+    """Return the first leading metric of a run, with its value."""
+    for step in run.steps:
+        names = leading(step.measurements)
+        for one in step.measurements:
+            if one.metric in names:
+                return f"{one.metric} {show(one.value, one.unit)}"
+    return run.status.value
+
+
+def _take_up(trial: Trial, state: TrialState) -> None:
+    """Count the looks that an earlier part of the trial had at its runs, and look at them now."""
+    if not state.pairs:
+        return
+    state.look_at = _first_look(trial, state)
+    while state.look_at < state.pairs:
+        state.looked += 1
+        state.look_at = looks.next_look(state.look_at)
+    if len(state.runs[0]) == len(state.runs[1]):
+        look(trial, state, late=False)
+
+
+def _first_look(trial: Trial, state: TrialState) -> int:
+    rows = looks.judged(_compared(trial, state).rows)
+    leading = sum(row.leading for row in rows)
+    return looks.first_look(leading, len(rows) - leading)
+
+
+def _compared(trial: Trial, state: TrialState) -> Comparison:
+    sides = sides_of(trial, state)
+    return comparing.compare(*sides, allowed=("*",), threshold=trial.limits.within)
+
+
+def sides_of(trial: Trial, state: TrialState) -> tuple[Side, Side]:
+    """Return both sides with their runs, for a comparison and its page."""
+    first, second = (
+        Side(variant.label, tuple(runs))
+        for variant, runs in zip(trial.variants, state.runs, strict=True)
+    )
+    return first, second
+
+
+def look(trial: Trial, state: TrialState, *, late: bool) -> None:
+    """Compare if it is time for a look; set the reason if the trial is over."""
+    limits = trial.limits
+    pairs = state.pairs
+    last = late or pairs >= limits.most
+    if not pairs:
+        if last:
+            raise Impossible(
+                f"the time of --for is over before both variants had a run: give it more than "
+                f"{2 * state.took:.0f} s"
+            )
+        return
+    if not state.look_at:
+        state.look_at = _first_look(trial, state)
+    if not last and (not limits.settle or pairs < state.look_at):
+        return
+    state.looked += 1
+    state.look_at = looks.next_look(max(pairs, state.look_at))
+    state.comparison = looks.at_look(_compared(trial, state), state.looked, last=last)
+    if looks.settled(state.comparison):
+        state.reason = f"settled after {_counted(pairs)}"
+    elif late:
+        state.reason = f"the time of --for was over after {_counted(pairs)}"
+    elif last:
+        state.reason = f"all {_counted(pairs)} were made"
+
+
+def _counted(pairs: int) -> str:
+    return f"{pairs} run{'' if pairs == 1 else 's'} of each variant"
+
+
+def shared_settings(state: TrialState, variants: Sequence[Variant]) -> list[str]:
+    """Return a sentence for each server setting that was asked for and reached no side.
+
+    A step may set it itself: then both sides ran with the same value.
+    """
+    asked = [_server_settings(variant) for variant in variants]
+    unlike = {name for name in {*asked[0], *asked[1]} if asked[0].get(name) != asked[1].get(name)}
+    return [
+        f"{step} sets {name} itself: both variants ran with {value} in it"
+        for name in sorted(unlike)
+        for step, value in _in_steps(state.runs[0], name).items()
+        if _in_steps(state.runs[1], name).get(step) == value
+    ]
+
+
+def _server_settings(variant: Variant) -> dict[str, str]:
+    pairs = zip(variant.arguments, variant.arguments[1:], strict=False)
+    texts = [text.partition("=") for option, text in pairs if option == "--pg-set"]
+    return {name.strip(): value.strip() for name, _, value in texts}
+
+
+def _in_steps(runs: Sequence[Run], name: str) -> dict[str, str]:
+    """Return step -> the value of a server setting that it reports."""
+    return {
+        step.name: str(step.facts[f"settings.{name}"])
+        for run in runs[:1]
+        for step in run.steps
+        if f"settings.{name}" in step.facts
+    }

@@ -1,0 +1,259 @@
+"""What an experiment found: effects in percent, what they explain of a difference, what is open."""
+
+from __future__ import annotations
+
+import math
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from replayer.analysis.differences.samples import Samples, Side, Unit
+from replayer.analysis.differences.statistics import ALPHA
+from replayer.errors import Impossible
+from replayer.experiments.effects import EffectTable, Estimate, estimate_effects
+from replayer.experiments.experiment import ExperimentPlan, name_metric
+from replayer.lazy_import import load
+from replayer.model import Better, Noun
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from replayer.analysis.differences.samples import Key
+    from replayer.experiments.design import FactorialDesign, Floats
+    from replayer.model import Measurement, Run
+
+SHOWN, NOTHING, OPEN = "shown", "nothing", "open"
+"""What is known of an effect: it does something; its interval lies within; neither."""
+
+
+class Share(Noun):
+    """A relative change (-0.1 is 10 percent less) and its 95 percent interval, if there is one."""
+
+    change: float
+    low: float | None = None
+    high: float | None = None
+
+
+class Effect(Noun):
+    """The effect of a factor, or the interaction of two, on one metric.
+
+    A factor's is its change from first to second level, at the mean of the other factors.  An
+    interaction's is the change from both first levels to both second ones, over that which the two
+    make alone.
+    """
+
+    factors: tuple[str, ...]
+    aliases: tuple[tuple[str, ...], ...] = ()
+    """Interactions that the design cannot tell from it."""
+    metric: str
+    unit: str
+    better: Better
+    share: Share
+    p: float
+    verdict: str
+    """`shown`, `nothing` or `open`."""
+    settled: bool
+    sure: bool = True
+    """Whether it is this one, and none that is mixed with it in part."""
+
+    @property
+    def interaction(self) -> bool:
+        """Return whether it is the interaction of two factors."""
+        return len(self.factors) > 1
+
+    @property
+    def title(self) -> str:
+        """Return its name."""
+        return " or ".join(" x ".join(names) for names in (self.factors, *self.aliases))
+
+
+class Explained(Noun):
+    """The difference of two sides in one metric, and what the factors leave of it."""
+
+    metric: str
+    gap: Share
+    together: Share
+    left: Share
+
+
+class Cell(Noun):
+    """The mean of a metric where two factors have two levels, for a plot of their interaction."""
+
+    factors: tuple[str, str]
+    metric: str
+    levels: tuple[str, str]
+    value: float
+
+
+class ExperimentAnswer(Noun):
+    """All that an experiment found; the metric that leads comes first."""
+
+    plan: ExperimentPlan
+    design: str
+    block_runs: int
+    blocks: int
+    runs: int
+    metrics: tuple[str, ...]
+    effects: tuple[Effect, ...]
+    explained: tuple[Explained, ...]
+    cells: tuple[Cell, ...]
+    settled: bool
+    blocks_to_settle: int
+    notes: tuple[str, ...]
+
+    def of_metric(self, metric: str) -> tuple[Effect, ...]:
+        """Return the effects on one metric."""
+        return tuple(effect for effect in self.effects if effect.metric == metric)
+
+
+def analyse(
+    plan: ExperimentPlan, design: FactorialDesign, blocks: Sequence[Sequence[Run]]
+) -> ExperimentAnswer:
+    """Return what complete blocks of runs show; raise Impossible if no metric can be judged."""
+    metrics, values, notes = _values(plan, blocks)
+    names = [name_metric(key) for key in metrics]
+    table = estimate_effects(design, values, names)
+    kinds = dict(zip(names, metrics.values(), strict=True))
+    mixed = design.partly_aliased()
+    effects = tuple(
+        _effect(one, kinds[one.metric], plan.within, mixed=mixed) for one in table.estimates
+    )
+    return ExperimentAnswer(
+        plan=plan,
+        design=design.title,
+        block_runs=design.size,
+        blocks=table.blocks,
+        runs=table.runs,
+        metrics=tuple(names),
+        effects=effects,
+        explained=tuple(_explained(plan, table, name) for name in names if name in plan.gaps),
+        cells=tuple(_cells(plan, design, effects, values, names)),
+        settled=table.settled(plan.within),
+        blocks_to_settle=table.blocks_to_settle(plan.within),
+        notes=(*plan.notes, *notes),
+    )
+
+
+def _values(
+    plan: ExperimentPlan, blocks: Sequence[Sequence[Run]]
+) -> tuple[dict[Key, Measurement], Floats, list[str]]:
+    """Return the judged metrics, their values (blocks x combinations x metrics), and remarks."""
+    samples = [Samples.of(Side("", (run,)), Unit.RUN) for block in blocks for run in block]
+    kinds = {key: kind for one in samples for key, kind in one.kinds.items()}
+    wanted = _chosen(plan.metrics, kinds, samples)
+    columns, notes = {}, []
+    for key in wanted:
+        column = np.array([one.values(key)[0] for one in samples])
+        if np.isfinite(column).all() and (column > 0).all():
+            columns[key] = column
+        else:
+            notes.append(f"{name_metric(key)} is not above zero in every run, and is left out")
+    if not columns:
+        raise Impossible(
+            "no metric can be judged: there is none that every run has, with a value above zero "
+            f"({'; '.join(notes) or 'no leading metric'})"
+        )
+    shape = (len(blocks), len(blocks[0]), len(columns))
+    values = np.stack(list(columns.values()), axis=-1).reshape(shape)
+    return {key: kinds[key] for key in columns}, values, notes
+
+
+def _chosen(
+    patterns: Sequence[str], kinds: dict[Key, Measurement], samples: Sequence[Samples]
+) -> list[Key]:
+    """Return the metrics by patterns, else the leading ones, in the order of the steps."""
+    judged = [key for key, kind in kinds.items() if kind.better is not Better.NEITHER]
+    if not patterns:
+        leads = set().union(*(one.leading() for one in samples))
+        return [key for key in judged if key in leads]
+    chosen = [
+        key
+        for key in judged
+        if any(fnmatchcase(word, one) for one in patterns for word in (key[1], name_metric(key)))
+    ]
+    if not chosen:
+        there = ", ".join(sorted({key[1] for key in judged})[:8]) or "none"
+        raise Impossible(f"no metric matches {' or '.join(patterns)} (there are: {there}, …)")
+    return chosen
+
+
+def _effect(one: Estimate, kind: Measurement, within: float, *, mixed: bool) -> Effect:
+    # Half of the difference between a factor's effects at the other one's levels: shown is all.
+    scale = 2 if one.term.interaction else 1
+    value, low, high = (scale * end for end in (one.value, one.low, one.high))
+    share = Share(change=math.expm1(value), low=math.expm1(low), high=math.expm1(high))
+    reach = math.log1p(within)
+    nothing = -reach <= low <= 0 <= high <= reach
+    return Effect(
+        factors=one.term.factors,
+        aliases=one.term.aliases,
+        metric=one.metric,
+        unit=kind.unit,
+        better=kind.better,
+        share=share,
+        p=one.p,
+        verdict=SHOWN if one.named else NOTHING if nothing else OPEN,
+        settled=one.settled(within),
+        sure=not (one.term.aliases or (mixed and one.term.interaction)),
+    )
+
+
+def _explained(plan: ExperimentPlan, table: EffectTable, metric: str) -> Explained:
+    """Return what the factors together explain of a difference, and what they leave.
+
+    From all first levels to all second ones a logarithm changes by the sum of the main effects:
+    interactions of two factors are the same at both ends.
+    """
+    gap = plan.gaps[metric]
+    mains = [one for one in table.of_metric(metric) if not one.term.interaction]
+    value = sum(one.value for one in mains)
+    reach = table.width * math.sqrt(sum(one.error**2 for one in mains))
+    if gap.error is None or gap.free < 1:
+        return Explained(
+            metric=metric,
+            gap=Share(change=math.expm1(gap.value)),
+            together=_share(value, reach),
+            left=Share(change=math.expm1(gap.value - value)),
+        )
+    own = float(load("scipy.stats").t.ppf(1 - ALPHA / 2, gap.free)) * gap.error
+    return Explained(
+        metric=metric,
+        gap=_share(gap.value, own),
+        together=_share(value, reach),
+        left=_share(gap.value - value, math.hypot(own, reach)),
+    )
+
+
+def _share(value: float, reach: float) -> Share:
+    low, high = math.expm1(value - reach), math.expm1(value + reach)
+    return Share(change=math.expm1(value), low=low, high=high)
+
+
+def _cells(
+    plan: ExperimentPlan,
+    design: FactorialDesign,
+    effects: Sequence[Effect],
+    values: Floats,
+    names: Sequence[str],
+) -> list[Cell]:
+    """Return the means (geometric) by two factors, for each interaction that was shown."""
+    levels = {one.name: (one.first, one.second) for one in plan.factors}
+    cells = []
+    for effect in effects:
+        if not effect.interaction or effect.verdict != SHOWN:
+            continue
+        first, second = effect.factors
+        column = values[:, :, names.index(effect.metric)]
+        for one in (-1, 1):
+            for two in (-1, 1):
+                inside = (design.column([first]) == one) & (design.column([second]) == two)
+                cells.append(
+                    Cell(
+                        factors=(first, second),
+                        metric=effect.metric,
+                        levels=(levels[first][(one + 1) // 2], levels[second][(two + 1) // 2]),
+                        value=float(np.exp(np.log(column[:, inside]).mean())),
+                    )
+                )
+    return cells

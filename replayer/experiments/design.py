@@ -1,0 +1,156 @@
+"""Designs of experiments with factors of two levels: which combinations are run, in which order.
+
+All combinations up to 3 factors, a fraction of resolution IV up to 7 (Box, Hunter and Hunter,
+"Statistics for Experimenters", 2005, table 6.22), and beyond that Plackett and Burman's design
+(1946) with its mirror image (fold-over).  In each of them no main effect is mixed with another, or
+with an interaction of two factors.
+
+The unit of repetition is a block: every combination once, in an order that is drawn.  So a drift
+that is slow compared with a block is the same for all combinations.  Factors that are dear to
+switch change seldom within a block: runs with the same levels of all dear factors follow each
+other and are one whole plot.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import combinations
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from replayer.errors import Impossible
+from replayer.lazy_import import load
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+Floats = NDArray[np.float64]
+Places = NDArray[np.int64]
+
+FULL_UP_TO = 3
+"""Up to this number of factors every combination is run."""
+_FRACTIONS = {4: "a b c abc", 5: "a b c d abcd", 6: "a b c d abc bcd", 7: "a b c d abc bcd acd"}
+"""Number of factors -> the generators of its fraction, of resolution IV or V."""
+MOST = 23
+"""The largest number of factors; more would need over 48 runs a block."""
+_LEAST_FREE = 5
+"""The fewest degrees of freedom from which an interval is made."""
+_EQUAL = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """An effect that a design estimates: of one factor, or the interaction of two.
+
+    `aliases` are other interactions with the same column: the design cannot tell them apart.
+    """
+
+    factors: tuple[str, ...]
+    aliases: tuple[tuple[str, ...], ...] = ()
+
+    @property
+    def interaction(self) -> bool:
+        """Return whether it is the interaction of two factors."""
+        return len(self.factors) > 1
+
+    @property
+    def title(self) -> str:
+        """Return its name: a factor, or factors that are joined by x, with aliases."""
+        return " or ".join(" x ".join(names) for names in (self.factors, *self.aliases))
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class FactorialDesign:
+    """The runs of one block: combinations x factors, -1 for the first level and 1 for the second.
+
+    `dear` are the factors that change seldom.
+    """
+
+    factors: tuple[str, ...]
+    dear: tuple[str, ...]
+    title: str
+    levels: Places
+
+    @property
+    def size(self) -> int:
+        """Return the number of runs of a block."""
+        return len(self.levels)
+
+    def plots(self) -> Places:
+        """Return the number of the whole plot that each combination belongs to, from 0.
+
+        Without dear factors each run is a plot of its own, which means that there are none.
+        """
+        if not self.dear:
+            return np.arange(self.size)
+        chosen = [self.factors.index(name) for name in self.dear]
+        plots = np.unique(self.levels[:, chosen], axis=0, return_inverse=True)[1]
+        return np.asarray(plots, np.int64).reshape(-1)
+
+    def column(self, names: Sequence[str]) -> Floats:
+        """Return the product of factors' columns: -1 or 1 for each combination."""
+        chosen = [self.factors.index(name) for name in names]
+        product: Floats = np.prod(self.levels[:, chosen], axis=1).astype(np.float64)
+        return product
+
+    def terms(self) -> list[Term]:
+        """Return the main effects, then the interactions; one term for those with one column."""
+        terms = [Term((name,)) for name in self.factors]
+        groups: list[tuple[Floats, list[tuple[str, ...]]]] = []
+        for pair in combinations(self.factors, 2):
+            own = self.column(pair)
+            group = next((pairs for column, pairs in groups if _same(column, own)), None)
+            if group is None:
+                groups.append((own, [pair]))
+            else:
+                group.append(pair)
+        return [*terms, *(Term(pairs[0], tuple(pairs[1:])) for _, pairs in groups)]
+
+    def partly_aliased(self) -> bool:
+        """Return whether some interactions are mixed in part, as in Plackett and Burman's."""
+        columns = [self.column(term.factors) for term in self.terms() if term.interaction]
+        products = [abs(float(a @ b)) / self.size for a, b in combinations(columns, 2)]
+        return any(_EQUAL < product < 1 - _EQUAL for product in products)
+
+    def draw_order(self, seed: int, block: int) -> list[int]:
+        """Return the order of a block's runs: whole plots in a drawn order, runs within, too."""
+        random = np.random.default_rng([seed, block])
+        plots = self.plots()
+        first = random.permutation(int(plots.max()) + 1)
+        return [int(row) for row in np.lexsort((random.random(self.size), first[plots]))]
+
+    def least_blocks(self) -> int:
+        """Return the fewest blocks from whose spread an interval can be made."""
+        plots = len(np.unique(self.plots()))
+        return max(2, 1 + -(-_LEAST_FREE // (plots - 1)))
+
+
+def _same(column: Floats, other: Floats) -> bool:
+    return bool(np.array_equal(column, other) or np.array_equal(column, -other))
+
+
+def build_design(factors: Sequence[str], dear: Sequence[str] = ()) -> FactorialDesign:
+    """Return the design for these factors; raise Impossible if there are none, or too many."""
+    count = len(factors)
+    if not count:
+        raise Impossible("an experiment needs at least one factor: give --factors NAME,…")
+    if count > MOST:
+        raise Impossible(
+            f"an experiment over {count} factors is too large (at most {MOST}): leave out some"
+        )
+    doe = load("pyDOE3")
+    if count <= FULL_UP_TO:
+        title, levels = "all combinations", doe.ff2n(count)
+    elif count in _FRACTIONS:
+        resolution = "V" if count == 5 else "IV"
+        title = f"a fraction of resolution {resolution}"
+        levels = doe.fracfact(_FRACTIONS[count])
+    else:
+        title = "Plackett-Burman with fold-over"
+        levels = doe.fold(doe.pbdesign(count))
+    columns = np.rint(np.asarray(levels, np.float64)).astype(np.int64)
+    kept = tuple(name for name in factors if name in dear)
+    # If all are dear, each run is a plot of its own anyhow.
+    return FactorialDesign(tuple(factors), () if len(kept) == count else kept, title, columns)

@@ -1,0 +1,230 @@
+"""Effects of factors and their interactions, with 95 percent intervals that hold for all of them.
+
+Values are taken as logarithms, so that an effect is a ratio.  The error is pure: the differences
+between blocks of one combination's value, after each block's mean was taken off.  With whole plots
+it has two parts, between plots and within them, and the error of an effect is made of both as its
+column is.
+
+The width of the intervals comes from permutations (ter Braak 1992): the residuals are exchanged
+within each block, whole plots with whole plots and runs within their plot, for all metrics
+together; the largest studentised effect of all terms and metrics is kept (max-statistic).  Few
+blocks have few different permutations, so that the width is never less than Student's, corrected
+for the number of terms (Sidak).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from replayer.analysis.differences.statistics import ALPHA
+from replayer.lazy_import import load
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from replayer.experiments.design import FactorialDesign, Floats, Places, Term
+
+DRAWN = 1999
+"""The number of permutations."""
+LEVEL = ALPHA / 2
+"""The allowed share of false alarms of one look.
+
+To go on until the intervals are narrow stops a little too often where the spread happened to be
+small (Chow and Robbins 1965).  With half of ALPHA the simulation in `tests` keeps ALPHA."""
+_TINY = 1e-12
+_SEED = 20240229
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """What one term does to one metric: a difference of logarithms, from first to second level.
+
+    `low` and `high` bound its 95 percent interval, which holds for all terms and metrics together.
+    `p` is corrected for their number.
+    """
+
+    term: Term
+    metric: str
+    value: float
+    low: float
+    high: float
+    p: float
+    error: float
+    """Its standard error."""
+
+    @property
+    def named(self) -> bool:
+        """Return whether it was shown to do something."""
+        return self.low > 0 or self.high < 0
+
+    def settled(self, within: float) -> bool:
+        """Return whether its interval reaches at most `within` (a share) to each side."""
+        return (self.high - self.low) / 2 <= math.log1p(within)
+
+
+@dataclass(frozen=True, slots=True)
+class EffectTable:
+    """The estimates of an experiment, and what they were made of."""
+
+    estimates: tuple[Estimate, ...]
+    blocks: int
+    runs: int
+    width: float
+    """Half of an interval's width, in standard errors."""
+
+    def of_metric(self, metric: str) -> tuple[Estimate, ...]:
+        """Return the estimates for one metric."""
+        return tuple(one for one in self.estimates if one.metric == metric)
+
+    def settled(self, within: float) -> bool:
+        """Return whether every main effect is settled."""
+        return all(one.settled(within) for one in self.estimates if not one.term.interaction)
+
+    def blocks_to_settle(self, within: float) -> int:
+        """Return the blocks that all main effects need to be settled, if the spread stays so.
+
+        The width shrinks with the square root of the blocks.
+        """
+        widest = max((e.high - e.low) / 2 for e in self.estimates if not e.term.interaction)
+        wanted = self.blocks * (widest / math.log1p(within)) ** 2
+        return max(self.blocks, math.ceil(min(wanted, 1e6) - _TINY))
+
+
+def estimate_effects(
+    design: FactorialDesign, values: Floats, metrics: Sequence[str]
+) -> EffectTable:
+    """Return the effects of all terms; `values` are positive: blocks x combinations x metrics."""
+    logs = np.log(values)
+    logs -= logs.mean(axis=1, keepdims=True)
+    spread = _Spread(design)
+    terms = design.terms()
+    columns = np.array([design.column(term.factors) for term in terms]).T
+    contrasts = columns * (2 / design.size)
+    drawn = _permuted_maxima(spread, contrasts, logs)
+    width = max(float(np.quantile(drawn, 1 - LEVEL)), spread.student(len(logs), len(terms)))
+    if design.partly_aliased():
+        contrasts = _Fit(terms, columns, spread, logs, width).separate(contrasts)
+    effects, errors = spread.studentise(contrasts, logs[None])
+    estimates = []
+    for i, term in enumerate(terms):
+        for k, metric in enumerate(metrics):
+            value, error = float(effects[0, i, k]), float(errors[0, i, k])
+            beyond = int(np.count_nonzero(drawn >= abs(value) / max(error, _TINY)))
+            reach = width * error
+            p = (1 + beyond) / (1 + len(drawn))
+            estimates.append(Estimate(term, metric, value, value - reach, value + reach, p, error))
+    return EffectTable(tuple(estimates), len(logs), len(logs) * design.size, width)
+
+
+class _Spread:
+    """The pure error of a design's values, between whole plots and within them."""
+
+    def __init__(self, design: FactorialDesign) -> None:
+        plots = design.plots()
+        member = (plots[:, None] == np.arange(int(plots.max()) + 1)).astype(np.float64)
+        self.between: Floats = member / member.sum(axis=0) @ member.T
+        """Matrix that replaces each run's value by its plot's mean."""
+        self.plots: Places = plots
+        self.free = (member.shape[1] - 1, design.size - member.shape[1])
+        """Degrees of freedom in each block, between plots and within."""
+
+    def studentise(self, contrasts: Floats, logs: Floats) -> tuple[Floats, Floats]:
+        """Return effects and their standard errors, of the shape draws x terms x metrics.
+
+        `contrasts` is combinations x terms, and `logs` draws x blocks x combinations x metrics.
+        """
+        means = logs.mean(axis=1)
+        effects: Floats = np.einsum("nt,dnm->dtm", contrasts, means)
+        rest = logs - means[:, None]
+        whole = np.einsum("ij,dbjm->dbim", self.between, rest)
+        blocks = logs.shape[1]
+        squares = ((whole**2).sum(axis=(1, 2)), ((rest - whole) ** 2).sum(axis=(1, 2)))
+        parts = self._parts(contrasts)
+        variance = sum(
+            part[None, :, None] * (square / ((blocks - 1) * free))[:, None, :]
+            for part, square, free in zip(parts, squares, self.free, strict=True)
+            if free
+        )
+        errors: Floats = np.sqrt(np.maximum(variance, 0) / blocks)
+        return effects, errors
+
+    def _parts(self, contrasts: Floats) -> tuple[Floats, Floats]:
+        """Return the squared length of each contrast between whole plots, and within them."""
+        whole = self.between @ contrasts
+        return (whole**2).sum(axis=0), ((contrasts - whole) ** 2).sum(axis=0)
+
+    def student(self, blocks: int, terms: int) -> float:
+        """Return the half width of `terms` intervals by Student's t, in standard errors."""
+        free = (blocks - 1) * min(one for one in self.free if one)
+        level = 1 - (1 - LEVEL) ** (1 / terms)
+        return float(load("scipy.stats").t.ppf(1 - level / 2, free))
+
+    def exchange(self, blocks: int, draws: int) -> Places:
+        """Return permutations, draws x blocks x combinations: of whole plots, and within them."""
+        random = np.random.default_rng(_SEED)
+        sizes = np.bincount(self.plots)
+        shape = (draws, blocks, len(self.plots))
+        keys = random.random((draws, blocks, len(sizes)))[:, :, self.plots]
+        # Only plots of the same size take each other's places.
+        taken = np.lexsort((random.random(shape), keys, np.broadcast_to(sizes[self.plots], shape)))
+        slots = np.lexsort((self.plots, sizes[self.plots]))
+        places: Places = np.empty(shape, np.int64)
+        places[:, :, slots] = taken
+        return places
+
+
+def _permuted_maxima(spread: _Spread, contrasts: Floats, logs: Floats) -> Floats:
+    """Return the largest studentised effect of all terms and metrics, for each permutation."""
+    rest = logs - logs.mean(axis=0)
+    blocks = len(logs)
+    maxima = []
+    for taken in np.array_split(spread.exchange(blocks, DRAWN), 1 + DRAWN * rest.size // 4_000_000):
+        shuffled = rest[np.arange(blocks)[None, :, None], taken]
+        effects, errors = spread.studentise(contrasts, shuffled)
+        maxima.append((np.abs(effects) / np.maximum(errors, _TINY)).max(axis=(1, 2)))
+    return np.concatenate(maxima)
+
+
+@dataclass(frozen=True, slots=True)
+class _Fit:
+    """The terms of a design with their columns, and the values that they are fitted to."""
+
+    terms: Sequence[Term]
+    columns: Floats
+    """Combinations x terms, -1 or 1."""
+    spread: _Spread
+    logs: Floats
+    width: float
+
+    def separate(self, contrasts: Floats) -> Floats:
+        """Return contrasts in which interactions that are mixed in part are taken apart.
+
+        The strongest interaction is fitted first, the others to what it leaves, and so on while
+        one is shown.
+        """
+        shown: list[int] = []
+        pending = [i for i, term in enumerate(self.terms) if term.interaction]
+        while pending and len(shown) < len(self.columns) // 2 - 1:
+            effects, errors = self.spread.studentise(contrasts, self.logs[None])
+            strength = (np.abs(effects[0]) / np.maximum(errors[0], _TINY)).max(axis=1)
+            best = max(pending, key=lambda i: float(strength[i]))
+            if strength[best] <= self.width:
+                break
+            shown.append(best)
+            pending.remove(best)
+            contrasts = self._refit(contrasts, shown, pending)
+        return contrasts
+
+    def _refit(self, contrasts: Floats, shown: list[int], pending: Sequence[int]) -> Floats:
+        """Return contrasts of a fit of all shown interactions, and of each other next to them."""
+        fitted = contrasts.copy()
+        fitted[:, shown] = 2 * np.linalg.pinv(self.columns[:, shown]).T
+        for i in pending:
+            together = self.columns[:, [*shown, i]]
+            whole = np.linalg.matrix_rank(together) == len(shown) + 1
+            fitted[:, i] = 2 * np.linalg.pinv(together)[-1] if whole else 0.0
+        return fitted

@@ -1,0 +1,369 @@
+"""An experiment: its plan, its runs in the drawn order, and when it is over.
+
+The plan is a file in the experiment's own folder, next to the results of its runs.  Each run has
+tags with its block and its combination, so that an experiment that was cut goes on where it was.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import time
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pydantic import Field, ValidationError
+
+from replayer import assets, trusted_path
+from replayer.analysis.differences.selection import no_column
+from replayer.errors import Impossible, NotFound, ReplayerError
+from replayer.experiments import neighbours
+from replayer.experiments.design import FactorialDesign, build_design
+from replayer.experiments.variant import (
+    RunOptions,
+    Variant,
+    applied,
+    measure,
+    parse_variant,
+    run_arguments,
+    with_own_data,
+)
+from replayer.model import Noun, Status
+from replayer.results import store
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from replayer.factors import FactorPlace
+    from replayer.model import Run
+
+FORMAT = 1
+FILE = "plan.experiment"
+SWITCH = "switch"
+"""The factor whose levels are the words for the command of --switch."""
+_TRIES = 2
+_TAGS = ("experiment", "block", "combination")
+
+
+class TwoLevels(Noun):
+    """A factor of an experiment, with its two levels."""
+
+    name: str
+    first: str
+    second: str
+    seldom: bool = False
+    """Whether it is dear to switch, and so changes seldom within a block."""
+
+    def word(self, sign: int) -> str:
+        """Return the word of a variant for its first level (-1) or its second (1)."""
+        level = self.first if sign < 0 else self.second
+        return shlex.quote(level if self.name == SWITCH else f"{self.name}={level}")
+
+
+class Gap(Noun):
+    """A difference of two stored sides that an experiment is to explain, for one metric.
+
+    The difference of logarithms, and its standard error and degrees of freedom.
+    """
+
+    value: float
+    error: float | None
+    free: int
+
+
+class ExperimentPlan(Noun):
+    """Everything that an experiment was asked for; its order follows from the seed."""
+
+    format: int = FORMAT
+    id: str
+    workload: str
+    arguments: tuple[str, ...] = ()
+    """Arguments of `replayer run` that all runs have."""
+    switch: str = ""
+    factors: tuple[TwoLevels, ...]
+    metrics: tuple[str, ...] = ()
+    """Patterns of the metrics that are judged; () for the leading ones."""
+    seed: int
+    within: float
+    """The share within which an effect counts as settled."""
+    sides: tuple[str, ...] = ()
+    """The names of the two sides whose difference is to be explained, if there are any."""
+    gaps: dict[str, Gap] = Field(default_factory=dict)
+    """Metric -> the difference of those sides."""
+    not_switched: tuple[str, ...] = ()
+    """Sentences about differences of the sides that cannot be switched here."""
+    notes: tuple[str, ...] = ()
+
+    def design(self) -> FactorialDesign:
+        """Return the combinations of one block."""
+        names = [factor.name for factor in self.factors]
+        return build_design(names, [one.name for one in self.factors if one.seldom])
+
+    def text(self, design: FactorialDesign, row: int) -> str:
+        """Return the words of a combination, as a variant has them."""
+        signs = design.levels[row]
+        return " ".join(
+            factor.word(int(sign)) for factor, sign in zip(self.factors, signs, strict=True)
+        )
+
+    def variants(self, design: FactorialDesign, place: FactorPlace) -> tuple[Variant, ...]:
+        """Return the variants of all combinations; raise Impossible for a level that cannot be set.
+
+        With a data folder, those whose data differ have a folder below it each.
+        """
+        variants = tuple(
+            parse_variant(
+                self.text(design, row), place, label=f"combination-{row + 1}", switch=self.switch
+            )
+            for row in range(design.size)
+        )
+        given = dict(pairwise(self.arguments)).get("--data-dir")
+        return variants if given is None else with_own_data(variants, Path(given))
+
+    def options(self, design: FactorialDesign, folder: Path, block: int, row: int) -> RunOptions:
+        """Return the options of one run; blocks and combinations are counted from 0."""
+        values = (self.id, str(block + 1), str(row + 1))
+        noted = (*self.arguments, "--note", self.text(design, row))
+        return RunOptions(folder, noted, tuple(zip(_TAGS, values, strict=True)))
+
+
+def name_metric(key: tuple[str, str]) -> str:
+    """Return the name of a step's metric, with its step if the metric's own name lacks it."""
+    step, metric = key
+    return metric if metric.startswith(f"{step}.") else f"{step}/{metric}"
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder, and the one above it; raise Impossible if that fails."""
+    for one in (path.parent, path):
+        if one.is_dir():
+            continue
+        try:
+            with trusted_path.Folder(one.parent) as parent:
+                os.mkdir(one.name, dir_fd=parent.fd)
+        except OSError as error:
+            raise Impossible(
+                f"the experiment cannot be stored in {one}: {error.strerror}; give a folder that "
+                f"you may write with --results"
+            ) from error
+
+
+def save_plan(folder: Path, plan: ExperimentPlan) -> None:
+    """Write the plan into its folder; raise Impossible if that fails."""
+    text = json.dumps(plan.model_dump(mode="json"), indent=1) + "\n"
+    try:
+        with trusted_path.Folder(folder) as place:
+            place.replace(FILE, text, 0o666, draft=f".{FILE}.{os.getpid()}.new")
+    except OSError as error:
+        raise Impossible(f"the plan {folder / FILE} cannot be written: {error.strerror}") from error
+
+
+def load_plan(folder: Path) -> ExperimentPlan:
+    """Read the plan of a folder; raise Impossible, in one sentence, if it is not one."""
+    path = folder / FILE
+    try:
+        plan = ExperimentPlan.model_validate_json(assets.text(path))
+    except ValidationError as error:
+        where = ".".join(map(str, error.errors()[0]["loc"]))
+        raise Impossible(
+            f"{path} is no plan of an experiment ({where or 'it'}: {error.errors()[0]['msg']})"
+        ) from error
+    if plan.format > FORMAT:
+        raise Impossible(f"{path} is of format {plan.format}, and this replayer reads {FORMAT}")
+    return plan
+
+
+def find_experiment(wanted: str, where: Path) -> Path:
+    """Return the folder of an experiment by its path, its id or the start of it, or `latest`."""
+    known = sorted(path.parent for path in where.glob(f"*/{FILE}"))
+    if wanted == "latest" and known:
+        return max(known, key=lambda folder: (folder / FILE).stat().st_mtime_ns)
+    direct = where / wanted if "/" not in wanted else None
+    for folder in (direct, where.joinpath(wanted) if "/" in wanted else None):
+        if folder is not None and (folder / FILE).is_file():
+            return folder
+    begin = [folder for folder in known if wanted and folder.name.startswith(wanted)]
+    if len(begin) == 1:
+        return begin[0]
+    there = ", ".join(folder.name for folder in known[-3:]) or "none"
+    raise NotFound(f"there is no one experiment {wanted!r} in {where}/ (the newest are: {there})")
+
+
+@dataclass(slots=True)
+class ExperimentRuns:
+    """The runs of an experiment that are done, by block and combination, both from 0."""
+
+    runs: dict[tuple[int, int], Run]
+
+    @classmethod
+    def of_folder(cls, folder: Path, plan: ExperimentPlan) -> ExperimentRuns:
+        """Return the runs that a folder has of this experiment; those that failed do not count."""
+        found: dict[tuple[int, int], Run] = {}
+        for entry in store.runs(folder):
+            if isinstance(entry, store.Unreadable) or entry.status != Status.DONE.value:
+                continue
+            if entry.tags.get("experiment") != plan.id:
+                continue
+            try:
+                place = int(entry.tags["block"]) - 1, int(entry.tags["combination"]) - 1
+                found[place] = store.load(entry.path, no_column)
+            except (KeyError, ValueError, ReplayerError):
+                continue
+        return cls(found)
+
+    def blocks(self, size: int) -> list[list[Run]]:
+        """Return the runs of each block that is complete, by combination."""
+        numbers = sorted({block for block, _ in self.runs})
+        return [
+            [self.runs[block, row] for row in range(size)]
+            for block in numbers
+            if all((block, row) in self.runs for row in range(size))
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class RunDone:
+    """A run that is done."""
+
+    block: int
+    number: int
+    """Its number within its block, from 1."""
+    text: str
+    seconds: float
+    again: str
+    """Why it was done again; "" if it was not."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExperimentWork:
+    """What is to be done: the plan with all that follows from it on this machine."""
+
+    plan: ExperimentPlan
+    design: FactorialDesign
+    variants: tuple[Variant, ...]
+    """By combination."""
+    folder: Path
+    place: FactorPlace
+    wait_quiet: float = 0.0
+    """For so many seconds at most each run waits until other programs are quiet."""
+
+    @classmethod
+    def of_plan(
+        cls, plan: ExperimentPlan, folder: Path, place: FactorPlace, wait_quiet: float = 0.0
+    ) -> ExperimentWork:
+        """Return the work of a plan; raise Impossible for a level that cannot be set here."""
+        design = plan.design()
+        return cls(plan, design, plan.variants(design, place), folder, place, wait_quiet)
+
+    def measure(self, block: int, row: int) -> tuple[Run, str]:
+        """Perform the run of a block and a combination; return it, and why it was done again.
+
+        A run that failed is done again once; so is one that other programs disturbed, if it is
+        worth to wait for quiet.
+        """
+        again, last = "", None
+        for left in reversed(range(_TRIES)):
+            if self.wait_quiet:
+                neighbours.wait_until_quiet(self.place.host, self.wait_quiet)
+            try:
+                with applied(self.variants[row], self.place):
+                    last = measure(
+                        self.plan.workload,
+                        self.variants[row],
+                        self.plan.options(self.design, self.folder, block, row),
+                    )
+            except ReplayerError as error:
+                if isinstance(error, Impossible) or not left:
+                    raise self._failed(row, f"failed ({error})") from error
+                again = str(error)
+                continue
+            disturbed = neighbours.spoilt(last) if self.wait_quiet else ""
+            if last.status is Status.DONE and (not disturbed or not left):
+                return last, again
+            again = disturbed or f"it was {last.status.value}"
+        raise self._failed(row, f"ended as {last.status.value if last else 'failed'} twice")
+
+    def _failed(self, row: int, what: str) -> ReplayerError:
+        return ReplayerError(
+            f"the run with {self.plan.text(self.design, row)} {what}",
+            f"`replayer experiment --resume {self.plan.id}` goes on when that is mended",
+        )
+
+
+def perform(
+    work: ExperimentWork,
+    *,
+    over: Callable[[list[list[Run]]], bool],
+    seconds: float | None,
+    told: Callable[[RunDone], None],
+) -> list[list[Run]]:
+    """Do the runs that are missing, block by block, until it is over; return complete blocks.
+
+    `over` is asked after each block that is complete.  After `seconds` no further run begins; nor
+    does a block that would not end by then, by the mean time of a run so far.
+    Raises ReplayerError if a run fails twice.
+    """
+    design = work.design
+    done = ExperimentRuns.of_folder(work.folder, work.plan)
+    clock = _Clock(seconds)
+    least = design.least_blocks()
+    block = 0
+    while True:
+        order = design.draw_order(work.plan.seed, block)
+        missing = [row for row in order if (block, row) not in done.runs]
+        if missing and block >= least and not clock.allows(len(missing)):
+            return done.blocks(design.size)
+        for number, row in enumerate(missing, start=1 + design.size - len(missing)):
+            if not clock.allows(1):
+                return done.blocks(design.size)
+            begin = time.monotonic()
+            done.runs[block, row], again = work.measure(block, row)
+            took = time.monotonic() - begin
+            clock.note(took)
+            told(RunDone(block, number, work.plan.text(design, row), took, again))
+        block += 1
+        blocks = done.blocks(design.size)
+        # Of runs that are there already only all of them together are looked at.
+        if block >= least and len(blocks) == block and over(blocks):
+            return blocks
+
+
+class _Clock:
+    """The time that is left, and the mean time of a run."""
+
+    def __init__(self, seconds: float | None) -> None:
+        self._until = None if seconds is None else time.monotonic() + seconds
+        self._took: list[float] = []
+
+    def note(self, seconds: float) -> None:
+        """Take note of the time of a run."""
+        self._took.append(seconds)
+
+    def allows(self, runs: int) -> bool:
+        """Return whether so many runs end in time; the first run begins in any case."""
+        if self._until is None or not self._took:
+            return True
+        mean = sum(self._took) / len(self._took)
+        return time.monotonic() + mean * runs <= self._until
+
+
+def commands(work: ExperimentWork) -> Iterator[str]:
+    """Yield each command and each change of the machine of the first blocks that are needed."""
+    for block in range(work.design.least_blocks()):
+        for row in work.design.draw_order(work.plan.seed, block):
+            variant = work.variants[row]
+            for name, level in variant.of_scope("machine"):
+                yield f"set {name} to {level}, and give it back after the run"
+            if variant.switch:
+                yield variant.switch
+            options = work.plan.options(work.design, work.folder, block, row)
+            yield shlex.join(["replayer", *run_arguments(work.plan.workload, variant, options)])
+
+
+def changes(work: ExperimentWork) -> list[str]:
+    """Return what an experiment changes on the machine: names of factors, and the command."""
+    names = [name for name, _ in work.variants[0].of_scope("machine")]
+    return [*names, *([f"what `{work.plan.switch}` changes"] if work.plan.switch else [])]

@@ -1,0 +1,326 @@
+"""One variant of an experiment: parsed from words, applied to the machine, and measured as a run.
+
+A variant is written as on the command line of `replayer ab`:
+
+    pg.shared_buffers=1GB        a setting of the server (`server.` and `mysql.` as well)
+    walk.threads=8               a key of a step, as `--set` takes it
+    read_ahead_kb=128            a factor of `replayer list factors`
+    --pg-bindir DIR              an option of `replayer run`
+    balanced                     with `--switch CMD`: the word that replaces {} in the command
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import shlex
+import tempfile
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from replayer import factors, interpreter, shell, signals
+from replayer.conditions import kernel_settings, memory_bound, own_group
+from replayer.engines import engine
+from replayer.errors import Impossible, ReplayerError
+from replayer.results import store
+from replayer.run.plan import workload as workload_file
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from replayer.factors import FactorPlace
+    from replayer.journal import Note
+    from replayer.model import Run
+
+_SERVER = ("pg.", "server.", "mysql.")
+_OPTIONS = frozenset(
+    {
+        *("--set", "--pg-set", "--server-set", "--pg-bindir", "--bindir", "--engine"),
+        *("--without", "--with"),
+    }
+)
+"""Options of `replayer run` that a variant may have, each with one value."""
+_SERVER_OPTIONS = frozenset({"--pg-set", "--server-set"})
+_MAKES_DATA = frozenset({"--engine", "--pg-bindir", "--bindir"})
+_TAKERS: dict[str, Callable[[Note], str]] = {
+    **dict.fromkeys(kernel_settings.NOTES, kernel_settings.recover),
+    **dict.fromkeys(own_group.NOTES, own_group.recover),
+    "cgroup": memory_bound.recover,
+}
+"""Kind of a note on what a factor took -> the function that gives it back."""
+_HOLE = "{}"
+_STOPS_WITHIN = 60.0
+_SWITCH_TIMEOUT = 600.0
+_TAG = re.compile(r"[^A-Za-z0-9_.-]")
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One variant: the arguments of its runs, and the levels that the machine has meanwhile."""
+
+    label: str
+    arguments: tuple[str, ...] = ()
+    """Its arguments of `replayer run`."""
+    levels: tuple[tuple[str, str], ...] = ()
+    """(name of a factor, level), of every scope; those of a server are in `arguments`, too."""
+    switch: str = ""
+    """The command that switches the machine to it, with its level filled in; "" for none."""
+
+    def of_scope(self, *scopes: str) -> tuple[tuple[str, str], ...]:
+        """Return its levels of factors that have one of these scopes."""
+        return tuple(pair for pair in self.levels if factors.load(pair[0]).SCOPE in scopes)
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """Options that the runs of all variants have in common."""
+
+    results: Path
+    """The folder for the results."""
+    arguments: tuple[str, ...] = ()
+    """More arguments of `replayer run`, before those of the variant."""
+    tags: tuple[tuple[str, str], ...] = ()
+    """(name, value) of more tags of each run."""
+
+
+def parse_variant(text: str, place: FactorPlace, *, label: str = "", switch: str = "") -> Variant:
+    """Return the variant that a text describes; "" is the machine and the workload as they are.
+
+    `label` is the name of its runs (default: the text). `switch` is a command with {} in it; then
+    one word of the text without `=` is the level for it.
+    Raises NotFound for a factor that does not exist, Impossible for a word that cannot be
+    understood and for a level that cannot be set here, each in one sentence.
+    """
+    arguments: list[str] = []
+    levels: list[tuple[str, str]] = []
+    command = ""
+    words = iter(_words(text))
+    for word in words:
+        if word.startswith("--"):
+            arguments += _option(word, next(words, None))
+        elif "=" in word:
+            more, level = _assigned(word, place)
+            arguments += more
+            levels += level
+        elif switch and not command:
+            command = _filled(switch, word)
+        else:
+            raise _no_word(word, switch)
+    if switch and not command:
+        raise Impossible(
+            f"--switch {switch!r} needs a level for each variant, and {text!r} has none: give it a "
+            f"word, as in --a balanced --b performance"
+        )
+    _refuse_twice(levels)
+    return Variant(label or text or "as it is", tuple(arguments), tuple(levels), command)
+
+
+@contextlib.contextmanager
+def applied(variant: Variant, place: FactorPlace) -> Iterator[None]:
+    """Set the machine's levels of a variant for the `with` block, and give them back after it.
+
+    Every change has a note in the journal. A switching command is run, and cannot be taken back:
+    only another level of it can be set. Raises Impossible for a level that needs another boot.
+    """
+    before = {note.path for note in _taken()}
+    try:
+        for name, level in variant.of_scope("boot"):
+            _refuse_other_boot(name, level, factors.load(name).current(place))
+        for name, level in variant.of_scope("machine"):
+            factors.load(name).set_level(place, level)
+        if variant.switch:
+            shell.run(shlex.split(variant.switch), timeout=_SWITCH_TIMEOUT)
+        yield
+    finally:
+        _give_back([note for note in _taken() if note.path not in before])
+
+
+def check_levels(variants: Sequence[Variant], place: FactorPlace) -> None:
+    """Set the machine's levels of each variant once, and give them back at once.
+
+    A level that this machine refuses is reported before any run. Commands are not run.
+    """
+    for variant in variants:
+        with applied(replace(variant, switch=""), place):
+            pass
+
+
+def measure(workload: str, variant: Variant, options: RunOptions) -> Run:
+    """Perform one run of a variant in a new process, and return the stored result.
+
+    The machine must have the variant's levels already (`applied`). Its levels are tags of the run.
+    Raises ReplayerError, with the run's own sentence, if it fails.
+    """
+    return store.load(_perform(run_arguments(workload, variant, options)))
+
+
+def run_arguments(workload: str, variant: Variant, options: RunOptions) -> list[str]:
+    """Return the arguments of `replayer` for one run of a variant."""
+    tags = [*variant.levels, *options.tags]
+    given = [part for name, value in tags for part in ("--tag", f"{_TAG.sub('_', name)}={value}")]
+    common = [*options.arguments, *variant.arguments]
+    return [
+        *("run", workload, *common, *_reaching_steps(workload, common)),
+        *("--label", variant.label, *given, "--results", str(options.results)),
+        *("--progress", "none", "--quiet"),
+    ]
+
+
+def with_own_data(variants: Sequence[Variant], folder: Path) -> tuple[Variant, ...]:
+    """Return the variants, each with a data folder below `folder` if they cannot share one.
+
+    A data folder is made for one engine, version and set of initial settings.
+    """
+    keys = [
+        (own.of_scope("table"), [text for text in own.arguments if text in _MAKES_DATA])
+        for own in variants
+    ]
+    alone = any(key != keys[0] for key in keys) or any(options for _, options in keys)
+    if not alone:
+        return tuple(variants)
+    return tuple(
+        replace(own, arguments=(*own.arguments, "--data-dir", str(folder / f"variant-{number}")))
+        for number, own in enumerate(variants, 1)
+    )
+
+
+def _reaching_steps(workload: str, arguments: Sequence[str]) -> list[str]:
+    """Return the arguments that give a setting of the server to steps that set it by a key.
+
+    The sessions of a workload choose the size of the server's cache by their key shared_buffers,
+    whatever the server was started with.
+    """
+    pairs = list(pairwise(arguments))
+    sizes = [text.partition("=") for option, text in pairs if option in _SERVER_OPTIONS]
+    named = next((text for option, text in reversed(pairs) if option == "--engine"), "")
+    own = engine.of_url(named) if "://" in named else engine.load(named or engine.default())
+    buffers = own.spec.sessions.buffers
+    given = {text.partition("=")[0] for option, text in pairs if option == "--set"}
+    return [
+        part
+        for name, _, value in sizes
+        if buffers is not None and name.strip() == buffers.setting
+        for spec in workload_file.load(workload).steps
+        if "shared_buffers" in type(spec).model_fields
+        and not given & {f"{step}.shared_buffers" for step in (spec.name, spec.step)}
+        for part in ("--set", f"{spec.name}.shared_buffers={_binary(value)}")
+    ]
+
+
+def _binary(size: str) -> str:
+    """Return a server's size as replayer writes it: the server's MB is a MiB."""
+    return re.sub(r"(?i)([kmgt])b?$", lambda unit: f"{unit[1].upper()}iB", size.strip())
+
+
+def _perform(arguments: Sequence[str]) -> Path:
+    """Run `replayer` with these arguments, and return the path of its result."""
+    with tempfile.TemporaryDirectory(prefix="replayer-ab-") as folder:
+        output = Path(folder) / "output"
+        process = shell.start(
+            [*interpreter.module("replayer"), *arguments], output=output, bound=True
+        )
+        try:
+            status = process.wait()
+        except BaseException:
+            with signals.shield():
+                process.terminate()
+                if not shell.ended(process, within=_STOPS_WITHIN):
+                    process.kill()
+            raise
+        lines = output.read_text(encoding="utf-8", errors="replace").splitlines()
+    results = [line.removeprefix("result: ") for line in lines if line.startswith("result: ")]
+    if status or not results:
+        raise ReplayerError(_why(lines, status))
+    return Path(results[-1])
+
+
+def _why(lines: Sequence[str], status: int) -> str:
+    """Return the reason why a run failed, from its last line of output."""
+    if status < 0:
+        return f"a run was killed by {signals.name_of(-status)}"
+    last = next((line for line in reversed(lines) if line.startswith("replayer")), "")
+    for prefix in ("replayer run: error: ", "replayer: error: "):
+        last = last.removeprefix(prefix)
+    return last or f"a run ended with status {status}, and printed no result"
+
+
+def _words(text: str) -> list[str]:
+    try:
+        return shlex.split(text)
+    except ValueError as error:
+        raise Impossible(f"the variant {text!r} has a quote that is not closed") from error
+
+
+def _option(word: str, value: str | None) -> tuple[str, ...]:
+    name, sign, inside = word.partition("=")
+    if name not in _OPTIONS:
+        raise Impossible(
+            f"a variant cannot have {name}: it takes {', '.join(sorted(_OPTIONS))}; options of all "
+            f"runs stand outside of --a and --b"
+        )
+    given = inside if sign else value
+    if given is None:
+        raise Impossible(f"the variant's option {name} has no value")
+    return name, given
+
+
+def _assigned(word: str, place: FactorPlace) -> tuple[tuple[str, ...], tuple[tuple[str, str], ...]]:
+    """Return the arguments and the level of a factor for NAME=VALUE."""
+    name, _, value = word.partition("=")
+    for prefix in _SERVER:
+        if name.startswith(prefix):
+            return ("--pg-set", f"{name.removeprefix(prefix)}={value}"), ()
+    plain = factors.plain_name(name)
+    if "." in plain:
+        return ("--set", word), ()
+    factors.check_level(name, place, value)
+    return factors.load(plain).run_arguments(value), ((plain, value),)
+
+
+def _filled(switch: str, level: str) -> str:
+    if _HOLE not in switch:
+        raise Impossible(f"--switch {switch!r} has no {{}} where the level goes")
+    return switch.replace(_HOLE, shlex.quote(level))
+
+
+def _no_word(word: str, switch: str) -> Impossible:
+    if switch:
+        return Impossible(f"the variant has a second word {word!r}, and --switch takes one level")
+    return Impossible(
+        f"{word!r} is no part of a variant: it must be NAME=VALUE, as in pg.shared_buffers=1GB, "
+        f"walk.threads=8 or read_ahead_kb=128"
+    )
+
+
+def _refuse_twice(levels: Sequence[tuple[str, str]]) -> None:
+    named = [name for name, _ in levels]
+    twice = sorted({name for name in named if named.count(name) > 1})
+    if twice:
+        raise Impossible(f"the variant sets {', '.join(twice)} twice: give it one level")
+
+
+def _refuse_other_boot(name: str, level: str, current: str | None) -> None:
+    if level != current:
+        raise Impossible(
+            f"{name}={level} needs another boot, and this one has {current}: `replayer plan` and "
+            f"`replayer boots` do the boots"
+        )
+
+
+def _taken() -> list[Note]:
+    return kernel_settings.own(frozenset(_TAKERS))
+
+
+def _give_back(notes: Sequence[Note]) -> None:
+    """Give back what the notes describe, the newest first; report the first failure at the end."""
+    failures: list[ReplayerError] = []
+    with signals.shield():
+        for note in reversed(notes):
+            try:
+                _TAKERS[note.kind](note)
+            except ReplayerError as error:
+                failures.append(error)
+    if failures:
+        raise failures[0]

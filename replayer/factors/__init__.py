@@ -1,0 +1,253 @@
+"""Factors of an experiment: one file each, whose name is the factor's name.
+
+A factor is a thing that can have several levels while the work stays the same: a setting of the
+kernel, of the disk, of the server, or of the boot.  A factor module has a docstring and `SCOPE`.
+Most have nothing but `FILE` (a file of the kernel) or `SETTING` (a setting of the server) besides:
+the Protocol's other members have defaults that work on these.
+
+Each change of the machine has a note in the journal, and is read back.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, Protocol, cast
+
+from replayer import registry
+from replayer.conditions import kernel_settings
+from replayer.engines import engine as engines
+from replayer.errors import Impossible, NotFound, nearest
+from replayer.machine.host import Host
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+Scope = Literal["machine", "server", "table", "boot"]
+"""The thing that must be new for another level: nothing, the server, its table, or the boot."""
+KIND = "factors"
+_PREFIXES = ("disk.", "kernel.")
+
+
+@dataclass(frozen=True)
+class FactorPlace:
+    """The machine, disk and engine on which a factor would be switched."""
+
+    disk: Path | None = None
+    """The folder in /sys of the disk under test; None for no disk, such as a tmpfs."""
+    upper: Path | None = None
+    """The folder in /sys of the device that the file system is on, whose read-ahead is in force."""
+    data_dir: Path | None = None
+    engine: str = "postgres"
+    wire: str = "postgresql"
+    host: Host = field(default_factory=Host)
+
+
+@dataclass(frozen=True)
+class KernelFile:
+    """A setting of the kernel that is one file, or the same file for each processor.
+
+    Paths are below the root.  `{disk}` and `{upper}` are the folders of the place; a `*` stands for
+    every name.
+    """
+
+    path: str
+    also: tuple[str, ...] = ()
+    """Files that the kernel changes together with it, and that are given back, too."""
+    unless: str = ""
+    """A file that takes the place of this one as long as its number is not 0."""
+    needs: str = ""
+    """The way to get the file on a machine that lacks it, as the end of a sentence."""
+    refused: tuple[str, ...] = ()
+    """Contents that show that the machine does not have the setting."""
+
+    def paths(self, place: FactorPlace) -> list[str]:
+        """Return the paths, below the root, that exist on this machine."""
+        return _there(self.path, place)
+
+    def text(self, place: FactorPlace) -> str:
+        """Return the text of the first file; "" if there is none or it cannot be read."""
+        return next((place.host.read(path) for path in self.paths(place)), "")
+
+    def current(self, place: FactorPlace) -> str | None:
+        """Return the level; `mixed` if processors differ; None if there is no such file."""
+        texts = {kernel_settings.level(place.host.read(path)) for path in self.paths(place)}
+        texts -= {"", *self.refused}
+        return None if not texts else texts.pop() if len(texts) == 1 else "mixed"
+
+    def unavailable(self, place: FactorPlace) -> str:
+        """Return why it cannot be switched here, "" if it can."""
+        if "{" in self.path and place.disk is None:
+            return "the folder for the data is on no disk"
+        paths = self.paths(place)
+        if not paths:
+            return f"this kernel has no /{_filled(self.path, place)}{self.needs}"
+        denied = place.host.cannot_write(paths[0])
+        if denied:
+            return f"/{paths[0]} cannot be written ({denied})"
+        if self.current(place) is None:
+            state = self.text(place)
+            return f"/{paths[0]} {f'is {state!r}' if state else 'cannot be read'}"
+        return self._overruled(place)
+
+    def _overruled(self, place: FactorPlace) -> str:
+        other = place.host.read(self.unless) if self.unless else ""
+        return f"/{self.unless} is {other}, and takes its place" if other not in ("", "0") else ""
+
+    def change(self, name: str, place: FactorPlace, level: str) -> None:
+        """Set the level in all of its files, with a note in the journal, and read it back."""
+        files = dict.fromkeys(self.paths(place), level)
+        also = [path for pattern in self.also for path in _there(pattern, place)]
+        kernel_settings.change(place.host, name, files, also)
+
+
+@dataclass(frozen=True)
+class ServerSetting:
+    """A setting of the database server by its name there."""
+
+    name: str
+    wires: tuple[str, ...] = ("postgresql",)
+    """The wires of the engines that have it: `postgresql` or `mysql`."""
+    levels: tuple[str, ...] = ()
+
+
+class Factor(Protocol):
+    """A factor module with a default for each member that it leaves out."""
+
+    SCOPE: Scope
+    NEEDS_ROOT: bool = False
+    FILE: KernelFile | None = None
+    """The setting of the kernel that it is."""
+    SETTING: ServerSetting | None = None
+    """The setting of the server that it is."""
+
+    def levels(self, place: FactorPlace) -> tuple[str, ...]:
+        """Return the levels that can be chosen here; () for any number or text."""
+        if self.SETTING is not None:
+            return self.SETTING.levels
+        return () if self.FILE is None else kernel_settings.choices(self.FILE.text(place))
+
+    def current(self, place: FactorPlace) -> str | None:
+        """Return the level on this machine; None if it has none, or only a new server has it."""
+        return None if self.FILE is None else self.FILE.current(place)
+
+    def unavailable(self, place: FactorPlace) -> str:
+        """Return one sentence why it cannot be switched here, "" if it can."""
+        if self.SETTING is not None and place.wire not in self.SETTING.wires:
+            return f"{place.engine} has no such setting"
+        return "" if self.FILE is None else self.FILE.unavailable(place)
+
+    def set_level(self, place: FactorPlace, level: str) -> None:
+        """Switch the machine, with a note in the journal; read the level back.
+
+        Only for the scope `machine`.  Raises ReplayerError if the machine refuses.
+        """
+        if self.FILE is None:
+            raise Impossible(f"{_name(self)} is no setting of the machine: a run is given it")
+        self.FILE.change(_name(self), place, level)
+
+    def run_arguments(self, level: str) -> tuple[str, ...]:
+        """Return the arguments that `replayer run` gets for a level; () for the machine's."""
+        return () if self.SETTING is None else ("--pg-set", f"{self.SETTING.name}={level}")
+
+
+FACE = Factor
+
+
+def names() -> list[str]:
+    """Return the sorted names of all factors."""
+    return registry.names(KIND)
+
+
+def load(name: str) -> Factor:
+    """Return the factor of that name, as a command line has it: `disk.read-ahead-kb` as well.
+
+    Raises NotFound, with the nearest name, if there is none.
+    """
+    plain = plain_name(name)
+    if plain not in names():
+        raise NotFound(
+            f"there is no factor {name!r}{nearest(plain, names())}; `replayer list factors` lists "
+            f"them"
+        )
+    return cast("Factor", registry.plugin(KIND, plain))
+
+
+def plain_name(name: str) -> str:
+    """Return a factor's name without what a command line may add: `disk.`, and hyphens."""
+    for prefix in _PREFIXES:
+        name = name.removeprefix(prefix)
+    return name.replace("-", "_")
+
+
+def check_level(name: str, place: FactorPlace, level: str) -> None:
+    """Raise Impossible, in one sentence, if a factor cannot have that level on this machine."""
+    factor = load(name)
+    reason = factor.unavailable(place)
+    if reason:
+        raise Impossible(f"{name} cannot be switched here: {reason}")
+    known = factor.levels(place)
+    if known and level not in known:
+        raise Impossible(f"{name} has no level {level!r}{nearest(level, known)}")
+    if not level:
+        raise Impossible(f"{name}= has no level: it must be such as {name}={known or '1'}")
+
+
+def place_of(
+    data_dir: Path | None, engine: str, wire: str, host: Host | None = None
+) -> FactorPlace:
+    """Return the place of a run whose data is in a folder, which need not exist yet."""
+    host = host or Host()
+    below = None if data_dir is None else host.device_of(data_dir)
+    above = None if data_dir is None else host.block_device(data_dir)
+    return FactorPlace(
+        disk=_block(host, below),
+        upper=_block(host, above),
+        data_dir=data_dir,
+        engine=engine,
+        wire=wire,
+        host=host,
+    )
+
+
+def place_at(data_dir: Path | None, named: str, host: Host | None = None) -> FactorPlace:
+    """Return the place of a run by its words: `named` is an engine, a URL, or "" for the default.
+
+    Raises NotFound for an engine that does not exist.
+    """
+    own = engines.of_url(named) if "://" in named else engines.load(named or engines.default())
+    return place_of(data_dir, own.name, own.spec.wire.partition("+")[0], host)
+
+
+def _block(host: Host, device: str | None) -> Path | None:
+    """Return the folder /sys/block/NAME of a disk, or of the disk that a partition is on."""
+    if device is None:
+        return None
+    name = device.replace("/", "!")
+    if host.exists(f"sys/class/block/{name}/partition"):
+        name = Path(os.path.realpath(host.path(f"sys/class/block/{name}"))).parent.name
+    return Path("/sys/block") / name if host.exists(f"sys/block/{name}") else None
+
+
+def _there(pattern: str, place: FactorPlace) -> list[str]:
+    """Return the paths, below the root, of a pattern that exist."""
+    text = _filled(pattern, place)
+    if "{" in text:
+        return []
+    if "*" not in text:
+        return [text] if place.host.exists(text) else []
+    root = place.host.path("")
+    return sorted(str(path.relative_to(root)) for path in root.glob(text))
+
+
+def _filled(pattern: str, place: FactorPlace) -> str:
+    folders: Mapping[str, Path | None] = {"{disk}": place.disk, "{upper}": place.upper}
+    for hole, folder in folders.items():
+        if folder is not None:
+            pattern = pattern.replace(hole, str(folder).lstrip("/"))
+    return pattern
+
+
+def _name(factor: object) -> str:
+    return type(factor).__name__

@@ -1,0 +1,11 @@
+"""Kernel that the machine runs, by its release: another one needs a boot."""
+
+from replayer.factors import FactorPlace, Scope
+
+SCOPE: Scope = "boot"
+NEEDS_ROOT = True
+
+
+def current(place: FactorPlace) -> str | None:
+    """Return the release of the kernel that runs."""
+    return place.host.read("proc/sys/kernel/osrelease") or None

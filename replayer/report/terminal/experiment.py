@@ -1,0 +1,246 @@
+"""The report of an experiment, at most 100 columns wide: the answer, then the table of effects."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.rule import Rule
+from rich.table import Table
+from rich.text import Text
+
+from replayer.experiments.answer import NOTHING, OPEN, SHOWN
+from replayer.model import Better
+from replayer.report.sanitize import sanitize
+from replayer.report.terminal.tables import INDENT, Fitting, Flow, indented, line
+from replayer.report.text import csv
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from replayer.experiments.answer import Effect, ExperimentAnswer, Explained, Share
+
+HEADINGS = ("effect", "from -> to", "change", "95 % interval", "verdict")
+_MOST_INTERACTIONS = 8
+_CSV = (
+    *("metric", "effect", "first", "second", "change", "low", "high"),
+    *("p_corrected", "verdict", "settled", "better", "unit"),
+)
+_STYLES = {"better": "bold green", "worse": "bold red", NOTHING: "cyan", OPEN: "yellow"}
+
+
+def render(answer: ExperimentAnswer) -> Group:
+    """Return the report of an experiment."""
+    parts: list[RenderableType] = [
+        Text(f"experiment {sanitize(answer.plan.id)}", style="bold"),
+        *(line(words) for words in sentences(answer)),
+    ]
+    for metric in answer.metrics:
+        heading = f"{metric}, {what_is_better(answer, metric)}"
+        parts += ["", Rule(Text(sanitize(heading), style="bold"), align="left", style="dim")]
+        effects = listed(answer, metric)
+        parts.append(
+            Fitting(
+                Padding(_table(answer, effects), (0, 0, 0, INDENT), expand=False),
+                indented((sanitize(e.title), Flow(_flow(answer, e))) for e in effects),
+            )
+        )
+        hidden = len(answer.of_metric(metric)) - len(effects)
+        if hidden:
+            parts.append(line(f"{hidden} more interactions were not shown to do anything"))
+    parts += ["", *(line(words) for words in explained(answer))]
+    return Group(*parts)
+
+
+def sentences(answer: ExperimentAnswer) -> Iterator[str]:
+    """Yield the answer: for each metric what does it, how much, and what is not explained."""
+    for metric in answer.metrics:
+        yield _answer(answer, metric)
+    for words in answer.plan.not_switched:
+        yield sanitize(f"not switched here: {words}")
+    if not answer.settled:
+        more = answer.blocks_to_settle - answer.blocks
+        yield (
+            f"not every factor is settled within {_exactly(answer)}: about {more} more blocks "
+            f"({more * answer.block_runs} runs) would do it; "
+            f"`replayer experiment --resume {sanitize(answer.plan.id)}` goes on"
+        )
+
+
+def _answer(answer: ExperimentAnswer, metric: str) -> str:
+    gap = next((one for one in answer.explained if one.metric == metric), None)
+    mains = [e for e in answer.of_metric(metric) if not e.interaction]
+    mains.sort(key=lambda e: -abs(e.share.change))
+    shown = [
+        f"{e.title} {levels(answer, e)} does {percent(e.share.change)} {interval(e.share)}"
+        for e in mains
+        if e.verdict == SHOWN
+    ]
+    rest = [
+        f"{e.title} {'nothing' if e.verdict == NOTHING else 'unclear'} {interval(e.share)}"
+        for e in mains
+        if e.verdict != SHOWN
+    ]
+    words = [*shown, *_interactions(answer, metric), *rest]
+    begin = sanitize(metric)
+    if gap is not None:
+        words.append(_left(gap))
+        begin = f"{begin}: {_apart(answer, gap)}"
+    elif not shown:
+        begin = f"{begin}: no factor was shown to do anything"
+    return sanitize(f"{begin}: {'; '.join(words)}")
+
+
+def _interactions(answer: ExperimentAnswer, metric: str) -> list[str]:
+    words = []
+    for e in answer.of_metric(metric):
+        if not e.interaction or e.verdict != SHOWN:
+            continue
+        doubt = "" if e.sure else ", if it is this one: others are mixed with it"
+        words.append(
+            f"{e.title} together {percent(e.share.change)} {interval(e.share)} over what each does "
+            f"alone{doubt}"
+        )
+    return words
+
+
+def _apart(answer: ExperimentAnswer, gap: Explained) -> str:
+    base, other = answer.plan.sides
+    return f"{other} has {percent(gap.gap.change)} {interval(gap.gap)} against {base}".replace(
+        "  ", " "
+    )
+
+
+def _left(gap: Explained) -> str:
+    return f"not explained {percent(gap.left.change)} {interval(gap.left)}".rstrip()
+
+
+def percent(share: float) -> str:
+    """Return a relative change such as -17 % or +0.4 %."""
+    value = 100 * share
+    return f"{value:+.1f} %" if abs(value) < 10 else f"{value:+.0f} %"
+
+
+def interval(share: Share) -> str:
+    """Return an interval such as (-19 to -15 %); "" if there is none."""
+    if share.low is None or share.high is None:
+        return ""
+    low, high = (percent(one) for one in (share.low, share.high))
+    return f"({low.removesuffix(' %')} to {high})"
+
+
+def levels(answer: ExperimentAnswer, effect: Effect) -> str:
+    """Return the two levels of a factor, such as `128 -> 8192`; "" for an interaction."""
+    if effect.interaction:
+        return ""
+    factor = next(one for one in answer.plan.factors if one.name == effect.factors[0])
+    return sanitize(f"{factor.first} -> {factor.second}")
+
+
+def verdict(answer: ExperimentAnswer, effect: Effect) -> str:
+    """Return the verdict on an effect in words, its first word one that has a colour."""
+    if effect.verdict == NOTHING:
+        return f"nothing, within {_exactly(answer)}"
+    if effect.verdict == OPEN:
+        return "unclear"
+    if effect.interaction:
+        return "shown" if effect.sure else "shown, for one of those mixed with it"
+    if effect.better is Better.NEITHER:
+        return "shown"
+    more = effect.share.change > 0
+    return "better" if more is (effect.better is Better.MORE) else "worse"
+
+
+def listed(answer: ExperimentAnswer, metric: str) -> list[Effect]:
+    """Return the effects to list: all factors, interactions that are shown, and some others."""
+    effects = answer.of_metric(metric)
+    mains = [e for e in effects if not e.interaction]
+    mixed = sorted(
+        (e for e in effects if e.interaction),
+        key=lambda e: (e.verdict != SHOWN, -abs(e.share.change)),
+    )
+    shown = sum(e.verdict == SHOWN for e in mixed)
+    mains.sort(key=lambda e: -abs(e.share.change))
+    return [*mains, *mixed[: max(_MOST_INTERACTIONS, shown)]]
+
+
+def row(answer: ExperimentAnswer, effect: Effect) -> tuple[str, str, str, str, str]:
+    """Return the cells of an effect, as in HEADINGS."""
+    return (
+        sanitize(effect.title),
+        levels(answer, effect),
+        percent(effect.share.change),
+        interval(effect.share).strip("()"),
+        verdict(answer, effect),
+    )
+
+
+def what_is_better(answer: ExperimentAnswer, metric: str) -> str:
+    """Return the unit of a metric and its good direction."""
+    effect = answer.of_metric(metric)[0]
+    return f"{effect.unit}, {effect.better.value} is better"
+
+
+def explained(answer: ExperimentAnswer) -> list[str]:
+    """Return the legend: how it was measured, and what the numbers mean."""
+    mixed = any(e.aliases for e in answer.effects) or not all(e.sure for e in answer.effects)
+    how = (
+        f"Measured: {answer.runs} runs, {answer.blocks} blocks of {answer.block_runs} "
+        f"({answer.design} of {len(answer.plan.factors)} factors), in an order drawn from seed "
+        f"{answer.plan.seed}."
+    )
+    words = [
+        how,
+        (
+            "Change: from the first level to the second, at the mean of the other factors; of an "
+            "interaction: both from first to second, over what each does alone."
+        ),
+        (
+            f"Intervals: corrected for all {len(answer.effects)} effects (permutations within "
+            f"blocks, max-statistic)."
+        ),
+    ]
+    if any(one.seldom for one in answer.plan.factors):
+        seldom = ", ".join(one.name for one in answer.plan.factors if one.seldom)
+        words.append(f"Whole plots: {seldom} changed seldom, and their intervals allow for it.")
+    if mixed:
+        words.append(
+            "Mixed: this design does not tell some interactions from others; an experiment with "
+            "those factors alone does.  Effects of single factors are not mixed with them."
+        )
+    return [sanitize(one) for one in (*words, *answer.notes)]
+
+
+def as_csv(answer: ExperimentAnswer) -> str:
+    """Return the effects as CSV, one per line."""
+    known = {one.name: (one.first, one.second) for one in answer.plan.factors}
+    rows = [
+        (
+            *(e.metric, e.title, *(("", "") if e.interaction else known[e.factors[0]])),
+            *(e.share.change, e.share.low, e.share.high),
+            *(e.p, e.verdict, e.settled, e.better.value, e.unit),
+        )
+        for e in answer.effects
+    ]
+    return csv.written([_CSV, *rows])
+
+
+def _exactly(answer: ExperimentAnswer) -> str:
+    return f"{100 * answer.plan.within:g} %"
+
+
+def _flow(answer: ExperimentAnswer, effect: Effect) -> str:
+    _, between, change, bounds, words = row(answer, effect)
+    return ", ".join(filter(None, (between, change, bounds, words)))
+
+
+def _table(answer: ExperimentAnswer, effects: Sequence[Effect]) -> Table:
+    table = Table(box=None, pad_edge=False)
+    for number, heading in enumerate(HEADINGS):
+        table.add_column(heading, justify="right" if number in (2, 3) else "left", overflow="fold")
+    for effect in effects:
+        cells = row(answer, effect)
+        style = _STYLES.get(verdict(answer, effect), _STYLES.get(effect.verdict, ""))
+        table.add_row(*cells[:-1], Text(cells[-1], style=style))
+    return table

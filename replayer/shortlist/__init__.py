@@ -1,0 +1,1 @@
+"""Machines of a catalogue against profiles: predictions of which fit, before one is rented."""

@@ -1,0 +1,263 @@
+"""A catalogue's file: a CSV with the columns below, or the JSON of a cloud's own tool.
+
+A row of a CSV has a machine, a disk, or a machine with one of the disks that it may have.  A row
+with a disk and no machine is a disk that every machine may have.  Columns may stand in any order,
+and an empty cell is not known.  `;` and decimal commas are fine.  Lines that begin with # are
+remarks.
+"""
+
+import csv
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from replayer import assets, units
+from replayer.errors import Impossible, NotFound, nearest
+from replayer.shortlist import cloud_lists
+from replayer.shortlist.offers import HOURS_A_MONTH, Catalogue, DiskOffer, MachineOffer, Supply
+
+_MOST_BYTES = 64 << 20
+_MINUTE = 60.0
+
+
+class CatalogueColumn(NamedTuple):
+    """One column that a CSV may have."""
+
+    name: str
+    meaning: str
+
+
+COLUMNS = tuple(
+    CatalogueColumn(*row)
+    for row in (
+        ("machine", "the machine's name"),
+        ("disk", "the disk's name; its limits are then the disk's, else the machine's"),
+        ("cores", "processors that the system sees"),
+        ("baseline_cores", "of those that may be used forever, where there are credits"),
+        ("cpu_credits", "minutes of one core that a full bucket holds"),
+        ("memory", "such as 16G"),
+        ("iops", "reads and writes a second, together"),
+        ("read_iops", "reads a second alone"),
+        ("write_iops", "writes a second alone"),
+        ("burst_iops", "reads and writes a second while there are credits"),
+        ("iops_credits", "requests above iops that a full bucket pays for"),
+        ("mbps", "10^6 bytes read and written a second, together"),
+        ("read_mbps", "10^6 bytes read a second alone"),
+        ("write_mbps", "10^6 bytes written a second alone"),
+        ("burst_mbps", "10^6 bytes a second while there are credits"),
+        ("mbps_credits", "10^6 bytes above mbps that a full bucket pays for"),
+        ("request_size", "a larger request counts as several, such as 256k"),
+        ("log_flushes", "syncs of the log a second, one after the other"),
+        ("disk_size", "room for data, such as 500G"),
+        ("network_mbps", "10^6 bytes a second, in each direction"),
+        ("burst_network_mbps", "10^6 bytes a second while there are credits"),
+        ("network_credits", "10^6 bytes above network_mbps that a full bucket pays for"),
+        ("price_month", "price of the machine for a month"),
+        ("price_hour", f"price of the machine for an hour; a month has {HOURS_A_MONTH:g}"),
+        ("disk_price_month", "price of the disk for a month"),
+        ("currency", "of the prices, such as USD"),
+    )
+)
+"""All columns of a CSV, in the order in which they are documented."""
+
+_KNOWN = frozenset(column.name for column in COLUMNS)
+_TEXTS = frozenset({"machine", "disk", "currency"})
+_SIZES = frozenset({"memory", "request_size", "disk_size"})
+_BUCKETS = (
+    # (resources, baseline, burst, credits, the unit of credits in units of the rate times seconds)
+    (("cpu",), "baseline_cores", "cores", "cpu_credits", _MINUTE),
+    (("iops",), "iops", "burst_iops", "iops_credits", 1.0),
+    (("mbps",), "mbps", "burst_mbps", "mbps_credits", 1.0),
+    (("net_in", "net_out"), "network_mbps", "burst_network_mbps", "network_credits", 1.0),
+)
+_PLAIN = {
+    **{name: name for name in ("memory", "read_iops", "write_iops", "read_mbps", "write_mbps")},
+    "wal_syncs": "log_flushes",
+    "database": "disk_size",
+}
+"""Resource -> its column."""
+_OF_THE_MACHINE = frozenset({"cpu", "memory", "net_in", "net_out"})
+
+
+def load_catalogue(path: Path) -> Catalogue:
+    """Return the catalogue in a file, of either form.
+
+    Raise NotFound if it is not there, and Impossible, in a sentence that names file and line, if
+    it cannot be read.
+    """
+    text = _text(path)
+    name = path.name
+    if text.lstrip()[:1] in {"{", "["}:
+        try:
+            parsed = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise Impossible(f"{name}: it begins like JSON, and is none") from error
+        made = cloud_lists.read_entries(name, parsed)
+    else:
+        made = _of_rows(name, text)
+    if not made.machines and not made.disks:
+        raise Impossible(f"{name}: it has no machine and no disk")
+    return made
+
+
+def _text(path: Path) -> str:
+    try:
+        with assets.open_regular(path) as file:
+            data = file.read(_MOST_BYTES + 1)
+    except FileNotFoundError as error:
+        raise NotFound(f"the catalogue {path} is not there") from error
+    except OSError as error:
+        raise Impossible(f"{path}: {error.strerror}") from error
+    if len(data) > _MOST_BYTES:
+        raise Impossible(f"{path}: it is too large for a catalogue")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise Impossible(f"{path}: it is not UTF-8") from error
+
+
+class _Row(NamedTuple):
+    """A row's cells that are not empty."""
+
+    where: str
+    texts: Mapping[str, str]
+    numbers: Mapping[str, float]
+
+
+def _of_rows(name: str, text: str) -> Catalogue:
+    remarks = [line[1:].strip() for line in text.splitlines() if line.startswith("#")]
+    notes = [f"{name}: {remark}" for remark in remarks if remark]
+    machines: dict[str, MachineOffer] = {}
+    disks: dict[str, DiskOffer] = {}
+    currencies: set[str] = set()
+    for row in _rows(name, text):
+        machine, disk = row.texts.get("machine", ""), row.texts.get("disk", "")
+        if not machine and not disk:
+            raise Impossible(f"{row.where}: it has neither a machine nor a disk")
+        currencies |= {row.texts.get("currency", "")} - {""}
+        supplies = dict(_supplies(row))
+        made = _disk(disk, row, supplies) if disk else None
+        if machine:
+            known = {k: v for k, v in supplies.items() if not disk or k in _OF_THE_MACHINE}
+            machines[machine] = _with(machines.get(machine), machine, row, known, made)
+        elif made is not None:
+            disks[disk] = made
+    if len(currencies) > 1:
+        raise Impossible(f"{name}: prices are in {' and in '.join(sorted(currencies))}")
+    return Catalogue(
+        machines=tuple(machines.values()),
+        disks=tuple(disks.values()),
+        currency="".join(currencies),
+        notes=tuple(notes),
+    )
+
+
+def _disk(name: str, row: _Row, supplies: Mapping[str, Supply]) -> DiskOffer:
+    size = row.numbers.get("request_size")
+    return DiskOffer(
+        name=name,
+        supplies={key: one for key, one in supplies.items() if key not in _OF_THE_MACHINE},
+        request_bytes=None if size is None else round(size),
+        price_month=row.numbers.get("disk_price_month"),
+    )
+
+
+def _with(
+    before: MachineOffer | None,
+    name: str,
+    row: _Row,
+    supplies: Mapping[str, Supply],
+    disk: DiskOffer | None,
+) -> MachineOffer:
+    """Return a machine with what one more row has of it."""
+    price = row.numbers.get("price_month")
+    if price is None and "price_hour" in row.numbers:
+        price = row.numbers["price_hour"] * HOURS_A_MONTH
+    earlier = before or MachineOffer(name=name)
+    return MachineOffer(
+        name=name,
+        supplies={**earlier.supplies, **supplies},
+        disks=(*earlier.disks, *(() if disk is None else (disk,))),
+        price_month=earlier.price_month if price is None else price,
+    )
+
+
+def _supplies(row: _Row) -> Iterator[tuple[str, Supply]]:
+    for resources, base, burst, held, unit in _BUCKETS:
+        baseline, most = row.numbers.get(base), row.numbers.get(burst)
+        if baseline is None and most is None:
+            continue
+        high = most if most is not None else baseline or 0.0
+        low = baseline if baseline is not None else high
+        if high < low:
+            raise Impossible(f"{row.where}: {burst} is below {base}, and is the higher rate")
+        credits_ = row.numbers.get(held)
+        for resource in resources:
+            yield (
+                resource,
+                Supply(
+                    baseline=low,
+                    burst=high,
+                    credits=0.0 if high == low else None if credits_ is None else credits_ * unit,
+                ),
+            )
+    for resource, column in _PLAIN.items():
+        if column in row.numbers:
+            yield resource, Supply.of(row.numbers[column])
+
+
+def _rows(name: str, text: str) -> Iterator[_Row]:
+    # A remark keeps its line, so that lines can be counted.
+    lines = ["" if line.startswith("#") else line for line in text.splitlines()]
+    head = next((number for number, line in enumerate(lines) if line.strip()), None)
+    if head is None:
+        raise Impossible(f"{name}: it is empty")
+    separator = ";" if ";" in lines[head] else ","
+    try:
+        reader = csv.reader(lines[head:], delimiter=separator)
+        columns = [cell.strip().lower() for cell in next(reader)]
+        _check_columns(name, columns)
+        for cells in reader:
+            if any(cell.strip() for cell in cells):
+                yield _row(f"{name}: line {head + reader.line_num}", columns, cells, separator)
+    except csv.Error as error:
+        raise Impossible(f"{name}: {error}") from error
+
+
+def _check_columns(name: str, columns: Iterable[str]) -> None:
+    columns = list(columns)
+    unknown = next((one for one in columns if one not in _KNOWN), None)
+    if unknown is not None:
+        raise Impossible(f"{name}: there is no column {unknown!r}{nearest(unknown, _KNOWN)}")
+    twice = next((one for one in columns if columns.count(one) > 1), None)
+    if twice is not None:
+        raise Impossible(f"{name}: the column {twice} stands there twice")
+
+
+def _row(where: str, columns: list[str], cells: list[str], separator: str) -> _Row:
+    if len(cells) > len(columns):
+        raise Impossible(f"{where}: it has {len(cells)} cells for {len(columns)} columns")
+    filled = {
+        column: cell.strip() for column, cell in zip(columns, cells, strict=False) if cell.strip()
+    }
+    numbers = {
+        column: _number(where, column, text, separator)
+        for column, text in filled.items()
+        if column not in _TEXTS
+    }
+    texts = {column: text for column, text in filled.items() if column in _TEXTS}
+    return _Row(where, texts, numbers)
+
+
+def _number(where: str, column: str, text: str, separator: str) -> float:
+    plain = text.replace(",", ".") if separator == ";" else text
+    read: Callable[[str], float] = units.size if column in _SIZES else float
+    try:
+        value = read(plain)
+    except (ValueError, Impossible):
+        value = -1.0
+    if not (0 <= value < 1e18) or (value == 0 and "price" not in column):
+        what = "a size such as 16G" if column in _SIZES else "a number above 0, such as 3000"
+        raise Impossible(f"{where}: {column} is {text!r}: it must be {what}")
+    return value

@@ -1,0 +1,253 @@
+"""Profiles -> what one machine must have for all of their databases together.
+
+Needs are added up minute by minute where the profiles were made at the same time, or on other days
+of a day or more each, laid over each other by the time of day.  Where neither is so, only bounds
+are known: at least the largest of their busiest minutes, at most the sum of them.
+"""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from replayer.analysis.profiles import rolling_windows
+from replayer.analysis.profiles.rolling_windows import MINUTE
+from replayer.analysis.profiles.usage import DAY, NAMED
+from replayer.results.profile import ProfileSource, ResourceProfile, WorkingSet
+from replayer.sizing import requirement
+from replayer.sizing.requirement import Need, Requirement
+
+_TOGETHER = 0.95
+"""Share of the longest profile's time: profiles that share so much of it are added up by time."""
+_CPU = ("server_cpu", "cpu")
+_COMPARED = (
+    *("cpu", "memory", "iops", "read_iops", "write_iops", "mbps", "read_mbps", "write_mbps"),
+    *("wal_syncs", "net_in", "net_out", "database"),
+)
+"""Resources that catalogues have, in the order in which they are shown."""
+ESSENTIAL = ("cpu", "memory", "iops")
+"""Without one of these nothing can be proven to fit."""
+
+
+class DemandOptions(NamedTuple):
+    """The margin that a machine must have, and the windows of the requirement."""
+
+    growth: float = 1.0
+    headroom: float = 0.0
+    percentile: float = 100.0
+    window: float = MINUTE
+
+
+class Demand(NamedTuple):
+    """The required amount of one resource."""
+
+    name: str
+    title: str
+    unit: str
+    required: float
+    """With growth and headroom; the upper bound, where only bounds are known."""
+    least: float
+    """The lower bound; as `required` where that is exact."""
+    arithmetic: str
+
+
+class Demands(NamedTuple):
+    """The needs of databases that share one machine."""
+
+    rows: Mapping[str, Demand]
+    exact: tuple[Requirement, ResourceProfile] | None
+    """The requirement of all profiles together, and the sum of these; None where only bounds are
+    known."""
+    missing: tuple[str, ...]
+    """Titles of resources that are not in each of the profiles."""
+    source_memory: float | None
+    """Bytes of memory of the source machines together; None where one of them is not known."""
+    probes: Mapping[str, float]
+    """Speeds of the source's processors; {} where they differ or are not known."""
+    notes: tuple[str, ...]
+
+
+def gather(profiles: Mapping[str, ResourceProfile], asked: DemandOptions) -> Demands:
+    """Return the demands of profiles, by their names; raise Impossible as `requirement.of` does."""
+    alone = {name: _required(one, asked) for name, one in profiles.items()}
+    together, notes = _together(profiles)
+    exact = None if together is None else (_required(together, asked), together)
+    whole = exact is not None and _covers(exact[1], profiles)
+    rows = dict(_rows(list(alone.values()), exact[0] if exact else None, whole=whole))
+    if exact is not None and not whole:
+        notes = [*notes, _BOUNDS]
+    memories = [one.source.memory_bytes for one in profiles.values()]
+    speeds = [one.source.probes for one in profiles.values()]
+    return Demands(
+        rows=rows,
+        exact=exact if whole else None,
+        missing=tuple(_title(name) for name in _COMPARED if name not in rows),
+        source_memory=None if None in memories else float(sum(filter(None, memories))),
+        probes=speeds[0] if all(one == speeds[0] for one in speeds) else {},
+        notes=(*notes, *_notes(alone)),
+    )
+
+
+_BOUNDS = (
+    "the profiles share only a part of their time: a need is at least what they needed together in "
+    "it, and at most the sum of their busiest minutes"
+)
+
+
+_APART = (
+    "the profiles were not made at the same time, and are shorter than a day: a need is at least "
+    "the largest of their busiest minutes, and at most the sum of them"
+)
+
+
+def _required(profile: ResourceProfile, asked: DemandOptions) -> Requirement:
+    return requirement.of(
+        profile,
+        growth=asked.growth,
+        headroom=asked.headroom,
+        percentile=asked.percentile,
+        window=asked.window,
+    )
+
+
+def _title(name: str) -> str:
+    resource = NAMED[name]
+    return f"{resource.title}, MB" if resource.unit == "MB/s" else resource.title
+
+
+def _need(wanted: Requirement, name: str) -> Need | None:
+    if name == "cpu":
+        return next((one for key in _CPU if (one := wanted.need(key))), None)
+    return wanted.need(name)
+
+
+def _rows(
+    alone: Sequence[Requirement], together: Requirement | None, *, whole: bool
+) -> Iterator[tuple[str, Demand]]:
+    for name in _COMPARED:
+        if name == "database":
+            sizes = [one.database_bytes for one in alone]
+            if all(size is not None for size in sizes):
+                total = float(sum(filter(None, sizes)))
+                yield name, Demand(name, _title(name), "bytes", total, total, "")
+            continue
+        parts = [_need(one, name) for one in alone]
+        needs = [part for part in parts if part is not None]
+        if len(needs) < len(parts) or not any(need.required > 0 for need in needs):
+            continue
+        shared = None if together is None else _need(together, name)
+        if shared is not None and whole:
+            yield name, _exact(name, shared)
+            continue
+        most = sum(need.required for need in needs)
+        least = max(need.required for need in needs)
+        if shared is not None:
+            least = min(most, max(least, shared.required))
+        words = " + ".join(need.arithmetic for need in needs)
+        yield name, Demand(name, _title(name), needs[0].unit, most, least, f"at most {words}")
+
+
+def _exact(name: str, need: Need) -> Demand:
+    title = need.title if name == "cpu" else _title(name)
+    return Demand(name, title, need.unit, need.required, need.required, need.arithmetic)
+
+
+def _notes(alone: Mapping[str, Requirement]) -> Iterator[str]:
+    for name, wanted in alone.items():
+        before = f"{name}: " if len(alone) > 1 else ""
+        for note in wanted.notes:
+            # Notes on how a load imitates the work are about no catalogue.
+            if "averages over" in note or "others" in note:
+                yield f"{before}{note}"
+
+
+# Profiles as one
+
+
+def _together(
+    profiles: Mapping[str, ResourceProfile],
+) -> tuple[ResourceProfile | None, list[str]]:
+    """Return the sum of profiles by time and notes; None where they have no time in common."""
+    known = list(profiles.values())
+    if len(known) == 1:
+        return known[0], []
+    shifts = _shifts(known)
+    moved = [replace(one, ends=one.ends + by) for one, by in zip(known, shifts, strict=True)]
+    begin = max(_begin(one) for one in moved)
+    end = min(float(one.ends[-1]) for one in moved)
+    step = max(1.0, *(one.source.averaged_seconds for one in moved))
+    if end - begin < max(MINUTE, step):
+        return None, [_APART]
+    days = [round(by / DAY) for by in shifts if by]
+    words = "needs of the databases are added up minute by minute, at the times of the profiles"
+    if days:
+        words = (
+            f"the profiles were made on different days: they are laid over each other by the time "
+            f"of day, {len(days)} of them moved by {', '.join(f'{day:+d}' for day in days)} days"
+        )
+    return _sum(moved, begin, end, step), [words]
+
+
+def _begin(one: ResourceProfile) -> float:
+    return float(one.ends[0] - one.spans[0])
+
+
+def _shifts(known: Sequence[ResourceProfile]) -> list[float]:
+    """Return seconds by which profiles are moved: whole days, and only those of a day or more."""
+    zero = _begin(known[0])
+    if any(one.whole_seconds < _TOGETHER * DAY for one in known):
+        return [0.0] * len(known)
+    return [round((zero - _begin(one)) / DAY) * DAY for one in known]
+
+
+def _sum(
+    known: Sequence[ResourceProfile], begin: float, end: float, step: float
+) -> ResourceProfile:
+    """Return one profile with the sums of columns that each of the profiles has."""
+    edges = begin + step * np.arange(math.floor((end - begin) / step + 1e-9) + 1, dtype=np.float64)
+    parts = [_columns(one, edges) for one in known]
+    names = [name for name in parts[0] if all(name in part for part in parts)]
+    sets = [one.working_set for one in known]
+    sizes = [one.bytes for one in sets if one is not None and one.bytes is not None]
+    cores, memory = ([getattr(one.source, key) for one in known] for key in _MACHINE)
+    return ResourceProfile(
+        ProfileSource(
+            kind="csv",
+            place=f"{len(known)} databases together",
+            averaged_seconds=step,
+            cores=None if None in cores else sum(cores),
+            memory_bytes=None if None in memory else sum(memory),
+        ),
+        ends=edges[1:],
+        spans=np.full(len(edges) - 1, step),
+        columns={name: np.sum([part[name] for part in parts], axis=0) for name in names},
+        working_set=WorkingSet(bytes=sum(sizes), method="the sum of the databases'")
+        if len(sizes) == len(known)
+        else None,
+    )
+
+
+_MACHINE = ("cores", "memory_bytes")
+
+
+def _columns(
+    one: ResourceProfile, edges: rolling_windows.Numbers
+) -> dict[str, rolling_windows.Numbers]:
+    """Return a profile's columns on a grid; one CPU: the server's, else the host's."""
+    made = {}
+    for name, values in one.columns.items():
+        rows = rolling_windows.signal(one.ends, one.spans, values)
+        if len(rows.ends):
+            made[name] = rolling_windows.grid(rows, edges)[0]
+    if "server_cpu_cores" not in made and "cpu_cores" in made:
+        made["server_cpu_cores"] = made["cpu_cores"]
+    made.pop("cpu_cores", None)
+    return made
+
+
+def _covers(one: ResourceProfile, profiles: Mapping[str, ResourceProfile]) -> bool:
+    """Return whether a sum has nearly all of the time of the longest profile."""
+    longest = max(each.whole_seconds for each in profiles.values())
+    return one.whole_seconds >= _TOGETHER * longest

@@ -1,0 +1,301 @@
+"""Demands and a catalogue -> which machine fits: a prediction, by the arithmetic of each resource.
+
+A burst with credits is judged by the profile's own course: a full bucket at its begin, emptied by
+what is above the baseline, and filled by what is below.  Processors are compared as they are if
+their speeds were measured on both machines; else a core of one may do up to `_CORES` times the work
+of a core of the other, and what lies nearer to the limit is unclear.
+"""
+
+import math
+from collections.abc import Iterator, Mapping
+from statistics import geometric_mean
+from typing import Literal, NamedTuple
+
+from replayer.load.cpu_burn import CPU_METRIC, MEMORY_METRIC
+from replayer.model import Noun
+from replayer.shortlist.demands import ESSENTIAL, Demand, Demands
+from replayer.shortlist.offers import Catalogue, DiskOffer, MachineOffer, Supply
+from replayer.sizing import target
+from replayer.sizing.target import Fit, Limit
+from replayer.units import show, three
+
+_CORES = 1.5
+"""A core of a server of today may do so many times the work of another."""
+_ROUNDED = 1e-6
+"""A profile's file keeps seven digits of a value."""
+_MEMORY = 0.5
+"""Less than this share of the memory in use at the source does not fit.  Between it and 1 is not
+clear: a server with smaller buffers reads more from its disk."""
+_ALONE = {
+    # resource -> its part that no memory saves
+    "iops": "write_iops",
+    "mbps": "write_mbps",
+    "read_iops": "",
+    "read_mbps": "",
+}
+_FITS = (Fit.FITS, Fit.UNCLEAR, Fit.DOES_NOT_FIT)
+
+
+class Margin(Noun):
+    """One resource of a machine: what is needed, what there is, and the verdict on it."""
+
+    resource: str
+    title: str
+    unit: str
+    required: float
+    here: float | None
+    """None where the catalogue does not have it.  Of processors in those of the source, where
+    speeds of both were measured."""
+    multiple: float | None
+    """The amount that there is over the required one, bursts included as far as credits last."""
+    fit: Fit
+    words: str
+    """The arithmetic, or why it is not clear; without a full stop."""
+    of: str = ""
+    """The disk or "the machine" whose limit it is."""
+    limit: Limit | None = None
+    """The limit, where it has a baseline and credits that are known."""
+
+
+class Candidate(Noun):
+    """A machine with one of its disks, and the verdict on it."""
+
+    machine: str
+    disk: str = ""
+    fit: Fit
+    known: Literal["predicted", "measured"]
+    """measured: the speeds of its processors and of the source's were."""
+    first: str
+    """Title of the resource that gives first; "" if nothing is known."""
+    multiple: float | None
+    """The multiple of that resource."""
+    price_month: float | None
+    margins: tuple[Margin, ...]
+
+    @property
+    def title(self) -> str:
+        """Return the machine and its disk."""
+        return f"{self.machine} / {self.disk}" if self.disk else self.machine
+
+    @property
+    def why(self) -> tuple[str, ...]:
+        """Return a sentence for each resource that is not proven to fit."""
+        return tuple(f"{one.title}: {one.words}" for one in self.margins if one.fit is not Fit.FITS)
+
+
+def rank(
+    catalogue: Catalogue, demands: Demands, speeds: Mapping[str, Mapping[str, float]]
+) -> tuple[Candidate, ...]:
+    """Return every machine with every disk that it may have, the cheapest that fits first.
+
+    `speeds` has the results of earlier probes of processors and memory, by machine and metric.
+    """
+    made = [
+        _candidate(machine, disk, demands, speeds.get(machine.name, {}))
+        for machine in catalogue.machines
+        for disk in (*machine.disks, *catalogue.disks) or (None,)
+    ]
+    return tuple(sorted(made, key=_order))
+
+
+def _order(one: Candidate) -> tuple[int, float, float, str]:
+    price = math.inf if one.price_month is None else one.price_month
+    room = -(one.multiple or 0.0)
+    place = _FITS.index(one.fit)
+    # Of machines that do not fit, the one that lacks least is of more interest than the cheapest.
+    return (place, room, price, one.title) if one.fit is Fit.DOES_NOT_FIT else (
+        place, price, room, one.title
+    )  # fmt: skip
+
+
+def _candidate(
+    machine: MachineOffer, disk: DiskOffer | None, demands: Demands, speeds: Mapping[str, float]
+) -> Candidate:
+    speed = _speed(demands.probes, speeds)
+    margins = tuple(_margins(_Pair(machine, disk, demands, speed)))
+    known = [one for one in margins if one.multiple is not None]
+    # Of those that decide the verdict, the one with the least room.
+    first = min(known, key=lambda one: (-_FITS.index(one.fit), one.multiple or 0.0), default=None)
+    return Candidate(
+        machine=machine.name,
+        disk=disk.name if disk else "",
+        fit=max((one.fit for one in margins), key=_FITS.index, default=Fit.UNCLEAR),
+        known="predicted" if speed is None else "measured",
+        first=first.title if first else "",
+        multiple=first.multiple if first else None,
+        price_month=_price(machine, disk),
+        margins=margins,
+    )
+
+
+def _price(machine: MachineOffer, disk: DiskOffer | None) -> float | None:
+    if machine.price_month is None:
+        return None
+    return machine.price_month + ((disk.price_month or 0.0) if disk else 0.0)
+
+
+def _speed(there: Mapping[str, float], here: Mapping[str, float]) -> float | None:
+    """Return how many times the work of a source's core one here does; None where not measured."""
+    ratios = [
+        here[metric] / there[metric]
+        for metric in (CPU_METRIC, MEMORY_METRIC)
+        if here.get(metric) and there.get(metric)
+    ]
+    return geometric_mean(ratios) if ratios else None
+
+
+class _Pair(NamedTuple):
+    """A machine, a disk of it, and what is required of both."""
+
+    machine: MachineOffer
+    disk: DiskOffer | None
+    demands: Demands
+    speed: float | None
+
+
+def _margins(pair: _Pair) -> Iterator[Margin]:
+    for name, demand in pair.demands.rows.items():
+        judged = [_judged(demand, supply, of, pair) for of, supply in _supplies(name, pair)]
+        refuted = any(one.fit is Fit.DOES_NOT_FIT for one in judged)
+        lacks_disk = name in {"iops", "mbps"} and pair.machine.needs_disk and pair.disk is None
+        if name == "cpu" and judged:
+            yield _of_cores(judged[0], pair)
+        elif judged and (refuted or not lacks_disk):
+            # Of the machine's limit and the disk's, the smaller one counts.
+            yield _weighed(
+                max(judged, key=lambda one: (_FITS.index(one.fit), -(one.multiple or 0.0))), pair
+            )
+        elif name in ESSENTIAL or lacks_disk:
+            yield _margin(demand, Fit.UNCLEAR, _missing(name))
+    for name in ESSENTIAL:
+        if name not in pair.demands.rows:
+            yield Margin(
+                resource=name, title=_TITLES[name], unit="", required=0.0, here=None,
+                multiple=None, fit=Fit.UNCLEAR, words="not in each profile, so not compared",
+            )  # fmt: skip
+
+
+_TITLES = {"cpu": "processors", "memory": "memory", "iops": "reads and writes of the disk"}
+
+
+def _missing(name: str) -> str:
+    if name in {"iops", "mbps"}:
+        return "no disk is named: give one with --disk gp3:500G, or in a CSV"
+    return "the catalogue does not have it"
+
+
+def _supplies(name: str, pair: _Pair) -> Iterator[tuple[str, Supply]]:
+    if name in pair.machine.supplies:
+        yield "the machine", pair.machine.supplies[name]
+    if pair.disk is not None and name in pair.disk.supplies:
+        yield pair.disk.name, pair.disk.supplies[name]
+
+
+def _margin(demand: Demand, fit: Fit, words: str) -> Margin:
+    return Margin(
+        resource=demand.name, title=demand.title, unit=demand.unit, required=demand.required,
+        here=None, multiple=None, fit=fit, words=words,
+    )  # fmt: skip
+
+
+def _judged(demand: Demand, supply: Supply, of: str, pair: _Pair) -> Margin:
+    """Return the plain arithmetic of one supply, whatever the resource."""
+    if demand.name == "cpu" and pair.speed is not None:
+        supply = _times(supply, pair.speed)
+    made = _margin(demand, Fit.UNCLEAR, "").model_copy(update={"here": supply.burst, "of": of})
+    if supply.bursts:
+        return _of_credits(made, demand, supply, pair)
+    fit, multiple = _sides(demand, supply.burst)
+    needed, here = show(demand.required, demand.unit), show(supply.burst, demand.unit)
+    words = f"{needed} of {here}, {three(multiple)} times"
+    if fit is Fit.UNCLEAR:
+        words = f"{show(demand.least, demand.unit)} to {needed} of {here}"
+    return made.model_copy(update={"fit": fit, "multiple": multiple, "words": words})
+
+
+def _times(supply: Supply, speed: float) -> Supply:
+    base, held = supply.baseline, supply.credits
+    return Supply(
+        baseline=None if base is None else base * speed,
+        burst=supply.burst * speed,
+        credits=None if held is None else held * speed,
+    )
+
+
+def _sides(demand: Demand, here: float) -> tuple[Fit, float]:
+    here *= 1 + _ROUNDED
+    fit = Fit.FITS if here >= demand.required else Fit.UNCLEAR
+    return (Fit.DOES_NOT_FIT if here < demand.least else fit), here / demand.required
+
+
+def _of_credits(made: Margin, demand: Demand, supply: Supply, pair: _Pair) -> Margin:
+    """Return the verdict of a supply that is higher for a while."""
+    base, exact = supply.baseline, pair.demands.exact
+    fit, multiple = _sides(demand, supply.burst)
+    most = show(supply.burst, demand.unit)
+    needed = show(demand.required, demand.unit)
+    if fit is Fit.DOES_NOT_FIT:
+        words = f"{needed} of {most}, which is too little even while it lasts"
+        return made.model_copy(update={"fit": fit, "multiple": multiple, "words": words})
+    if base is None:
+        words = f"{needed} of at most {most}; how much of it there is forever, is not in its list"
+        return made.model_copy(update={"words": words})
+    limit = Limit(
+        resource=demand.name, baseline=base, burst=supply.burst, credits=supply.credits or 0.0
+    )
+    if supply.credits is not None and exact is not None:
+        size = pair.disk.request_bytes if pair.disk is not None else None
+        verdict = target.judge_limit(limit, *exact, size if demand.name == "iops" else None)
+        return made.model_copy(
+            update={"fit": verdict.fit, "multiple": verdict.multiple, "words": verdict.words,
+                    "limit": limit}
+        )  # fmt: skip
+    if base >= demand.required:
+        words = f"{needed} of {show(base, demand.unit)}"
+        return made.model_copy(
+            update={"fit": Fit.FITS, "multiple": base / demand.required, "words": words}
+        )
+    words = f"{needed} over a base of {show(base, demand.unit)}; how long that lasts is not known"
+    return made.model_copy(
+        update={"fit": Fit.UNCLEAR, "multiple": base / demand.required, "words": words}
+    )
+
+
+def _of_cores(one: Margin, pair: _Pair) -> Margin:
+    """Return the verdict on processors, with regard to how much work a core of each does."""
+    if one.multiple is None:
+        return one
+    if pair.speed is not None:
+        words = f"{one.words}; a core does {three(pair.speed)} times as much as at the source"
+        return one.model_copy(update={"words": words})
+    if one.fit is Fit.UNCLEAR or not 1 / _CORES <= one.multiple < _CORES:
+        return one
+    words = (
+        f"{one.words}; a core may do {_CORES:g} times the work of another: probes of both machines "
+        f"would decide"
+    )
+    return one.model_copy(update={"fit": Fit.UNCLEAR, "words": words})
+
+
+def _weighed(one: Margin, pair: _Pair) -> Margin:
+    """Return a verdict that a resource of another kind may excuse: memory saves reads."""
+    if one.fit is not Fit.DOES_NOT_FIT:
+        return one
+    if one.resource == "memory":
+        if one.multiple is None or one.multiple < _MEMORY:
+            return one
+        words = f"{one.words}: with smaller buffers it would read more from its disk"
+        return one.model_copy(update={"fit": Fit.UNCLEAR, "words": words})
+    if one.resource not in _ALONE or not _larger(pair) or one.here is None:
+        return one
+    writes = pair.demands.rows.get(_ALONE[one.resource])
+    if writes is not None and writes.least > one.here:
+        return one
+    words = f"{one.words}; its memory is larger than at the source, which may save reads"
+    return one.model_copy(update={"fit": Fit.UNCLEAR, "words": words})
+
+
+def _larger(pair: _Pair) -> bool:
+    """Return whether the machine has more memory than the source, as far as is known."""
+    here, there = pair.machine.supplies.get("memory"), pair.demands.source_memory
+    return here is None or there is None or here.burst > there

@@ -1,0 +1,118 @@
+"""Machines and disks that a catalogue offers: how much of each resource they have, and prices."""
+
+from collections.abc import Iterable, Mapping
+from typing import Self
+
+from replayer.errors import Impossible
+from replayer.model import Noun
+
+HOURS_A_MONTH = 730.0
+"""Hours by which clouds turn a price an hour into a price a month: 365 * 24 / 12."""
+
+
+class Supply(Noun):
+    """An amount of one resource: what is there forever, and what is there for a while."""
+
+    baseline: float | None
+    """In the unit of the resource; None where there is one and the catalogue does not have it."""
+    burst: float
+    """The most, for as long as credits last; the baseline where there are none."""
+    credits: float | None = None
+    """In units of the rate times seconds; None where they are not known."""
+
+    @classmethod
+    def of(cls, amount: float) -> Self:
+        """Return an amount that is there forever."""
+        return cls(baseline=amount, burst=amount, credits=0.0)
+
+    @property
+    def bursts(self) -> bool:
+        """Return whether there is more for a while than forever."""
+        return self.baseline is None or self.burst > self.baseline
+
+
+class DiskOffer(Noun):
+    """A disk that a machine may be rented with."""
+
+    name: str
+    supplies: Mapping[str, Supply] = {}
+    """Name of a resource of profiles.usage, such as iops -> how much of it; database is its size in
+    bytes."""
+    request_bytes: int | None = None
+    """A request that is larger counts as several; None where each counts as one."""
+    price_month: float | None = None
+
+
+class MachineOffer(Noun):
+    """A machine that may be rented."""
+
+    name: str
+    supplies: Mapping[str, Supply] = {}
+    """As a disk's; those of disks are limits of the machine on all of its disks."""
+    disks: tuple[DiskOffer, ...] = ()
+    needs_disk: bool = False
+    """True if limits of disks are not the machine's alone: a disk must be named."""
+    price_month: float | None = None
+
+
+class Catalogue(Noun):
+    """The content of one file, or of several that were joined."""
+
+    machines: tuple[MachineOffer, ...] = ()
+    disks: tuple[DiskOffer, ...] = ()
+    """Disks that every machine may have."""
+    currency: str = ""
+    notes: tuple[str, ...] = ()
+    """Sentences on the catalogue: its own remarks, and what could not be read."""
+
+
+def join(parts: Iterable[Catalogue]) -> Catalogue:
+    """Return several catalogues as one; of the same machine or disk, the later value counts.
+
+    Raise Impossible if prices are in different currencies.
+    """
+    machines: dict[str, MachineOffer] = {}
+    disks: dict[str, DiskOffer] = {}
+    notes: list[str] = []
+    currencies: set[str] = set()
+    for part in parts:
+        for machine in part.machines:
+            machines[machine.name] = _joined(machines.get(machine.name), machine)
+        disks.update((one.name, _joined_disk(disks.get(one.name), one)) for one in part.disks)
+        notes += part.notes
+        currencies |= {part.currency} - {""}
+    if len(currencies) > 1:
+        raise Impossible(
+            f"prices are in {' and in '.join(sorted(currencies))}: convert one of the catalogues"
+        )
+    return Catalogue(
+        machines=tuple(machines.values()),
+        disks=tuple(disks.values()),
+        currency="".join(currencies),
+        notes=tuple(dict.fromkeys(notes)),
+    )
+
+
+def _joined(before: MachineOffer | None, after: MachineOffer) -> MachineOffer:
+    if before is None:
+        return after
+    disks = {one.name: one for one in before.disks}
+    disks.update((one.name, _joined_disk(disks.get(one.name), one)) for one in after.disks)
+    return MachineOffer(
+        name=after.name,
+        supplies={**before.supplies, **after.supplies},
+        disks=tuple(disks.values()),
+        needs_disk=before.needs_disk or after.needs_disk,
+        price_month=before.price_month if after.price_month is None else after.price_month,
+    )
+
+
+def _joined_disk(before: DiskOffer | None, after: DiskOffer) -> DiskOffer:
+    if before is None:
+        return after
+    return DiskOffer(
+        name=after.name,
+        supplies={**before.supplies, **after.supplies},
+        request_bytes=after.request_bytes or before.request_bytes,
+        price_month=before.price_month if after.price_month is None else after.price_month,
+    )

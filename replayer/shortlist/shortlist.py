@@ -1,0 +1,219 @@
+"""A shortlist: every machine of a catalogue with its verdict, and the file that keeps it."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from itertools import groupby
+from pathlib import Path
+from statistics import median
+
+from pydantic import ValidationError
+
+from replayer import assets
+from replayer.errors import Impossible, NotFound, ReplayerError, nearest
+from replayer.model import Noun
+from replayer.results import store
+from replayer.shortlist import matching
+from replayer.shortlist.demands import DemandOptions, Demands
+from replayer.shortlist.matching import Candidate
+from replayer.shortlist.offers import Catalogue
+from replayer.sizing import candidate
+from replayer.sizing.prediction import Prediction
+from replayer.sizing.target import Fit
+from replayer.units import three
+
+_MOST_BYTES = 64 << 20
+
+
+class DemandRow(Noun):
+    """One required resource, as a shortlist keeps it."""
+
+    resource: str
+    title: str
+    unit: str
+    required: float
+    least: float
+    arithmetic: str
+
+
+class Shortlist(Noun):
+    """Machines that were held against the needs of some databases."""
+
+    shortlist: int = 1
+    """The format of the file."""
+    headline: str
+    made: str
+    """The day, as 2026-11-23."""
+    profiles: tuple[str, ...]
+    catalogues: tuple[str, ...]
+    growth: float
+    headroom: float
+    percentile: float
+    window: float
+    currency: str
+    demands: tuple[DemandRow, ...]
+    candidates: tuple[Candidate, ...]
+    """The cheapest that fits first, then those that are unclear, then those that do not fit."""
+    missing: tuple[str, ...]
+    """Resources that are not in each profile."""
+    notes: tuple[str, ...]
+
+    def count(self, fit: Fit) -> int:
+        """Return the number of machines whose best choice of a disk has a verdict."""
+        return sum(one[0].fit is fit for one in self.machines())
+
+    def machines(self) -> list[tuple[Candidate, ...]]:
+        """Return the choices of each machine, its best first, in the order of their best."""
+        names = {one.machine: None for one in self.candidates}
+        order = {name: place for place, name in enumerate(names)}
+        ordered = sorted(self.candidates, key=lambda one: order[one.machine])
+        return [tuple(group) for _, group in groupby(ordered, key=lambda one: one.machine)]
+
+    def prediction(self, name: str, file: str) -> Prediction:
+        """Return the prediction for a machine, or for `machine / disk`.
+
+        Raise NotFound for another name.
+        """
+        chosen = next((one for one in self.candidates if name in {one.machine, one.title}), None)
+        if chosen is None:
+            names = [one.title for one in self.candidates] + [
+                one.machine for one in self.candidates
+            ]
+            raise NotFound(
+                f"{Path(file).name}: there is no machine {name!r} in that "
+                f"shortlist{nearest(name, names)}"
+            )
+        return Prediction(
+            shortlist=file,
+            made=self.made,
+            machine=chosen.title,
+            fit=chosen.fit,
+            known=chosen.known,
+            first=chosen.first,
+            multiple=chosen.multiple,
+            why=chosen.why,
+            price_month=chosen.price_month,
+            currency=self.currency,
+            limits=tuple(
+                one.limit for one in chosen.margins if one.limit is not None and one.limit.bursts
+            ),
+        )
+
+
+def draw_up(
+    asked: DemandOptions,
+    demands: Demands,
+    catalogue: Catalogue,
+    speeds: Mapping[str, Mapping[str, float]],
+    *,
+    profiles: Sequence[str],
+    catalogues: Sequence[str],
+) -> Shortlist:
+    """Return the shortlist of a catalogue; `profiles` and `catalogues` are names of files."""
+    candidates = matching.rank(catalogue, demands, speeds)
+    if not candidates:
+        raise Impossible("the catalogue has disks and no machine: name a catalogue of machines too")
+    return Shortlist(
+        headline=_headline(candidates, catalogue.currency),
+        made=f"{datetime.now(UTC):%Y-%m-%d}",
+        profiles=tuple(profiles),
+        catalogues=tuple(catalogues),
+        growth=asked.growth,
+        headroom=asked.headroom,
+        percentile=asked.percentile,
+        window=asked.window,
+        currency=catalogue.currency,
+        demands=tuple(
+            DemandRow(
+                resource=one.name, title=one.title, unit=one.unit, required=one.required,
+                least=one.least, arithmetic=one.arithmetic,
+            )
+            for one in demands.rows.values()
+        ),
+        candidates=candidates,
+        missing=demands.missing,
+        notes=(*demands.notes, *catalogue.notes, *_cores(candidates, speeds)),
+    )  # fmt: skip
+
+
+def _cores(
+    candidates: Iterable[Candidate], speeds: Mapping[str, Mapping[str, float]]
+) -> Iterable[str]:
+    """Yield what the comparison of processors stands on."""
+    names = {one.machine for one in candidates}
+    unused = sorted(set(speeds) - names)
+    if unused:
+        yield (
+            f"probes of {', '.join(unused[:5])} are of no machine in the catalogue: "
+            f"the label of a run must be the machine's name"
+        )
+    if all(one.known == "predicted" for one in candidates):
+        yield (
+            "processors are counted, and how much work one does is not known: `replayer run cpu` "
+            "at the source (--source-probes) and on the machine (--machine-probes) compares them"
+        )
+
+
+def _headline(candidates: Sequence[Candidate], currency: str) -> str:
+    best = candidates[0]
+    names = {one.machine for one in candidates}
+    fitting = {one.machine for one in candidates if one.fit is Fit.FITS}
+    unclear = {one.machine for one in candidates if one.fit is Fit.UNCLEAR} - fitting
+    counted = f"Of {len(names)} machines {len(fitting)} fit, {len(unclear)} may fit"
+    if best.fit is Fit.FITS:
+        kind = "is predicted to fit" if best.known == "predicted" else "fits by its cores' probes"
+        price = show_price(best.price_month, currency)
+        cheapest = " and is the cheapest" if best.price_month is not None else ""
+        return (
+            f"{best.title} {kind}{cheapest}{f' ({price} a month)' if price else ''}. First to "
+            f"give: {best.first}, {three(best.multiple or 0.0)} times what is needed. "
+            f"{counted}. Next: `replayer size` on it."
+        )
+    if best.fit is Fit.UNCLEAR:
+        return f"no machine is sure to fit; {best.title} may: {best.why[0]}. {counted}."
+    return f"none of {len(names)} machines fits; {best.title} lacks least: {best.why[0]}."
+
+
+def show_price(price: float | None, currency: str) -> str:
+    """Return a price with its currency; "" where it is not known."""
+    return "" if price is None else f"{price:,.2f}{f' {currency}' if currency else ''}"
+
+
+def load_shortlist(path: Path) -> Shortlist:
+    """Read a shortlist; raise NotFound or Impossible, in a sentence that names the file."""
+    try:
+        with assets.open_regular(path) as file:
+            data = file.read(_MOST_BYTES + 1)
+    except FileNotFoundError as error:
+        raise NotFound(f"the shortlist {path} is not there") from error
+    except OSError as error:
+        raise Impossible(f"{path}: {error.strerror}") from error
+    try:
+        return Shortlist.model_validate_json(data[:_MOST_BYTES])
+    except ValidationError as error:
+        raise Impossible(
+            f"{path}: it is no shortlist: `replayer shortlist ... --out FILE` writes one"
+        ) from error
+
+
+def machine_speeds(folder: Path) -> dict[str, dict[str, float]]:
+    """Return label -> metric -> speed of probes of processors and memory in a folder of runs.
+
+    Of several runs of one machine it is the median.  Raise Impossible if no run there has any.
+    """
+    found: dict[str, dict[str, list[float]]] = {}
+    for entry in store.runs(folder):
+        try:
+            run = store.load(entry.path)
+        except ReplayerError:
+            continue
+        for metric, value in candidate.probed(run).items() if run.label else ():
+            found.setdefault(run.label, {}).setdefault(metric, []).append(value)
+    if not found:
+        raise Impossible(
+            f"{folder}: no run there has a label and probes of processors: `replayer run cpu "
+            f"--label NAME` makes one on each machine, where NAME is the catalogue's"
+        )
+    return {
+        label: {metric: median(values) for metric, values in metrics.items()}
+        for label, metrics in found.items()
+    }

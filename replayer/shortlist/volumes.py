@@ -1,0 +1,87 @@
+"""Limits of Amazon EBS volumes: what a volume of a kind and a size gives, forever and by credits.
+
+The figures are those of "Amazon EBS volume types" in the Amazon EBS User Guide (2025).  Throughput
+there is in MiB/s, here in 10^6 bytes a second.
+"""
+
+import re
+from collections.abc import Mapping
+
+from replayer.errors import Impossible
+from replayer.shortlist.offers import DiskOffer, Supply
+from replayer.units import size
+
+_MIB = (1 << 20) / 1e6
+"""10^6 bytes in a MiB."""
+_GIB = 1 << 30
+_GP2_CREDITS = 5_400_000.0
+"""I/O credits of a gp2 volume whose bucket is full."""
+_GP2_BURST = 3000.0
+_GP2_MOST = 16_000.0
+_GP3 = (3000.0, 125.0)
+"""Operations and MiB a second that a gp3 volume has without a surcharge."""
+_REQUEST = 256 << 10
+"""Bytes of the largest request that counts as one on a volume with SSDs."""
+_KINDS = ("gp2", "gp3", "io1", "io2")
+_ORDER = re.compile(r"(?P<kind>\w+):(?P<size>[^,]+)(?:,(?P<iops>[\d.]+))?(?:,(?P<mib>[\d.]+))?")
+
+
+def volume(
+    kind: str, bytes_: int, iops: float | None = None, mib: float | None = None, name: str = ""
+) -> DiskOffer:
+    """Return an EBS volume of gp2, gp3, io1 or io2 as a disk; raise Impossible for another kind.
+
+    `bytes_` is its size; `iops` and `mib` (MiB a second) are what was ordered of each.
+    """
+    if kind not in _KINDS:
+        raise Impossible(
+            f"the limits of a volume of the kind {kind!r} are not known here "
+            f"({', '.join(_KINDS)} are): write them into a CSV, see docs/administrator.md"
+        )
+    if bytes_ <= 0:
+        raise Impossible(f"a volume must have a size, such as {kind}:500G")
+    if kind in {"io1", "io2"} and not iops:
+        raise Impossible(
+            f"an {kind} volume has the IOPS that were ordered: {kind}:500G,10000 has 10,000"
+        )
+    gib = bytes_ / _GIB
+    supplies = _gp2(gib) if kind == "gp2" else _ordered(kind, iops or _GP3[0], mib)
+    return DiskOffer(
+        name=name or f"{kind} {gib:g} GiB",
+        supplies={**supplies, "database": Supply.of(float(bytes_))},
+        request_bytes=_REQUEST,
+    )
+
+
+def _gp2(gib: float) -> Mapping[str, Supply]:
+    base = min(_GP2_MOST, max(100.0, 3 * gib))
+    iops = (
+        Supply(baseline=base, burst=_GP2_BURST, credits=_GP2_CREDITS)
+        if base < _GP2_BURST
+        else Supply.of(base)
+    )
+    low, high = 128 * _MIB, 250 * _MIB
+    if not 170 <= gib < 334:
+        return {"iops": iops, "mbps": Supply.of(low if gib < 170 else high)}
+    # It has the higher rate while there are credits, which are credits of operations.
+    return {"iops": iops, "mbps": Supply(baseline=low, burst=high)}
+
+
+def _ordered(kind: str, iops: float, mib: float | None) -> Mapping[str, Supply]:
+    """Return what was ordered; of io1 and io2 the throughput follows from the operations."""
+    by_operations = {"io1": min(1000.0, iops * 0.256), "io2": min(4000.0, iops * 0.256)}
+    rate = mib or by_operations.get(kind, _GP3[1])
+    return {"iops": Supply.of(iops), "mbps": Supply.of(rate * _MIB)}
+
+
+def parse_disk(text: str) -> DiskOffer:
+    """Return the disk of an option, as `gp3:500G,6000,250`; raise Impossible for other text."""
+    match = _ORDER.fullmatch(text.strip())
+    if match is None:
+        raise Impossible(
+            f"--disk is {text!r}: it must be KIND:SIZE[,IOPS[,MiB/s]], such as gp2:500G "
+            f"or gp3:500G,6000,250"
+        )
+    bytes_ = size(match["size"])
+    iops, mib = (None if match[key] is None else float(match[key]) for key in ("iops", "mib"))
+    return volume(match["kind"], bytes_, iops, mib, name=text.strip())

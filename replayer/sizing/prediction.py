@@ -1,0 +1,42 @@
+"""The prediction of a shortlist for one machine, and how it came out when the machine was sized."""
+
+from replayer.model import Noun
+from replayer.sizing.target import Fit, Limit
+from replayer.units import three
+
+
+class Prediction(Noun):
+    """A row of a shortlist, as it travels in the result of a run of `replayer size`."""
+
+    shortlist: str
+    """The shortlist's file."""
+    made: str
+    """The day of the prediction, as 2026-11-23."""
+    machine: str
+    """The machine's name, and its disk's after a slash."""
+    fit: Fit
+    known: str
+    """predicted, or measured where speeds of the processors of both machines were known."""
+    first: str
+    """The resource that was to give first."""
+    multiple: float | None
+    """The predicted amount of that resource over the required one."""
+    why: tuple[str, ...] = ()
+    """Sentences on resources that were not predicted to fit."""
+    price_month: float | None = None
+    currency: str = ""
+    limits: tuple[Limit, ...] = ()
+    """Limits with credits, which a measurement of minutes cannot see."""
+
+    @property
+    def words(self) -> str:
+        """Return the prediction in one line."""
+        room = "" if self.multiple is None else f", {three(self.multiple)} times what is required"
+        first = f", {self.first} first{room}" if self.first else ""
+        return f"{self.machine} was predicted on {self.made}: {self.fit.value}{first}"
+
+    def outcome(self, measured: Fit) -> str:
+        """Return how the prediction came out: held, did not hold, or undecided."""
+        if Fit.UNCLEAR in {self.fit, measured}:
+            return "undecided"
+        return "held" if measured is self.fit else "did not hold"

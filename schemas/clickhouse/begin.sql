@@ -1,0 +1,1 @@
+-- ClickHouse has no transactions by which a doubling could be undone: it is discarded by its number

@@ -1,0 +1,1 @@
+DROP TABLE IF EXISTS persons1 SYNC

@@ -1,0 +1,16 @@
+-- Every cache of its own.
+SYSTEM DROP MARK CACHE
+-- then
+SYSTEM DROP PRIMARY INDEX CACHE
+-- then
+SYSTEM DROP UNCOMPRESSED CACHE
+-- then
+SYSTEM DROP QUERY CONDITION CACHE
+-- then
+SYSTEM DROP QUERY CACHE
+-- then
+SYSTEM DROP MMAP CACHE
+-- then
+SYSTEM DROP PAGE CACHE
+-- then
+SELECT 0 AS kept, 'SYSTEM DROP of its marks, indexes, results and pages' AS how

@@ -1,0 +1,2 @@
+-- Parts are whole files when a statement ends; this is sync(2).
+SYSTEM SYNC FILE CACHE

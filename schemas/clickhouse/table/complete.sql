@@ -1,0 +1,1 @@
+ALTER TABLE persons1_doublings UPDATE rows = {{rows}} WHERE doubling = {{doubling}}

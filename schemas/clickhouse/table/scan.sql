@@ -1,0 +1,1 @@
+SELECT avg(id) AS avg FROM persons1

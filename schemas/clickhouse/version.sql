@@ -1,0 +1,1 @@
+SELECT version() AS version, toInt64(splitByChar('.', version())[1]) AS major

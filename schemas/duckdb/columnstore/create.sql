@@ -1,0 +1,1 @@
+CREATE TABLE persons1 (id BIGINT, lastname VARCHAR, "time" TIMESTAMP)

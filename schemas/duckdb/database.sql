@@ -1,0 +1,2 @@
+-- A file is a database; its header is written by this.
+CHECKPOINT

@@ -1,0 +1,1 @@
+UPDATE persons1_doublings SET "rows" = {{rows}} WHERE doubling = {{doubling}}

@@ -1,0 +1,210 @@
+"""Engines that are libraries: the same rows, cold that the device proves, an end with the run."""
+
+import contextlib
+import os
+import signal
+import socket
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from replayer.conditions import temperature
+from replayer.engines import driver
+from replayer.engines import engine as engines
+from replayer.engines.connection import Database
+from replayer.errors import ReplayerError
+from replayer.machine import processes
+from replayer.model import Outcome, Temperature
+from replayer.run import recovery
+from replayer.run.context import Context
+from replayer.servers import private
+from replayer.servers.open import open_server
+from replayer.servers.protocol import Server
+from replayer.steps.build import step as build
+from replayer.steps.build.spec import Spec as BuildSpec
+from replayer.steps.flush import step as flush
+from replayer.steps.scan import step as scan
+from replayer.steps.walk import step as walk
+from replayer.steps.walk.spec import Spec as WalkSpec
+from replayer.tables import persons
+from tests.expected_rows import expected_rows
+from tests.fixture_types import Holder
+from tests.known import known
+from tests.performed import performed
+from tests.waiting import wait_until
+
+ENGINES = ("duckdb", "clickhouse")
+ROWS = 98_304
+
+
+@pytest.fixture(scope="module", params=ENGINES)
+def built(request: pytest.FixtureRequest, server_home: Path) -> Iterator[Server]:
+    """Return a server of a library, running."""
+    name = str(request.param)
+    pytest.importorskip({"clickhouse": "chdb"}.get(name, name))
+    with open_server(engines.load(name), data_dir=server_home / f"columns-{name}") as server:
+        server.start()
+        yield server
+
+
+@pytest.fixture
+def server(built: Server) -> Server:
+    """Return it, running."""
+    built.start()
+    return built
+
+
+@pytest.fixture
+def table(context: Context) -> Outcome:
+    """Build and flush the table unless it is there; return what the flush found."""
+    keys = {"step": "build", "name": "build", "rows": ROWS, "rebuild": False}
+    performed(build, BuildSpec.model_validate(keys), context)
+    return performed(flush, flush.Spec(step="flush", name="flush"), context)
+
+
+def scanned(context: Context, cold: str = "cold") -> Outcome:
+    """Run a scan step."""
+    keys = {"step": "scan", "name": "scan", "cold": cold}
+    return performed(scan, scan.Spec.model_validate(keys), context)
+
+
+def test_the_rows_are_those_of_every_engine(table: Outcome, context: Context) -> None:
+    """All 98,304, as plain Python makes them; and the flush left no buffer and no page dirty."""
+    with context.database() as database:
+        rows = sorted(
+            (row["id"], row["lastname"])
+            for row in database.query("SELECT id, lastname FROM persons1")
+        )
+    assert rows == sorted(expected_rows(14))
+    assert table.facts["proven"] is True
+
+
+def test_a_table_is_built_again_and_a_build_goes_on(table: Outcome, context: Context) -> None:
+    """Over the table that is there; and after a kill between a doubling's rows and its mark."""
+    keys = {"step": "build", "name": "build", "rows": 6144}
+    performed(build, BuildSpec.model_validate(keys), context)
+    with context.database() as database:
+        assert len(database.query("SELECT id FROM persons1")) == 6144
+        if context.engine.name == "clickhouse":  # the other's rows and mark are one transaction
+            database.query("ALTER TABLE persons1_doublings UPDATE rows = NULL WHERE doubling = 10")
+            performed(build, BuildSpec.model_validate(keys), context)
+        found = database.query("SELECT id, lastname FROM persons1")
+        rows = sorted((row["id"], row["lastname"]) for row in found)
+        assert rows == sorted(expected_rows(10))
+        persons.drop(database, "columnstore")
+        assert persons.state(database) is None
+
+
+def test_cold_is_proven_by_what_its_process_read_of_the_device(
+    table: Outcome, context: Context
+) -> None:
+    """The process had the bytes from the device; a hot scan of the same table had none."""
+    cold = known(scanned(context).cold)
+    hot = scanned(context, "hot")
+
+    assert (cold.got, cold.why) == (Temperature.COLD, "")
+    assert known(cold.own_bytes) >= 0.5 * known(cold.stored_bytes)
+    assert known(hot.cold).got is Temperature.HOT
+    assert not known(hot.cold).own_bytes
+
+
+def test_a_process_left_open_is_not_called_cold(
+    table: Outcome, context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Attack: the stop is a lie; the page cache is empty, but the process may hold the table.
+
+    DuckDB does.  ClickHouse holds marks only: its scan is cold if it had all from the device.
+    """
+    with context.database() as database:
+        database.row(scan._STATEMENTS["full count"])
+    monkeypatch.setattr(private.PrivateServer, "stop", lambda _: None)
+
+    found = known(scanned(context).cold)
+
+    if found.got is Temperature.COLD:
+        assert context.engine.name == "clickhouse"
+        assert known(found.own_bytes) >= known(found.stored_bytes) / 2
+    else:
+        assert found.why
+
+
+def test_a_table_read_just_before_is_not_called_cold(
+    table: Outcome, context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Attack: between the proof and the clock somebody reads all of the files."""
+    after = scan._after_start
+
+    def meddled(cold: Any, files: list[Path], database: Database) -> Any:
+        found = after(cold, files, database)
+        temperature.warm(files)
+        return found
+
+    monkeypatch.setattr(scan, "_after_start", meddled)
+
+    assert known(scanned(context).cold).got is not Temperature.COLD
+
+
+def test_all_threads_walk_its_files_cold(table: Outcome, context: Context) -> None:
+    """Every byte of the files is read, from the device."""
+    keys = {"step": "walk", "name": "walk", "threads": 8}
+    outcome = performed(walk, WalkSpec.model_validate(keys), context)
+    cold = known(outcome.cold)
+
+    assert cold.got is Temperature.COLD
+    assert sum(one.value for one in outcome.measurements if one.metric == "walk.bytes") == (
+        cold.file_bytes
+    )
+
+
+def test_a_statement_that_fails_is_one_sentence(server: Server) -> None:
+    """Also after it, the session goes on; a client that is no client harms no other."""
+    with closing(Database(server.engine, server.start())) as database:
+        with pytest.raises(ReplayerError, match=r"the database said: .*nowhere") as raised:
+            database.query("SELECT * FROM nowhere")
+        assert "\n" not in str(raised.value)
+        assert database.query("SELECT 1 AS one")[0]["one"] == 1
+        connector = database.connector()
+        for content in (b"", b"\0\0\0\x08", b"GET / HTTP/1.1\r\n\r\n", b"\xff" * 64):
+            with socket.socket(socket.AF_UNIX) as end, contextlib.suppress(OSError):
+                end.connect(f"{connector.arguments['host']}/.s.PGSQL.5432")
+                end.sendall(content)
+                end.shutdown(socket.SHUT_WR)
+                end.recv(1 << 12)
+        with closing(driver.connect(connector)) as other, other.cursor() as cursor:
+            cursor.execute("SELECT 2")
+            assert cursor.fetchone() == (2,)
+        assert database.query("SELECT 3 AS three")[0]["three"] == 3
+
+
+HOLDER = """
+import sys
+from pathlib import Path
+from replayer.engines import engine
+from replayer.servers.open import open_server
+with open_server(engine.load(sys.argv[2]), data_dir=Path(sys.argv[1])) as server:
+    server.start()
+    print(server.pids()[0], flush=True)
+    sys.stdin.readline()
+"""
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_the_process_ends_with_its_run_even_when_that_is_killed(
+    engine: str, own_home: Path, holder: Holder
+) -> None:
+    """Kill -9 of replayer: the process sees it and ends, and the next command clears the rest."""
+    pytest.importorskip({"clickhouse": "chdb"}.get(engine, engine))
+    other = holder(own_home / "data", engine, code=HOLDER)
+    pid = int(other.said)
+    user = processes.arguments(pid)
+    assert "replayer.engines.inprocess" in user
+    os.kill(other.pid, signal.SIGKILL)
+    other.wait()
+
+    wait_until(lambda: processes.ends(pid))
+    recovery.give_back(lambda _: None)
+    with open_server(engines.load(engine), data_dir=own_home / "data") as server:
+        server.start()

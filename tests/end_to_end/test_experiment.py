@@ -1,0 +1,100 @@
+"""`replayer experiment` as a user types it, over a probe that needs no database."""
+
+import json
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.command import Replayer
+
+WORKLOAD = """\
+description = "divisions for a moment"
+
+[[step]]
+step = "probe"
+name = "cpu"
+probe = "cpu"
+threads = [1]
+duration = "0.3s"
+"""
+FACTORS = "cpu.cpu_max_prime=4000:8000"
+"""Twice the numbers to test: fewer than half of the passes, on any machine."""
+
+
+@pytest.fixture
+def workload(tmp_path: Path) -> Path:
+    """Return a workload of less than a second."""
+    path = tmp_path / "moment.toml"
+    path.write_text(WORKLOAD)
+    return path
+
+
+def test_a_dry_run_prints_every_command(replayer: Replayer, workload: Path) -> None:
+    """The runs of the first blocks in the drawn order, each with its tags; nothing is written."""
+    words = ("experiment", workload, "--factors", f"{FACTORS},thp", "--seed", 1, "--dry-run")
+    first, again = replayer(*words), replayer(*words)
+    commands = [line for line in first.out.splitlines() if line.startswith("replayer run")]
+    levels = [line.split("--tag thp=")[1].split()[0] for line in commands]
+
+    assert len(commands) == 12
+    assert sum("cpu.cpu_max_prime=8000" in line for line in commands) == 6
+    assert len(set(levels)) == 2
+    assert first.out.count("set thp to ") == 12
+    assert [line.split("--results")[0].split("--tag experiment")[0] for line in commands] == [
+        line.split("--results")[0].split("--tag experiment")[0]
+        for line in again.out.splitlines()
+        if line.startswith("replayer run")
+    ]
+    assert list(workload.parent.iterdir()) == [workload]
+
+
+def test_what_cannot_be_done_is_refused_in_a_sentence(replayer: Replayer, workload: Path) -> None:
+    """Before anything is run or written."""
+    asked = ("experiment", workload)
+    for words, reason in (
+        (asked, "needs --factors NAME,… or --between A B"),
+        (("experiment", "--factors", "thp"), "needs a workload"),
+        ((*asked, "--factors", "thp"), "allow it with --yes"),
+        ((*asked, "--factors", "cpu.nope=1:2"), "nope"),
+        ((*asked, "--factors", FACTORS, "--seldom", "thp"), "is no factor of this experiment"),
+        ((*asked, "--factors", FACTORS, "--within", 0), "must be above 0"),
+        (("experiment", "--resume", "nothing"), "there is no one experiment 'nothing'"),
+        ((*asked, "--resume", "latest"), "leave out WORKLOAD"),
+    ):
+        ended = replayer(*words, status=2)
+        assert reason in ended.err
+        assert ended.err.count("\n") == 1
+    assert list(workload.parent.iterdir()) == [workload]
+
+
+@pytest.mark.slow
+def test_a_planted_cause_is_named_and_a_cut_experiment_goes_on(
+    replayer: Replayer, workload: Path
+) -> None:
+    """Cut by Ctrl-C and by --for, it goes on where it was; no run is done twice."""
+    results = workload.parent / "results"
+    words = ("experiment", workload, "--factors", FACTORS, "--within", 30, "--without", "all")
+    started = replayer.start(*words)
+    assert started.stderr is not None
+    while "block 1, run 1 of 2" not in started.stderr.readline():
+        pass
+    started.send_signal(signal.SIGINT)
+    assert started.wait(60) == 130
+    cut = replayer("experiment", "--resume", "latest", "--for", "0.1s", status=1)
+    assert "nothing can be said yet: 1 of at least 6 blocks" in cut.err
+
+    ended = replayer("experiment", "--resume", "latest", "--json")
+    answer = json.loads(ended.out)
+    effect = answer["effects"][0]
+    (folder,) = (path for path in results.iterdir() if path.is_dir())
+    places = [
+        (run["tags"]["block"], run["tags"]["combination"])
+        for run in map(json.loads, (path.read_text() for path in folder.glob("*.json")))
+        if run["status"] == "done"
+    ]
+
+    assert effect["verdict"] == "shown"
+    assert effect["share"]["high"] < -0.3
+    assert len(places) == len(set(places)) == answer["runs"] >= 12
+    assert (folder / "experiment.html").is_file()

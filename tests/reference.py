@@ -1,0 +1,162 @@
+"""The reference of keys, metrics and warnings, written from the code as docs/reference.md.
+
+    python -m tests.reference             # writes the page
+    make reference                        # the same
+
+A key has its text, its type and its bounds from the plug-in's Spec.  A metric of a result has its
+unit and its direction from the call that records it.  A warning has the anchor of its function's
+name, which a report names behind the warning: `tests/contract/test_reference.py`.
+"""
+
+import ast
+import inspect
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from replayer import registry
+from replayer.analysis.advice import warnings
+from replayer.metrics import families
+from replayer.report.terminal.step_keys import keys
+from replayer.run import step_recorder
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGE = ROOT / "docs" / "reference.md"
+_HEAD = """\
+# Reference
+
+This page is made from the code: `make reference`.
+
+- [Keys of steps](#keys-of-steps) and [of probes](#keys-of-probes): what `--set` and a workload take
+- [Metrics of a result](#metrics-of-a-result): what `compare --metric` takes
+- [Metrics for Prometheus](#metrics-for-prometheus): what `replayer metrics` serves
+- [Warnings](#warnings): what a report says below its numbers, one anchor each
+"""
+_DIRECTIONS = {"MORE": "more is better", "LESS": "less is better", "NEITHER": "neither"}
+
+
+def page() -> str:
+    """Return the page's Markdown."""
+    parts = [
+        _HEAD,
+        "## Keys of steps\n",
+        "Every step also takes `name`, the label of the step in results.\n",
+        *_plugins("steps"),
+        "## Keys of probes\n",
+        *_plugins("probes"),
+        *_results(),
+        *_prometheus(),
+        *_warnings(),
+    ]
+    return "\n".join(parts)
+
+
+def _plugins(kind: str) -> Iterator[str]:
+    for name in registry.names(kind):
+        spec = registry.plugin(kind, name).Spec
+        about = registry.about(kind, name).partition("\n\n")[0]
+        yield f"### {name}\n\n{_cell(about)}\n"
+        rows = [
+            (f"`{key['name']}`", key["type"], key["default"] or "required", key["text"])
+            for key in keys(spec)
+        ]
+        yield _table(("key", "type", "default", "what it is"), rows)
+
+
+def _results() -> Iterator[str]:
+    yield "## Metrics of a result\n"
+    yield "`<...>` stands for a part of the name that the workload decides.\n"
+    found = {
+        metric: (f"`{metric}`", unit.replace("<unit>", "its own") or "a ratio", direction)
+        for kind in ("steps", "probes")
+        for path in sorted((ROOT / "replayer" / kind).rglob("*.py"))
+        for metric, unit, direction in recorded(path)
+    }
+    yield _table(("metric", "unit", "direction"), [found[name] for name in sorted(found)])
+
+
+def recorded(path: Path) -> Iterator[tuple[str, str, str]]:
+    """Yield (metric, unit, direction) of each call in a module that records a measurement."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    constants = {
+        target.id: node.value
+        for node in tree.body
+        if isinstance(node, ast.Assign)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Call) or not node.args:
+            continue
+        metric = _text(node.args[0], constants)
+        if _called(node) == "measure" and len(node.args) > 2 and "." in metric:
+            better = node.args[3] if len(node.args) > 3 else None
+            yield metric, _text(node.args[2], constants), _direction(better, constants)
+        elif _called(node) == "percentiles":
+            for name in step_recorder.PERCENTILES:
+                yield f"{metric}.{name}", "s", _DIRECTIONS["LESS"]
+
+
+def _called(node: ast.Call) -> str:
+    """Return the name of the called function or method."""
+    return ast.unparse(node.func).rpartition(".")[2]
+
+
+def _text(node: ast.expr, constants: dict[str, ast.expr]) -> str:
+    """Return a text that stands in the code, with `<name>` for what is filled in."""
+    if isinstance(node, ast.Constant):
+        return str(node.value)
+    if isinstance(node, ast.JoinedStr):
+        return "".join(_text(part, constants) for part in node.values)
+    if isinstance(node, ast.Name) and node.id in constants:
+        return _text(constants[node.id], constants)
+    inner = node.value if isinstance(node, ast.FormattedValue) else node
+    return f"<{ast.unparse(inner).rpartition('.')[2]}>"
+
+
+def _direction(better: ast.expr | None, constants: dict[str, ast.expr]) -> str:
+    if better is None:
+        return _DIRECTIONS["MORE"]
+    if isinstance(better, ast.Name) and better.id in constants:
+        better = constants[better.id]
+    named = ast.unparse(better).rpartition(".")[2].strip("_").upper()
+    return _DIRECTIONS.get(named, "depends on the step's keys")
+
+
+def _prometheus() -> Iterator[str]:
+    yield "## Metrics for Prometheus\n"
+    groups: tuple[dict[str, Any], ...] = (dict(families.INFOS), families.GAUGES)
+    rows = [
+        (f"`{name}`", ", ".join(family.labels) or "", family.about)
+        for group in groups
+        for name, family in group.items()
+    ]
+    yield _table(("family", "labels besides `run`", "what it is"), rows)
+
+
+def _warnings() -> Iterator[str]:
+    yield "## Warnings\n"
+    yield (
+        "A report names a warning's anchor behind it. A warning gives the remedy with its own "
+        "figures.\n"
+    )
+    for warning in warnings.every():
+        text = inspect.cleandoc(warning.__doc__ or "")
+        # The anchor has the name of the function: no change of a title breaks a link.
+        yield f"### {warning.__name__}\n\n{_cell(text)}\n"
+
+
+def _table(titles: tuple[str, ...], rows: Sequence[tuple[str | None, ...]]) -> str:
+    lines = [titles, tuple("---" for _ in titles), *rows]
+    return "".join(f"| {' | '.join(map(_cell, line))} |\n" for line in lines)
+
+
+def _cell(text: str | None) -> str:
+    """Return a text on one line, with nothing that Markdown takes for the end of a cell."""
+    flat = re.sub(r"\s+", " ", text or "").strip()
+    return flat.replace("|", "\\|")
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")

@@ -1,0 +1,165 @@
+"""What an experiment answers: from the runs of complete blocks to sentences, tables and a page."""
+
+import csv
+import io
+import json
+
+import numpy as np
+import pytest
+
+from replayer.analysis.differences.samples import Side
+from replayer.errors import Impossible, NotFound
+from replayer.experiments.answer import SHOWN, ExperimentAnswer, analyse
+from replayer.experiments.experiment import ExperimentPlan, TwoLevels
+from replayer.experiments.factor_choice import find_factors, gaps_of, parse_factors
+from replayer.factors import FactorPlace
+from replayer.model import EngineFacts
+from replayer.report.pages import experiment_page
+from replayer.report.terminal import console
+from replayer.report.terminal import experiment as report
+from tests.fixture_types import RunOf
+from tests.made import drawn_in
+
+PLACE = FactorPlace()
+
+
+def plan_of(*names: str, **changes: object) -> ExperimentPlan:
+    """Return a plan over factors with the levels `low` and `high`."""
+    factors = tuple(TwoLevels(name=name, first="low", second="high") for name in names)
+    plan = ExperimentPlan(id="e1", workload="demo", factors=factors, seed=1, within=0.02)
+    return plan.model_copy(update=changes)
+
+
+def answer_of(run_of: RunOf, plan: ExperimentPlan, **shares: float) -> ExperimentAnswer:
+    """Return the answer to runs in which factors change the RIOPS by these shares.
+
+    `both` is what the first two factors do together, over what each does alone.
+    """
+    random = np.random.default_rng(3)
+    design = plan.design()
+    logs = random.normal(0, 0.003, (4, design.size))
+    both = shares.pop("both", 0.0)
+    for name, share in shares.items():
+        logs += design.column([name]) * np.log1p(share) / 2
+    if both:
+        logs += design.column([one.name for one in plan.factors[:2]]) * np.log1p(both) / 4
+    blocks = [[run_of([float(value)]) for value in 1000 * np.exp(block)] for block in logs]
+    return analyse(plan, design, blocks)
+
+
+def test_the_answer_comes_first(run_of: RunOf) -> None:
+    """What does it, with its levels and interval; then what does nothing."""
+    answer = answer_of(run_of, plan_of("a", "b"), a=-0.17)
+    lines = console.text(report.render(answer)).splitlines()
+    said = " ".join(lines[1:4])
+
+    assert "a low -> high does -17 % (-1" in said
+    assert "b nothing (" in said
+    assert answer.settled
+    assert not any("--resume" in line for line in lines)
+
+
+def test_an_interaction_is_shown_as_the_change_over_what_each_does_alone(run_of: RunOf) -> None:
+    """Its size is that of the two levels together, and its means are on the page."""
+    answer = answer_of(run_of, plan_of("a", "b", "c"), a=0.1, both=0.06)
+    found = next(one for one in answer.effects if one.factors == ("a", "b"))
+
+    assert found.verdict == SHOWN
+    assert found.share.low is not None
+    assert found.share.high is not None
+    assert found.share.low <= 0.06 <= found.share.high
+    assert [cell.levels for cell in answer.cells] == [
+        ("low", "low"),
+        ("low", "high"),
+        ("high", "low"),
+        ("high", "high"),
+    ]
+    assert "a x b: lines that are not parallel act together" in drawn_in(
+        experiment_page.page(answer)
+    )
+
+
+def test_what_factors_leave_of_a_difference_is_said(run_of: RunOf) -> None:
+    """18 % less, of which a factor does 17 %: the rest is not explained, with its interval."""
+    base = Side("stock", tuple(run_of([1000.0 + step], label="stock") for step in (-4, 0, 4, 2)))
+    other = Side("uek", tuple(run_of([820.0 + step], label="uek") for step in (-4, 0, 4, 2)))
+    plan = plan_of("a", "b", sides=("stock", "uek"), gaps=gaps_of(base, other))
+    answer = answer_of(run_of, plan, a=-0.17)
+    rest = answer.explained[0].left
+
+    assert rest.low is not None
+    assert rest.high is not None
+    assert rest.low <= 0.82 / 0.83 - 1 <= rest.high
+    sentence = next(report.sentences(answer))
+    assert "uek has -18 % (-1" in sentence
+    assert "; not explained -1." in sentence
+
+
+def test_forms_have_the_same_effects(run_of: RunOf) -> None:
+    """JSON, CSV and the table on the terminal, also at 80 columns."""
+    answer = answer_of(run_of, plan_of("a", "pg.b", "c"), a=0.05)
+    rows = list(csv.DictReader(io.StringIO(report.as_csv(answer))))
+    keys = json.loads(answer.model_dump_json())
+
+    assert [row["effect"] for row in rows] == [one.title for one in answer.effects]
+    assert [float(row["change"]) for row in rows] == [e["share"]["change"] for e in keys["effects"]]
+    narrow = console.text(report.render(answer), width=80)
+    assert max(map(len, narrow.splitlines())) <= 80
+    assert "pg.b" in narrow
+
+
+def test_factors_come_from_what_differs_between_two_sides(run_of: RunOf) -> None:
+    """At the levels that were found; what has no factor here is named with the reason."""
+    sides = []
+    for method, pages in (("worker", "madvise"), ("sync", "madvise")):
+        engine = EngineFacts(
+            name="postgres",
+            version="18",
+            place="private",
+            settings={"io_method": method, "shared_buffers": "16MB"},
+        )
+        host = {"memory.transparent_huge_pages": pages, "cpu.model": f"of {method}"}
+        sides.append(Side(method, (run_of([1.0], engine=engine, host=host),)))
+
+    chosen = find_factors(sides[0], sides[1], PLACE)
+
+    assert chosen.factors == (TwoLevels(name="pg.io_method", first="worker", second="sync"),)
+    assert chosen.refused == (
+        "host.cpu.model (of worker -> of sync): there is no factor that switches it",
+    )
+
+
+@pytest.mark.parametrize(
+    ("word", "reason"),
+    [
+        ("nope", "there is no factor 'nope'"),
+        ("pg.work_mem", "has no levels of its own: write pg.work_mem=FIRST:SECOND"),
+        ("pg.work_mem=1MB", "has not two different levels"),
+        ("pg.work_mem=1MB:1MB", "has not two different levels"),
+        ("kernel=6.1:6.12", "needs a boot for each level"),
+        ("switch=a:b", "needs its command"),
+        ("io_method=worker:nope", "has no level 'nope'"),
+    ],
+)
+def test_factors_that_cannot_be_are_refused(word: str, reason: str) -> None:
+    """In one sentence, before anything is run."""
+    with pytest.raises(Impossible, match=reason.replace("(", r"\(")):
+        parse_factors([word], PLACE)
+
+
+def test_a_factor_gets_levels_of_its_own() -> None:
+    """Without levels the first and the last one, and a note says which these are."""
+    chosen = parse_factors(["io-method"], PLACE)
+
+    assert chosen.factors == (TwoLevels(name="io_method", first="worker", second="sync"),)
+    assert chosen.notes == ("io_method: levels worker and sync, as none were given",)
+    with pytest.raises(Impossible, match="twice"):
+        parse_factors(["io_method", "io_method=sync:worker"], PLACE)
+    with pytest.raises(NotFound):
+        parse_factors(["io_methods"], PLACE)
+
+
+def test_a_metric_that_is_not_there_is_named_with_those_that_are(run_of: RunOf) -> None:
+    """One sentence with the metrics that can be judged."""
+    with pytest.raises(Impossible, match=r"no metric matches walk\.\* \(there are: sessions.riops"):
+        answer_of(run_of, plan_of("a", metrics=("walk.*",)), a=0.1)

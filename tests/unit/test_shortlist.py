@@ -1,0 +1,455 @@
+"""shortlist: twenty machines by hand arithmetic, bounds of several databases, the clouds' lists."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from replayer.errors import Impossible
+from replayer.results import profile
+from replayer.results.profile import ProfileSource, ResourceProfile
+from replayer.shortlist import catalogue_file, demands, matching, offers
+from replayer.shortlist.catalogue_file import COLUMNS
+from replayer.shortlist.demands import DemandOptions, Demands
+from replayer.shortlist.matching import Candidate
+from replayer.shortlist.offers import Catalogue
+from replayer.shortlist.volumes import parse_disk
+from replayer.sizing.target import Fit
+from tests.command import Replayer
+from tests.known import known
+
+START = 1_795_000_000.0
+GIB = 1 << 30
+FITS, NOT, UNCLEAR = Fit.FITS, Fit.DOES_NOT_FIT, Fit.UNCLEAR
+
+
+def busy(rate: float, base: float, minutes: int = 20, at: int = 600) -> NDArray[np.float64]:
+    """Return a day of minutes at a base, and some minutes at a rate."""
+    values = np.full(1440, float(base))
+    values[at : at + minutes] = rate
+    return values
+
+
+def made(start: float = START, minutes: int = 1440, **columns: Any) -> ResourceProfile:
+    """Return a profile of minutes from a machine with 8 cores and 32 GiB."""
+    source = ProfileSource(
+        kind="csv", place="made", averaged_seconds=60.0, cores=8, memory_bytes=32 * GIB,
+        database_bytes=50 * GIB,
+    )  # fmt: skip
+    return ResourceProfile(
+        source,
+        start + 60.0 * (1.0 + np.arange(minutes, dtype=float)),
+        np.full(minutes, 60.0),
+        {name: np.broadcast_to(np.asarray(v, float), minutes) for name, v in columns.items()},
+    )
+
+
+def day(**other: Any) -> ResourceProfile:
+    """Return the day of a shop: 4 cores, 16 GiB, 2,000 requests and 100 MB/s for 20 minutes."""
+    columns: dict[str, Any] = {
+        "server_cpu_cores": busy(4, 1), "cpu_cores": busy(6, 2), "memory_bytes": 16.0 * GIB,
+        "read_iops": busy(1500, 100), "write_iops": busy(500, 50),
+        "read_mbps": busy(80, 5), "write_mbps": busy(20, 2),
+        "commits": busy(400, 40), "net_in_mbps": 1.0, "net_out_mbps": busy(50, 2),
+    }  # fmt: skip
+    return made(**{**columns, **other})
+
+
+MACHINES = """\
+# a sample
+machine,cores,baseline_cores,cpu_credits,memory,iops,burst_iops,iops_credits,mbps,write_iops,\
+disk_size,network_mbps,price_month
+m01,8,,,32G,4000,,,200,,100G,100,100
+m02,6,,,32G,4000,,,200,,100G,100,90
+m03,5,,,32G,4000,,,200,,100G,100,80
+m04,3,,,32G,4000,,,200,,100G,100,70
+m05,2,,,32G,4000,,,200,,100G,100,60
+m06,8,,,12G,4000,,,200,,100G,100,61
+m07,8,,,7G,4000,,,200,,100G,100,62
+m08,8,,,16G,4000,,,200,,100G,100,63
+m09,8,,,32G,1900,,,200,,100G,100,64
+m10,8,,,64G,1900,,,200,,100G,100,65
+m11,8,,,64G,400,,,200,400,100G,100,66
+m12,8,,,32G,300,3000,5400000,200,,100G,100,67
+m13,8,,,32G,300,3000,1000000,200,,100G,100,68
+m14,8,,,32G,300,1900,5400000,200,,100G,100,69
+m15,8,,,32G,4000,,,99,,100G,100,71
+m16,8,,,32G,4000,,,200,,40G,100,72
+m17,8,,,32G,4000,,,200,,100G,49,73
+m18,8,2,200,32G,4000,,,200,,100G,100,74
+m19,8,1,20,32G,4000,,,200,,100G,100,75
+m20,8,,,32G,,,,200,,100G,100,50
+"""
+"""Requirement: 4 cores, 16 GiB, 2,000 requests of which 500 write, 100 MB/s, 50 GiB, 50 MB/s."""
+BY_HAND = {
+    "m01": (FITS, 1.6),  # disk_size and memory are twice, cores 2.0 times, MB/s 2, network 2
+    "m02": (FITS, 1.5),  # 6 of 4 cores: the limit of what another core may do
+    "m03": (UNCLEAR, 1.25),  # 5 of 4 cores: a core may do less
+    "m04": (UNCLEAR, 0.75),  # 3 of 4 cores: a core may do more
+    "m05": (NOT, 0.5),  # 2 of 4 cores: not even with 1.5 times the work of one
+    "m06": (UNCLEAR, 0.75),  # 12 of 16 GiB: it would read more
+    "m07": (NOT, 7 / 16),  # less than half of the memory in use
+    "m08": (FITS, 1.0),  # just the memory in use
+    "m09": (NOT, 0.95),  # 1,900 of 2,000 requests, and no more memory than the source
+    "m10": (UNCLEAR, 0.95),  # twice the source's memory may save reads
+    "m11": (NOT, 0.2),  # 500 writes of 400: memory saves none
+    "m12": (FITS, 1.5),  # 20 min x 60 x 1,700 = 2.04 M of 5.4 M credits; at 3,000 3.24 M
+    "m13": (NOT, None),  # 2.04 M of 1 M credits
+    "m14": (NOT, 0.95),  # never 2,000
+    "m15": (NOT, 0.99),  # 99 of 100 MB/s
+    "m16": (NOT, 0.8),  # 40 of 50 GiB
+    "m17": (NOT, 0.98),  # 49 of 50 MB/s
+    "m18": (FITS, None),  # 20 min x 2 cores above the base = 40 of 200 credits
+    "m19": (NOT, None),  # 20 min x 3 cores = 60 of 20 credits: half as much at most
+    "m20": (UNCLEAR, None),  # its requests a second are not in the catalogue
+}
+
+
+def ranked(
+    tmp_path: Path, text: str, *profiles: ResourceProfile, **speeds: dict[str, float]
+) -> dict[str, Candidate]:
+    """Return title -> candidate, in the order of the shortlist."""
+    path = tmp_path / "machines.csv"
+    path.write_text(text, encoding="utf-8")
+    catalogue = catalogue_file.load_catalogue(path)
+    made = matching.rank(catalogue, gathered(*profiles), speeds)
+    return {one.title: one for one in made}
+
+
+def gathered(*profiles: ResourceProfile, **asked: float) -> Demands:
+    """Return what profiles need together."""
+    named = {f"{number}.profile": one for number, one in enumerate(profiles)}
+    return demands.gather(named, DemandOptions(**asked))
+
+
+def test_twenty_machines_by_hand_arithmetic(tmp_path: Path) -> None:
+    """Verdict and room of each machine are those that a pencil gives; the cheapest fit is first."""
+    found = ranked(tmp_path, MACHINES, day())
+
+    assert {name: one.fit for name, one in found.items()} == {
+        name: fit for name, (fit, _) in BY_HAND.items()
+    }
+    for name, (_, times) in BY_HAND.items():
+        if times is not None and name != "m01":
+            assert known(found[name].multiple) == pytest.approx(times, rel=1e-3), name
+    assert list(found)[:5] == ["m08", "m12", "m18", "m02", "m01"]
+    order = [one.fit for one in found.values()]
+    assert order == sorted(order, key=[FITS, UNCLEAR, NOT].index)
+
+
+def test_one_cpu_requirement_is_the_servers_own() -> None:
+    """Of 6 busy cores 4 are the server's: these are required, and the rest is named."""
+    needed = gathered(day(), growth=1.5, headroom=0.2)
+
+    assert needed.rows["cpu"].required == pytest.approx(4 * 1.5 * 1.2)
+    assert any("4 cores of them were the server's" in note for note in needed.notes)
+
+
+def test_growth_does_not_multiply_memory_and_data() -> None:
+    """Requests grow with the load; memory and data do not."""
+    needed = gathered(day(), growth=2.0)
+
+    assert needed.rows["iops"].required == 4000
+    assert needed.rows["memory"].required == 16 * GIB
+    assert needed.rows["database"].required == 50 * GIB
+
+
+def other(**more: Any) -> ResourceProfile:
+    """Return the day of another database, which is busy five hours after the shop."""
+    columns: dict[str, Any] = {
+        "server_cpu_cores": busy(2, 0.5, at=900), "memory_bytes": 4.0 * GIB,
+        "read_iops": busy(900, 10, at=900), "write_iops": busy(100, 10, at=900),
+        "read_mbps": busy(9, 1, at=900), "write_mbps": busy(1, 1, at=900),
+    }  # fmt: skip
+    return made(**{**columns, **more})
+
+
+def test_databases_on_one_machine_are_added_up_by_time() -> None:
+    """Peaks at other times do not add up: 4 + 0.5 cores, not 4 + 2; 2,000 + 20 requests."""
+    together = gathered(day(), other())
+
+    assert together.rows["cpu"].required == pytest.approx(4.5)
+    assert together.rows["iops"].required == pytest.approx(2020)
+    assert together.rows["memory"].required == 20 * GIB
+    assert together.rows["database"].required == 100 * GIB
+    assert "network, sent, MB" in together.missing
+
+
+def test_days_are_laid_over_each_other() -> None:
+    """A profile of another day or month is moved by whole days, and that is noted."""
+    moved = gathered(day(), other(start=START + 12 * 86400.0))
+
+    assert moved.rows["cpu"].required == pytest.approx(4.5)
+    assert any("-12 days" in note for note in moved.notes)
+
+
+def test_hours_of_other_days_give_bounds_only(tmp_path: Path) -> None:
+    """Of an hour of another day the larger peak is needed at least, and both at most."""
+    hour = made(
+        start=START + 12 * 86400.0, minutes=60, cpu_cores=2.0, memory_bytes=1.0 * GIB,
+        read_iops=900.0, write_iops=100.0,
+    )  # fmt: skip
+    both = gathered(day(), hour)
+    assert (both.rows["iops"].least, both.rows["iops"].required) == (2000, 3000)
+    text = (
+        "machine,cores,memory,iops,disk_size,price_month\n"
+        "less,32,256G,1900,500G,1\nbetween,32,256G,2500,500G,1\nmore,32,256G,3000,500G,1\n"
+    )
+    # The source's memory is smaller, and memory may save reads: 1,900 is not refuted.
+    assert [one.fit for one in ranked(tmp_path, text, day(), hour).values()] == [
+        FITS, UNCLEAR, UNCLEAR,
+    ]  # fmt: skip
+    assert any("at most the sum" in note for note in both.notes)
+
+
+def test_probes_of_both_compare_cores(tmp_path: Path) -> None:
+    """With speeds of both a core counts as what it does: 3 fast ones fit, 6 slow ones do not."""
+    shop = day()
+    source = shop.source.model_copy(update={"probes": {"cpu.events.processes_1": 1000.0}})
+    probed = ResourceProfile(source, shop.ends, shop.spans, shop.columns)
+    speeds = {"m04": {"cpu.events.processes_1": 1400.0}, "m02": {"cpu.events.processes_1": 600.0}}
+    found = ranked(tmp_path, MACHINES, probed, **speeds)
+
+    assert (found["m04"].fit, found["m04"].known) == (FITS, "measured")
+    assert (found["m02"].fit, found["m02"].known) == (NOT, "measured")
+    assert known(found["m02"].multiple) == pytest.approx(6 * 0.6 / 4)
+    assert found["m03"].known == "predicted"
+
+
+def test_disks_of_a_machine_are_its_choices(tmp_path: Path) -> None:
+    """The smaller limit of machine and disk counts, and the price is that of both."""
+    text = (
+        "machine,disk,cores,memory,iops,mbps,disk_size,price_month,disk_price_month\n"
+        "m,,8,32G,3000,400,,100,\n,slow,,,1000,300,500G,,10\n,fast,,,9000,300,500G,,50\n"
+    )
+    found = ranked(tmp_path, text, day())
+
+    assert list(found) == ["m / fast", "m / slow"]
+    assert found["m / fast"].fit is FITS
+    assert found["m / fast"].price_month == 150
+    iops = next(one for one in found["m / fast"].margins if one.resource == "iops")
+    assert (iops.here, iops.of) == (3000, "the machine")
+    assert found["m / slow"].fit is NOT
+
+
+# The clouds' own tools
+
+AWS = {
+    "InstanceTypes": [
+        {
+            "InstanceType": "m5.2xlarge", "BurstablePerformanceSupported": False,
+            "VCpuInfo": {"DefaultVCpus": 8, "DefaultCores": 4, "DefaultThreadsPerCore": 2},
+            "MemoryInfo": {"SizeInMiB": 32768},
+            "EbsInfo": {"EbsOptimizedSupport": "default", "EbsOptimizedInfo": {
+                "BaselineBandwidthInMbps": 2300, "BaselineThroughputInMBps": 287.5,
+                "BaselineIops": 12000, "MaximumBandwidthInMbps": 4750,
+                "MaximumThroughputInMBps": 593.75, "MaximumIops": 18750}},
+            "NetworkInfo": {"NetworkPerformance": "Up to 10 Gigabit", "NetworkCards": [
+                {"NetworkCardIndex": 0, "BaselineBandwidthInGbps": 2.5,
+                 "PeakBandwidthInGbps": 10.0}]},
+        },
+        {
+            "InstanceType": "t3.2xlarge", "BurstablePerformanceSupported": True,
+            "VCpuInfo": {"DefaultVCpus": 8}, "MemoryInfo": {"SizeInMiB": 32768},
+            "EbsInfo": {"EbsOptimizedInfo": {"BaselineIops": 4000, "MaximumIops": 15700,
+                "BaselineThroughputInMBps": 86.88, "MaximumThroughputInMBps": 347.5}},
+        },
+        {"InstanceType": "odd", "MemoryInfo": None},
+    ]
+}  # fmt: skip
+AZURE = [
+    {
+        "resourceType": "virtualMachines", "name": "Standard_D8s_v5", "restrictions": [],
+        "family": "standardDSv5Family",
+        "capabilities": [
+            {"name": "vCPUs", "value": "8"}, {"name": "vCPUsAvailable", "value": "8"},
+            {"name": "MemoryGB", "value": "32"}, {"name": "UncachedDiskIOPS", "value": "12800"},
+            {"name": "UncachedDiskBytesPerSecond", "value": "304087040"}],
+    },
+    {
+        "resourceType": "disks", "name": "Premium_LRS", "size": "P1", "restrictions": [],
+        "capabilities": [
+            {"name": "MaxSizeGiB", "value": "4"}, {"name": "MaxIOps", "value": "120"},
+            {"name": "MaxBandwidthMBps", "value": "25"}, {"name": "MaxBurstIops", "value": "3500"},
+            {"name": "MaxBurstBandwidthMBps", "value": "170"},
+            {"name": "BurstCreditBucketSizeInIO", "value": "6084000"},
+            {"name": "BurstCreditBucketSizeInGiB", "value": "255"}],
+    },
+    {"resourceType": "availabilitySets", "name": "Classic", "capabilities": []},
+]  # fmt: skip
+GOOGLE = [
+    {"kind": "compute#machineType", "name": "n2-standard-8", "guestCpus": 8, "memoryMb": 32768,
+     "isSharedCpu": False, "zone": "europe-west1-b"},
+    {"kind": "compute#machineType", "name": "n2-standard-8", "guestCpus": 8, "memoryMb": 32768,
+     "isSharedCpu": False, "zone": "europe-west1-c"},
+    {"kind": "compute#machineType", "name": "e2-medium", "guestCpus": 2, "memoryMb": 4096,
+     "isSharedCpu": True, "zone": "europe-west1-b"},
+]  # fmt: skip
+
+
+def read(tmp_path: Path, answer: Any) -> Catalogue:
+    """Return the catalogue of a tool's answer."""
+    path = tmp_path / "answer.json"
+    path.write_text(json.dumps(answer), encoding="utf-8")
+    return catalogue_file.load_catalogue(path)
+
+
+def test_amazons_list_is_read_as_it_is(tmp_path: Path) -> None:
+    """Limits for EBS last half an hour above the base; a burstable machine's base is not known."""
+    catalogue = read(tmp_path, AWS)
+    plain, burstable = catalogue.machines
+
+    assert plain.supplies["cpu"].baseline == 8
+    assert plain.supplies["memory"].baseline == 32 * GIB
+    iops = plain.supplies["iops"]
+    assert (iops.baseline, iops.burst, iops.credits) == (12000, 18750, 1800 * 6750)
+    assert plain.supplies["mbps"].burst == 593.75
+    assert plain.supplies["net_out"].baseline == pytest.approx(312.5)
+    assert burstable.supplies["cpu"].baseline is None
+    assert any("1 entries" in note for note in catalogue.notes)
+
+
+def test_a_cloud_machine_needs_a_disk(tmp_path: Path) -> None:
+    """Without a volume the machine's own limits prove nothing; with one they decide together."""
+    catalogue = read(tmp_path, AWS)
+    bare = matching.rank(catalogue, gathered(day()), {})
+    assert {one.fit for one in bare} == {UNCLEAR}
+
+    disks = Catalogue(disks=tuple(map(parse_disk, ("gp3:100G", "gp2:100G", "gp2:40G"))))
+    found = {
+        one.title: one
+        for one in matching.rank(offers.join([catalogue, disks]), gathered(day()), {})
+    }
+    assert found["m5.2xlarge / gp3:100G"].fit is FITS
+    assert found["m5.2xlarge / gp2:100G"].fit is FITS
+    assert found["m5.2xlarge / gp2:40G"].fit is NOT
+    assert found["t3.2xlarge / gp3:100G"].fit is UNCLEAR
+
+
+def test_azures_and_googles_lists_are_read_as_they_are(tmp_path: Path) -> None:
+    """Processors, memory, limits of uncached disks; a disk's buckets; each machine type once."""
+    azure = read(tmp_path, AZURE)
+    assert azure.machines[0].supplies["mbps"].baseline == pytest.approx(304.08704)
+    disk = azure.disks[0]
+    assert disk.name == "Premium_LRS P1"
+    assert disk.supplies["iops"].credits == 6_084_000
+    assert known(disk.supplies["mbps"].credits) == pytest.approx(255 * GIB / 1e6)
+
+    google = read(tmp_path, GOOGLE)
+    assert [one.name for one in google.machines] == ["n2-standard-8", "e2-medium"]
+    assert google.machines[1].supplies["cpu"].baseline is None
+
+
+def test_volumes_that_there_are_become_disks(tmp_path: Path) -> None:
+    """describe-volumes: gp2 has 3 IOPS a GiB and credits, gp3 and io2 what was ordered."""
+    volumes = {"Volumes": [
+        {"VolumeId": "vol-1", "VolumeType": "gp2", "Size": 100, "Iops": 300},
+        {"VolumeId": "vol-2", "VolumeType": "gp3", "Size": 100, "Iops": 4000, "Throughput": 250},
+        {"VolumeId": "vol-3", "VolumeType": "io2", "Size": 100, "Iops": 10000},
+        {"VolumeId": "vol-4", "VolumeType": "st1", "Size": 500},
+    ]}  # fmt: skip
+    catalogue = read(tmp_path, volumes)
+    gp2, gp3, io2 = catalogue.disks
+
+    burst = gp2.supplies["iops"]
+    assert (burst.baseline, burst.burst, burst.credits) == (300, 3000, 5_400_000)
+    assert gp3.supplies["mbps"].baseline == pytest.approx(250 * 1.048576)
+    assert io2.supplies["iops"].baseline == 10000
+    assert any("vol-4" in note for note in catalogue.notes)
+
+
+def test_prices_come_from_another_catalogue(tmp_path: Path) -> None:
+    """A CSV adds prices to machines of a cloud's list by their names."""
+    prices = tmp_path / "prices.csv"
+    prices.write_text("machine;price_hour;currency\nm5.2xlarge;0,5;EUR\n", encoding="utf-8")
+    parts = [read(tmp_path, AWS), catalogue_file.load_catalogue(prices)]
+    joined = offers.join(parts)
+
+    assert joined.machines[0].price_month == pytest.approx(365)
+    assert joined.machines[0].supplies["cpu"].baseline == 8
+    assert joined.currency == "EUR"
+
+
+WRONG = {
+    "a column": ("machine,core\nm,8\n", "there is no column 'core' - did you mean cores?"),
+    "a number": ("machine,cores\nm,eight\n", "line 2: cores is 'eight'"),
+    "a size": ("machine,memory\nm,16X\n", "line 2: memory is '16X'"),
+    "nothing": ("# a remark\n", "it is empty"),
+    "no name": ("machine,cores\n,8\n", "line 2: it has neither a machine nor a disk"),
+    "a burst": ("machine,iops,burst_iops\nm,300,200\n", "burst_iops is below iops"),
+    "cells": ("machine,cores\nm,8,9\n", "line 2: it has 3 cells for 2 columns"),
+    "JSON": ('{"Reservations": []}', "it is JSON of none of aws"),
+    "no JSON": ("[{", "it begins like JSON"),
+    "an image": ("\x89PNG", "there is no column"),
+}
+
+
+@pytest.mark.parametrize("words", WRONG)
+def test_a_wrong_catalogue_is_one_sentence(tmp_path: Path, words: str) -> None:
+    """File, line and column are named, and what it must be."""
+    text, sentence = WRONG[words]
+    path = tmp_path / "machines.csv"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(Impossible) as raised:
+        catalogue_file.load_catalogue(path)
+    assert sentence in str(raised.value)
+
+
+# The command
+
+
+@pytest.fixture
+def listed(replayer: Replayer, tmp_path: Path) -> Callable[..., Any]:
+    """Return a function that runs `replayer shortlist` on the shop and the twenty machines."""
+    profile.save(tmp_path / "shop.profile", day())
+    (tmp_path / "machines.csv").write_text(MACHINES, encoding="utf-8")
+
+    def run(*words: object, status: int = 0) -> Any:
+        where = (tmp_path / "shop.profile", "--catalog", tmp_path / "machines.csv")
+        return replayer("shortlist", *where, *words, status=status)
+
+    return run
+
+
+def test_the_answer_comes_first(listed: Callable[..., Any], tmp_path: Path) -> None:
+    """Terminal, JSON and page begin with the same sentence; the CSV has a row a resource."""
+    out = json.loads(listed("--json", "--html", tmp_path / "s.html").out)
+    printed = listed("--rows", "3").out
+
+    assert out["headline"].startswith("m08 is predicted to fit and is the cheapest (63.00 a month)")
+    assert " ".join(printed.split()).index(out["headline"]) < printed.index("what is needed")
+    assert "and 17 more" in printed
+    assert out["headline"] in (tmp_path / "s.html").read_text(encoding="utf-8")
+    rows = listed("--csv", "-").out.splitlines()
+    assert len(rows) > 20 * 5
+    assert all(column.name in replayer_help(listed) for column in COLUMNS)
+
+
+def replayer_help(listed: Callable[..., Any]) -> str:
+    """Return the help of the command."""
+    return str(listed("--help").out)
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["--disk", "gp9:1G"], "a volume of the kind 'gp9'"),
+        (["--disk", "gp3"], "it must be KIND:SIZE"),
+        (["--disk", "io2:100G"], "io2:500G,10000"),
+        (["--headroom", "3"], "must be a percentage"),
+        (["--catalog", "nope.csv"], "nope.csv is not there"),
+        (["--machine-probes", "nowhere"], "no run there has a label"),
+        (["--check"], "--check shows past predictions"),
+    ],
+)
+def test_what_cannot_be_listed_is_one_sentence(
+    listed: Callable[..., Any], words: list[str], sentence: str
+) -> None:
+    """A wrong argument ends with status 2 and says what it must be."""
+    error = listed(*words, status=2).err.splitlines()[-1]
+    assert error.startswith("replayer: error: ")
+    assert sentence in error
