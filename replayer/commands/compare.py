@@ -8,6 +8,7 @@ two kernels.
 from __future__ import annotations
 
 import math
+import shlex
 import sys
 from typing import TYPE_CHECKING
 
@@ -30,12 +31,16 @@ if TYPE_CHECKING:
     from replayer.analysis.differences.comparison import Comparison
     from replayer.analysis.differences.selection import Chosen, Columns
 
+_THRESHOLD = 2.0
+"""Percent."""
+
 EPILOG = """\
 examples:
   replayer compare stock uek
   replayer compare results-stock/ results-uek/ --metric 'sessions.*'
   replayer compare --by host.kernel results/
   replayer compare --by host.kernel=6.1.0-44-amd64,6.12.9-amd64 results/
+  replayer compare stock uek --full
   replayer compare boots.plan --html comparison.html
   replayer compare stock uek --fail-if-worse 5
 exit status: 3 if something is worse by more than --fail-if-worse
@@ -72,7 +77,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add(
         "--threshold",
         type=float,
-        default=2.0,
+        default=_THRESHOLD,
         metavar="PERCENT",
         help="what is of practical interest (default: 2)",
     )
@@ -82,6 +87,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="PERCENT",
         help="exit with 3 if a metric is worse, by at least this much (needs several boots)",
     )
+    add("--full", action="store_true", help="print every metric, what else differs, every warning")
     add("--json", action="store_true", help="print the comparison as JSON")
     for form in ("html", "csv", "markdown"):
         add(f"--{form}", metavar="FILE", help=f"write it as {form} (- is stdout)")
@@ -138,9 +144,26 @@ def _tell(args: argparse.Namespace, chosen: Chosen, compared: Comparison) -> Non
     if args.json:
         print(compared.model_dump_json(indent=1))  # noqa: T201
     elif not written.stdout:
-        console.write(comparison.render(compared), *replays_report.render(compared))
+        report = comparison.render(compared, _asked(args), full=args.full)
+        # The answer is last: a terminal shows the end.
+        console.write(*replays_report.render(compared), report)
     for path in written.files:
         print(f"written: {path}", file=sys.stderr)  # noqa: T201
+
+
+def _asked(args: argparse.Namespace) -> str:
+    """Return the command that makes this comparison, without what only changes its form."""
+    words = ["replayer", "compare", *map(str, args.runs)]
+    for option, value in (("--by", args.by), ("--results", args.results)):
+        words += [option, value] if value else []
+    for option, all_ in (
+        ("--where", args.where),
+        ("--metric", args.metric),
+        ("--allow", args.allow),
+    ):
+        words += [word for value in all_ for word in (option, value)]
+    words += [] if args.threshold == _THRESHOLD else ["--threshold", f"{args.threshold:g}"]
+    return sanitize(shlex.join(words))
 
 
 def _fail_if_worse(compared: Comparison, percent: float | None) -> None:

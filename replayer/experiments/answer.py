@@ -1,4 +1,4 @@
-"""The findings of an experiment: effects in percent, what they explain of a difference, what is open."""
+"""The findings of an experiment: effects in percent, what they explain, and what is open."""
 
 from __future__ import annotations
 

@@ -19,7 +19,6 @@ OF_PLUGINS = {"Spec"}
 """Class names that every plug-in of a kind has."""
 OF_PACKAGES = {"__init__", "__main__"}
 LARGE = {
-    "analysis/differences/comparison.py": "samples, judgement and words of a comparison in one",
     "capture/assembly.py": "one state machine over the entries of a log",
     "capture/assembly.py:SessionAssembly": "the same",
     "commands/run.py:configure": "a list of options",

@@ -5,6 +5,7 @@ import csv
 import dataclasses
 import io
 import json
+import os
 import re
 import shlex
 from collections.abc import Callable
@@ -13,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from replayer import registry
+from replayer import journal, registry
 from replayer.analysis.differences import boot_plan
 from replayer.cli.command_parser import parser
 from replayer.errors import Impossible
@@ -74,12 +75,48 @@ def test_the_screen_is_at_most_100_columns_with_differences_first(
     replayer: Replayer, results: Path
 ) -> None:
     """What else differs stands before the numbers, and no line is wider than 100 columns."""
-    out, _ = replayer("compare", "--by", "host.kernel", results)
+    out, _ = replayer("compare", "--by", "host.kernel", results, "--full")
 
     assert max(map(len, out.splitlines())) <= 100
     assert out.index("what else differs") < out.index("riops")
     assert re.search(r"riops .* better", out)
     assert "Each boot counts once, 8 against 8" in out
+
+
+def test_the_headline_is_the_same_everywhere_and_last_on_the_screen(
+    replayer: Replayer, results: Path
+) -> None:
+    """Terminal, page, Markdown and JSON have one sentence; the next commands can be typed."""
+    out, _ = replayer("compare", "stock", "uek")
+    page = results.parent / "page.html"
+    replayer("compare", "stock", "uek", "--html", page)
+    markdown, _ = replayer("compare", "stock", "uek", "--markdown", "-")
+    headline = json.loads(replayer("compare", "stock", "uek", "--json").out)["headline"]
+
+    assert re.match(r"uek is faster than stock: RIOPS 1\.10 \(1\.\d\d to 1\.\d\d\)", headline)
+    assert headline in " ".join(out.splitlines()[-4:])
+    assert headline in page.read_text().partition('<p class="verdict">')[2].partition("</p>")[0]
+    assert markdown.startswith(f"**{headline}**")
+    assert len(out.splitlines()) <= 20
+    command = out.partition("all of it  replayer ")[2].partition("\n")[0]
+    assert "what else differs" in replayer(*shlex.split(command)).out
+
+
+def test_a_run_under_way_is_left_out(replayer: Replayer, results: Path, run_of: RunOf) -> None:
+    """Its label's other runs are compared without it; alone, it is refused in one sentence."""
+    growing = run_of([5.0], label="uek", kernel="other", status=Status.RUNNING).model_copy(
+        update={"writer": journal.identity(os.getpid())}
+    )
+    path = results / f"{growing.id}.json"
+    store.save(path, growing)
+
+    out, err = replayer("compare", "stock", "uek", "--json")
+    _, refused = replayer("compare", "stock", path, status=2)
+
+    assert f"uek: 1 run is under way and left out ({growing.id})" in " ".join(err.split())
+    assert growing.id not in json.loads(out)["other"]["runs"]
+    assert "is under way and left out" in refused
+    assert "wait for the end" in refused
 
 
 def test_fail_if_worse_exits_with_3_only_above_its_percent(
@@ -104,7 +141,7 @@ def test_boots_one_after_the_other_fail_no_gate(
         run = run_of(random.normal(level, 5, 3), label=label, boot=f"{label}{number}")
         store.save(folder / f"{run.id}.json", run)
 
-    out, err = replayer("compare", "old", "new", "--fail-if-worse", "2", status=2)
+    out, err = replayer("compare", "old", "new", "--full", "--fail-if-worse", "2", status=2)
     page = tmp_path / "page.html"
     replayer("compare", "old", "new", "--html", page)
     found = json.loads(replayer("compare", "old", "new", "--json").out)
@@ -112,11 +149,11 @@ def test_boots_one_after_the_other_fail_no_gate(
     text = " ".join(out.split())
     assert "needs boots of old and new that took turns" in err
     assert "all boots of new came after those of old" in text
-    assert "unclear (one side came after the other, and a drift could make it" in text
+    assert "; one side came after the other, and a drift could make it" in text
     assert {row["verdict"] for row in found["rows"]} == {"unclear"}
     assert found["turns"] is False
     head = page.read_text().partition('<p class="verdict">')[2].partition("</p>")[0]
-    assert "neither better nor worse" in head
+    assert "no difference between old and new was shown" in head
     assert "take turns" in head
 
 
@@ -423,7 +460,7 @@ def test_a_plan_is_compared_by_its_kernels_also_unfinished(
     add("6.1.0-44", "b1")
     add("6.12.9", "b2", 1100.0)
     add("6.12.9", "b3", 1101.0)
-    out, err = replayer("compare", path)
+    out, err = replayer("compare", path, "--full")
 
     assert "2 of 4" not in out
     assert "3 of 4 boots done; next: boot 6.1.*" in err

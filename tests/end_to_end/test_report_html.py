@@ -192,7 +192,13 @@ def left(browser: Chrome) -> Iterator[None]:
 
 
 def points(browser: Chrome) -> dict[str, list[int]]:
-    """Return chart id -> points in the data of each of its traces."""
+    """Return chart id -> points in the data of each of its traces; what is folded is opened."""
+    browser.execute_script("document.querySelectorAll('details').forEach(one => one.open = true)")
+    WebDriverWait(browser, _LONGEST).until(
+        lambda driver: driver.execute_script(
+            "return [...document.querySelectorAll('.chart')].every(one => one.data)"
+        )
+    )
     found: dict[str, list[int]] = browser.execute_script(
         "return Object.fromEntries([...document.querySelectorAll('.chart')]"
         ".map(g => [g.id, g.data.map(t => t.x.length)]))"
@@ -210,7 +216,8 @@ def test_every_chart_is_drawn_with_the_right_number_of_points(opened: Chrome) ->
         " g.querySelectorAll('path.js-line').length]]))"
     )
 
-    assert sum(drawn["intervals"]) == on_screen["intervals"][0] == 7
+    assert sum(drawn["ratios"]) == on_screen["ratios"][0] == 5
+    assert sum(drawn["answer"]) == on_screen["answer"][0] > 0
     assert drawn["overlay-sessions"] == [29] * 6
     assert drawn["repeats-sessions"] == [12, 12]
     assert on_screen["repeats-sessions"][0] == 24
@@ -371,8 +378,8 @@ def test_labels_notes_and_tags_may_be_anything(
             _open(browser, path)
             seen = browser.execute_script(
                 "return [window.hacked ?? null, document.documentElement.scrollWidth,"
-                " document.querySelectorAll('img, b, [onerror], [onload],"
-                ' [href]:not([href^="#"])\').length,'
+                " document.querySelectorAll("
+                "  'img, b, [onerror], [onload], [href]:not([href^=\"#\"])').length,"
                 " document.querySelector('h1').getBoundingClientRect().height,"
                 " document.body.innerText.match(/[\\x1b\\x07\\u202e]/)]"
             )

@@ -7,18 +7,18 @@ from typing import Any
 import numpy as np
 import pytest
 
+from replayer.analysis.differences.cautions import warn_controls
 from replayer.analysis.differences.comparison import (
     LIKELY,
     Comparison,
     MetricVerdict,
-    _control,
     compare,
 )
 from replayer.analysis.differences.environment import Sort
 from replayer.analysis.differences.samples import Side, Unit
 from replayer.errors import Impossible
 from replayer.model import Better, EngineFacts, Measurement, Run, Status
-from replayer.report.terminal.comparison import verdict, verdict_first
+from replayer.report.terminal.verdict_words import verdict
 from tests.fixture_types import RunOf
 from tests.known import known
 from tests.made import at_once
@@ -211,7 +211,7 @@ def test_without_turns_nothing_is_better_or_worse(boots: Callable[..., list[Side
     notes = [row.note for one in drifted for row in one.rows]
     assert np.mean(["a drift could make it" in note for note in notes]) >= 0.8
     assert all(set(verdicts(one).values()) == {MetricVerdict.DIFFERS} for one in halved)
-    assert "take turns" in verdict_first(halved[0])
+    assert "take turns" in halved[0].headline
 
 
 def test_noise_that_lasts_is_rarely_a_difference_without_turns(
@@ -700,7 +700,7 @@ def test_the_control_is_rarely_told_of_by_chance(run_of: RunOf) -> None:
     spoke = 0
     for _ in range(200):
         made = [run.model_copy(update={"control": noisy()}) for run in runs]
-        spoke += bool(_control(Side("A", tuple(made[::2])), Side("B", tuple(made[1::2]))))
+        spoke += bool(warn_controls(Side("A", tuple(made[::2])), Side("B", tuple(made[1::2]))))
 
     assert spoke <= 4
 

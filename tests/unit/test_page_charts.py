@@ -1,5 +1,6 @@
 """The charts of a comparison's page: sorted, cut where one would hide all others, and overlaid."""
 
+import re
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -7,10 +8,11 @@ import pytest
 from hdrh.histogram import HdrHistogram
 
 from replayer.analysis.differences.comparison import Comparison, MetricVerdict, compare
+from replayer.analysis.differences.finding import name_row
 from replayer.analysis.differences.samples import Side
 from replayer.model import Latency, Run, Series
-from replayer.report.pages import charts, percentiles
-from replayer.report.terminal.comparison import verdict_first
+from replayer.report.pages import charts, percentiles, ratio_chart
+from replayer.report.pages.charts import Trace
 from tests.fixture_types import RunOf
 from tests.known import known
 from tests.made import at_once
@@ -58,51 +60,88 @@ def compared(run_of: RunOf) -> Comparison:
     return compare(*two(run_of, factors))
 
 
-def test_the_ratios_are_sorted_worst_first_with_their_directions(compared: Comparison) -> None:
-    """From the top: worse, then better, then what was not shown; each says which way is good."""
-    chart = known(charts.intervals(compared))
-    titles = [title.partition(" (")[0] for title in reversed(chart["layout"]["categories"])]
-    verdict = {row.title: row.verdict for row in compared.rows}
-    places = [ORDER.index(known(verdict[title])) for title in titles]
+def test_the_ratios_are_sorted_worst_first_and_right_is_worse(compared: Comparison) -> None:
+    """From the top: worse, better, then what was not shown; each worse one lies right of 1."""
+    chart = known(ratio_chart.intervals(compared))
+    of_title = {name_row(row, compared): row for row in compared.rows}
+    rows = [of_title[title] for title in reversed(chart["layout"]["categories"])]
+    places = [ORDER.index(known(row.verdict)) for row in rows]
+    at = {
+        title: (place, trace["name"])
+        for trace in chart["traces"]
+        if trace["name"] != "beyond the axis"
+        for title, place in zip(trace["y"], trace["x"], strict=True)
+    }
 
     assert places == sorted(places)
-    assert {MetricVerdict.WORSE, MetricVerdict.BETTER} <= set(verdict.values())
-    directed = {row.title: row.better.value for row in compared.rows}
-    assert {f"{title} ({directed[title]} is better)" for title in titles} == set(
-        chart["layout"]["categories"]
-    )
-    assert "left of 1 B has less, right of 1 it has more" in chart["layout"]["x"]
+    assert {"worse", "better"} <= {name for _, name in at.values()}
+    assert all(place > 1 for place, name in at.values() if name == "worse")
+    assert all(place < 1 for place, name in at.values() if name == "better")
+    assert "right is worse" in chart["title"]
+
+
+def test_red_is_worse_and_green_better_and_nothing_else(compared: Comparison) -> None:
+    """The colours of worse and better are those of no other verdict, and of no side."""
+    chart = known(ratio_chart.intervals(compared))
+    colors = {trace["name"]: trace["color"] for trace in chart["traces"]}
+    red, green = colors.pop("worse"), colors.pop("better")
+
+    assert {red, green}.isdisjoint(colors.values())
+    assert {red, green}.isdisjoint(map(charts.side_color, range(8)))
+
+
+def test_the_same_fact_has_the_same_place_whatever_it_is_measured_by(run_of: RunOf) -> None:
+    """A rate that halves and a time that doubles are as far to the right of 1."""
+    halved = compare(*two(run_of, {"sessions.operations": 0.5, "walk.p99": 2.0}))
+    chart = known(ratio_chart.intervals(halved))
+    (worse,) = [trace for trace in chart["traces"] if trace["name"] == "worse"]
+
+    assert worse["x"] == pytest.approx([2.0, 2.0], rel=0.02)
+    assert all(left > 0 and right > 0 for left, right in _errors(worse))
+
+
+def _errors(trace: Trace) -> list[tuple[float, float]]:
+    return list(zip(trace["error_x"]["arrayminus"], trace["error_x"]["array"], strict=True))
 
 
 def test_a_ratio_far_out_is_a_mark_at_the_edge_with_its_value(compared: Comparison) -> None:
     """60 times as much does not stretch the axis: all others are seen, and it is told in words."""
-    chart = known(charts.intervals(compared))
-    low, high = chart["layout"]["range_x"]
+    chart = known(ratio_chart.intervals(compared))
+    low, high = (10**end for end in chart["layout"]["range_x"])
     (beyond,) = [trace for trace in chart["traces"] if trace["name"] == "beyond the axis"]
     ratios = [ratio for trace in chart["traces"] if trace is not beyond for ratio in trace["x"]]
 
-    assert high < 3
+    assert high < 5
     assert all(low < ratio < high for ratio in ratios)
     place = next(i for i, title in enumerate(beyond["y"]) if "p99" in title)
     assert float(beyond["text"][place]) == pytest.approx(60, rel=0.02)
     assert low < beyond["x"][place] < high
 
 
-def test_the_verdict_comes_first_in_one_sentence(compared: Comparison) -> None:
-    """The sentence names what differs most of what a step is run for, and its direction."""
-    words = verdict_first(compared)
+def test_the_headline_says_how_much_and_in_which_direction(run_of: RunOf) -> None:
+    """It names the leading metric with its interval, the largest other, and slower or faster."""
+    slower = {"sessions.riops": 0.5, "sessions.latency.p99": 2.6}
+    faster = {metric: 1 / factor for metric, factor in slower.items()}
+    worse, better = (compare(*two(run_of, factors)).headline for factors in (slower, faster))
 
-    assert words.startswith("B against A: ")
-    assert "which is worse" in words or "which is better" in words
-    assert words.endswith("metrics")
+    assert re.match(r"B is slower than A: RIOPS 0\.50 \(0\.\d+ to 0\.\d+\), p99 2\.6 times", worse)
+    assert re.match(
+        r"B is faster than A: RIOPS 2\.0 \(\d\.\d+ to \d\.\d+\), p99 0\.38 times", better
+    )
+
+
+def test_the_headline_of_both_ways_claims_neither(compared: Comparison) -> None:
+    """Where one metric is better and another worse, neither word stands alone."""
+    assert compared.headline.startswith("B is both faster and slower than A: ")
 
 
 def test_nothing_shown_is_said_to_be_nothing_shown(run_of: RunOf) -> None:
     """Two sides that are the same by the same work are neither better nor worse."""
     sides = two(run_of, {"sessions.operations": 1.0}, boots=2)
 
-    words = verdict_first(compare(*sides))
-    assert words.startswith("B was shown to be neither better nor worse than A")
+    words = compare(*sides).headline
+    assert words.startswith("no difference between A and B was shown")
+    assert words.endswith("it takes 4 boots of each to show one")
 
 
 def watched(run: Run, values: Sequence[float], begin: float = 5.0) -> Run:

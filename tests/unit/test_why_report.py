@@ -55,7 +55,7 @@ def sides(run_of: RunOf) -> Callable[..., list[Side]]:
 
 def shown(sides: Sequence[Side], width: int = 100) -> str:
     """Return the report of the comparison of two sides as plain text."""
-    return console.text(comparison_report.render(compare(*sides)), width=width)
+    return console.text(comparison_report.render(compare(*sides), full=True), width=width)
 
 
 def test_the_sentence_is_the_one_that_was_asked_for(sides: Callable[..., list[Side]]) -> None:

@@ -11,7 +11,7 @@ from statistics import median
 from typing import Any
 
 from replayer.analysis.differences import multiple_testing, statistics
-from replayer.analysis.differences.samples import leading
+from replayer.analysis.differences.samples import is_own, leading
 from replayer.analysis.differences.selection import no_column
 from replayer.errors import ReplayerError
 from replayer.model import Better, Run, Status, StepResult, WorkloadFacts
@@ -155,7 +155,7 @@ def _counts(steps: Sequence[StepResult]) -> tuple[int, int]:
         m.metric: m
         for step in steps
         for m in step.measurements
-        if m.better is not Better.NEITHER and not m.says
+        if m.better is not Better.NEITHER and not m.says and not is_own(m.metric)
     }
     first = len(leading(judged.values()) & judged.keys())
     return first, len(judged) - first

@@ -4,9 +4,10 @@ A sample stands for 1 / hertz seconds of a processor.  Trees of several windows 
 of their seconds is divided by the sum of their operations, so a longer window has more weight.
 """
 
+import contextlib
 import heapq
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -80,19 +81,37 @@ def per_operation(steps: Iterable[StepResult]) -> dict[str, float]:
     there are no others.
     """
     seconds: dict[str, float] = defaultdict(float)
-    operations = 0.0
+    total = 0.0
+    for operations, hertz, stacks in _profiles(steps):
+        total += operations
+        for stack, samples in stacks.items():
+            seconds[stack] += samples / hertz
+    return {stack: amount / total for stack, amount in seconds.items()}
+
+
+def count_samples(steps: Iterable[StepResult]) -> int:
+    """Return the number of samples of the windows that `per_operation` uses.
+
+    Samples of other programs are left out: they do nothing for an operation.
+    """
+    return round(
+        sum(
+            samples
+            for _, _, stacks in _profiles(steps)
+            for stack, samples in stacks.items()
+            if stack.partition(";")[0] != OTHERS
+        )
+    )
+
+
+def _profiles(steps: Iterable[StepResult]) -> Iterator[tuple[float, float, Mapping[str, float]]]:
+    """Yield (operations, samples per second, stack -> samples) of each window with a profile."""
     for step in steps:
         profile, account = step.profile, step.account
         if profile is None or account is None or not account.operations > 0 or not profile.hertz:
             continue
-        try:
-            stacks = profile.stacks()
-        except ValueError:
-            continue
-        operations += account.operations
-        for stack, samples in stacks.items():
-            seconds[stack] += samples / profile.hertz
-    return {stack: amount / operations for stack, amount in seconds.items()}
+        with contextlib.suppress(ValueError):
+            yield account.operations, profile.hertz, profile.stacks()
 
 
 def tree(base: Mapping[str, float], other: Mapping[str, float]) -> Frame:

@@ -35,6 +35,12 @@ class Difference(Noun):
 MISSING = "-"
 """The value that is shown if a fact is not known."""
 
+NO_LIMIT = "none"
+"""The value that is shown for a limit that is not set."""
+_LIMITS = "host.cgroup.*limit*"
+_LIMITS_READ = "cgroup.version"
+"""A run whose host has this fact looked for limits: one that it does not have is not set."""
+
 _NOISE = (
     "host.boot.*",
     "host.device.name",
@@ -144,16 +150,24 @@ def differences(
     sides = [_values(base), _values(other)]
     different = []
     for key in sorted(sides[0].keys() | sides[1].keys()):
-        below, above = (side.get(key, ()) for side in sides)
+        below, above = (
+            _with_unset(key, side.get(key, (MISSING,)), runs)
+            for side, runs in zip(sides, (base, other), strict=True)
+        )
         if len(below) == len(above) == 1 and below == above:
             continue
-        known = [value for value in (*below, *above) if value != MISSING]
+        known = [value for value in (*below, *above) if value not in (MISSING, NO_LIMIT)]
         sort = _sort(key, known, asked, allowed)
-        different.append(
-            Difference(key=key, sort=sort, base=below or (MISSING,), other=above or (MISSING,))
-        )
+        different.append(Difference(key=key, sort=sort, base=below, other=above))
     order = list(Sort)
     return sorted(different, key=lambda difference: (order.index(difference.sort), difference.key))
+
+
+def _with_unset(key: str, values: tuple[str, ...], runs: Sequence[Run]) -> tuple[str, ...]:
+    """Return the values of a fact; a limit that was looked for and is not there is `none`."""
+    if not fnmatchcase(key, _LIMITS) or not all(_LIMITS_READ in run.host for run in runs):
+        return values
+    return tuple(NO_LIMIT if value == MISSING else value for value in values)
 
 
 def _values(runs: Sequence[Run]) -> Mapping[str, tuple[str, ...]]:

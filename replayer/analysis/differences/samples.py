@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from fnmatch import fnmatchcase
 
 import numpy as np
 
@@ -32,6 +33,10 @@ Key = tuple[str, str]
 """(name of a step, metric)."""
 Measured = Callable[[StepResult], Iterable[Measurement]]
 """A function that returns the values to compare from a step's result."""
+_OWN = ("*.client_cpu", "walk.*.user")
+"""Metrics about replayer itself.
+
+They follow from the others: half the throughput costs the client half the processor time."""
 _APART = 0.75
 """Two sides take turns if neither is the later one in this share of all pairs of units.
 
@@ -48,13 +53,14 @@ def unit_of(base: Sequence[Run], other: Sequence[Run]) -> Unit:
 
 @dataclass(frozen=True)
 class Samples:
-    """The samples of one side, and warnings about them."""
+    """The samples of one side, and remarks on its runs."""
 
     name: str
     units: tuple[Mapping[Key, tuple[float, ...]], ...]
     """For each unit: key -> values that were measured in it."""
     kinds: Mapping[Key, Measurement]
-    warnings: tuple[str, ...]
+    remarks: Mapping[str, tuple[str, ...]]
+    """Sentence of a warning -> the ids of the runs that it is about."""
     starts: tuple[float, ...]
     """The start of each unit in seconds since 1970; NaN if it is not known."""
 
@@ -64,7 +70,7 @@ class Samples:
 
         `measured` returns the values of a step; by default these are its measurements.
         """
-        measured = measured or _measurements
+        measured = measured or kinds_of
         kinds: dict[Key, Measurement] = {}
         warnings: dict[str, list[str]] = {}
         parts: dict[object, list[Mapping[Key, list[float]]]] = {}
@@ -79,9 +85,9 @@ class Samples:
                 starts[name] = min(_instant(run.started), starts.get(name, math.inf))
             for sentence in remarks:
                 warnings.setdefault(sentence, []).append(run.id)
-        sentences = tuple(f"{side.name}: {_whose(ids)}: {words}" for words, ids in warnings.items())
+        about = {words: tuple(ids) for words, ids in warnings.items()}
         units = tuple(map(_merge, parts.values()))
-        return cls(side.name, units, kinds, sentences, tuple(starts.values()))
+        return cls(side.name, units, kinds, about, tuple(starts.values()))
 
     def values(self, key: Key) -> statistics.Floats:
         """Return one value of a metric for each unit, its median; NaN if a unit has none."""
@@ -139,11 +145,6 @@ def _instant(text: str) -> float:
         return math.nan
 
 
-def _whose(ids: Sequence[str]) -> str:
-    """Return the names of the runs that a sentence is about; of many runs, only the first."""
-    return ", ".join(ids) if len(ids) < 3 else f"{ids[0]} and {len(ids) - 1} more runs"
-
-
 def _by_repeat(steps: Iterable[StepResult]) -> list[list[StepResult]]:
     repeats: dict[int, list[StepResult]] = {}
     for step in steps:
@@ -151,8 +152,17 @@ def _by_repeat(steps: Iterable[StepResult]) -> list[list[StepResult]]:
     return list(repeats.values())
 
 
-def _measurements(step: StepResult) -> Iterable[Measurement]:
-    return step.measurements
+def kinds_of(step: StepResult) -> list[Measurement]:
+    """Return a step's measurements; those about replayer itself have no good direction."""
+    return [
+        m.model_copy(update={"better": Better.NEITHER}) if is_own(m.metric) else m
+        for m in step.measurements
+    ]
+
+
+def is_own(metric: str) -> bool:
+    """Return whether a metric is about replayer's own work, which no comparison judges."""
+    return any(fnmatchcase(metric, pattern) for pattern in _OWN)
 
 
 def _values(

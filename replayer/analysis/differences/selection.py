@@ -9,7 +9,7 @@ from replayer.analysis.differences.environment import MISSING, facts, resolve
 from replayer.analysis.differences.samples import Side
 from replayer.errors import Impossible, nearest
 from replayer.model import Run, Status
-from replayer.results import store
+from replayer.results import editing, store
 
 _MOST_NAMED = 3
 _NOT_SOUND = frozenset({Status.FAILED, Status.PARTIAL})
@@ -54,7 +54,8 @@ def choose(
         loaded = [store.load(path, columns) for path in files or [store.find(word, where)]]
         # A word for a single run means this run, even if it failed.  A word for many runs means
         # those that measured something.
-        sound = _sound(word, loaded, chosen.said) if files else loaded
+        ended = _ended(word, loaded, chosen.said, single=not files)
+        sound = _sound(word, ended, chosen.said) if files else ended
         runs = _only(sound, only)
         if not runs:
             raise Impossible(f"no run of {word} has {' and '.join(only)}")
@@ -78,6 +79,35 @@ def _files(word: str, where: Path, remarks: list[str]) -> list[Path]:
         return []
     listed = [entry for entry in store.runs(where) if isinstance(entry, store.StoredRun)]
     return [entry.path for entry in listed if word and entry.label == word]
+
+
+def _ended(word: str, runs: Sequence[Run], remarks: list[str], *, single: bool) -> list[Run]:
+    """Return the runs that are not under way.
+
+    A run of another machine or boot may have been cut there.  It is only taken if it is named by
+    itself, `single`.  A sentence about the others is added to `remarks`.  Raises Impossible if no
+    run is left.
+    """
+    growing = [
+        run
+        for run in runs
+        if run.status is Status.RUNNING
+        and (
+            editing.written_by(run.writer)
+            if single
+            else not editing.cut(run.status.value, run.writer)
+        )
+    ]
+    if not growing:
+        return list(runs)
+    sentence = (
+        f"{word}: {_count(growing)} {_are(growing)} under way and left out "
+        f"({_some(run.id for run in growing)})"
+    )
+    if len(growing) == len(runs):
+        raise Impossible(f"{sentence}, so that nothing is left to compare: wait for the end")
+    remarks.append(sentence)
+    return [run for run in runs if run not in growing]
 
 
 def _sound(word: str, runs: Sequence[Run], remarks: list[str]) -> list[Run]:

@@ -161,6 +161,7 @@
     if (wanted.ticks_x) {
       layout.xaxis.tickvals = wanted.ticks_x.map((tick) => tick[0]);
       layout.xaxis.ticktext = wanted.ticks_x.map((tick) => tick[1]);
+      layout.xaxis.tickangle = 0;
     }
     if (wanted.categories) {
       layout.yaxis.type = "category";

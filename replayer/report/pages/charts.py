@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from replayer import registry
-from replayer.analysis.differences.comparison import Comparison, MetricRow, MetricVerdict
 from replayer.analysis.differences.samples import Side
 from replayer.model import Better, Measurement, Run, Series, Status, StepResult
 from replayer.report.pages import column_encoding, percentiles
@@ -22,7 +21,6 @@ from replayer.report.sanitize import sanitize
 from replayer.report.terminal import collector_columns
 from replayer.report.terminal.step_layout import UNLIKE_A_STEPS
 from replayer.run import display
-from replayer.units import show
 
 Chart = dict[str, Any]
 Trace = dict[str, Any]
@@ -38,37 +36,20 @@ _FEW = 12
 """Up to this number of repeats, each repeat has a tick on the axis."""
 _IMPORTED = "iostat."
 """The prefix of columns of a series that another tool recorded."""
-_FAR = 3.0
-"""The axis of ratios extends at most this many times as far from 1 as most ratios do."""
 _SPREAD = (0.1, 0.9)
 """The quantiles, over several runs, that limit the band drawn for a second."""
-_SYMBOLS = {
-    MetricVerdict.BETTER: 0,
-    MetricVerdict.WORSE: 1,
-    MetricVerdict.SAME: 2,
-    MetricVerdict.UNCLEAR: 3,
-    MetricVerdict.DIFFERS: 4,
-    MetricVerdict.ALIKE: 2,
-    MetricVerdict.LIKELY_BETTER: 0,
-    MetricVerdict.LIKELY_WORSE: 1,
-    MetricVerdict.LIKELY_DIFFERS: 4,
-}
-_COLORS = {
-    MetricVerdict.BETTER: 2,
-    MetricVerdict.WORSE: 1,
-    MetricVerdict.SAME: 0,
-    MetricVerdict.UNCLEAR: 5,
-    MetricVerdict.DIFFERS: 3,
-    MetricVerdict.ALIKE: 0,
-    MetricVerdict.LIKELY_BETTER: 5,
-    MetricVerdict.LIKELY_WORSE: 5,
-    MetricVerdict.LIKELY_DIFFERS: 5,
-}
+_SIDES = (0, 5, 3, 4, 6)
+"""The colours of the sides: red and green are left out, as they mean worse and better."""
 
 
 def needs(column: str) -> bool:
     """Return whether a column of a series is drawn."""
     return collector_columns.is_drawn(column)
+
+
+def side_color(number: int) -> int:
+    """Return the number of the colour of a side; sides are counted from 0."""
+    return _SIDES[number % len(_SIDES)]
 
 
 def word(text: object) -> str:
@@ -125,12 +106,12 @@ def repeats(sides: Sequence[Side]) -> Iterator[tuple[str, Chart]]:
                         "x": list(range(1, len(points) + 1)),
                         "y": [value for _, value in points],
                         "text": [text for text, _ in points],
-                        "color": number,
+                        "color": side_color(number),
                     }
                 )
         most = max((len(trace["x"]) for trace in traces), default=0)
         if most > 1:
-            chart = _chart(
+            chart = chart_of(
                 f"repeats-{word(name)}",
                 f"{word(name)}: {word(metric.metric)} of every repeat",
                 traces,
@@ -141,132 +122,6 @@ def repeats(sides: Sequence[Side]) -> Iterator[tuple[str, Chart]]:
             if most <= _FEW:
                 chart["layout"]["every_x"] = 1
             yield name, chart
-
-
-def intervals(comparison: Comparison) -> Chart | None:
-    """Return a chart of the ratios of all judged metrics with their intervals, the worst on top.
-
-    One extreme metric must not stretch the axis: values beyond it are marks at its edge.  Returns
-    None if there is no ratio to show.
-    """
-    rows = [row for row in comparison.rows if row.ratio is not None and row.low is not None]
-    rows = [row for row in rows if row.verdict is not None]
-    if not rows:
-        return None
-    rows.sort(key=_place, reverse=True)
-    ends = _range(rows)
-    inside = [row for row in rows if ends[0] <= (row.ratio or 0.0) <= ends[1]]
-    traces = []
-    for verdict in MetricVerdict:
-        chosen = [row for row in inside if row.verdict is verdict]
-        if chosen:
-            traces.append(_interval_trace(chosen, verdict))
-    beyond = [row for row in rows if row not in inside]
-    cut = [row for row in inside if (row.high or 0.0) > ends[1] or (row.low or 0.0) < ends[0]]
-    if beyond or cut:
-        traces.append(_beyond(beyond, cut, ends))
-    base, other = word(comparison.base.name), word(comparison.other.name)
-    chart = _chart(
-        "intervals",
-        f"{other} / {base}: ratios and 95 % intervals; worse first, then better, unclear, the same",
-        traces,
-        x=f"ratio: left of 1 {other} has less, right of 1 it has more "
-        f"(shaded: within {comparison.threshold * 100:g} %)",
-        y="",
-    )
-    chart["layout"] |= {
-        "height": 160 + 26 * len(rows),
-        "range_x": ends,
-        "band": [1 / (1 + comparison.threshold), 1 + comparison.threshold],
-        "categories": [_directed(row) for row in rows],
-    }
-    return chart
-
-
-def _place(row: MetricRow) -> tuple[int, float]:
-    """Return a sort key: worse, differs, better, likely, unclear, same; large changes first."""
-    order = (
-        *(MetricVerdict.WORSE, MetricVerdict.DIFFERS, MetricVerdict.BETTER),
-        *(
-            MetricVerdict.LIKELY_WORSE,
-            MetricVerdict.LIKELY_DIFFERS,
-            MetricVerdict.LIKELY_BETTER,
-            MetricVerdict.UNCLEAR,
-        ),
-    )
-    rank = order.index(row.verdict) if row.verdict in order else len(order)
-    return rank, -abs(row.change or 0.0)
-
-
-def _directed(row: MetricRow) -> str:
-    """Return a row's title with its good direction: both left and right of 1 can be worse."""
-    return f"{word(row.title)} ({row.better.value} is better)"
-
-
-def _range(rows: Sequence[MetricRow]) -> list[float]:
-    """Return the ends of an axis that shows most ratios with their intervals, and always 1."""
-    lows = sorted(row.low or 0.0 for row in rows)
-    highs = sorted(min(row.high or 0.0, 2 * max(1.0, row.ratio or 0.0)) for row in rows)
-    cut = len(rows) // 5
-    # Ratios far beyond four fifths of the others would leave no room for these: cut them off.
-    low = max(lows[0], 1 - _FAR * max(0.05, 1 - lows[cut]))
-    high = min(highs[-1], 1 + _FAR * max(0.05, highs[-1 - cut] - 1))
-    ends = max(0.0, min(low, 0.97)), max(high, 1.03)
-    room = 0.03 * (ends[1] - ends[0])
-    return [ends[0] - room, ends[1] + room]
-
-
-def _interval_trace(rows: Sequence[MetricRow], verdict: MetricVerdict) -> Trace:
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "name": verdict.value,
-        "x": [row.ratio for row in rows],
-        "y": [_directed(row) for row in rows],
-        "text": [f"{verdict.value}: {_in_words(row)}" for row in rows],
-        "error_x": {
-            "type": "data",
-            "symmetric": False,
-            "array": [_gap(row.high, row.ratio) for row in rows],
-            "arrayminus": [_gap(row.ratio, row.low) for row in rows],
-        },
-        "color": _COLORS[verdict],
-        "symbol": _SYMBOLS[verdict],
-    }
-
-
-def _beyond(beyond: Sequence[MetricRow], cut: Sequence[MetricRow], ends: Sequence[float]) -> Trace:
-    """Return marks at the edges of the axis, for ratios and ends of intervals beyond it.
-
-    The value is written next to its mark.
-    """
-    marks = [((row.ratio or 0.0) > ends[1], row, row.ratio or 0.0) for row in beyond]
-    marks += [(True, row, row.high or 0.0) for row in cut if (row.high or 0.0) > ends[1]]
-    marks += [(False, row, row.low or 0.0) for row in cut if (row.low or 0.0) < ends[0]]
-    room = 0.01 * (ends[1] - ends[0])
-    return {
-        "type": "scatter",
-        "mode": "markers+text",
-        "name": "beyond the axis",
-        "x": [ends[1] - room if right else ends[0] + room for right, _, _ in marks],
-        "y": [_directed(row) for _, row, _ in marks],
-        "text": [f"{at:.3g}" if row in beyond else f"to {at:.3g}" for _, row, at in marks],
-        "hovertext": [f"{row.verdict}: {_in_words(row)}" for _, row, _ in marks],
-        "textposition": ["top left" if right else "top right" for right, _, _ in marks],
-        "symbols": [8 if right else 7 for right, _, _ in marks],
-        "color": 6,
-    }
-
-
-def _in_words(row: MetricRow) -> str:
-    return (
-        f"{row.ratio:.3f} ({row.low:.3f} to {row.high:.3f}), "
-        f"{word(show(row.base, row.unit))} and {word(show(row.other, row.unit))}"
-    )
-
-
-def _gap(above: float | None, below: float | None) -> float:
-    return (above or 0.0) - (below or 0.0)
 
 
 def latencies(sides: Sequence[Side]) -> Iterator[tuple[str, Chart]]:
@@ -288,12 +143,12 @@ def latencies(sides: Sequence[Side]) -> Iterator[tuple[str, Chart]]:
                             "x": [_nines(p) for p in shares],
                             "y": values,
                             "text": [f"p{p:g}" for p in shares],
-                            "color": number,
+                            "color": side_color(number),
                             "dash": dash,
                         }
                     )
         if traces:
-            chart = _chart(
+            chart = chart_of(
                 f"latency-{word(name)}",
                 f"{word(name)}: latency by percentile",
                 traces,
@@ -346,7 +201,7 @@ def ledgers(sides: Sequence[Side]) -> Chart | None:
         }
         for number, (layer, values) in enumerate(layers.items())
     ]
-    chart = _chart("ledger", "The ledger: where the blocks came from", traces, y="blocks/s")
+    chart = chart_of("ledger", "The ledger: where the blocks came from", traces, y="blocks/s")
     chart["layout"]["stack"] = True
     return chart
 
@@ -376,7 +231,7 @@ def of_steps(sides: Sequence[Side]) -> Iterator[tuple[str, Chart]]:
 def _drawn(chart: display.Chart, sides: Sequence[Side]) -> Chart:
     """Return a step's chart in the form that the page draws; its texts are escaped here."""
     traces = [_traced(trace, sides) for trace in chart.traces]
-    drawn = _chart(chart.name, word(chart.title), traces, x=chart.x, y=chart.y, zero=chart.zero)
+    drawn = chart_of(chart.name, word(chart.title), traces, x=chart.x, y=chart.y, zero=chart.zero)
     if chart.log_x:
         drawn["layout"]["log_x"] = True
     return drawn
@@ -388,7 +243,7 @@ def _traced(trace: display.ChartTrace, sides: Sequence[Side]) -> Trace:
         "name": word(" ".join(filter(None, (sides[trace.side].name, trace.name)))),
         "x": [word(value) if isinstance(value, str) else value for value in trace.x],
         "y": list(trace.y),
-        "color": trace.side,
+        "color": side_color(trace.side),
     }
     if trace.kind == "bar":
         return {**drawn, "pattern": trace.side}
@@ -502,7 +357,7 @@ def overlays(sides: Sequence[Side]) -> Iterator[tuple[str, Chart]]:
         if len({trace["color"] for trace in traces}) > 1:
             title = f"{word(name)}: {word(column)} second by second, medians and spread of all runs"
             x = "seconds of the measured time"
-            chart = _chart(f"overlay-{word(name)}", title, traces, x=x, y=word(column), zero=True)
+            chart = chart_of(f"overlay-{word(name)}", title, traces, x=x, y=word(column), zero=True)
             yield name, chart
 
 
@@ -525,7 +380,7 @@ def _overlaid(
     seconds, rows = _by_second(results, column)
     if len(seconds) < _FEWEST_SECONDS:
         return
-    plain: Trace = {"type": "scatter", "mode": "lines", "x": seconds, "color": number}
+    plain: Trace = {"type": "scatter", "mode": "lines", "x": seconds, "color": side_color(number)}
     if len(rows) > 1:
         low, high = (_rounded(np.nanquantile(rows, share, axis=0)) for share in _SPREAD)
         hidden = {**plain, "legend": False, "width": 0, "hover": False, "name": word(side)}
@@ -575,9 +430,10 @@ def _unit(unit: str) -> str:
     return {"1/s": "per second", "": ""}.get(unit, word(unit))
 
 
-def _chart(
+def chart_of(
     identity: str, title: str, traces: list[Trace], *, x: str = "", y: str = "", zero: bool = False
 ) -> Chart:
+    """Return a chart of traces with the titles of its axes; `zero` begins its y axis there."""
     return {
         "id": identity,
         "title": title,

@@ -5,7 +5,7 @@ frame is its CPU time per operation.  The graph of the difference of two sides h
 second side ("other"); its colours show the difference per operation.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from statistics import median
 from typing import NamedTuple
 
@@ -23,6 +23,8 @@ _WINDOWS = 40
 """The most windows of a step and side whose profiles are merged; of more, every n-th is used."""
 _FAINT = 0.02
 """The full colour stands for at least this share of the whole time: small differences stay pale."""
+FEWEST = 30
+"""The fewest samples of a side of which functions are compared."""
 _COLORS = {"kernel": 1, "server": 0, "client": 2, "kernel threads": 5, "others": 6, "replayer": 3}
 COLORS = (
     "Blue is code of the server, orange the kernel, green the client, yellow the kernel's own "
@@ -38,6 +40,8 @@ class WatchedFlames(NamedTuple):
     accounts: tuple[Account, ...]
     stacks: dict[str, float]
     """Stack -> CPU seconds per operation; {} without a profile."""
+    samples: int
+    """The number of samples of these stacks."""
 
 
 class StepFlames(NamedTuple):
@@ -74,7 +78,8 @@ def _watched(side: str, results: Sequence[StepResult]) -> WatchedFlames:
     profiled = [one for one in results if one.profile is not None]
     # More windows add no information, and each profile must be unpacked.
     every = max(1, -(-len(profiled) // _WINDOWS))
-    return WatchedFlames(side, accounts_, flame.per_operation(profiled[::every]))
+    used = profiled[::every]
+    return WatchedFlames(side, accounts_, flame.per_operation(used), flame.count_samples(used))
 
 
 def accounts(watched: Sequence[StepFlames]) -> Iterator[tuple[str, Chart]]:
@@ -159,15 +164,33 @@ class Differing(NamedTuple):
     rows: tuple[tuple[str, ...], ...]
 
 
-def differing(comparison: Comparison, watched: Sequence[StepFlames]) -> list[Differing]:
-    """Return the differences of two sides' profiles, for each step that both have profiles of."""
+def differing(
+    comparison: Comparison, watched: Sequence[StepFlames], shown: Collection[str]
+) -> list[Differing]:
+    """Return the differences of two sides' profiles, for each step that both have profiles of.
+
+    Only steps in `shown` have one, of which a metric differs or likely does, and only with at
+    least FEWEST samples on each side: else a reader would take chance for a difference.
+    """
     names = comparison.base.name, comparison.other.name
     differences = []
     for step in watched:
-        stacks = {one.side: one.stacks for one in step.sides}
-        if all(stacks.get(name) for name in names):
+        stacks = {one.side: one.stacks for one in step.sides if one.samples >= FEWEST}
+        if step.name in shown and all(stacks.get(name) for name in names):
             differences.append(_differing(step, names, *(stacks[name] for name in names)))
     return differences[:_MOST]
+
+
+def too_few(watched: Sequence[StepFlames], shown: Collection[str]) -> list[str]:
+    """Return a sentence for each step that differs and has too few samples for its functions."""
+    return [
+        f"{step.name}: functions are not compared, as there are too few samples "
+        f"({', '.join(f'{one.samples} of {one.side}' for one in step.sides)}; {FEWEST} are needed)"
+        for step in watched
+        if step.name in shown
+        and any(one.stacks for one in step.sides)
+        and any(one.samples < FEWEST for one in step.sides)
+    ]
 
 
 def _differing(

@@ -7,11 +7,11 @@ from string import ascii_lowercase
 from typing import Any
 
 from replayer.analysis.capacity.client_hosts import bound_words
-from replayer.analysis.differences.comparison import Comparison, MetricRow
-from replayer.analysis.differences.environment import Sort, facts
+from replayer.analysis.differences.comparison import Comparison
+from replayer.analysis.differences.environment import facts
 from replayer.analysis.differences.samples import Side
 from replayer.model import Run
-from replayer.report.pages import charts, flames, summary_page
+from replayer.report.pages import charts, comparison_page, flames, ratio_chart, summary_page
 from replayer.report.pages.markup import (
     Drawn,
     document,
@@ -24,22 +24,11 @@ from replayer.report.pages.markup import (
 )
 from replayer.report.sanitize import short
 from replayer.report.terminal import client_hosts, replays, summary
-from replayer.report.terminal import explanation as words_why
-from replayer.report.terminal.comparison import (
-    SORTS,
-    explained,
-    judged,
-    limits,
-    sentence,
-    shortened,
-    values,
-    verdict_first,
-)
+from replayer.report.terminal.comparison import shortened, values
+from replayer.report.terminal.comparison_answer import answer
 from replayer.units import show
 
 _MOST_RUNS = 200
-_DIFFERENCE = "difference {}"
-"""The name of the page's section for the chart of a step's difference, with its number."""
 _STEP = "step {}"
 """The name of the page's section for a step's charts, with the step's name."""
 _STATEMENT = 400
@@ -51,35 +40,64 @@ def page(sides: Sequence[Side], comparison: Comparison | None, refused: str = ""
     sides, comparison = _named(sides, comparison)
     series, size = charts.series(sides)
     steps = list(flames.steps(sides))
-    differing = flames.differing(comparison, steps) if comparison else []
+    shown = comparison_page.differing(comparison) if comparison else frozenset()
+    differing = flames.differing(comparison, steps, shown) if comparison else []
     graphs, left = flames.flames(steps)
     drawn = identified(
         [
-            *((_DIFFERENCE.format(number), one.chart) for number, one in enumerate(differing)),
+            *(
+                (comparison_page.DIFFERENCE.format(number), one.chart)
+                for number, one in enumerate(differing)
+            ),
             *_charts(sides, comparison),
             *((_STEP.format(name), chart) for name, chart in flames.accounts(steps)),
             *((_STEP.format(name), chart) for name, chart in graphs),
         ]
     )
+    folded = frozenset(charts.step_names(sides)) - shown if comparison else frozenset()
     body = [
-        *_comparison(comparison, refused, drawn),
-        *_why(comparison, differing, drawn),
+        *_comparison(comparison, refused, differing, drawn, flames.too_few(steps, shown)),
         *_replays(comparison, drawn),
-        *(summary_page.head(sides) if comparison else ()),
+        *_runs(sides, comparison),
         *([] if comparison else [*_sections(drawn), *_series(series, size)]),
-        *_steps(sides, steps, drawn, left),
+        *(['<h2 id="steps">Step by step</h2>'] if comparison else []),
+        *_steps(sides, steps, drawn, left, folded),
         *_client_hosts(sides),
         *([*_series(series, size), *_sections(drawn)] if comparison else []),
         *_everything(sides),
     ]
-    bar = "" if comparison else navigation(body)
     return document(
         _title(sides),
-        head="\n".join([bar, *_head(sides, comparison)]),
+        head="\n".join([navigation(body), *_head(sides, comparison, drawn)]),
         body=body,
         drawn=drawn,
         series=series,
     )
+
+
+def _comparison(
+    comparison: Comparison | None,
+    refused: str,
+    differing: Sequence[flames.Differing],
+    drawn: Sequence[Drawn],
+    left_out: Sequence[str],
+) -> Iterator[str]:
+    if refused:
+        yield f"<h2>Comparison</h2><p>Not compared: {escaped(refused)}</p>"
+    if comparison is not None:
+        yield from comparison_page.warnings(comparison)
+        yield from comparison_page.metrics(comparison, drawn)
+        yield from comparison_page.why(comparison, differing, drawn, left_out)
+        yield from comparison_page.environment(comparison)
+
+
+def _runs(sides: Sequence[Side], comparison: Comparison | None) -> Iterator[str]:
+    """Yield the summary of each side, below a comparison; without one it is the page's head."""
+    if comparison:
+        yield '<h2 id="runs">The runs</h2>'
+        yield '<details class="printed"><summary>What each side measured</summary>'
+        yield from summary_page.head(sides)
+        yield "</details>"
 
 
 def _named(
@@ -96,9 +114,12 @@ def _named(
 
 
 def _charts(sides: Sequence[Side], comparison: Comparison | None) -> Iterator[Drawn]:
-    forest = charts.intervals(comparison) if comparison else None
-    if forest:
-        yield "comparison", forest
+    if comparison:
+        first = answer(comparison).metrics
+        for section, rows in ((comparison_page.ANSWER, first), (comparison_page.ALL, None)):
+            forest = ratio_chart.intervals(comparison, rows)
+            if forest:
+                yield section, forest
     yield from ((_STEP.format(name), chart) for name, chart in charts.overlays(sides))
     yield from ((_STEP.format(name), chart) for name, chart in charts.repeats(sides))
     for name, chart in charts.of_steps(sides):
@@ -114,89 +135,36 @@ def _title(sides: Sequence[Side]) -> str:
     return " and ".join(side.name for side in sides[:3]) + (" and others" if len(sides) > 3 else "")
 
 
-def _head(sides: Sequence[Side], comparison: Comparison | None) -> Iterator[str]:
+def _head(
+    sides: Sequence[Side], comparison: Comparison | None, drawn: Sequence[Drawn]
+) -> Iterator[str]:
     runs = [run for side in sides for run in side.runs]
     workloads = ", ".join(sorted({run.workload.name for run in runs}))
     ended = summary.counted([run.status.value for run in runs]) if runs else "none"
     words = f"{len(runs)} run{'' if len(runs) == 1 else 's'} of {workloads}: {ended}"
     if comparison:
-        yield f'<p class="verdict">{escaped(verdict_first(comparison))}</p>'
-    if comparison:
-        yield f'<p class="quiet">{escaped(words)}</p>'
-        yield f"<p>{escaped(comparison.worth)}</p>"
+        yield from comparison_page.first_screen(comparison, drawn)
+        yield f'<p class="quiet">{escaped(words)}. {escaped(comparison.worth)}</p>'
     else:
         yield from summary_page.head(sides)
         yield f'<p class="quiet">{escaped(words)}</p>'
 
 
-def _comparison(
-    comparison: Comparison | None, refused: str, drawn: Sequence[Drawn]
-) -> Iterator[str]:
-    if refused:
-        yield f"<h2>Comparison</h2><p>Not compared: {escaped(refused)}</p>"
-    if comparison is None:
-        return
-    yield from figures(drawn, "comparison")
-    if comparison.warnings:
-        yield "<h2>Attention</h2>"
-        yield f"<ul>{''.join(f'<li>{escaped(words)}</li>' for words in comparison.warnings)}</ul>"
-    yield "<h2>Comparison</h2>"
-    names = (comparison.base.name, comparison.other.name)
-    yield f'<p class="quiet">{escaped(sentence(comparison))}</p>'
-    yield table(
-        ["step", "metric", *names, "ratio", "95 % interval", "p", "verdict"],
-        [_row(row, comparison) for row in comparison.rows],
-        numbers=range(2, 7),
-    )
-    yield "".join(f'<p class="quiet">{escaped(words)}</p>' for words in explained(comparison))
-    yield "<h2>What else differs</h2>"
-    yield from _differences(comparison)
-
-
-def _row(row: MetricRow, comparison: Comparison) -> list[str]:
-    return [
-        row.step,
-        row.metric,
-        show(row.base, row.unit),
-        show(row.other, row.unit),
-        "" if row.ratio is None else f"{row.ratio:.3f}",
-        limits(row),
-        "" if row.p_holm is None else f"{row.p_holm:.3f}",
-        judged(row, comparison),
-    ]
-
-
-def _why(
-    comparison: Comparison | None, differing: Sequence[flames.Differing], drawn: Sequence[Drawn]
-) -> Iterator[str]:
-    """Yield the parts of the accounts that moved, and the differences of the CPU profiles."""
-    if comparison is None or not (comparison.why or differing):
-        return
-    yield "<h2>Why</h2>"
-    if not comparison.why:
-        yield "<p>No metric was shown to differ, so that no part of an account is named.</p>"
-    for why in comparison.why:
-        section = words_why.section(why, comparison)
-        yield f'<p class="verdict">{escaped(section.sentence)}</p>'
-        yield "".join(f"<p>{escaped(remark)}</p>" for remark in section.remarks)
-        if why.parts:
-            rows = words_why.rows(why)
-            yield table(words_why.headings(comparison, why), rows, numbers=range(1, 6))
-    yield "".join(f'<p class="quiet">{escaped(one)}</p>' for one in words_why.explained(comparison))
-    for number, one in enumerate(differing):
-        yield from figures(drawn, _DIFFERENCE.format(number))
-        yield f"<p>{escaped(one.legend)}</p>"
-        yield table(one.headings, one.rows, numbers=range(2, 5))
-
-
 def _steps(
-    sides: Sequence[Side], watched: Sequence[flames.StepFlames], drawn: Sequence[Drawn], left: int
+    sides: Sequence[Side],
+    watched: Sequence[flames.StepFlames],
+    drawn: Sequence[Drawn],
+    left: int,
+    folded: frozenset[str],
 ) -> Iterator[str]:
-    """Yield the section of each step: its charts, its account, and every measurement."""
+    """Yield the section of each step: its charts, its account, and every measurement.
+
+    The steps in `folded` are closed until a reader opens them.
+    """
     profiled = [chart for _, chart in drawn if "frames" in chart]
     explained_ = False
     for number, name in enumerate(charts.step_names(sides)):
-        yield f'<h2 id="step-{_letters(number)}">{escaped(name)}</h2>'
+        yield _heading(name, number, folded=name in folded)
         section = _STEP.format(name)
         yield from figures([one for one in drawn if "frames" not in one[1]], section)
         graphs = [one for one in drawn if one[0] == section and "frames" in one[1]]
@@ -209,6 +177,7 @@ def _steps(
         yield table(headings, _measurements(sides, name), numbers=range(2, 6))
         yield from _parts([step for step in watched if step.name == name])
         yield "</details>"
+        yield "</details>" if name in folded else ""
     if profiled and left:
         yield f'<p class="quiet">and {left} more flame graphs, which this page has no room for</p>'
 
@@ -217,6 +186,16 @@ def _letters(number: int) -> str:
     """Return a number as letters, for an address in the page: `a` to `z`, then `ba`, `bb`."""
     first, last = divmod(number, len(ascii_lowercase))
     return (_letters(first) if first else "") + ascii_lowercase[last]
+
+
+def _heading(name: str, number: int, *, folded: bool) -> str:
+    """Return the heading of a step's section; one that is folded begins with it."""
+    if folded:
+        return (
+            f'<details class="printed step"><summary><h2>{escaped(name)}</h2> '
+            f'<span class="quiet">no difference was shown</span></summary>'
+        )
+    return f'<h2 id="step-{_letters(number)}">{escaped(name)}</h2>'
 
 
 def _parts(steps: Sequence[flames.StepFlames]) -> Iterator[str]:
@@ -234,7 +213,7 @@ def _parts(steps: Sequence[flames.StepFlames]) -> Iterator[str]:
 def _replays(comparison: Comparison | None, drawn: Sequence[Drawn]) -> Iterator[str]:
     """Yield the charts of replays (throughput and lag over time), then tables of fingerprints."""
     if any(kind == "replay" for kind, _ in drawn):
-        yield "<h2>Replay</h2>"
+        yield '<h2 id="replay">Replay</h2>'
         yield from figures(drawn, "replay")
     for section in replays.sections(comparison, width=_STATEMENT) if comparison else ():
         yield f"<h2>{escaped(section.title)}</h2>"
@@ -242,19 +221,6 @@ def _replays(comparison: Comparison | None, drawn: Sequence[Drawn]) -> Iterator[
         for title, headings, rows in section.tables:
             yield f"<h3>{escaped(title)}</h3>"
             yield table(headings, rows, numbers=range(2, len(headings)))
-
-
-def _differences(comparison: Comparison) -> Iterator[str]:
-    rows = [
-        [SORTS[one.sort], one.key, values(one.base), values(one.other)]
-        for one in comparison.differences
-        if one.sort is not Sort.NOISE
-    ]
-    headings = ["", "fact", comparison.base.name, comparison.other.name]
-    yield table(headings, rows) if rows else "<p>Nothing that is known.</p>"
-    noise = [one.key for one in comparison.differences if one.sort is Sort.NOISE]
-    if noise:
-        yield f'<p class="quiet">noise: {escaped(", ".join(noise))}</p>'
 
 
 def _measurements(sides: Sequence[Side], name: str) -> Iterator[list[str]]:

@@ -3,6 +3,7 @@
 It shows first all other differences of the two sides, then the verdict on every metric.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from rich.console import Group, RenderableType
@@ -11,33 +12,25 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
-from replayer.analysis.differences import multiple_testing, statistics
-from replayer.analysis.differences.comparison import (
-    LIKELY,
-    SHOWN,
-    Comparison,
-    MetricRow,
-    MetricVerdict,
-)
+from replayer.analysis.differences import multiple_testing
+from replayer.analysis.differences.comparison import Comparison, MetricRow
 from replayer.analysis.differences.environment import Difference, Sort
+from replayer.analysis.differences.finding import with_headline
 from replayer.analysis.differences.samples import Unit
-from replayer.model import Better
 from replayer.report.sanitize import sanitize, short
 from replayer.report.terminal import explanation as words_why
-from replayer.report.terminal.tables import INDENT, Fitting, Flow, indented, line, pairs
+from replayer.report.terminal.comparison_answer import ComparisonAnswer, answer
+from replayer.report.terminal.tables import (
+    INDENT,
+    Fitting,
+    Flow,
+    indented,
+    line,
+    pairs,
+)
+from replayer.report.terminal.verdict_words import judged, limits, name_verdict, style_of
 from replayer.units import show
 
-STYLE = {
-    MetricVerdict.BETTER: "bold green",
-    MetricVerdict.WORSE: "bold red",
-    MetricVerdict.SAME: "cyan",
-    MetricVerdict.UNCLEAR: "yellow",
-    MetricVerdict.DIFFERS: "bold",
-    MetricVerdict.ALIKE: "",
-    MetricVerdict.LIKELY_BETTER: "green",
-    MetricVerdict.LIKELY_WORSE: "red",
-    MetricVerdict.LIKELY_DIFFERS: "",
-}
 SORTS = {
     Sort.ASKED: "asked for",
     Sort.EXPLAINS: "may explain a difference",
@@ -45,8 +38,6 @@ SORTS = {
     Sort.REFUSED: "not the same work",
 }
 _MOST_WARNINGS = 12
-_MOST_NAMED = 2
-"""The most metrics that the first sentence names."""
 _VALUE_WIDTH = 30
 
 
@@ -59,112 +50,80 @@ def shortened(comparison: Comparison, names: Mapping[str, str]) -> Comparison:
         role: group.model_copy(update={"name": names.get(group.name, short(group.name))})
         for role, group in (("base", comparison.base), ("other", comparison.other))
     }
-    return comparison.model_copy(update=sides)
+    return with_headline(comparison.model_copy(update=sides))
 
 
-def render(comparison: Comparison) -> Group:
-    """Return the report of a comparison."""
+def render(comparison: Comparison, asked: str = "", *, full: bool = False) -> Group:
+    """Return the report of a comparison: its answer, with `full` below every detail.
+
+    `asked` is the command that makes this comparison, which the next steps name.
+    """
     comparison = shortened(comparison, {})
-    parts: list[RenderableType] = [*_head(comparison), *_differences(comparison)]
-    parts += _warnings(comparison.warnings)
+    details = [*_details(comparison), ""] if full else []
+    return Group(*details, *_answer(comparison, asked, full=full))
+
+
+def _details(comparison: Comparison) -> Iterator[RenderableType]:
+    yield from _head(comparison)
+    yield from _differences(comparison)
+    yield from _warnings(comparison.warnings)
     for step in dict.fromkeys(row.step for row in comparison.rows):
         rows = [row for row in comparison.rows if row.step == step]
-        parts += ["", Rule(Text(_heading(rows[0]), style="bold"), align="left", style="dim")]
+        yield ""
+        yield Rule(Text(_heading(rows[0]), style="bold"), align="left", style="dim")
         table = Padding(_table(rows, comparison), (0, 0, 0, INDENT), expand=False)
-        parts.append(
-            Fitting(table, indented((row_name(row), Flow(_flow(row, comparison))) for row in rows))
+        flow = indented((row_name(row), Flow(_flow(row, comparison))) for row in rows)
+        yield Fitting(table, flow)
+        yield from _why(comparison, step)
+    yield ""
+    yield from _tail(comparison)
+
+
+def _answer(comparison: Comparison, asked: str, *, full: bool) -> Iterator[RenderableType]:
+    """Yield the answer: a table of what differs, what to know of it, and last one sentence."""
+    one = answer(comparison, asked, full=full)
+    yield Rule(Text("the answer", style="bold"), align="left", style="dim")
+    yield Text(one.scope)
+    if one.rows:
+        yield ""
+        yield Fitting(_answer_table(one), indented(map(_answer_flow, one.rows)))
+    if one.rest:
+        yield line(one.rest, style="dim")
+    yield ""
+    yield pairs([(label, Text(words)) for label, words in one.remarks])
+    yield ""
+    yield Text(sanitize(comparison.headline), style="bold")
+    if one.next:
+        yield pairs(one.next)
+
+
+def _answer_table(one: ComparisonAnswer) -> Padding:
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
+    for number, heading in enumerate(one.headings):
+        right = 0 < number < len(one.headings) - 2
+        table.add_column(
+            Text(heading),
+            justify="right" if right else "left",
+            no_wrap=number < len(one.headings) - 1,
         )
-        parts += _why(comparison, step)
-    return Group(*parts, "", *_tail(comparison))
+    for row, style in zip(one.rows, one.styles, strict=True):
+        table.add_row(*map(Text, row[:-1]), Text(row[-1], style=style))
+    return Padding(table, (0, 0, 0, INDENT), expand=False)
+
+
+def _answer_flow(row: Sequence[str]) -> tuple[str, Flow]:
+    """Return a row for a terminal that is too narrow for the table."""
+    name, base, other, ratio, interval, words = row
+    times = f"{ratio}{f' ({interval})' if interval else ' times'}" if ratio else ""
+    return name, Flow([text for text in (f"{base} -> {other}", times, words) if text])
 
 
 def sentence(comparison: Comparison) -> str:
     """Return the number of metrics with each verdict, in one line."""
-    judged = [row.verdict for row in comparison.rows if row.verdict is not None]
-    counts = [(verdict.value, judged.count(verdict)) for verdict in MetricVerdict]
-    words = ", ".join(f"{count} {word}" for word, count in counts if count) or "nothing to judge"
+    names = [name_verdict(row) for row in comparison.rows if row.verdict is not None]
+    counts = Counter(names)
+    words = ", ".join(f"{count} {name}" for name, count in counts.items()) or "nothing to judge"
     return f"{sanitize(comparison.other.name)} against {sanitize(comparison.base.name)}: {words}"
-
-
-def verdict_first(comparison: Comparison) -> str:
-    """Return the finding in one sentence: the largest differences, and how many are unclear."""
-    base, other = sanitize(comparison.base.name), sanitize(comparison.other.name)
-    judged = [row for row in comparison.rows if row.verdict is not None]
-    apart = [row for row in judged if row.verdict in SHOWN and row.ratio is not None]
-    # Leading metrics come first, before metrics that repeat the same information.
-    apart.sort(key=lambda row: (not row.leading, -abs(row.change or 0.0)))
-    rest = f"{_likely(judged)}{_rest(judged, len(apart))}{_turns(comparison)}"
-    if not apart:
-        return f"{other} was shown to be neither better nor worse than {base}{rest}"
-    shown = "; ".join(_moved(row) for row in apart[:_MOST_NAMED])
-    more = f"; {len(apart) - _MOST_NAMED} more differ" if len(apart) > _MOST_NAMED else ""
-    return f"{other} against {base}: {shown}{more}{rest}"
-
-
-def _likely(judged: Sequence[MetricRow]) -> str:
-    """Return the likely differences: the first by its name, then the number of others."""
-    likely = [row for row in judged if row.verdict in LIKELY]
-    likely.sort(key=lambda row: (not row.leading, -abs(row.change or 0.0)))
-    if not likely:
-        return ""
-    first = likely[0]
-    named = (
-        f"{sanitize(first.title)} {first.ratio:.3g} times" if first.ratio else sanitize(first.title)
-    )
-    more = f" and {len(likely) - 1} more" if len(likely) > 1 else ""
-    return f"; {first.verdict.value if first.verdict else ''}: {named}{more}"
-
-
-def _turns(comparison: Comparison) -> str:
-    """Return a warning if the two sides were not booted in turns, else "".
-
-    Then the boots prove nothing beyond these runs, as the machine may have changed meanwhile.
-    """
-    if comparison.unit is not Unit.BOOT or comparison.turns:
-        return ""
-    return "; one came after the other, so that is all it shows: take turns"
-
-
-def _moved(row: MetricRow) -> str:
-    """Return a metric's change in words: its size, its direction, and whether that is better."""
-    share = (row.ratio or 1.0) - 1
-    how = f"{abs(share):.1%}" if share < 1 else f"{row.ratio:.3g} times"
-    way = "less" if share < 0 else "more" if share < 1 else "as much"
-    worse = (row.change or 0.0) > 0
-    in_these = " in these runs" if row.verdict is MetricVerdict.DIFFERS else ""
-    good = "" if row.better is Better.NEITHER else f", which is {'worse' if worse else 'better'}"
-    return f"{sanitize(row.title)} {how} {way}{good}{in_these}"
-
-
-def _rest(judged: Sequence[MetricRow], apart: int) -> str:
-    same = sum(row.verdict in (MetricVerdict.SAME, MetricVerdict.ALIKE) for row in judged)
-    likely = sum(row.verdict in LIKELY for row in judged)
-    unclear = len(judged) - apart - same - likely
-    words = [f"{same} the same" if same else "", f"{unclear} unclear" if unclear else ""]
-    counts = " and ".join(filter(None, words))
-    return f"; {counts} of {_count(len(judged), 'metric')}" if counts else ""
-
-
-def verdict(row: MetricRow, unit: Unit = Unit.RUN) -> str:
-    """Return a row's verdict in words; if it is uncertain, with the samples needed to decide."""
-    if row.verdict is None:
-        return ""
-    few = min(len(row.base_values), len(row.other_values))
-    if row.verdict in LIKELY:
-        shown = f"; {few + row.more} {unit.value}s a side can show it" if row.more else ""
-        return f"{row.verdict.value}{shown}"
-    if row.verdict is not MetricVerdict.UNCLEAR or (row.note and row.more is None):
-        return row.verdict.value
-    if row.more is None:
-        unknown = row.ratio is None or few < 2
-        return "unclear" if unknown else f"unclear, over {statistics.MOST:,} more"
-    return f"unclear, ~{row.more} more"
-
-
-def judged(row: MetricRow, comparison: Comparison) -> str:
-    """Return a row's verdict in words, with the note that explains it."""
-    words = verdict(row, comparison.unit)
-    return f"{words} ({row.note})" if row.note else words
 
 
 def explained(comparison: Comparison) -> list[str]:
@@ -178,9 +137,10 @@ def explained(comparison: Comparison) -> list[str]:
     if not comparison.family:
         few = f"Better, worse: so few {unit}s can never show them, so nothing was tested."
         return [ratio, few, f"Unclear: N more {unit}s of each side would settle it."]
+    here = "" if comparison.decides else " in these runs"
     different = (
-        f"{'Better, worse' if comparison.decides else 'Differs'}: a rank test at 5 %, corrected "
-        f"for {_count(comparison.family, 'metric')} (Westfall-Young), the leading ones first."
+        f"Better, worse{here}: a rank test at 5 %, corrected for "
+        f"{_count(comparison.family, 'metric')} (Westfall-Young), the leading ones first."
     )
     likely = (
         f"Likely: alone it would count, with the correction not; of those that are called likely "
@@ -298,17 +258,9 @@ def _heading(row: MetricRow) -> str:
     return sanitize(row.step) if kind == row.step else f"{sanitize(row.step)} ({sanitize(kind)})"
 
 
-def limits(row: MetricRow) -> str:
-    """Return a row's interval in words; an end of 1,000 or more is shown as "over 1,000"."""
-    if row.low is None or row.high is None:
-        return ""
-    return " to ".join(f"{end:.3f}" if end < 1000 else "over 1,000" for end in (row.low, row.high))
-
-
 def _cells(row: MetricRow, comparison: Comparison) -> list[Text]:
     ratio = "" if row.ratio is None else f"{row.ratio:.3f}"
     p = "" if row.p_holm is None else "<0.001" if row.p_holm < 0.001 else f"{row.p_holm:.3f}"
-    style = STYLE[row.verdict] if row.verdict else ""
     return [
         Text(row_name(row)),
         Text(show(row.base, row.unit)),
@@ -316,7 +268,7 @@ def _cells(row: MetricRow, comparison: Comparison) -> list[Text]:
         Text(ratio),
         Text(limits(row)),
         Text(p),
-        Text(judged(row, comparison), style=style),
+        Text(judged(row, comparison), style=style_of(row)),
     ]
 
 

@@ -6,10 +6,12 @@ from typing import NamedTuple
 
 from replayer.analysis.attribution.explanation import MARGIN, RESIDUE, AccountPart, PartChange, Why
 from replayer.analysis.differences.comparison import Comparison, MetricRow
-from replayer.analysis.differences.environment import MISSING, Difference
+from replayer.analysis.differences.environment import Difference
+from replayer.analysis.differences.finding import show_values
 from replayer.analysis.differences.samples import Unit
 from replayer.report.sanitize import sanitize
 from replayer.report.terminal.account import Scale, scaled
+from replayer.report.terminal.verdict_words import name_verdict
 from replayer.units import three
 
 _TOLD = 0.005
@@ -42,12 +44,20 @@ def section(why: Why, comparison: Comparison) -> WhySection:
     causes = [_cause(one, comparison) for one in why.may_explain[:_MOST_CAUSES]]
     left = len(why.may_explain) - len(causes)
     causes += [f"and {left} more"] if left else []
-    remarks = (*(f"may explain: {cause}" for cause in causes), *_doubts(why, comparison))
+    remarks = (
+        *(f"may explain: {cause}" for cause in causes),
+        *(f"mind: {one}" for one in doubt(why, comparison)),
+    )
     return WhySection(sanitize(f"{_judged(row)}: {_account(why, comparison)}"), remarks)
 
 
-def _doubts(why: Why, comparison: Comparison) -> Iterator[str]:
-    """Yield warnings: how many accounts of each side do not close, or have only one proof."""
+def summarize(why: Why, comparison: Comparison) -> str:
+    """Return where a step's difference is, without the metric and its ratio."""
+    return sanitize(_account(why, comparison))
+
+
+def doubt(why: Why, comparison: Comparison) -> Iterator[str]:
+    """Yield doubts: how many accounts of each side do not close, or have only one proof."""
     names = sanitize(comparison.base.name), sanitize(comparison.other.name)
     for words, counts in (
         ("the account does not close", why.open),
@@ -58,7 +68,7 @@ def _doubts(why: Why, comparison: Comparison) -> Iterator[str]:
                 f"{count} of {of} windows of {name}"
                 for count, of, name in zip(counts, why.windows, names, strict=True)
             )
-            yield f"mind: {words} in {each}"
+            yield f"{words} in {each}"
 
 
 def explained(comparison: Comparison) -> list[str]:
@@ -108,7 +118,7 @@ def _row(part: AccountPart, unit: Scale, *, is_whole: bool) -> list[str]:
 
 def _judged(row: MetricRow) -> str:
     """Return a metric with its ratio and verdict."""
-    verdict = row.verdict.value if row.verdict else ""
+    verdict = name_verdict(row)
     if row.ratio is None:
         return f"{row.title} {verdict}"
     interval = "" if row.low is None or row.high is None else f" ({row.low:.2f} to {row.high:.2f})"
@@ -186,12 +196,8 @@ def _listed(names: Sequence[str]) -> str:
 
 def _cause(difference: Difference, comparison: Comparison) -> str:
     sides = (difference.base, comparison.base), (difference.other, comparison.other)
-    values = [f"{' | '.join(map(_value, known[:3]))} in {side.name}" for known, side in sides]
+    values = [f"{show_values(known)} in {side.name}" for known, side in sides]
     return sanitize(f"{difference.key}: {', '.join(values)}")
-
-
-def _value(value: str) -> str:
-    return "unknown" if value == MISSING else value
 
 
 def _unit(why: Why) -> Scale:

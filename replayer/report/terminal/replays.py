@@ -16,7 +16,7 @@ from replayer.analysis.differences.replays import (
     ReplayComparison,
 )
 from replayer.report.sanitize import sanitize
-from replayer.report.terminal import comparison as report
+from replayer.report.terminal import verdict_words as report
 from replayer.report.terminal.tables import INDENT, NumberTable, line
 from replayer.units import show_count, show_duration
 

@@ -12,8 +12,10 @@ from replayer.model import Run, Status
 from replayer.report.sanitize import sanitize
 from replayer.report.terminal import client_hosts, replays
 from replayer.report.terminal import explanation as words_why
-from replayer.report.terminal.comparison import SORTS, explained, judged, limits, sentence, values
+from replayer.report.terminal.comparison import SORTS, explained, sentence, values
+from replayer.report.terminal.comparison_answer import answer
 from replayer.report.terminal.summary import summarise
+from replayer.report.terminal.verdict_words import judged, limits
 from replayer.units import show
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>()#+!|~-])")
@@ -32,7 +34,8 @@ def page(sides: Sequence[Side], comparison: Comparison | None, refused: str = ""
 
 
 def _comparison(comparison: Comparison) -> Iterator[str]:
-    yield f"**{plain(sentence(comparison))}**"
+    yield from _answer(comparison)
+    yield f"**Every metric: {plain(sentence(comparison))}**"
     yield plain(comparison.worth)
     names = [comparison.base.name, comparison.other.name]
     facts = [
@@ -63,6 +66,21 @@ def _comparison(comparison: Comparison) -> Iterator[str]:
         yield "\n".join(f"- {plain(words)}" for words in section.sentences)
         yield from (table([title, *names[1:]], rows) for title, names, rows in section.tables)
     yield " ".join(plain(one) for one in (*explained(comparison), *words_why.explained(comparison)))
+
+
+def _answer(comparison: Comparison) -> Iterator[str]:
+    """Yield the answer: the headline, a table of what differs, and what to know of it."""
+    one = answer(comparison, full=True)
+    yield f"**{plain(comparison.headline)}**"
+    yield plain(one.scope)
+    if one.rows:
+        yield table(["metric", *one.headings[1:]], one.rows)
+    remarks, label = [], ""
+    for name, words in one.remarks:
+        label = name or label
+        remarks.append(f"- {label}: {plain(words.removesuffix(' (--full)'))}")
+    if remarks:
+        yield "\n".join(remarks)
 
 
 def _why(comparison: Comparison) -> Iterator[str]:

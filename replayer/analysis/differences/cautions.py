@@ -1,0 +1,185 @@
+"""Warnings of a comparison: what may make two sides differ, other than what they are named for."""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+
+from replayer.analysis.differences import statistics
+from replayer.analysis.differences.metric_verdicts import MetricRow
+from replayer.analysis.differences.samples import (
+    Key,
+    Samples,
+    Side,
+    Unit,
+    counted,
+    kinds_of,
+    order_of,
+)
+from replayer.model import Better, Measurement
+from replayer.watch import calibration
+
+_EMULATED = "QEMU TCG"
+"""Part of the model name of a processor that qemu emulates without KVM."""
+_RARE = 0.01
+"""A control is reported if it would move so much by chance in at most this share of comparisons."""
+
+
+def warn_unjudged(rows: Iterable[MetricRow], *sides: Side) -> list[str]:
+    """Return a sentence for each metric that has a good direction in only a part of the results."""
+    silent = [(side.name, _silent(side)) for side in sides]
+    sentences = []
+    for row in rows:
+        counts = [(name, *known[row.step, row.metric]) for name, known in silent]
+        if row.better is Better.NEITHER and any(number < of for _, number, of in counts):
+            shares = ", ".join(f"{number} of {of} results of {name}" for name, number, of in counts)
+            sentences.append(f"{row.metric} is not judged: it says nothing in {shares}")
+    return sentences
+
+
+def _silent(side: Side) -> Mapping[Key, tuple[int, int]]:
+    """Return key -> (number of results without a good direction, number of all results)."""
+    directions: dict[Key, list[Better]] = {}
+    for run in side.runs:
+        for step in counted(run)[0]:
+            for m in kinds_of(step):
+                directions.setdefault((step.name, m.metric), []).append(m.better)
+    return {key: (all_.count(Better.NEITHER), len(all_)) for key, all_ in directions.items()}
+
+
+def list_some(kinds: Mapping[Key, Measurement]) -> str:
+    """Return the names of the first three metrics in words, and a sign if there are others."""
+    names = list(dict.fromkeys(metric for _, metric in kinds))
+    return ", ".join(names[:3]) + (", …" if len(names) > 3 else "") if names else "none at all"
+
+
+def warn_runs(base: Samples, other: Samples) -> list[str]:
+    """Return the remarks on the runs of both sides; what is true of both is one sentence."""
+    sentences = []
+    for words, ids in base.remarks.items():
+        if words in other.remarks:
+            counts = f"{_count(ids)} of {base.name}, {_count(other.remarks[words])} of {other.name}"
+            sentences.append(f"{counts}: {words}")
+        else:
+            sentences.append(f"{base.name}: {_whose(ids)}: {words}")
+    alone = (item for item in other.remarks.items() if item[0] not in base.remarks)
+    return sentences + [f"{other.name}: {_whose(ids)}: {words}" for words, ids in alone]
+
+
+def _count(runs: Sequence[str]) -> str:
+    return f"{len(runs)} run{'' if len(runs) == 1 else 's'}"
+
+
+def _whose(ids: Sequence[str]) -> str:
+    """Return the names of the runs that a sentence is about; of many runs, only the first."""
+    return ", ".join(ids) if len(ids) < 3 else f"{ids[0]} and {len(ids) - 1} more runs"
+
+
+def warn_order(unit: Unit, base: Samples, other: Samples) -> list[str]:
+    """Return a warning, in a list, if one side was measured before the other; else []."""
+    sizes = len(base.units), len(other.units)
+    many = min(sizes) > 1 or statistics.smallest_p(*sizes) <= statistics.ALPHA
+    if unit is Unit.REPEAT or not many:
+        return []
+    order = order_of(unit, base, other)
+    if order is None and unit is Unit.BOOT:
+        return [
+            (
+                "when the boots were measured is not known, so nothing tells whether the sides "
+                "took turns, and none is called better or worse"
+            )
+        ]
+    if order is None or order.turns:
+        return []
+    later = order.later
+    first, last = (base.name, other.name) if later > 0.5 else (other.name, base.name)
+    how = "all" if later in {0.0, 1.0} else "most"
+    none = ", and none is called better or worse" if unit is Unit.BOOT else ""
+    return [
+        (
+            f"{how} {unit.value}s of {last} came after those of {first}, so whatever became faster "
+            f"or slower meanwhile looks like a difference between them{none}: take turns, such as "
+            f"A B B A (`replayer plan`)"
+        )
+    ]
+
+
+def warn_one_sided(base: Samples, other: Samples) -> list[str]:
+    """Return a sentence for each side that has metrics which the other side does not have."""
+    sentences = []
+    for one, two in ((base, other), (other, base)):
+        only = {key: m for key, m in one.kinds.items() if key not in two.kinds}
+        if only:
+            sentences.append(f"only {one.name} has {list_some(only)}")
+    return sentences
+
+
+def warn_emulated(base: Side, other: Side) -> list[str]:
+    """Return a warning, in a list, if runs are from an emulated processor; else []."""
+    models = {str(run.host.get("cpu.model", "")) for side in (base, other) for run in side.runs}
+    emulated = sorted(model for model in models if _EMULATED in model)
+    if not emulated:
+        return []
+    return [f"the processor is emulated ({emulated[0]}): these figures say nothing about hardware"]
+
+
+def warn_controls(base: Side, other: Side) -> list[str]:
+    """Return warnings about the controls: CPU and memory measurements before and after each run."""
+    runs = [run for side in (base, other) for run in side.runs]
+    moves = [calibration.moved(run.control) for run in runs]
+    return [
+        sentence
+        for name in calibration.NAMES
+        for sentence in (
+            _moved(name, [one[name] for one in moves if name in one], len(runs)),
+            _slower(name, base, other),
+        )
+        if sentence
+    ]
+
+
+def controls_agree(base: Side, other: Side) -> bool:
+    """Return whether no control differs between the sides."""
+    return not any(_slower(name, base, other) for name in calibration.NAMES)
+
+
+def _moved(name: str, shares: Sequence[float], runs: int) -> str:
+    """Return a sentence with the number of runs in which a control moved; "" if it may be chance.
+
+    `shares` are the moves of the runs in which it moved, `runs` is the number of all runs.
+    """
+    by_chance = sum(
+        math.comb(runs, k) * calibration.FALSE**k * (1 - calibration.FALSE) ** (runs - k)
+        for k in range(len(shares), runs + 1)
+    )
+    if not shares or by_chance > _RARE:
+        return ""
+    most = max(shares, key=abs)
+    return (
+        f"the {name} control moved from before to after {len(shares)} of {runs} runs, by up to "
+        f"{most:+.1%}, more than its own noise: the machine changed meanwhile"
+    )
+
+
+def _slower(name: str, base: Side, other: Side) -> str:
+    """Return a sentence if a control differs between the sides, else ""."""
+    below, above = (
+        [calibration.values(name, run.control) for run in side.runs] for side in (base, other)
+    )
+    below, above = ([values for values in side if values] for side in (below, above))
+    if not below or not above:
+        return ""
+    medians = statistics.medians(below), statistics.medians(above)
+    change = statistics.median(medians[1]) / statistics.median(medians[0]) - 1
+    # There are several controls, and each has two tests: it may move, and it may differ.
+    if statistics.smallest_p(len(below), len(above)) <= _RARE / 2:
+        differs = statistics.rank_test(*medians) <= _RARE / 2
+    else:
+        pooled = np.concatenate(below), np.concatenate(above)
+        differs = pooled[0].max() < pooled[1].min() or pooled[1].max() < pooled[0].min()
+    if not differs or abs(change) <= calibration.FLOOR:
+        return ""
+    return (
+        f"the {name} control, which no disk or database takes part in, is {change:+.1%} in "
+        f"{other.name}: part of every difference may come from there"
+    )

@@ -1,0 +1,47 @@
+"""The result of a comparison: both groups, a row for each metric, and what else differs."""
+
+from pydantic import Field
+
+from replayer.analysis.attribution.explanation import Why
+from replayer.analysis.differences.environment import Difference
+from replayer.analysis.differences.metric_verdicts import MetricRow
+from replayer.analysis.differences.samples import Unit
+from replayer.model import Noun
+
+
+class Group(Noun):
+    """One side of a comparison: its runs and the number of their boots."""
+
+    name: str
+    runs: tuple[str, ...]
+    boots: int
+    """The number of different boot ids; 0 if they are not known."""
+
+
+class Comparison(Noun):
+    """The result of comparing two groups of runs."""
+
+    headline: str = ""
+    """The answer in one sentence: which side is slower or faster, by how much, and a suspect."""
+    base: Group
+    other: Group
+    by: str
+    unit: Unit
+    worth: str
+    threshold: float
+    family: int
+    """The number of metrics that could be better or worse, and for which p values are corrected.
+    Metrics that only repeat another metric do not count."""
+    rows: tuple[MetricRow, ...]
+    differences: tuple[Difference, ...]
+    warnings: tuple[str, ...]
+    turns: bool = False
+    """True if the sides are known to have taken turns, so that a change of the machine over time
+    cannot make them differ."""
+    why: tuple[Why, ...] = Field(default=(), exclude_if=lambda why: not why)
+    """An explanation for each step of which a metric was shown to differ; () without accounts."""
+
+    @property
+    def decides(self) -> bool:
+        """Return whether it can show better and worse, and not only a difference in these runs."""
+        return self.unit is Unit.BOOT and self.turns

@@ -1,0 +1,159 @@
+"""The finding of a comparison in one sentence: who is slower, by how much, and what is suspected.
+
+The terminal, the page, Markdown and JSON all have this sentence.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+
+from replayer.analysis.attribution import known_causes
+from replayer.analysis.differences.comparison_result import Comparison
+from replayer.analysis.differences.environment import MISSING, Difference
+from replayer.analysis.differences.metric_names import name_fact, name_metric
+from replayer.analysis.differences.metric_verdicts import LIKELY, SHOWN, MetricRow, MetricVerdict
+from replayer.analysis.differences.samples import Unit
+from replayer.analysis.differences.statistics import units_to_show
+from replayer.units import three
+
+_MOST_LEADING = 2
+_MOST_OTHERS = 1
+_MOST_SUSPECTS = 2
+_TIMES = ("s", "IOPS")
+"""Units of times; a unit that ends in /s is a rate.  Of others a side is worse, and not slower."""
+
+
+def with_headline(comparison: Comparison) -> Comparison:
+    """Return a comparison with its headline, made of its rows and the names of its sides."""
+    return comparison.model_copy(update={"headline": make_headline(comparison)})
+
+
+def make_headline(comparison: Comparison) -> str:
+    """Return the finding of a comparison in one sentence."""
+    shown = first_rows(comparison, SHOWN)
+    rows = shown or first_rows(comparison, LIKELY)
+    if not rows:
+        return f"{_nothing(comparison)}{_turns(comparison)}"
+    judged = [row for row in comparison.rows if row.verdict in (SHOWN if shown else LIKELY)]
+    named = _named(rows)
+    facts = [_change(row, comparison, first=row is named[0]) for row in named]
+    more = len(rows) - len(named)
+    facts += [f"{more} more"] if more else []
+    base, other = comparison.base.name, comparison.other.name
+    likely = "" if shown else "likely "
+    scope = "" if comparison.decides else " in these runs"
+    begin = f"{other} is {likely}{_direction(judged)} than {base}{scope}: {', '.join(facts)}"
+    return "; ".join(filter(None, (begin, _suspects(comparison)))) + _turns(comparison)
+
+
+def first_rows(comparison: Comparison, verdicts: Iterable[MetricVerdict]) -> list[MetricRow]:
+    """Return the rows with these verdicts, one for each fact, the most important first.
+
+    Leading metrics come first, then the others, each by the size of the change.  A metric that
+    only repeats another one that has a row is left out.
+    """
+    wanted = frozenset(verdicts)
+    rows = [row for row in comparison.rows if row.verdict in wanted]
+    known = {(row.step, row.metric) for row in rows}
+    facts = [row for row in rows if not row.says or (row.step, row.says) not in known]
+    return sorted(facts, key=lambda row: (not row.leading, -_size(row)))
+
+
+def suspects(comparison: Comparison) -> tuple[Difference, ...]:
+    """Return the differences of the environment that are known to cause what was shown.
+
+    Without an account of where the time went, these are all that are known to have an effect.
+    """
+    if not any(row.verdict in SHOWN | LIKELY for row in comparison.rows):
+        return ()
+    explained = [one for why in comparison.why for one in why.may_explain]
+    if not any(why.parts for why in comparison.why):
+        explained = list(known_causes.may_explain(comparison.differences, ()))
+    return tuple({one.key: one for one in explained}.values())
+
+
+def show_values(values: Sequence[str]) -> str:
+    """Return the values that a fact has on one side in words; of many, the first three."""
+    shown = ["unknown" if value == MISSING else value for value in values]
+    return " | ".join(shown[:3]) + (f" | … {len(shown) - 3} more" if len(shown) > 3 else "")
+
+
+def name_row(row: MetricRow, comparison: Comparison) -> str:
+    """Return a metric in words, with its step before it if there are several steps."""
+    several = len({one.step for one in comparison.rows}) > 1
+    return f"{row.step} {name_metric(row.metric)}" if several else name_metric(row.metric)
+
+
+def _size(row: MetricRow) -> float:
+    return abs(math.log(row.ratio)) if row.ratio else 0.0
+
+
+def _named(rows: Sequence[MetricRow]) -> list[MetricRow]:
+    """Return the rows that the sentence names: the first leading ones, and the largest other."""
+    leading = [row for row in rows if row.leading][:_MOST_LEADING]
+    others = [row for row in rows if not row.leading]
+    return leading + others[: _MOST_OTHERS if leading else _MOST_LEADING]
+
+
+def _change(row: MetricRow, comparison: Comparison, *, first: bool) -> str:
+    """Return a metric's ratio in words, the first one with its interval."""
+    name = name_row(row, comparison)
+    if row.ratio is None:
+        return f"{name} {'worse' if row.worse else 'better'}"
+    if first and row.low is not None and row.high is not None:
+        return f"{name} {_ratio(row.ratio)} ({_ratio(row.low)} to {_ratio(row.high)})"
+    return f"{name} {_ratio(row.ratio)} times"
+
+
+def _ratio(value: float) -> str:
+    if value < 0.1:
+        return f"{value:.2g}"
+    return f"{value:.2f}" if value < 1.995 else three(value) if value >= 10 else f"{value:.1f}"
+
+
+def _direction(rows: Sequence[MetricRow]) -> str:
+    """Return slower or faster, or worse or better where not all metrics are times or rates."""
+    timed = all(row.unit in _TIMES or row.unit.endswith("/s") for row in rows)
+    words = {True: "slower" if timed else "worse", False: "faster" if timed else "better"}
+    ways = {bool(row.worse) for row in rows}
+    if len(ways) == 1:
+        return words[ways.pop()]
+    return f"both {words[False]} and {words[True]}"
+
+
+def _nothing(comparison: Comparison) -> str:
+    """Return a sentence that nothing was shown to differ."""
+    base, other = comparison.base.name, comparison.other.name
+    verdicts = [row.verdict for row in comparison.rows if row.verdict is not None]
+    same = sum(one in {MetricVerdict.SAME, MetricVerdict.ALIKE} for one in verdicts)
+    scope = "" if comparison.decides else " in these runs"
+    if verdicts and same == len(verdicts):
+        within = f"within {comparison.threshold * 100:g} %"
+        return f"{other} is the same as {base} {within}{scope}, in each of {same} metrics"
+    words = [f"{same} the same" if same else "", f"{len(verdicts) - same} unclear"]
+    counts = f": {' and '.join(filter(None, words))} of {len(verdicts)} metrics" if verdicts else ""
+    begin = f"no difference between {base} and {other} was shown{counts}"
+    if comparison.family:
+        return begin
+    return f"{begin}; it takes {units_to_show(1.0, 1)} {comparison.unit.value}s of each to show one"
+
+
+def _suspects(comparison: Comparison) -> str:
+    known = suspects(comparison)
+    if not known:
+        return ""
+    named = [
+        f"{name_fact(one.key)} {show_values(one.base)} / {show_values(one.other)}"
+        for one in known[:_MOST_SUSPECTS]
+    ]
+    more = f" and {len(known) - len(named)} more" if len(known) > len(named) else ""
+    return f"suspect{'' if len(known) == 1 else 's'}: {', '.join(named)}{more}"
+
+
+def _turns(comparison: Comparison) -> str:
+    """Return a warning if the two sides were not booted in turns, else "".
+
+    Then the boots prove nothing beyond these runs, as the machine may have changed meanwhile.
+    """
+    if comparison.unit is not Unit.BOOT or comparison.turns:
+        return ""
+    return "; one came after the other, so that is all it shows: take turns"

@@ -1,0 +1,344 @@
+"""The judgement of a comparison: from the values of a metric on both sides to its verdict.
+
+A metric is better or worse if a rank test shows it, corrected for all metrics of the comparison.
+If it would count alone, and the correction takes that away, it is likely.
+"""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+
+import numpy as np
+
+from replayer.analysis.differences import multiple_testing, statistics, steadiness
+from replayer.analysis.differences.cautions import list_some
+from replayer.analysis.differences.metric_verdicts import MetricRow, MetricVerdict
+from replayer.analysis.differences.samples import (
+    Key,
+    Order,
+    Samples,
+    Unit,
+    common,
+    order_of,
+)
+from replayer.errors import Impossible
+from replayer.model import Better
+
+_LIKELY_OF = {
+    MetricVerdict.BETTER: MetricVerdict.LIKELY_BETTER,
+    MetricVerdict.WORSE: MetricVerdict.LIKELY_WORSE,
+}
+_WEAKER = {
+    MetricVerdict.BETTER: MetricVerdict.DIFFERS,
+    MetricVerdict.WORSE: MetricVerdict.DIFFERS,
+    MetricVerdict.SAME: MetricVerdict.ALIKE,
+    MetricVerdict.LIKELY_BETTER: MetricVerdict.LIKELY_DIFFERS,
+    MetricVerdict.LIKELY_WORSE: MetricVerdict.LIKELY_DIFFERS,
+}
+"""Verdict -> the weaker verdict if a comparison can only judge these runs."""
+
+
+@dataclass(frozen=True)
+class _Draft:
+    """A row without a verdict, and the values for it: one per unit and side, without drift.
+
+    `says` is the key of the metric that it only repeats, else its own key.
+    """
+
+    key: Key
+    row: MetricRow
+    ratio: statistics.Ratio | None
+    values: tuple[statistics.Floats, statistics.Floats]
+    says: Key
+
+    @property
+    def judged(self) -> bool:
+        """Return whether its metric could be shown to differ, with these units or with more.
+
+        It could not if all values are equal, or if the metric has no good direction.
+        """
+        return self.row.better is not Better.NEITHER and _varies(self.row)
+
+
+@dataclass(frozen=True)
+class _Rules:
+    """The rules for the verdicts of one comparison."""
+
+    threshold: float
+    unit: Unit
+    order: Order | None
+    still: bool
+    """True if no control differs between the sides."""
+    likely: float
+    """The largest uncorrected p value at which a metric is likely to differ."""
+    judged: tuple[_Draft, ...]
+    """The metrics for which p values are corrected as soon as there are enough units."""
+
+    @property
+    def weak(self) -> bool:
+        """Return whether verdicts are only valid for these runs."""
+        return self.unit is not Unit.BOOT or self.order is None or not self.order.turns
+
+    def refused(self, draft: _Draft) -> str:
+        """Return why a difference does not count, if one side came after the other.
+
+        "" if it counts, or if the sides took turns.
+        """
+        if self.order is None or self.order.turns:
+            return ""
+        if not self.still:
+            return "one side came after the other, and a control differs too: take turns"
+        level = statistics.ALPHA / max(1, len(self.judged))
+        if not steadiness.beyond_drift(draft.values, self.order.places, level):
+            return "one side came after the other, and a drift could make it: take turns"
+        return ""
+
+    def family(self, draft: _Draft) -> tuple[int, float]:
+        """Return the number of metrics in a metric's family, and their part of the 5 percent.
+
+        The leading metrics are one family, the others another.
+        """
+        leading = sum(one.row.leading for one in self.judged)
+        counts = leading, len(self.judged) - leading
+        which = 0 if draft.row.leading else 1
+        return counts[which], multiple_testing.shares(*counts)[which]
+
+
+def judge_rows(
+    base: Samples,
+    other: Samples,
+    *,
+    unit: Unit,
+    threshold: float,
+    metrics: Sequence[str],
+    still: bool,
+) -> tuple[tuple[MetricRow, ...], int]:
+    """Return the rows of all common metrics with their verdicts, and the number of tested metrics.
+
+    Raises Impossible if there is no common metric, or if units differ between the sides.
+    """
+    keys = [key for key in base.kinds if key in other.kinds and _wanted(key[1], metrics)]
+    if not keys:
+        what = f"metric like {' or '.join(metrics)}" if metrics else "metric"
+        raise Impossible(
+            f"there is no {what} in common: {base.name} has {list_some(base.kinds)}, "
+            f"{other.name} has {list_some(other.kinds)}"
+        )
+    _refuse_other_units(keys, base, other)
+    base, other = _aligned(keys, base, other)
+    order = order_of(unit, base, other)
+    at = order.places if order is not None and order.turns else None
+    drafts = {key: _draft(key, base, other, at) for key in keys}
+    tested = _members([draft for draft in drafts.values() if draft.row.p is not None])
+    corrected = _corrected(tested, drafts)
+    rules = _Rules(
+        threshold=threshold,
+        unit=unit,
+        order=order,
+        still=still,
+        likely=multiple_testing.likely_up_to(
+            [one.row.p for one in tested if one.row.p is not None]
+        ),
+        # With more units, all of these metrics will be tested, and count for the correction.
+        judged=tuple(_members([draft for draft in drafts.values() if draft.judged])),
+    )
+    rows = tuple(
+        _judge(
+            replace(draft, row=draft.row.model_copy(update={"p_holm": corrected.get(key)})), rules
+        )
+        for key, draft in drafts.items()
+    )
+    return rows, len(tested)
+
+
+def _members(drafts: Sequence[_Draft]) -> list[_Draft]:
+    """Return the drafts without those that only repeat another one of them."""
+    keys = {draft.key for draft in drafts}
+    return [draft for draft in drafts if draft.says == draft.key or draft.says not in keys]
+
+
+def _corrected(tested: Sequence[_Draft], drafts: Mapping[Key, _Draft]) -> dict[Key, float]:
+    """Return key -> corrected p value of every metric that was tested.
+
+    A metric that only repeats another one gets the corrected value of that one.
+    """
+    if not tested:
+        return {}
+    values = np.array([np.concatenate(draft.values) for draft in tested])
+    leading = [draft.row.leading for draft in tested]
+    ps = multiple_testing.corrected(values, len(tested[0].values[0]), leading)
+    own = {draft.key: p for draft, p in zip(tested, ps, strict=True)}
+    return {
+        key: max(draft.row.p, own[key if key in own else draft.says])
+        for key, draft in drafts.items()
+        if draft.row.p is not None
+    }
+
+
+def _refuse_other_units(keys: Iterable[Key], base: Samples, other: Samples) -> None:
+    for key in keys:
+        below, above = base.kinds[key], other.kinds[key]
+        opposed = below.better is not above.better and Better.NEITHER not in {
+            below.better,
+            above.better,
+        }
+        if below.unit != above.unit or opposed:
+            raise Impossible(
+                f"{below.metric} is in {below.unit!r} ({below.better.value} is better) in "
+                f"{base.name} and in {above.unit!r} ({above.better.value} is better) in "
+                f"{other.name}: choose other metrics with --metric"
+            )
+
+
+def _aligned(keys: Iterable[Key], base: Samples, other: Samples) -> tuple[Samples, Samples]:
+    """Return the sides with the same direction of each common metric.
+
+    If a metric has no good direction on one side, it has none on both.  For example, missed blocks
+    have none if nearly all blocks were in the server's own buffers.
+    """
+    kinds = {key: common(base.kinds[key], other.kinds[key]) for key in keys}
+    below, above = ({**side.kinds, **kinds} for side in (base, other))
+    return replace(base, kinds=below), replace(other, kinds=above)
+
+
+def _wanted(metric: str, patterns: Sequence[str]) -> bool:
+    return not patterns or any(fnmatchcase(metric, pattern) for pattern in patterns)
+
+
+def _draft(
+    key: Key, base: Samples, other: Samples, at: tuple[statistics.Floats, ...] | None
+) -> _Draft:
+    """Return a metric's draft: its row without a verdict, and the values for it.
+
+    `at` are the places of both sides' units in the order of time; None if they took no turns.
+    """
+    kind = base.kinds[key]
+    directed = kind.better is not Better.NEITHER
+    raw = base.values(key), other.values(key)
+    below, above = (values[np.isfinite(values)] for values in raw)
+    values, drift = steadiness.without_drift(raw, at) if directed and at else (raw, None)
+    alone = tuple(side[np.isfinite(side)] for side in values)
+    ratio = statistics.ratio(*alone) if directed else None
+    row = MetricRow(
+        step=key[0],
+        metric=key[1],
+        unit=kind.unit,
+        better=kind.better,
+        base=statistics.median(below),
+        other=statistics.median(above),
+        base_values=tuple(below.tolist()),
+        other_values=tuple(above.tolist()),
+        ratio=ratio.value if ratio else None,
+        low=ratio.low if ratio else None,
+        high=ratio.high if ratio else None,
+        p=None,
+        p_holm=None,
+        verdict=None,
+        leading=key in base.leading(),
+        drift=drift,
+        says=kind.says,
+    )
+    # A metric that could not be shown to differ in any case is not part of the family: one with
+    # equal values only, or with too few of them.
+    possible = statistics.smallest_p(len(below), len(above)) <= statistics.ALPHA
+    if directed and possible and _varies(row):
+        row = row.model_copy(update={"p": statistics.rank_test(*alone)})
+    says = (key[0], kind.says) if kind.says else key
+    return _Draft(key=key, row=row, ratio=ratio, values=values, says=says)
+
+
+def _varies(row: MetricRow) -> bool:
+    values = (*row.base_values, *row.other_values)
+    return min(values) < max(values)
+
+
+def _judge(draft: _Draft, rules: _Rules) -> MetricRow:
+    """Return the row with its verdict: unclear unless a difference or equality was shown."""
+    row = draft.row
+    if row.better is Better.NEITHER:
+        return row
+    row = row.model_copy(update={"note": _note(row)})
+    if min(len(row.base_values), len(row.other_values)) > 1 and _alike(row, rules.threshold):
+        return _told(row, MetricVerdict.SAME, rules)
+    direction = _direction(row)
+    if direction is None or row.p is None or row.p > statistics.ALPHA:
+        return _unclear(draft, row, rules)
+    return _apart(draft, row, rules, direction)
+
+
+def _apart(draft: _Draft, row: MetricRow, rules: _Rules, direction: MetricVerdict) -> MetricRow:
+    """Return the row with its verdict; without the correction it counts as better or worse."""
+    refused = rules.refused(draft)
+    if refused:
+        return row.model_copy(update={"verdict": MetricVerdict.UNCLEAR, "note": refused})
+    if row.p_holm is not None and row.p_holm <= statistics.ALPHA:
+        return _told(row, direction, rules)
+    if row.p is not None and row.p <= rules.likely:
+        row = row.model_copy(update={"more": _more(draft, rules, only_differs=True)})
+        return _told(row, _LIKELY_OF[direction], rules)
+    alone = f"alone it would count, among {len(rules.judged)} metrics not"
+    row = row.model_copy(update={"note": "; ".join(filter(None, (alone, row.note)))})
+    return _unclear(draft, row, rules)
+
+
+def _unclear(draft: _Draft, row: MetricRow, rules: _Rules) -> MetricRow:
+    more = _more(draft, rules)
+    return row.model_copy(update={"verdict": MetricVerdict.UNCLEAR, "more": more})
+
+
+def _told(row: MetricRow, verdict: MetricVerdict, rules: _Rules) -> MetricRow:
+    """Return the row with a verdict that claims no more than its units can show.
+
+    Runs of a single boot show nothing about the next boot; nor do runs of one side after those of
+    the other.  Values that never vary do.
+    """
+    weaker = rules.weak and _varies(row)
+    return row.model_copy(update={"verdict": _WEAKER[verdict] if weaker else verdict})
+
+
+def _note(row: MetricRow) -> str:
+    if min(len(row.base_values), len(row.other_values)) < 2:
+        return "one value: more runs needed"
+    if row.ratio is None:
+        return "no ratio: a median is zero or below"
+    return f"a drift of {row.drift:+.1%} is taken out" if row.drift else ""
+
+
+def _alike(row: MetricRow, threshold: float) -> bool:
+    if not _varies(row):
+        return True
+    if row.low is None or row.high is None:
+        return False
+    return 1 / (1 + threshold) <= row.low and row.high <= 1 + threshold
+
+
+def _direction(row: MetricRow) -> MetricVerdict | None:
+    """Return better or worse if the interval is on one side of 1, else None."""
+    if row.low is not None and row.high is not None and row.low <= 1 <= row.high:
+        return None
+    base, other = (row.base, row.other) if row.ratio is None else (1.0, row.ratio)
+    if base == other:
+        return None
+    improved = (other > base) == (row.better is Better.MORE)
+    return MetricVerdict.BETTER if improved else MetricVerdict.WORSE
+
+
+def _more(draft: _Draft, rules: _Rules, *, only_differs: bool = False) -> int | None:
+    """Return the number of further units per side for a clear verdict; None if impractically large.
+
+    With `only_differs`, the verdict must be that the sides differ.
+    """
+    ratio, n, m = draft.ratio, len(draft.row.base_values), len(draft.row.other_values)
+    if ratio is None or min(n, m) < 2:
+        # One value shows nothing of the spread.
+        return None
+    members, share = rules.family(draft)
+    if only_differs:
+        gap = abs(math.log(ratio.value))
+        needed = statistics.units_to_differ(gap, ratio.error, n, m, family=members, share=share)
+    else:
+        needed = statistics.units_to_settle(
+            ratio, n, m, threshold=rules.threshold, family=members, share=share
+        )
+    return None if needed is None else max(1, needed - min(n, m))

@@ -1,0 +1,102 @@
+"""The verdict on one metric of a comparison, with the figures that it rests on."""
+
+from enum import StrEnum
+
+from pydantic import Field
+
+from replayer.model import Better, Noun
+
+
+class MetricVerdict(StrEnum):
+    """The verdict of a comparison on one metric."""
+
+    BETTER = "better"
+    WORSE = "worse"
+    SAME = "same"
+    UNCLEAR = "unclear"
+    DIFFERS = "differs in these runs"
+    """The runs differ, but perhaps only by chance of the boot, or by the time of measurement: there
+    are too few boots, or one side came after the other."""
+    ALIKE = "same in these runs"
+    """The runs are the same, but too few boots, or their order, do not show more than that."""
+    LIKELY_BETTER = "likely better"
+    """Alone, it would count as better; with the correction for all metrics it does not.  On average
+    at most one in five of the metrics called likely does not differ."""
+    LIKELY_WORSE = "likely worse"
+    LIKELY_DIFFERS = "likely differs in these runs"
+
+
+LIKELY = frozenset(
+    {MetricVerdict.LIKELY_BETTER, MetricVerdict.LIKELY_WORSE, MetricVerdict.LIKELY_DIFFERS}
+)
+SHOWN = frozenset({MetricVerdict.BETTER, MetricVerdict.WORSE, MetricVerdict.DIFFERS})
+
+
+class MetricRow(Noun):
+    """One metric of one step on both sides.
+
+    `base` and `other` are medians over units.  `ratio` is the median of the ratios of each unit of
+    the other side to each unit of the base; None if a median is not above zero.  [low, high] is its
+    95 percent interval; None also if there are too few units for one.  `p` is the p value of a rank
+    test.  `p_holm` is this value corrected for all metrics of the comparison, step by step, as in
+    Holm's method.  `more` is the number of further units on each side that would settle the
+    verdict, or show the difference if it is likely.  `drift` is the share by which the values moved
+    from the first unit to the last; it is removed from them for ratio, interval and p.
+    """
+
+    step: str
+    metric: str
+    unit: str
+    better: Better
+    base: float
+    other: float
+    base_values: tuple[float, ...]
+    other_values: tuple[float, ...]
+    ratio: float | None
+    low: float | None
+    high: float | None
+    p: float | None
+    p_holm: float | None
+    verdict: MetricVerdict | None
+    """None for a metric without a good direction."""
+    more: int | None = None
+    note: str = ""
+    leading: bool = False
+    drift: float | None = None
+    says: str = Field(default="", exclude_if=lambda metric: not metric)
+    """Another metric of the step that is the same fact, such as walk.throughput of walk.iops."""
+
+    @property
+    def title(self) -> str:
+        """Return the metric, with the step's name before it unless the metric begins with it."""
+        plain = self.metric.split(".", 1)[0]
+        return self.metric if self.step == plain else f"{self.step}: {self.metric}"
+
+    @property
+    def change(self) -> float | None:
+        """Return the change as a share of the base, above 0 if it is for the worse.
+
+        None without a ratio.
+        """
+        if self.ratio is None:
+            return None
+        return 1 - self.ratio if self.better is Better.MORE else self.ratio - 1
+
+    @property
+    def worse(self) -> bool | None:
+        """Return whether a difference that was shown, or is likely, is for the worse.
+
+        None if no difference is claimed, or if it cannot be seen in which direction.
+        """
+        if self.verdict not in SHOWN | LIKELY:
+            return None
+        if self.ratio is not None:
+            return (self.change or 0.0) > 0
+        return (self.other < self.base) == (self.better is Better.MORE)
+
+    @property
+    def alone(self) -> bool:
+        """Return whether its own interval claims a difference, and its verdict does not."""
+        if self.verdict is not MetricVerdict.UNCLEAR or self.low is None or self.high is None:
+            return False
+        return not self.low <= 1 <= self.high

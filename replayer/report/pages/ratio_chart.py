@@ -1,0 +1,240 @@
+"""The chart of a comparison: the ratio of each metric with its interval, on a log axis.
+
+Every metric is turned so that right is worse: a rate that halves and a time that doubles are both
+at 2.  So the same fact has the same place, whatever it is measured by.
+"""
+
+import math
+from collections.abc import Sequence
+
+from replayer.analysis.differences.comparison import (
+    LIKELY,
+    SHOWN,
+    Comparison,
+    MetricRow,
+    MetricVerdict,
+)
+from replayer.analysis.differences.finding import name_row
+from replayer.model import Better
+from replayer.report.pages.charts import Chart, Trace, chart_of, word
+from replayer.report.terminal.verdict_words import name_verdict
+from replayer.units import show
+
+_FAR = 3.0
+"""The axis of ratios extends at most this many times as far from 1 as most ratios do."""
+_LEAST_END = math.log(1.06)
+"""The axis shows at least this much on both sides of 1."""
+_ROOM = 0.05
+_SMALLEST = 1e-6
+_TICKS = (1.01, 1.02, 1.05, 1.1, 1.2, 1.5, 2, 3, 5, 10, 20, 50, 100, 1000, 10_000, 100_000, 1e6)
+_NARROWEST = 0.1
+"""Two ticks are at least this share of the axis apart."""
+_WORSE, _BETTER, _LIKELY, _SAME, _UNCLEAR = "worse", "better", "likely", "the same", "unclear"
+_KINDS = {
+    # kind: (colour, symbol); red is for worse alone, and green for better.
+    _WORSE: (1, 1),
+    _BETTER: (2, 0),
+    _LIKELY: (5, 4),
+    _SAME: (0, 2),
+    _UNCLEAR: (6, 3),
+}
+
+
+def intervals(comparison: Comparison, chosen: Sequence[MetricRow] | None = None) -> Chart | None:
+    """Return a chart of ratios with their intervals, the worst on top.
+
+    `chosen` are the rows to show, None for all judged metrics.  One extreme metric must not
+    stretch the axis: values beyond it are marks at its edge.  Returns None if there is no ratio
+    to show.
+    """
+    wanted = comparison.rows if chosen is None else chosen
+    rows = [row for row in wanted if row.ratio and row.low is not None and row.verdict]
+    if not rows:
+        return None
+    rows.sort(key=_place, reverse=True)
+    titles = _titles(rows, comparison)
+    ends = _range(rows)
+    inside = [row for row in rows if ends[0] <= _logarithm(row.ratio, row) <= ends[1]]
+    traces = [
+        _interval_trace([row for row in inside if _kind(row) == kind], kind, titles)
+        for kind in _KINDS
+        if any(_kind(row) == kind for row in inside)
+    ]
+    marks = _marks(rows, ends)
+    if marks:
+        traces.append(_beyond(marks, ends, titles))
+    return _chart(comparison, traces, [titles[_key(row)] for row in rows], ends, chosen is None)
+
+
+def _chart(
+    comparison: Comparison,
+    traces: list[Trace],
+    titles: list[str],
+    ends: tuple[float, float],
+    whole: bool,  # noqa: FBT001
+) -> Chart:
+    base, other = word(comparison.base.name), word(comparison.other.name)
+    chart = chart_of(
+        "ratios" if whole else "answer",
+        f"{other} against {base}: right is worse (95 % intervals; shaded: within "
+        f"{comparison.threshold * 100:g} %)",
+        traces,
+        x=f"times worse than {base}",
+        y="",
+    )
+    chart["layout"] |= {
+        "height": 150 + 28 * len(titles),
+        "log_x": True,
+        "range_x": [end / math.log(10) for end in ends],
+        "ticks_x": _ticks(ends),
+        "band": [1 / (1 + comparison.threshold), 1 + comparison.threshold],
+        "categories": titles,
+    }
+    return chart
+
+
+_Key = tuple[str, str]
+
+
+def _key(row: MetricRow) -> _Key:
+    return row.step, row.metric
+
+
+def _titles(rows: Sequence[MetricRow], comparison: Comparison) -> dict[_Key, str]:
+    """Return (step, metric) -> the name on the axis, which no two metrics share."""
+    names = {_key(row): word(name_row(row, comparison)) for row in rows}
+    known = list(names.values())
+    return {
+        key: name if known.count(name) == 1 else f"{name} ({word(key[1])})"
+        for key, name in names.items()
+    }
+
+
+def _kind(row: MetricRow) -> str:
+    if row.verdict in SHOWN:
+        return _WORSE if row.worse else _BETTER
+    if row.verdict in LIKELY:
+        return _LIKELY
+    return _UNCLEAR if row.verdict is MetricVerdict.UNCLEAR else _SAME
+
+
+def _place(row: MetricRow) -> tuple[int, float]:
+    """Return a sort key: worse, better, likely, unclear, the same; large changes first."""
+    order = (_WORSE, _BETTER, _LIKELY, _UNCLEAR, _SAME)
+    return order.index(_kind(row)), -abs(_logarithm(row.ratio, row))
+
+
+def _logarithm(ratio: float | None, row: MetricRow) -> float:
+    """Return the natural logarithm of a ratio, turned so that more is worse."""
+    value = math.log(max(ratio or 0.0, _SMALLEST))
+    return -value if row.better is Better.MORE else value
+
+
+def _ends(row: MetricRow) -> tuple[float, float]:
+    """Return the ends of a row's interval as logarithms, turned so that more is worse.
+
+    Both are at the ratio itself for a row of which the interval claims more than the verdict.
+    """
+    own = _logarithm(row.ratio, row)
+    if row.alone:
+        return own, own
+    low, high = sorted(_logarithm(end, row) for end in (row.low, row.high))
+    return low, high
+
+
+def _range(rows: Sequence[MetricRow]) -> tuple[float, float]:
+    """Return the ends of an axis that shows most ratios with their intervals, and always 1."""
+    lows = sorted(_ends(row)[0] for row in rows)
+    highs = sorted(_ends(row)[1] for row in rows)
+    cut = len(rows) // 5
+    # Ratios far beyond four fifths of the others would leave no room for these: cut them off.
+    low = max(lows[0], -_FAR * max(_LEAST_END, -lows[cut]))
+    high = min(highs[-1], _FAR * max(_LEAST_END, highs[-1 - cut]))
+    low, high = min(low, -_LEAST_END), max(high, _LEAST_END)
+    room = _ROOM * (high - low)
+    return low - room, high + room
+
+
+def _ticks(ends: tuple[float, float]) -> list[tuple[float, str]]:
+    """Return (place, text) of the ticks, of which 1 is always one."""
+    least = _NARROWEST * (ends[1] - ends[0])
+    chosen = [0.0]
+    for tick in _TICKS:
+        at = math.log(tick)
+        if at - max(chosen) >= least:
+            chosen.append(at)
+    both = sorted({*chosen, *(-at for at in chosen)})
+    return [
+        (math.exp(at), f"{math.exp(abs(at)):.4g}" if at >= 0 else f"1/{math.exp(-at):.4g}")
+        for at in both
+        if ends[0] <= at <= ends[1]
+    ]
+
+
+def _interval_trace(rows: Sequence[MetricRow], kind: str, titles: dict[_Key, str]) -> Trace:
+    places = [math.exp(_logarithm(row.ratio, row)) for row in rows]
+    ends = [tuple(map(math.exp, _ends(row))) for row in rows]
+    color, symbol = _KINDS[kind]
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "name": kind,
+        "x": places,
+        "y": [titles[_key(row)] for row in rows],
+        "text": [_in_words(row) for row in rows],
+        "error_x": {
+            "type": "data",
+            "symmetric": False,
+            "array": [high - at for at, (_, high) in zip(places, ends, strict=True)],
+            "arrayminus": [at - low for at, (low, _) in zip(places, ends, strict=True)],
+        },
+        "color": color,
+        "symbol": symbol,
+    }
+
+
+def _marks(
+    rows: Sequence[MetricRow], ends: tuple[float, float]
+) -> list[tuple[bool, MetricRow, str]]:
+    """Return (right of the axis, row, text) for ratios and ends of intervals beyond the axis."""
+    marks = []
+    for row in rows:
+        own = _logarithm(row.ratio, row)
+        if not ends[0] <= own <= ends[1]:
+            marks.append((own > ends[1], row, f"{math.exp(own):.3g}"))
+            continue
+        low, high = _ends(row)
+        if high > ends[1]:
+            marks.append((True, row, f"to {math.exp(high):.3g}"))
+        if low < ends[0]:
+            marks.append((False, row, f"to {math.exp(low):.3g}"))
+    return marks
+
+
+def _beyond(
+    marks: Sequence[tuple[bool, MetricRow, str]],
+    ends: tuple[float, float],
+    titles: dict[_Key, str],
+) -> Trace:
+    """Return marks at the edges of the axis, each with its value next to it."""
+    room = 0.01 * (ends[1] - ends[0])
+    return {
+        "type": "scatter",
+        "mode": "markers+text",
+        "name": "beyond the axis",
+        "x": [math.exp(ends[1] - room if right else ends[0] + room) for right, _, _ in marks],
+        "y": [titles[_key(row)] for _, row, _ in marks],
+        "text": [text for _, _, text in marks],
+        "hovertext": [_in_words(row) for _, row, _ in marks],
+        "textposition": ["top left" if right else "top right" for right, _, _ in marks],
+        "symbols": [8 if right else 7 for right, _, _ in marks],
+        "color": 6,
+    }
+
+
+def _in_words(row: MetricRow) -> str:
+    """Return the figures of a row as they were measured, not turned."""
+    return (
+        f"{word(name_verdict(row))}: {row.ratio:.3f} times ({row.low:.3f} to {row.high:.3f}), "
+        f"{word(show(row.base, row.unit))} and {word(show(row.other, row.unit))}"
+    )

@@ -1,0 +1,190 @@
+"""The answer of a comparison on one screen: what differs, where the time went, what to do next.
+
+It is made once; the terminal, the page and Markdown show the same.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from replayer.analysis.differences.comparison import LIKELY, SHOWN, Comparison, MetricRow
+from replayer.analysis.differences.finding import first_rows, name_row, show_values, suspects
+from replayer.analysis.differences.metric_names import name_fact
+from replayer.analysis.differences.metric_verdicts import MetricVerdict
+from replayer.analysis.differences.samples import Unit
+from replayer.report.sanitize import sanitize
+from replayer.report.terminal import explanation as words_why
+from replayer.report.terminal.verdict_words import MOST_MORE, name_verdict, style_of
+from replayer.units import show
+
+_MOST_ROWS = 8
+_MOST_UNCLEAR = 4
+"""The most rows of metrics of which nothing was shown, where no other metric has a row."""
+_MOST_SUSPECTS = 4
+_MOST_WARNINGS = 3
+_OFTEN = 1.995
+"""Ratios from here on are shown with two digits, such as 2.6."""
+
+
+class ComparisonAnswer(NamedTuple):
+    """The answer of a comparison."""
+
+    scope: str
+    """The number of runs on which it rests, and for what it holds."""
+    metrics: tuple[MetricRow, ...]
+    headings: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    """For each of `metrics`: name, both values, ratio, interval, verdict."""
+    styles: tuple[str, ...]
+    """For each row: the style of its verdict on a terminal."""
+    rest: str
+    """The number of the other metrics, by verdict; "" if there are none."""
+    remarks: tuple[tuple[str, str], ...]
+    """(where, suspect or believe, its words)."""
+    next: tuple[tuple[str, str], ...]
+    """(what one may want next, the command for it)."""
+
+
+def answer(comparison: Comparison, asked: str = "", *, full: bool = False) -> ComparisonAnswer:
+    """Return the answer; `asked` is the command that makes it, `full` if all details are shown."""
+    metrics = _metrics(comparison)
+    names = (sanitize(side.name)[:16] for side in (comparison.base, comparison.other))
+    return ComparisonAnswer(
+        scope=_scope(comparison),
+        metrics=tuple(metrics),
+        headings=("", *names, "times", "95 % interval", "verdict"),
+        rows=tuple(_row(row, comparison) for row in metrics),
+        styles=tuple(map(style_of, metrics)),
+        rest=_rest(comparison, metrics, full=full),
+        remarks=tuple(_remarks(comparison)),
+        next=tuple(_next(asked, full=full)),
+    )
+
+
+def _metrics(comparison: Comparison) -> list[MetricRow]:
+    """Return the metrics that the answer shows: those that differ, else the leading ones."""
+    rows = [*first_rows(comparison, SHOWN), *first_rows(comparison, LIKELY)]
+    if rows:
+        return rows[:_MOST_ROWS]
+    return [row for row in comparison.rows if row.leading and row.verdict][:_MOST_UNCLEAR]
+
+
+def _scope(comparison: Comparison) -> str:
+    """Return how many units of which kind were compared, and for what the answer holds."""
+    sides = comparison.base, comparison.other
+    runs = sum(len(side.runs) for side in sides)
+    each = " + ".join(str(len(side.runs)) for side in sides)
+    begin = f"{runs} runs, {each}"
+    if comparison.unit is Unit.BOOT:
+        boots = f"{begin}, in {' + '.join(str(side.boots) for side in sides)} boots"
+        if comparison.turns:
+            return f"{boots} that took turns"
+        return f"{boots} that did not take turns: what differs holds for these boots only"
+    if comparison.unit is Unit.RUN:
+        boots = "of one boot each" if all(side.boots == 1 for side in sides) else "of unknown boots"
+        return f"{begin}, {boots}: what differs holds for these runs, not yet for another boot"
+    return f"one run of each side, {begin}: it holds for these two runs only"
+
+
+def _row(row: MetricRow, comparison: Comparison) -> tuple[str, ...]:
+    interval = "" if row.alone or row.low is None else " to ".join(map(_times, (row.low, row.high)))
+    return (
+        sanitize(name_row(row, comparison)),
+        show(row.base, row.unit),
+        show(row.other, row.unit),
+        "" if row.ratio is None else _times(row.ratio),
+        interval,
+        _verdict(row, comparison.unit),
+    )
+
+
+def _times(value: float | None) -> str:
+    if value is None:
+        return ""
+    if value < 0.1:
+        return f"{value:.2g}"
+    return f"{value:.2f}" if value < _OFTEN else f"{value:.1f}" if value < 1000 else "over 1,000"
+
+
+def _verdict(row: MetricRow, unit: Unit) -> str:
+    """Return the verdict in a word; the scope adds that it holds for these runs only."""
+    word = name_verdict(row).removesuffix(" in these runs")
+    if row.more is None or row.more > MOST_MORE:
+        return word
+    return (
+        f"{word}, ~{row.more} more {unit.value}s" if row.verdict is MetricVerdict.UNCLEAR else word
+    )
+
+
+def _rest(comparison: Comparison, shown: Sequence[MetricRow], *, full: bool) -> str:
+    """Return how many other metrics there are of each verdict; repeated facts do not count."""
+    names = {(row.step, row.metric) for row in comparison.rows}
+    others = [
+        row
+        for row in comparison.rows
+        if row.verdict and row not in shown and (row.step, row.says) not in names
+    ]
+    counts: dict[str, int] = {}
+    for row in others:
+        word = name_verdict(row).removesuffix(" in these runs")
+        counts[word] = counts.get(word, 0) + 1
+    if not counts:
+        return ""
+    words = ", ".join(f"{count} {word}" for word, count in counts.items())
+    return f"{len(others)} more: {words}{'' if full else ' (--full)'}"
+
+
+def _remarks(comparison: Comparison) -> Iterator[tuple[str, str]]:
+    yield from _needed(comparison)
+    several = len({row.step for row in comparison.rows}) > 1
+    for number, why in enumerate(comparison.why):
+        step = f"{sanitize(why.step)}: " if several else ""
+        yield "" if number else "where", f"{step}{words_why.summarize(why, comparison)}"
+    known = suspects(comparison)
+    base, other = sanitize(comparison.base.name), sanitize(comparison.other.name)
+    for number, one in enumerate(known[:_MOST_SUSPECTS]):
+        words = (
+            f"{name_fact(one.key)}: {show_values(one.base)} in {base}, "
+            f"{show_values(one.other)} in {other}"
+        )
+        yield "" if number else "suspect", sanitize(words)
+    if len(known) > _MOST_SUSPECTS:
+        yield (
+            "",
+            f"and {len(known) - _MOST_SUSPECTS} more that are known to have an effect (--full)",
+        )
+    yield from _beliefs(comparison)
+
+
+def _needed(comparison: Comparison) -> Iterator[tuple[str, str]]:
+    """Yield the number of samples that would show what is likely, if there are not too many."""
+    needed = [
+        min(len(row.base_values), len(row.other_values)) + row.more
+        for row in first_rows(comparison, LIKELY)
+        if row.more is not None and row.more <= MOST_MORE
+    ]
+    if needed:
+        least, most = min(needed), max(needed)
+        many = f"{least}" if least == most else f"{least} to {most}"
+        yield "likely", f"alone it would count; {many} {comparison.unit.value}s a side may show it"
+
+
+def _beliefs(comparison: Comparison) -> Iterator[tuple[str, str]]:
+    """Yield the doubts: the first ones, and the number of the others."""
+    accounts = [
+        f"{why.step}: {words}"
+        for why in comparison.why
+        for words in words_why.doubt(why, comparison)
+    ]
+    warnings = [*comparison.warnings, *accounts]
+    for number, words in enumerate(warnings[:_MOST_WARNINGS]):
+        yield "" if number else "believe", sanitize(words)
+    if len(warnings) > _MOST_WARNINGS:
+        yield "", f"and {len(warnings) - _MOST_WARNINGS} more to know (--full)"
+
+
+def _next(asked: str, *, full: bool) -> Iterator[tuple[str, str]]:
+    if not asked:
+        return
+    if not full:
+        yield "all of it", f"{asked} --full"
+    yield "page", f"{asked} --html comparison.html"

@@ -1,0 +1,76 @@
+"""Verdicts of a comparison in words: worse, likely better, unclear; and their colours."""
+
+from replayer.analysis.differences.comparison import (
+    LIKELY,
+    SHOWN,
+    Comparison,
+    MetricRow,
+    MetricVerdict,
+)
+from replayer.analysis.differences.samples import Unit
+
+MOST_MORE = 50
+"""The most further samples that are suggested: with more, nothing can be settled in practice."""
+
+
+def name_verdict(row: MetricRow) -> str:
+    """Return the verdict on a metric with its direction, such as `worse in these runs`."""
+    if row.verdict is None:
+        return ""
+    if row.worse is None:
+        return row.verdict.value
+    way = "worse" if row.worse else "better"
+    return row.verdict.value.replace("differs", way)
+
+
+def verdict(row: MetricRow, unit: Unit = Unit.RUN) -> str:
+    """Return a row's verdict in words; if it is uncertain, with the samples needed to decide."""
+    words = name_verdict(row)
+    few = min(len(row.base_values), len(row.other_values))
+    possible = row.more is not None and row.more <= MOST_MORE
+    if row.verdict in LIKELY:
+        shown = f"; {few + (row.more or 0)} {unit.value}s a side can show it" if possible else ""
+        return f"{words}{shown}"
+    if row.verdict is not MetricVerdict.UNCLEAR or (row.note and row.more is None):
+        return words
+    if possible:
+        return f"unclear, ~{row.more} more"
+    unknown = row.ratio is None or few < 2
+    return "unclear" if unknown else f"unclear, cannot be settled by more {unit.value}s"
+
+
+def judged(row: MetricRow, comparison: Comparison) -> str:
+    """Return a row's verdict in words, with the note that explains it."""
+    words = verdict(row, comparison.unit)
+    same = f"the same fact as {row.says.partition('.')[2]}" if row.says and row.verdict else ""
+    own = f"own interval {_interval(row)}" if row.alone else ""
+    notes = "; ".join(filter(None, (own, row.note, same)))
+    return f"{words} ({notes})" if notes else words
+
+
+def limits(row: MetricRow) -> str:
+    """Return a row's interval in words; an end of 1,000 or more is shown as "over 1,000".
+
+    "" if the verdict is unclear although the interval excludes 1: it would contradict the verdict,
+    and stands in the note of `judged`.
+    """
+    return "" if row.alone else _interval(row)
+
+
+def _interval(row: MetricRow) -> str:
+    if row.low is None or row.high is None:
+        return ""
+    return " to ".join(f"{end:.3f}" if end < 1000 else "over 1,000" for end in (row.low, row.high))
+
+
+def style_of(row: MetricRow) -> str:
+    """Return the style of a verdict on a terminal: only worse is red, only better is green."""
+    if row.verdict in SHOWN and row.worse is not None:
+        return "bold red" if row.worse else "bold green"
+    if row.verdict in LIKELY:
+        return "bold yellow"
+    return (
+        {MetricVerdict.SAME: "cyan", MetricVerdict.UNCLEAR: "yellow"}.get(row.verdict, "")
+        if row.verdict
+        else ""
+    )
