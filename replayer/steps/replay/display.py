@@ -5,12 +5,23 @@ from typing import Any
 
 from replayer.model import Replayed, StepResult
 from replayer.results import stored_histogram
-from replayer.run.display import Chart, ChartTrace, Form, Part, Results, Sentence, TableRows, Tone
+from replayer.run.display import (
+    Chart,
+    ChartTrace,
+    Form,
+    Part,
+    Results,
+    Sentence,
+    TableRows,
+    Tone,
+    Verbatim,
+)
+from replayer.steps.replay import source_display
 from replayer.units import show_count, show_duration
 
 _HEAVIEST = 20
 _MOST_DIVERGENCES = 20
-_WIDTH = 60
+_WIDTH, _NARROW = 60, 36
 _GLOSSES = {
     "replay.statements": "answers a second",
     "replay.ran": "of the statements that were to run",
@@ -30,11 +41,13 @@ _GLOSSES = {
 def form(result: StepResult) -> Form:
     """Return the display of what ran, the heaviest fingerprints and the divergences."""
     times = "response" if result.value("replay.response.p99") is not None else "service"
-    parts: list[Part] = [_ran(result), *_heaviest(result.replayed), *_divergences(result)]
+    # Without durations in the log, the heaviest statements of the replay stand alone.
+    statements = list(_against_source(result)) or list(_heaviest(result.replayed))
+    parts: list[Part] = [*_server(result), _ran(result), *statements, *_divergences(result)]
     return Form(
         parts,
-        tables=frozenset({"divergences", "uses", "standing"}),
-        facts=frozenset({"replay.whole", "replay.planned"}),
+        tables=frozenset({"divergences", "uses", "standing", "against_source", "plans"}),
+        facts=frozenset({"replay.whole", "replay.planned", "replay.server"}),
         headline=("replay.statements", f"replay.{times}.p50", f"replay.{times}.p99"),
         glosses=_GLOSSES,
         units={"replay.lag_client": "s", "replay.lag_server": "s", "replay.at_work": "sessions"},
@@ -51,6 +64,28 @@ def _ran(result: StepResult) -> Part:
         text += f", {consequences:,} with one that follows from it"
     whole = bool(result.facts.get("replay.whole"))
     return Sentence(text if whole else f"{text}: CUT SHORT", Tone.PLAIN if whole else Tone.BAD)
+
+
+def _server(result: StepResult) -> Iterator[Part]:
+    """Yield on which server the replay ran, and whether its settings are the target's."""
+    server = result.facts.get("replay.server")
+    if server:
+        yield Sentence(f"on {server}")
+
+
+def _against_source(result: StepResult) -> Iterator[Part]:
+    """Yield the statements set against the source, and the plans of those that got slower."""
+    section = source_display.section(result, most=_HEAVIEST, width=_NARROW)
+    if section is None:
+        return
+    yield Sentence(section.answer, Tone.BAD if section.bad else Tone.PLAIN)
+    yield TableRows(section.headings, section.rows)
+    if section.left:
+        yield Sentence(f"and {section.left:,} lighter ones", Tone.QUIET)
+    yield from (Sentence(words, Tone.QUIET) for words in section.remarks)
+    for one in source_display.plans(result, width=_WIDTH):
+        yield Sentence(f"plan {one.side}: {one.statement}")
+        yield from (Verbatim(f"    {words}") for words in one.plan.splitlines())
 
 
 def _heaviest(replayed: Sequence[Replayed]) -> Iterator[Part]:
