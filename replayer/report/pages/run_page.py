@@ -10,7 +10,7 @@ from replayer.analysis.differences.comparison import Comparison, MetricRow
 from replayer.analysis.differences.environment import Sort, facts
 from replayer.analysis.differences.samples import Side
 from replayer.model import Run
-from replayer.report.pages import charts, flames, summary_page
+from replayer.report.pages import charts, flames, statements, summary_page
 from replayer.report.pages.markup import (
     Drawn,
     document,
@@ -63,6 +63,7 @@ def page(sides: Sequence[Side], comparison: Comparison | None, refused: str = ""
         *_comparison(comparison, refused, drawn),
         *_why(comparison, differing, drawn),
         *_replays(comparison, drawn),
+        *statements.sections(sides),
         *(summary_page.head(sides) if comparison else ()),
         *_steps(sides, steps, drawn, left),
         *_client_hosts(sides),

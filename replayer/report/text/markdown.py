@@ -10,11 +10,14 @@ from replayer.analysis.differences.environment import Sort
 from replayer.analysis.differences.samples import Side
 from replayer.model import Run, Status
 from replayer.report.sanitize import sanitize
-from replayer.report.terminal import client_hosts, replays
+from replayer.report.terminal import client_hosts, replays, step_layout
 from replayer.report.terminal import explanation as words_why
 from replayer.report.terminal.comparison import SORTS, explained, judged, limits, sentence, values
+from replayer.run.display import Sentence, TableRows, Verbatim
 from replayer.units import show
 
+_MOST_ROWS, _STATEMENT = 20, 100
+"""The most rows of a step's own table, and characters of a statement in it."""
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>()#+!|~-])")
 
 
@@ -95,6 +98,7 @@ def _runs(sides: Sequence[Side]) -> Iterator[str]:
         yield table(["step", "metric", "median", "least", "most", "n"], rows)
         for run in side.runs[-1:]:
             yield from _client_hosts(run)
+            yield from _own_sections(run)
 
 
 def _client_hosts(run: Run) -> Iterator[str]:
@@ -105,6 +109,20 @@ def _client_hosts(run: Run) -> Iterator[str]:
             words = [client_hosts.title(step), client_hosts.start(step), bound_words(step, run)]
             yield plain(f"{step.name}, {run.id}: {'; '.join(filter(None, words))}")
             yield table(client_hosts.HEADINGS, rows)
+
+
+def _own_sections(run: Run) -> Iterator[str]:
+    """Yield the parts that displays of steps add, such as a replay set against its source."""
+    for name, parts in step_layout.own_sections(run, most=_MOST_ROWS, width=_STATEMENT):
+        yield f"**{plain(name)}**"
+        for part in parts:
+            if isinstance(part, Sentence):
+                yield plain(part.text)
+            elif isinstance(part, TableRows):
+                yield table(part.headings, part.rows)
+        code = "\n".join(f"    {sanitize(one.text)}" for one in parts if isinstance(one, Verbatim))
+        if code:
+            yield code
 
 
 def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

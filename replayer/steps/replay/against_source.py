@@ -1,6 +1,6 @@
 """The replay set against its source: the times of each statement there and here."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -66,6 +66,11 @@ def record(
             **dict(_percentiles("source_", source[place])),
             **dict(_percentiles("", target[place])),
         )
+
+
+def slower(table: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return the rows of the table that are of statements that got slower."""
+    return [row for row in table if row["verdict"] == MetricVerdict.WORSE.value]
 
 
 def _times(tally: ReplayCounts) -> dict[int, TimesOfGroups]:

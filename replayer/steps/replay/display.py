@@ -42,7 +42,9 @@ def form(result: StepResult) -> Form:
     """Return the display of what ran, the heaviest fingerprints and the divergences."""
     times = "response" if result.value("replay.response.p99") is not None else "service"
     # Without durations in the log, the heaviest statements of the replay stand alone.
-    statements = list(_against_source(result)) or list(_heaviest(result.replayed))
+    statements = list(sections(result, most=_HEAVIEST, width=_NARROW)) or list(
+        _heaviest(result.replayed)
+    )
     parts: list[Part] = [*_server(result), _ran(result), *statements, *_divergences(result)]
     return Form(
         parts,
@@ -73,9 +75,12 @@ def _server(result: StepResult) -> Iterator[Part]:
         yield Sentence(f"on {server}")
 
 
-def _against_source(result: StepResult) -> Iterator[Part]:
-    """Yield the statements set against the source, and the plans of those that got slower."""
-    section = source_display.section(result, most=_HEAVIEST, width=_NARROW)
+def sections(result: StepResult, *, most: int, width: int) -> Iterator[Part]:
+    """Yield the statements set against the source, and the plans of those that got slower.
+
+    At most `most` statements, each cut to `width` characters; nothing if the log has no durations.
+    """
+    section = source_display.section(result, most=most, width=width)
     if section is None:
         return
     yield Sentence(section.answer, Tone.BAD if section.bad else Tone.PLAIN)
@@ -83,7 +88,7 @@ def _against_source(result: StepResult) -> Iterator[Part]:
     if section.left:
         yield Sentence(f"and {section.left:,} lighter ones", Tone.QUIET)
     yield from (Sentence(words, Tone.QUIET) for words in section.remarks)
-    for one in source_display.plans(result, width=_WIDTH):
+    for one in source_display.plans(result, width=max(width, _WIDTH)):
         yield Sentence(f"plan {one.side}: {one.statement}")
         yield from (Verbatim(f"    {words}") for words in one.plan.splitlines())
 

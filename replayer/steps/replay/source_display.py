@@ -1,5 +1,6 @@
 """The words and tables of a replay set against its source, for the terminal and for pages."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -11,6 +12,8 @@ from replayer.units import show_count, show_duration
 TABLE, PLANS = "against_source", "plans"
 _SLOWER = (MetricVerdict.WORSE.value, MetricVerdict.LIKELY_WORSE.value)
 _NAMED = 3
+_COSTS = re.compile(r"  \(cost=[^)]*\)")
+_SAME = "the same plan: it waits for something here, or this machine is slower"
 _HEADINGS = (
     *("statement", "verdict", "executions", "p50 source", "p50", "p99 source", "p99"),
     *("total source", "total", "ratio", "95 % interval", "p", "rows", "errors"),
@@ -58,11 +61,19 @@ def section(result: StepResult, *, most: int, width: int) -> SourceSection | Non
 
 
 def plans(result: StepResult, *, width: int) -> list[SlowedPlan]:
-    """Return the plans of the statements that got slower, the most slowed first."""
-    return [
-        SlowedPlan(shorten(row["text"], width), row["on"], row["plan"])
-        for row in result.tables.get(PLANS, ())
-    ]
+    """Return the plans of the statements that got slower, the most slowed first.
+
+    Where the plan of the source is the same, it is said instead of being shown.
+    """
+    shown: list[SlowedPlan] = []
+    last: dict[str, str] = {}
+    for row in result.tables.get(PLANS, ()):
+        shape = _COSTS.sub("", row["plan"])
+        same = last.get(row["fingerprint"]) == shape
+        last[row["fingerprint"]] = shape
+        plan = _SAME if same else row["plan"]
+        shown.append(SlowedPlan(shorten(row["text"], width), row["on"], plan))
+    return shown
 
 
 def shorten(text: str, width: int) -> str:

@@ -26,7 +26,7 @@ from replayer.model import Cold, Replayed, Temperature
 from replayer.results import store
 from replayer.run.context import Context, Task
 from replayer.run.event_stream.rates import Rates
-from replayer.steps.replay import replay_target, worker
+from replayer.steps.replay import plans, replay_target, worker
 from replayer.steps.replay.choice import Choice
 from replayer.steps.replay.copy_files import CopyFiles
 from replayer.steps.replay.outcome import ReplayWindow, record
@@ -38,7 +38,7 @@ from replayer.steps.replay.worker import GIVEN_UP, ReplayProgress, WorkerResult
 from replayer.tables import relations
 from replayer.watch.workers import WorkerPool
 
-OPTIONS = ("i_will_change", "database")
+OPTIONS = ("i_will_change", "database", "source")
 _FILES = VerbName("replay/files")
 _SETTLE = VerbName("mix/settle")
 _WAITS = VerbName("replay/waits")
@@ -91,6 +91,7 @@ def run(spec: Spec, context: Context) -> None:
         # Two replays have the same work if the digests are equal, in whatever folder the file is.
         context.findings.facts["replay.capture"] = capture.digest
         database = stack.enter_context(replay_target.opened(spec, context))
+        context.findings.facts["replay.server"] = replay_target.describe(context)
         cold = _bring(spec, context, database)
         if spec.cold is Temperature.COLD and context.server.can_stop:
             # The server was stopped to empty its caches, which ended the connection.
@@ -104,6 +105,7 @@ def run(spec: Spec, context: Context) -> None:
         schedule = stack.enter_context(planner.schedule())
         _check_schedule(spec, schedule)
         _Replay(spec, context, database, schedule, cold).run()
+        plans.record(context, capture, database.url, spec.source)
 
 
 def _check_schedule(spec: Spec, schedule: ReplaySchedule) -> None:
