@@ -82,6 +82,18 @@ def check(spec: Spec, context: Context) -> None:
     replay_target.check(spec, context)
 
 
+def check_files(spec: Spec) -> None:
+    """Raise Impossible if the capture holds nothing of what is chosen, or a file is missing."""
+    with _capture(spec) as capture, CopyFiles(spec.copy_from) as copy_files:
+        copy_files.check(capture.summary.copies)
+        mysql = capture.summary.source.engine != "postgres"
+        choice = Choice(spec, "mysql" if mysql else "postgres")
+        if choice.asked:
+            choice.look(capture.blocks())
+    if "/" in spec.restore and not Path(spec.restore).exists():
+        raise Impossible(f"restore = {spec.restore!r}: there is no such file or folder")
+
+
 def run(spec: Spec, context: Context) -> None:
     """Prepare the database, plan and run the replay, and compare it with the log or another run."""
     check(spec, context)
