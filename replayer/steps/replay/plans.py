@@ -7,6 +7,7 @@ one statement at a time, in a transaction that may only read.
 import contextlib
 import re
 from collections.abc import Iterator, Sequence
+from itertools import product
 from typing import Any
 
 from psycopg import pq
@@ -45,16 +46,15 @@ def record(context: Context, capture: ArchiveReader, url: Any, source: str) -> N
     sides = [("here", url)]
     if source:
         sides.append(("in the source", url_of(source, context.engine)))
-    for row in slowed:
-        action = examples.get(row["fingerprint"])
-        for side, where in sides if action is not None else ():
-            context.findings.row(
-                PLANS,
-                fingerprint=row["fingerprint"],
-                on=side,
-                plan=_plan(where, action),
-                text=row["text"],
-            )
+    explained = [row for row in slowed if row["fingerprint"] in examples]
+    for row, (side, where) in product(explained, sides):
+        context.findings.row(
+            PLANS,
+            fingerprint=row["fingerprint"],
+            on=side,
+            plan=_plan(where, examples[row["fingerprint"]]),
+            text=row["text"],
+        )
 
 
 def _examples(capture: ArchiveReader, fingerprints: Sequence[str]) -> dict[str, Action]:
