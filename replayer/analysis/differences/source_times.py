@@ -31,7 +31,7 @@ THRESHOLD = 0.2
 DISTURBED_SHARE = 0.1
 """Share of the processors from which on the use of other programs disturbs times of statements."""
 APART = 2.0
-"""Factor that is allowed for on a machine that others use, beside what they slow down by."""
+"""Factor that is allowed for on a machine that others use, on top of what they slow down by."""
 _MOST_JUDGED = 200
 _ENOUGH = 30
 """Executions from which on a statement's mean shows the way to the server and back."""
@@ -243,7 +243,8 @@ def _interval(times: TimesOfGroups, way: float) -> _Interval | None:
         return None
     source = times.source_s[used]
     raw = times.target_s[used]
-    shorter = np.maximum(0.0, raw - way * times.executions[used])
+    # Not cut off at 0 in each group, which would lengthen the sum of all of them.
+    shorter = raw - way * times.executions[used]
     low, _ = _limits(source, shorter)
     _, high = _limits(source, raw)
     return _Interval(float(raw.sum() / source.sum()), low, high)

@@ -62,8 +62,8 @@ def page(sides: Sequence[Side], comparison: Comparison | None, refused: str = ""
     body = [
         *_comparison(comparison, refused, drawn),
         *_why(comparison, differing, drawn),
-        *_replays(comparison, drawn),
         *statements.sections(sides),
+        *_replays(comparison, drawn),
         *(summary_page.head(sides) if comparison else ()),
         *_steps(sides, steps, drawn, left),
         *_client_hosts(sides),

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
 from statistics import median
 
 from replayer.analysis.capacity.client_hosts import bound_words
@@ -115,14 +116,16 @@ def _own_sections(run: Run) -> Iterator[str]:
     """Yield the parts that displays of steps add, such as a replay set against its source."""
     for name, parts in step_layout.own_sections(run, most=_MOST_ROWS, width=_STATEMENT):
         yield f"**{plain(name)}**"
-        for part in parts:
-            if isinstance(part, Sentence):
-                yield plain(part.text)
-            elif isinstance(part, TableRows):
-                yield table(part.headings, part.rows)
-        code = "\n".join(f"    {sanitize(one.text)}" for one in parts if isinstance(one, Verbatim))
-        if code:
-            yield code
+        for verbatim, group in groupby(parts, key=lambda part: isinstance(part, Verbatim)):
+            if verbatim:
+                lines = (one.text for one in group if isinstance(one, Verbatim))
+                yield "\n".join(f"    {sanitize(words)}" for words in lines)
+                continue
+            for part in group:
+                if isinstance(part, Sentence):
+                    yield plain(part.text)
+                elif isinstance(part, TableRows):
+                    yield table(part.headings, part.rows)
 
 
 def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

@@ -41,11 +41,7 @@ _GLOSSES = {
 def form(result: StepResult) -> Form:
     """Return the display of what ran, the heaviest fingerprints and the divergences."""
     times = "response" if result.value("replay.response.p99") is not None else "service"
-    # Without durations in the log, the heaviest statements of the replay stand alone.
-    statements = list(sections(result, most=_HEAVIEST, width=_NARROW)) or list(
-        _heaviest(result.replayed)
-    )
-    parts: list[Part] = [*_server(result), _ran(result), *statements, *_divergences(result)]
+    parts = [*sections(result, most=_HEAVIEST, width=_NARROW), *_divergences(result)]
     return Form(
         parts,
         tables=frozenset({"divergences", "uses", "standing", "against_source", "plans"}),
@@ -76,10 +72,16 @@ def _server(result: StepResult) -> Iterator[Part]:
 
 
 def sections(result: StepResult, *, most: int, width: int) -> Iterator[Part]:
-    """Yield the statements set against the source, and the plans of those that got slower.
+    """Yield the server, what ran, and up to `most` statements, each cut to `width` characters."""
+    yield from _server(result)
+    yield _ran(result)
+    # Without durations in the log, the heaviest statements of the replay stand alone.
+    against = list(_against_source(result, most, width))
+    yield from against or _heaviest(result.replayed)
 
-    At most `most` statements, each cut to `width` characters; nothing if the log has no durations.
-    """
+
+def _against_source(result: StepResult, most: int, width: int) -> Iterator[Part]:
+    """Yield the statements set against the source, and the plans of those that got slower."""
     section = source_display.section(result, most=most, width=width)
     if section is None:
         return
