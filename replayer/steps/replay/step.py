@@ -79,6 +79,8 @@ def check(spec: Spec, context: Context) -> None:
             f"language: replay it on a server of its kind"
         )
     _control(spec)
+    if spec.source:
+        plans.check(spec.source, context)
     replay_target.check(spec, context)
 
 
