@@ -482,7 +482,7 @@ class SessionAssembly:
 
     def _parsed(self, entry: LogEntry, duration: int) -> None:
         """Note the time of a parse, which the client waited for as part of the statement."""
-        state = self._known.get(entry.session)
+        state = self._of(entry, entry.time_ns - duration)
         if state is not None:
             state.planned_ns = duration
 
