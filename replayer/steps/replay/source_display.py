@@ -63,7 +63,7 @@ def section(result: StepResult, *, most: int, width: int) -> SourceSection | Non
 def plans(result: StepResult, *, width: int) -> list[SlowedPlan]:
     """Return the plans of the statements that got slower, the most slowed first.
 
-    Where the plan of the source is the same, it is said instead of being shown.
+    A plan of the source that is the same is not shown again.
     """
     shown: list[SlowedPlan] = []
     last: dict[str, str] = {}
