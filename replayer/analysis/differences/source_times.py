@@ -158,7 +158,8 @@ class _Rule:
             if p <= ALPHA and self.disturbed:
                 return MetricVerdict.DIFFERS, "other programs used the processors meanwhile"
             middle = abs(math.log(low * high)) / 2 if low > 0 else math.inf
-            if plain <= self.likely_p and middle > math.log1p(THRESHOLD):
+            likely = plain <= self.likely_p and not self.disturbed
+            if likely and middle > math.log1p(THRESHOLD):
                 return (MetricVerdict.LIKELY_WORSE if worse else MetricVerdict.LIKELY_BETTER), ""
         if low > 1 / (1 + THRESHOLD) and high < 1 + THRESHOLD:
             return MetricVerdict.SAME, ""
