@@ -72,7 +72,7 @@ _LONGEST_NS = 10**17
 _MOST_REMEMBERED = 8192
 _MOST_AT_ONCE = 20_000
 _LONGEST_REMEMBERED = 1024
-_IGNORE, _EXECUTE, _BIND, _FETCH = range(4)
+_IGNORE, _EXECUTE, _BIND, _FETCH, _PARSE = range(5)
 
 
 class _Sent(NamedTuple):
@@ -91,7 +91,7 @@ class _Known:
 
     __slots__ = (
         *("begun", "bound", "bound_ns", "connected", "free_ns", "number", "origin", "patience_ns"),
-        *("received_ns", "waits_ns"),
+        *("planned_ns", "received_ns", "waits_ns"),
     )
 
     def __init__(self, origin: tuple[str, str, str]) -> None:
@@ -99,6 +99,8 @@ class _Known:
         self.origin = origin
         self.connected = False
         self.received_ns = UNKNOWN
+        self.planned_ns = 0
+        """Time of the parses and binds since the last execution, as far as the log has it."""
         self.free_ns = 0
         """Time after its last action, from which on it can do something else."""
         self.begun: _Sent | None = None
@@ -206,7 +208,9 @@ class SessionAssembly:
         if what == _EXECUTE:
             self._add(entry, "extended", text, duration, name)
         elif what == _BIND:
-            self._bound(entry, name, text)
+            self._bound(entry, name, text, duration)
+        elif what == _PARSE:
+            self._parsed(entry, duration)
         elif what == _FETCH:
             self._reading.skip(FETCHES)
         elif rest.startswith(" statement: "):
@@ -219,7 +223,7 @@ class SessionAssembly:
         made = _IGNORE, "", ""
         if (match := _EXTENDED.match(rest)) is not None:
             step, fetch, name = match.groups()
-            what = _BIND if step == "bind" else _EXECUTE if not step else _IGNORE
+            what = {"bind": _BIND, "parse": _PARSE}.get(step, _IGNORE if step else _EXECUTE)
             made = _FETCH if fetch else what, _prepared(name), rest[match.end() :]
         if len(rest) <= _LONGEST_REMEMBERED:
             if len(self._extended) >= _MOST_REMEMBERED:
@@ -374,12 +378,13 @@ class SessionAssembly:
         return self._connections
 
     def _add(self, entry: LogEntry, does: Does, text: str, duration: int, name: str = "") -> None:
-        """Add a statement that succeeded."""
+        """Add a statement that succeeded; its parse and its bind are part of its duration."""
         end = entry.time_ns
-        start = end - duration
-        state = self._of(entry, start)
+        state = self._of(entry, end - duration)
         if state is None:
             return
+        duration += state.planned_ns if does == "extended" else 0
+        start = end - duration
         if state.begun is not None:
             self._give_up(state, start)
         state.bound = None
@@ -399,6 +404,7 @@ class SessionAssembly:
         # Stamps are coarser than durations, so let an action begin after its session's last one.
         start = max(start, state.free_ns)
         state.free_ns = start + max(duration, 1)
+        state.planned_ns = 0
         if not sqlstate and "timeout" in text and (given := patience.given(text)) is not None:
             state.patience_ns[given[0]] = given[1]
         self._reading.statements += 1
@@ -474,9 +480,16 @@ class SessionAssembly:
             sent, state.begun = state.begun, None
             self._put(state, sent, UNKNOWN, end)
 
-    def _bound(self, entry: LogEntry, name: str, text: str) -> None:
+    def _parsed(self, entry: LogEntry, duration: int) -> None:
+        """Note the time of a parse, which the client waited for as part of the statement."""
+        state = self._of(entry, entry.time_ns - duration)
+        if state is not None:
+            state.planned_ns = duration
+
+    def _bound(self, entry: LogEntry, name: str, text: str, duration: int) -> None:
         state = self._of(entry, entry.time_ns)
         if state is not None:
+            state.planned_ns += duration
             self._give_up(state, entry.time_ns)
             state.bound = name, text, self._parameters(entry.detail, text)[0]
             state.bound_ns = entry.time_ns

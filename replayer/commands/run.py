@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from replayer.model import Run, Workload
     from replayer.run.runner import RunRequest
 
-_STEP_KEYS = ("cross_check", "device", "i_will_lose_data", "i_will_change", "database")
+_STEP_KEYS = ("cross_check", "device", "i_will_lose_data", "i_will_change", "database", "source")
 
 _DEFAULT = "demo"
 _MOST_NAMED = 5
@@ -159,6 +159,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--database",
         metavar="NAME",
         help="of a capture of several databases the one whose sessions are replayed",
+    )
+    add(
+        "--source",
+        metavar="URL",
+        help="the captured server: statements that got slower in the replay are explained there",
     )
     _configure_probes(parser)
     _configure_watching(parser)

@@ -2,7 +2,8 @@
 
 Without a display, a report lists the step's measurements. A step with another form has a module
 `display` in its folder. It holds `form(result) -> Form` and, optionally, `charts(sides)`, which
-yields Charts. It imports little, because reports are read more often than steps are run.
+yields Charts, and `sections(result, most=N, width=N)`, which yields the parts that pages have room
+for. It imports little, because reports are read more often than steps are run.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -148,4 +149,11 @@ class Display(Protocol):
 
     def charts(self, sides: Sequence[Results]) -> Iterator[Chart]:
         """Yield the step's own charts; a display may have none."""
+        ...
+
+    def sections(self, result: StepResult, *, most: int, width: int) -> Iterator[Part]:
+        """Yield parts for a page, where tables have up to `most` rows; a display may have none.
+
+        A text is cut to `width` characters.
+        """
         ...

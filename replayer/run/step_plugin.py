@@ -53,6 +53,12 @@ class Step(Protocol):
     def check(self, spec: Any, context: Context) -> None:
         """Raise Impossible or Skip if the step cannot be done; called before the first step."""
 
+    def check_files(self, spec: Any) -> None:
+        """Raise Impossible if the files that the step names show that it cannot be done.
+
+        A dry run calls it: there is no server.
+        """
+
     def needs_database(self, spec: Any) -> bool:  # noqa: ARG002
         """Return whether the step works on a database."""
         return True

@@ -12,6 +12,7 @@ from replayer.results import store
 from replayer.run.plan import workload
 from replayer.steps.sessions import step as sessions
 from replayer.steps.sessions.spec import Spec
+from tests.captured import Capture
 from tests.command import Replayer
 from tests.fixture_types import RunOf
 
@@ -111,6 +112,29 @@ def test_what_a_run_would_refuse_is_refused(replayer: Replayer, tmp_path: Path) 
     ).err
     assert "127.0.0.1" in gone
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("keys", "words"),
+    [
+        ("tables=order", "does not have 'order' - did you mean orders?"),
+        ("users=anne", "does not have 'anne' - did you mean ann?"),
+        ("restore=/nosuch/dump", "/nosuch/dump': there is no such file or folder"),
+        ("source=postgresql://x:secret@h/d", "PGPASSWORD"),
+    ],
+)
+def test_what_a_capture_does_not_hold_is_refused(
+    replayer: Replayer, tmp_path: Path, keys: str, words: str
+) -> None:
+    """Filters of a replay are looked up before anything is started."""
+    made = Capture().session(0, user="ann").runs(0, 1.0, "INSERT INTO orders VALUES (1)")
+    file = made.write(tmp_path / "shop.replay")
+    ended = replayer("run", file, "--dry-run", "--set", f"replay.{keys}", status=2)
+    assert words in ended.err
+    assert len(ended.err.splitlines()) <= 2
+    assert "secret" not in ended.err
+    assert list(tmp_path.iterdir()) == [file]
+    replayer("run", file, "--dry-run", "--set", "replay.users=ann")
 
 
 def test_too_little_room_is_said(replayer: Replayer) -> None:

@@ -154,7 +154,7 @@ def test_bind_parameters_are_taken_in_both_spellings(
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_parse_and_bind_are_parts_of_their_execute(tmp_path: Path, layout: str) -> None:
-    """Three entries are one action; a fetch from its portal is counted, not replayed."""
+    """Three entries are one action, as long as all three; a fetch is counted, not replayed."""
     steps = ("parse", "bind", "execute", "execute fetch from")
     text = "".join(
         row(10 + at, f"duration: 1 ms  {step} <unnamed>: SELECT $1", detail="Parameters: $1 = '7'")
@@ -165,6 +165,7 @@ def test_parse_and_bind_are_parts_of_their_execute(tmp_path: Path, layout: str) 
 
     (one,) = statements(actions)
     assert (one.name, one.parameters) == ("", ("7",))
+    assert one.duration_ns == 3_000_000
     assert sum(summary.skipped.values()) == 1
 
 

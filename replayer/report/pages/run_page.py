@@ -11,7 +11,14 @@ from replayer.analysis.differences.comparison import Comparison
 from replayer.analysis.differences.environment import facts
 from replayer.analysis.differences.samples import Side
 from replayer.model import Run
-from replayer.report.pages import charts, comparison_page, flames, ratio_chart, summary_page
+from replayer.report.pages import (
+    charts,
+    comparison_page,
+    flames,
+    ratio_chart,
+    statements,
+    summary_page,
+)
 from replayer.report.pages.markup import (
     Drawn,
     document,
@@ -57,6 +64,7 @@ def page(sides: Sequence[Side], comparison: Comparison | None, refused: str = ""
     folded = frozenset(charts.step_names(sides)) - shown if comparison else frozenset()
     body = [
         *_comparison(comparison, refused, differing, drawn, flames.too_few(steps, shown)),
+        *statements.sections(sides),
         *_replays(comparison, drawn),
         *_runs(sides, comparison),
         *([] if comparison else [*_sections(drawn), *_series(series, size)]),

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from rich.console import RenderableType
 
 from replayer import registry
-from replayer.model import Latency, Measurement, StepResult
+from replayer.model import Latency, Measurement, Run, Status, StepResult
 from replayer.report.sanitize import sanitize
 from replayer.report.terminal.tables import (
     Flow,
@@ -63,6 +63,24 @@ def of(result: StepResult) -> Form:
         text = f"the numbers in this result are not as the step {result.step} writes them ({why})"
         return Form([Sentence(text, Tone.BAD)])
     return form
+
+
+def own_sections(run: Run, *, most: int, width: int) -> Iterator[tuple[str, list[Part]]]:
+    """Yield (step's name, parts) of a run's last finished repeat of each step that has its own.
+
+    A table has at most `most` rows, and a text `width` characters.
+    """
+    last = {step.name: step for step in run.steps if step.status is Status.DONE}
+    for name, result in last.items():
+        display = registry.part("steps", result.step, "display")
+        if display is None or not hasattr(display, "sections"):
+            continue
+        try:
+            parts = list(display.sections(result, most=most, width=width))
+        except UNLIKE_A_STEPS:
+            continue  # `of` reports the error
+        if parts:
+            yield name, parts
 
 
 def rendered(part: Part, result: StepResult) -> Iterator[RenderableType]:

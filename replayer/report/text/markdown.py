@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
 from statistics import median
 
 from replayer.analysis.capacity.client_hosts import bound_words
@@ -10,14 +11,17 @@ from replayer.analysis.differences.environment import Sort
 from replayer.analysis.differences.samples import Side
 from replayer.model import Run, Status
 from replayer.report.sanitize import sanitize
-from replayer.report.terminal import client_hosts, replays
+from replayer.report.terminal import client_hosts, replays, step_layout
 from replayer.report.terminal import explanation as words_why
 from replayer.report.terminal.comparison import SORTS, explained, sentence, values
 from replayer.report.terminal.comparison_answer import answer
 from replayer.report.terminal.summary import summarise
 from replayer.report.terminal.verdict_words import judged, limits
+from replayer.run.display import Sentence, TableRows, Verbatim
 from replayer.units import show
 
+_MOST_ROWS, _STATEMENT = 20, 100
+"""The most rows of a step's own table, and characters of a statement in it."""
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>()#+!|~-])")
 
 
@@ -116,6 +120,7 @@ def _runs(sides: Sequence[Side]) -> Iterator[str]:
         yield table(["step", "metric", "median", "least", "most", "n"], rows)
         for run in side.runs[-1:]:
             yield from _client_hosts(run)
+            yield from _own_sections(run)
 
 
 def _client_hosts(run: Run) -> Iterator[str]:
@@ -126,6 +131,22 @@ def _client_hosts(run: Run) -> Iterator[str]:
             words = [client_hosts.title(step), client_hosts.start(step), bound_words(step, run)]
             yield plain(f"{step.name}, {run.id}: {'; '.join(filter(None, words))}")
             yield table(client_hosts.HEADINGS, rows)
+
+
+def _own_sections(run: Run) -> Iterator[str]:
+    """Yield the parts that displays of steps add, such as a replay set against its source."""
+    for name, parts in step_layout.own_sections(run, most=_MOST_ROWS, width=_STATEMENT):
+        yield f"**{plain(name)}**"
+        for verbatim, group in groupby(parts, key=lambda part: isinstance(part, Verbatim)):
+            if verbatim:
+                lines = (one.text for one in group if isinstance(one, Verbatim))
+                yield "\n".join(f"    {sanitize(words)}" for words in lines)
+                continue
+            for part in group:
+                if isinstance(part, Sentence):
+                    yield plain(part.text)
+                elif isinstance(part, TableRows):
+                    yield table(part.headings, part.rows)
 
 
 def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

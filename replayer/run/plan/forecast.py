@@ -73,9 +73,12 @@ class Forecast:
 def forecast(order: RunRequest, folders: Sequence[Path]) -> Forecast:
     """Return the forecast of a run, based on the earlier runs in some folders.
 
-    Raises ReplayerError for a server at a URL that cannot be asked.
+    Raises ReplayerError for a server at a URL that cannot be asked, and Impossible if the files
+    that a step names show that it cannot be done.
     """
     asked = order.workload
+    for spec in asked.steps:
+        step_plugin.load(spec.step).check_files(spec)
     runs = _here(estimates.earlier(folders, asked.name))
     prints = [footprint.of(spec, order.engine.block_size) for spec in asked.steps]
     parts = tuple(

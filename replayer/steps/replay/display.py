@@ -15,12 +15,14 @@ from replayer.run.display import (
     Sentence,
     TableRows,
     Tone,
+    Verbatim,
 )
+from replayer.steps.replay import source_display
 from replayer.units import show_count, show_duration
 
 _HEAVIEST = 20
 _MOST_DIVERGENCES = 20
-_WIDTH = 60
+_WIDTH, _NARROW = 60, 36
 _GLOSSES = {
     "replay.statements": "answers a second",
     "replay.ran": "of the statements that were to run",
@@ -40,11 +42,11 @@ _GLOSSES = {
 def form(result: StepResult) -> Form:
     """Return the display of what ran, the heaviest fingerprints and the divergences."""
     times = "response" if result.value("replay.response.p99") is not None else "service"
-    parts: list[Part] = [_ran(result), *_heaviest(result.replayed), *_divergences(result)]
+    parts = [*sections(result, most=_HEAVIEST, width=_NARROW), *_divergences(result)]
     return Form(
         parts,
-        tables=frozenset({"divergences", "uses", "standing"}),
-        facts=frozenset({"replay.whole", "replay.planned"}),
+        tables=frozenset({"divergences", "uses", "standing", "against_source", "plans"}),
+        facts=frozenset({"replay.whole", "replay.planned", "replay.server"}),
         headline=("replay.statements", f"replay.{times}.p50", f"replay.{times}.p99"),
         glosses=_GLOSSES,
         units={"replay.lag_client": "s", "replay.lag_server": "s", "replay.at_work": "sessions"},
@@ -78,6 +80,37 @@ def _ran(result: StepResult) -> Part:
         text += f", {consequences:,} with one that follows from it"
     whole = bool(result.facts.get("replay.whole"))
     return Sentence(text if whole else f"{text}: CUT SHORT", Tone.PLAIN if whole else Tone.BAD)
+
+
+def _server(result: StepResult) -> Iterator[Part]:
+    """Yield on which server the replay ran, and whether its settings are the target's."""
+    server = result.facts.get("replay.server")
+    if server:
+        yield Sentence(f"on {server}")
+
+
+def sections(result: StepResult, *, most: int, width: int) -> Iterator[Part]:
+    """Yield the server, what ran, and up to `most` statements, each cut to `width` characters."""
+    yield from _server(result)
+    yield _ran(result)
+    # Without durations in the log, the heaviest statements of the replay stand alone.
+    against = list(_against_source(result, most, width))
+    yield from against or _heaviest(result.replayed)
+
+
+def _against_source(result: StepResult, most: int, width: int) -> Iterator[Part]:
+    """Yield the statements set against the source, and the plans of those that got slower."""
+    section = source_display.section(result, most=most, width=width)
+    if section is None:
+        return
+    yield Sentence(section.answer, Tone.BAD if section.bad else Tone.PLAIN)
+    yield TableRows(section.headings, section.rows)
+    if section.left:
+        yield Sentence(f"and {section.left:,} lighter ones", Tone.QUIET)
+    yield from (Sentence(words, Tone.QUIET) for words in section.remarks)
+    for one in source_display.plans(result, width=max(width, _WIDTH)):
+        yield Sentence(f"plan {one.side}: {one.statement}")
+        yield from (Verbatim(f"    {words}") for words in one.plan.splitlines())
 
 
 def _heaviest(replayed: Sequence[Replayed]) -> Iterator[Part]:

@@ -14,7 +14,7 @@ from replayer.model import Better, Cold, Latency, Places, Replayed, Series
 from replayer.results.stored_histogram import HIGHEST_NS, encode
 from replayer.run.context import Context
 from replayer.run.step_recorder import MeasuredWindow, StepRecorder
-from replayer.steps.replay import nondeterministic
+from replayer.steps.replay import against_source, nondeterministic
 from replayer.steps.replay.replay_counts import (
     Counts,
     ReplayCounts,
@@ -74,6 +74,7 @@ def record(spec: Spec, context: Context, window: ReplayWindow, cold: Cold) -> No
     findings = context.findings
     schedule, tally = window.schedule, window.tally
     findings.replayed = tuple(_by_fingerprint(spec, schedule, tally))
+    against_source.record(context, schedule, tally, window.use)
     _measure(spec, findings, window)
     _measure_lag(findings, tally, timed=spec.speed > 0)
     findings.series = _series(context, window, timed=spec.speed > 0)

@@ -25,18 +25,25 @@ _CODES = 36**5
 """Number of SQLSTATEs: they are stored as numbers in base 36."""
 _UNKNOWN = _CODES - 1
 """ZZZZZ, which is no valid SQLSTATE, stands for an unknown one."""
-FIELDS = 10
+FIELDS = 11
 """Fields of a record; times are in ns.
 
 Fingerprint, intended start, time at which the session was free for it, begin, end, SQLSTATE, rows,
-the log's SQLSTATE, the comparison of its rows with the log's (see `held`), its place (see `where`).
+the log's SQLSTATE, the comparison of its rows with the log's (see `held`), its place (see `where`),
+its duration in the log (see `paired`).
 A SQLSTATE below 0 only follows from an earlier error.
 """
-_FINGERPRINT, _INTENDED, _FREE, _BEGUN, _DONE, _CODE, _ROWS, _LOGGED, _HELD, _WHERE = range(FIELDS)
+_FINGERPRINT, _INTENDED, _FREE, _BEGUN, _DONE, _CODE = range(6)
+_ROWS, _LOGGED, _HELD, _WHERE, _SOURCE = range(6, FIELDS)
 _PART_BITS = 6
 _SESSION_BITS = 8
 _LAST_SESSION = (1 << _SESSION_BITS) - 1
 """Sessions from this number on are counted together."""
+GROUP_BITS = 6
+"""Sessions are counted in 64 groups, by their numbers, where their times are set against the log's.
+
+A group is never part of a session, so that groups are as independent of each other as sessions are.
+"""
 SAME, OTHERWISE, FOLLOWS = range(3)
 """Results of the comparison of rows with the log's.
 
@@ -59,6 +66,14 @@ def held(logged: int, how: int) -> int:
 def where(session: int, part: int) -> int:
     """Return a session and a part of the capture, packed as one number."""
     return min(session, _LAST_SESSION) << _PART_BITS | part
+
+
+def paired(source_ns: int, session: int) -> int:
+    """Return a duration in the log, and the group of the session, packed as one number.
+
+    A duration below 0, which stands for none, gives a number below 0.
+    """
+    return source_ns << GROUP_BITS | session & (1 << GROUP_BITS) - 1
 
 
 def number_of(sqlstate: str) -> int:
@@ -146,6 +161,7 @@ _COUNTS = (
     *("logged", "here", "there", "others_here", "others_there"),
     *("rows", "hashes", "service_ns", "executions"),
     *("held_rows", "logged_rows", "otherwise", "follows", "by_part", "by_session"),
+    *("source", "target", "pairs", "source_ns", "target_ns"),
     *("begun_in", "answered_in", "busy_in", "lag_client_in", "lag_server_in"),
 )
 _LONGEST = ("longest_client_in", "longest_server_in")
@@ -195,6 +211,15 @@ class ReplayCounts:
     """Fingerprint above the part of the capture -> a sum over rows and hashes, modulo 2^64."""
     by_session: Counts = Counts()
     """The same sums, by fingerprint above the session."""
+    source: Counts = Counts()
+    """Histogram of the durations in the log, of executions that succeeded there and here."""
+    target: Counts = Counts()
+    """Histogram of the service times of the same executions."""
+    pairs: Counts = Counts()
+    """Number of these executions, by fingerprint above the group of the session."""
+    source_ns: Counts = Counts()
+    target_ns: Counts = Counts()
+    """Sums of their durations in the log, and of their service times, by the same keys."""
     begun_in: Counts = Counts()
     answered_in: Counts = Counts()
     busy_in: Counts = Counts()
@@ -275,6 +300,7 @@ def tally(
         otherwise=Counts.of(fingerprint[compared & (how == OTHERWISE)]),
         follows=Counts.of(fingerprint[compared & (how == FOLLOWS)]),
         **_places(rows, answered, hashes),
+        **_pairs(rows, fine & ~logged & (rows[:, _SOURCE] >= 0), service),
         hashes=_hashes(fingerprint, fine, hashes),
         service_ns=Counts.of(fingerprint, service),
         executions=Counts.of(fingerprint),
@@ -307,6 +333,29 @@ def _places(rows: Whole, answered: npt.NDArray[np.bool_], hashes: "array[int]") 
         "by_part": Counts.of((fingerprint << _PART_BITS) + part, values),
         "by_session": Counts.of((fingerprint << _SESSION_BITS) + (places >> _PART_BITS), values),
     }
+
+
+def _pairs(rows: Whole, chosen: npt.NDArray[np.bool_], service: Whole) -> dict[str, Any]:
+    """Return the times of executions that have one in the log, too, by fingerprint and group."""
+    fingerprint, target = rows[chosen, _FINGERPRINT], service[chosen]
+    source = rows[chosen, _SOURCE] >> GROUP_BITS
+    keys = (fingerprint << GROUP_BITS) + (rows[chosen, _SOURCE] & (1 << GROUP_BITS) - 1)
+    return {
+        "source": Counts.of((fingerprint << _BIN_BITS) + bin_of(source)),
+        "target": Counts.of((fingerprint << _BIN_BITS) + bin_of(target)),
+        "pairs": Counts.of(keys),
+        "source_ns": Counts.of(keys, source),
+        "target_ns": Counts.of(keys, target),
+    }
+
+
+def by_group(counts: Counts) -> dict[int, dict[int, int]]:
+    """Return, by fingerprint, the amount of each group of sessions."""
+    groups: dict[int, dict[int, int]] = {}
+    for key, amount in counts.items():
+        fingerprint, group = key >> GROUP_BITS, key & (1 << GROUP_BITS) - 1
+        groups.setdefault(fingerprint, {})[group] = amount
+    return groups
 
 
 def by_place(counts: Counts, *, session: bool) -> dict[int, dict[int, int]]:

@@ -38,6 +38,12 @@ _CREATE = VerbName("replay/create")
 _DROP = VerbName("replay/drop")
 _ROLES = VerbName("replay/roles")
 _OWN = cleanup.REPLAYS
+_TELLING = (
+    *("shared_buffers", "wal_level", "fsync", "synchronous_commit", "autovacuum"),
+    *("max_parallel_workers_per_gather", "innodb_buffer_pool_size"),
+    "innodb_flush_log_at_trx_commit",
+)
+"""Settings that decide most about times, of both families."""
 _EMPTY = "template0"
 _NOT_OF_LIBPQ = frozenset({"autocommit", "context", "row_factory", "cursor_factory"})
 _SETTING = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")
@@ -83,6 +89,23 @@ def check(spec: Spec, context: Context) -> None:
             f"replayer did not make, and a replay changes what is in it: allow that with "
             f"--i-will-change {url.database}, or begin from a copy with the key restore"
         )
+
+
+def describe(context: Context) -> str:
+    """Return on which server a replay runs, with the settings that decide most, for a report."""
+    server = context.server
+    facts = server.facts()
+    known = [f"{name} {facts.settings[name]}" for name in _TELLING if name in facts.settings]
+    settings = f" ({', '.join(known)})" if known else ""
+    title = f"{context.engine.title} {facts.version}"
+    if server.can_stop:
+        return (
+            f"{title} of replayer's own, with settings of replayer's{settings}: they are not your "
+            f"target's, which --engine URL replays on; --server-set NAME=VALUE changes one"
+        )
+    url = server.start()
+    where = url.host or "this host"
+    return f"{title} on {where}, database {url.database}, with its own settings{settings}"
 
 
 def is_mysql(context: Context) -> bool:

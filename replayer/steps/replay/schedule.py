@@ -296,9 +296,10 @@ class Planner:
         logged = number_of(action.sqlstate)
         rows = action.rows if self._counted[fingerprint] else UNKNOWN
         part = min(PARTS - 1, action.start_ns // self._part_ns)
+        source_ns = UNKNOWN if action.sqlstate else action.duration_ns
         return Record(
             *(does, fingerprint, payload, start_ns, place.needs, place.ends),
-            *(chain, turn, logged, named, flags, rows, part),
+            *(chain, turn, logged, named, flags, rows, part, source_ns),
         )
 
     def _is_by_others(self, action: Action) -> bool:

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, StringConstraints, model_validator
+from pydantic import BeforeValidator, Field, StringConstraints, field_validator, model_validator
 
 from replayer import units
 from replayer.model import StepSpec, Temperature
@@ -70,10 +70,25 @@ class Spec(StepSpec):
     """Data kept of the answers to find divergences: nothing, numbers of rows, or hashes of rows."""
     against: str = ""
     """A run, by its id or path, with a replay of the same file, to compare this replay with."""
+    source: str = ""
+    """The URL of the captured server, without a password (PGPASSWORD and ~/.pgpass have it), where
+    the statements that got slower are explained, and nothing else is done."""
     cold: Temperature = Temperature.UNKNOWN
     """Cache state of the database when the replay begins: cold, lukewarm, hot, or as it is."""
     i_will_change: str = ""
     """The name of the database at the URL, which allows replayer to change its contents."""
+
+    @field_validator("source")
+    @classmethod
+    def _without_password(cls, url: str) -> str:
+        # The keys of a step are in every result.
+        place = url.partition("://")[2].rpartition("@")[0]
+        if ":" in place or "password=" in url:
+            raise ValueError(
+                "the URL has a password, which would be in the result: leave it out, and give it "
+                "in PGPASSWORD or ~/.pgpass"
+            )
+        return url
 
     @model_validator(mode="after")
     def _ordered(self) -> "Spec":

@@ -26,7 +26,7 @@ from replayer.model import Cold, Replayed, Temperature
 from replayer.results import store
 from replayer.run.context import Context, Task
 from replayer.run.event_stream.rates import Rates
-from replayer.steps.replay import replay_target, worker
+from replayer.steps.replay import plans, replay_target, worker
 from replayer.steps.replay.choice import Choice
 from replayer.steps.replay.copy_files import CopyFiles
 from replayer.steps.replay.outcome import ReplayWindow, record
@@ -38,7 +38,7 @@ from replayer.steps.replay.worker import GIVEN_UP, ReplayProgress, WorkerResult
 from replayer.tables import relations
 from replayer.watch.workers import WorkerPool
 
-OPTIONS = ("i_will_change", "database")
+OPTIONS = ("i_will_change", "database", "source")
 _FILES = VerbName("replay/files")
 _SETTLE = VerbName("mix/settle")
 _WAITS = VerbName("replay/waits")
@@ -79,7 +79,21 @@ def check(spec: Spec, context: Context) -> None:
             f"language: replay it on a server of its kind"
         )
     _control(spec)
+    if spec.source:
+        plans.check(spec.source, context)
     replay_target.check(spec, context)
+
+
+def check_files(spec: Spec) -> None:
+    """Raise Impossible if the capture holds nothing of what is chosen, or a file is missing."""
+    with _capture(spec) as capture, CopyFiles(spec.copy_from) as copy_files:
+        copy_files.check(capture.summary.copies)
+        mysql = capture.summary.source.engine != "postgres"
+        choice = Choice(spec, "mysql" if mysql else "postgres")
+        if choice.asked:
+            choice.look(capture.blocks())
+    if "/" in spec.restore and not Path(spec.restore).exists():
+        raise Impossible(f"restore = {spec.restore!r}: there is no such file or folder")
 
 
 def run(spec: Spec, context: Context) -> None:
@@ -91,6 +105,7 @@ def run(spec: Spec, context: Context) -> None:
         # Two replays have the same work if the digests are equal, in whatever folder the file is.
         context.findings.facts["replay.capture"] = capture.digest
         database = stack.enter_context(replay_target.opened(spec, context))
+        context.findings.facts["replay.server"] = replay_target.describe(context)
         cold = _bring(spec, context, database)
         if spec.cold is Temperature.COLD and context.server.can_stop:
             # The server was stopped to empty its caches, which ended the connection.
@@ -104,6 +119,7 @@ def run(spec: Spec, context: Context) -> None:
         schedule = stack.enter_context(planner.schedule())
         _check_schedule(spec, schedule)
         _Replay(spec, context, database, schedule, cold).run()
+        plans.record(context, capture, database.url, spec.source)
 
 
 def _check_schedule(spec: Spec, schedule: ReplaySchedule) -> None:

@@ -49,6 +49,8 @@ class Record(NamedTuple):
     """Rows in the log; -1 if the log has none that can be compared with an answer's."""
     part: int
     """Number of the part of the capture's time (see PARTS) in which it started."""
+    source_ns: int = -1
+    """Its duration in the log, in ns; -1 if the log has none, or the statement failed there."""
 
 
 class Prepared(NamedTuple):

@@ -39,6 +39,7 @@ from replayer.steps.replay.replay_counts import (
     ReplayCounts,
     held,
     number_of,
+    paired,
     tally,
     where,
 )
@@ -536,6 +537,7 @@ class _Clients:
                 record.logged,
                 held_rows,
                 client.where + record.part,
+                paired(record.source_ns, client.work.number),
             )
         )
         if self._taking_hashes:

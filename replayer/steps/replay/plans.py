@@ -1,0 +1,141 @@
+"""Plans of the statements that got slower: EXPLAIN on the replay's server, and on the source.
+
+A statement is only explained, never executed.  It goes alone, by the extended protocol, which takes
+one statement at a time, in a transaction that may only read.
+"""
+
+import contextlib
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
+from typing import Any
+
+from psycopg import pq
+from sqlalchemy.engine import URL
+
+from replayer.capture.action import Action
+from replayer.capture.archive import ArchiveReader
+from replayer.engines import driver
+from replayer.engines.connection import connector_of, url_of
+from replayer.errors import Impossible
+from replayer.run.context import Context
+from replayer.steps.replay import replay_target
+from replayer.steps.replay.against_source import TABLE, slower
+
+MOST = 10
+PLANS = "plans"
+_EXPLAINED = frozenset({"select", "insert", "update", "delete", "merge"})
+_QUOTED = re.compile(r"'(?:[^']|'')*'")
+_NUMBER = re.compile(r"(?<![\w$])-?\d+(?:\.\d+)?(?:e[+-]?\d+)?\b", re.IGNORECASE)
+_PROPERTY = re.compile(r"\s*(?!Workers Planned)[A-Z][A-Za-z ]*: ")
+"""A line such as `Index Cond: (id = 7)`: lines of nodes have no value, but costs."""
+_LIMITS = ("SET statement_timeout = '5s'", "SET lock_timeout = '1s'")
+_HERE, _THERE = "here", "in the source"
+
+
+def check(source: str, context: Context) -> None:
+    """Raise Impossible for a URL of a source that cannot be one."""
+    if replay_target.is_mysql(context):
+        raise Impossible(
+            f"--source: {context.engine.title} explains no statement for a replay yet: leave it out"
+        )
+    url = url_of(source, context.engine)
+    if not source.startswith("postgres"):
+        raise Impossible(
+            f"--source: the capture is of PostgreSQL, and {url.host or 'the URL'} is asked for "
+            f"another wire: give postgresql://USER@HOST/DATABASE"
+        )
+
+
+def record(context: Context, capture: ArchiveReader, url: URL, source: str) -> None:
+    """Record the table `plans`: of the ten statements that were slowed most, on each side.
+
+    `url` is that of the database that was replayed into, `source` the URL of the source, "" if it
+    is not given.  A plan that a server refuses is a row with its reason.
+    """
+    if replay_target.is_mysql(context):
+        return
+    slowed = slower(context.findings.tables.get(TABLE, ()))[:MOST]
+    examples = _examples(capture, [row["fingerprint"] for row in slowed])
+    if not examples:
+        return
+    sides = {_HERE: _plans(_HERE, url, examples, context)}
+    if source:
+        sides[_THERE] = _plans(_THERE, url_of(source, context.engine), examples, context)
+    for row, (side, plans) in product(slowed, sides.items()):
+        if row["fingerprint"] in plans:
+            context.findings.row(
+                PLANS,
+                fingerprint=row["fingerprint"],
+                on=side,
+                plan=plans[row["fingerprint"]],
+                text=row["text"],
+            )
+
+
+def _examples(capture: ArchiveReader, fingerprints: Sequence[str]) -> dict[str, Action]:
+    """Return the first execution of each fingerprint that succeeded; it holds values."""
+    wanted = set(fingerprints)
+    examples: dict[str, Action] = {}
+    for block in capture.blocks() if wanted else ():
+        for row in range(len(block)):
+            statement = block.statement(row)
+            if statement is None or statement.fingerprint.kind not in _EXPLAINED:
+                continue
+            number = f"{statement.fingerprint.number & (1 << 64) - 1:016x}"
+            if number in wanted:
+                action = block.action(row)
+                if not action.sqlstate:
+                    examples[number] = action
+                    wanted.discard(number)
+        if not wanted:
+            break
+    return examples
+
+
+def _plans(side: str, url: URL, examples: Mapping[str, Action], context: Context) -> dict[str, str]:
+    """Return the plan of each fingerprint on a server, or why it has none; note a lost server."""
+    plans: dict[str, str] = {}
+    try:
+        with _connected(url) as connection:
+            for fingerprint, action in examples.items():
+                plans[fingerprint] = _explained(connection, action)
+    except Exception as error:  # noqa: BLE001 - drivers raise errors of many kinds
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        context.findings.note(f"the statements that got slower have no plan {side}: {reason}")
+    return plans
+
+
+@contextlib.contextmanager
+def _connected(url: URL) -> Iterator[Any]:
+    connector = connector_of(url)
+    connection = driver.opened(connector.module, {**connector.arguments, "autocommit": True})
+    try:
+        for statement in _LIMITS:
+            connection.execute(statement)
+        yield connection
+    finally:
+        connection.close()
+
+
+def _explained(connection: Any, action: Action) -> str:
+    """Return the plan with one line for each of its nodes."""
+    values = [
+        None if value is None else value.encode("utf-8", "surrogateescape")
+        for value in action.parameters or ()
+    ]
+    text = f"EXPLAIN {action.text}".encode("utf-8", "surrogateescape")
+    connection.execute("BEGIN READ ONLY")
+    result = connection.pgconn.exec_params(text, values)
+    connection.execute("ROLLBACK")
+    if result.status != pq.ExecStatus.TUPLES_OK:
+        message = result.error_message.decode("utf-8", "replace").splitlines()
+        return f"no plan: {message[0] if message else 'the server said nothing'}"
+    lines = [result.get_value(row, 0) or b"" for row in range(result.ntuples)]
+    return without_values(b"\n".join(lines).decode("utf-8", "replace"))
+
+
+def without_values(plan: str) -> str:
+    """Return a plan without the values of its statement, which no result may hold."""
+    lines = _QUOTED.sub("?", plan).splitlines()
+    return "\n".join(_NUMBER.sub("?", line) if _PROPERTY.match(line) else line for line in lines)
