@@ -295,7 +295,7 @@ def _when(entry: StoredRun | Unreadable) -> tuple[datetime, str]:
 def summary(path: Path) -> StoredRun | Unreadable:
     """Return the summary of a run from the head of its file, or Unreadable with the reason."""
     try:
-        keys = _head(path)
+        keys = _head(path, _listed)
         _format(path, keys)
         host, engine, workload = keys.get("host"), keys.get("engine"), keys["workload"]
         return StoredRun(
@@ -323,10 +323,26 @@ def summary(path: Path) -> StoredRun | Unreadable:
         return Unreadable(path, "it is not a run of replayer")
 
 
-def _head(path: Path) -> dict[str, Any]:
+def head(path: Path) -> dict[str, Any]:
+    """Return the keys of a run file that come before `steps`, with all facts of the host.
+
+    They are as the file has them, of whatever format.  Raises Impossible if it is not a run.
+    """
+    keys = _head(path, lambda start: start)
+    _format(path, keys)
+    return keys
+
+
+def content(path: Path) -> bytes:
+    """Return all of a run file; raise NotFound or Impossible if it cannot be read."""
+    return _read(path)
+
+
+def _head(path: Path, shortened: Callable[[bytes], bytes]) -> dict[str, Any]:
     """Return the keys of a run file that come before `steps`, without reading its series.
 
-    If that fails, all of the file is parsed.  Raises Impossible if it is not a whole JSON object.
+    `shortened` may leave out a part of the head before it is parsed.  If that fails, all of the
+    file is parsed.  Raises Impossible if it is not a whole JSON object.
     """
     try:
         start, last = _ends(path)
@@ -335,7 +351,7 @@ def _head(path: Path) -> dict[str, Any]:
     end, whole = start.find(_STEPS), last.rstrip().endswith(b"}")
     with contextlib.suppress(ValueError):
         if end > 0:
-            keys = from_json(_listed(start[:end]).rstrip(b",") + b"}", allow_inf_nan=False)
+            keys = from_json(shortened(start[:end]).rstrip(b",") + b"}", allow_inf_nan=False)
         else:
             keys = from_json(start, allow_partial=True, allow_inf_nan=False)
             whole = whole and "steps" in keys
