@@ -11,11 +11,10 @@ import sys
 from typing import TYPE_CHECKING
 
 from replayer.errors import Impossible, NotFound, Worse
-from replayer.report import files
+from replayer.model import Status
 from replayer.report.sanitize import sanitize
 from replayer.report.terminal import console
-from replayer.results import run_listing, store
-from replayer.results.store import StoredRun
+from replayer.results import measured_runs, run_listing, store
 
 if TYPE_CHECKING:
     import argparse
@@ -23,6 +22,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from replayer.analysis.history.metric_history import RunHistory
+    from replayer.results.measured_runs import MeasuredRun
+    from replayer.results.store import StoredRun
 
 EPILOG = """\
 examples:
@@ -93,13 +94,13 @@ def run(args: argparse.Namespace) -> int:
     from replayer.analysis.history import metric_history  # noqa: PLC0415
 
     _check(args)
-    paths = _paths(args, store.folder(args.results))
+    runs = _runs(args, store.folder(args.results))
     history = metric_history.trace(
-        paths, args.by, metrics=args.metric, threshold=args.threshold / 100, warn=_note
+        runs, args.by, metrics=args.metric, threshold=args.threshold / 100, warn=_note
     )
     if not history.series:
         asked = f"the metric {' or '.join(args.metric)}" if args.metric else "a metric"
-        raise NotFound(f"none of {len(paths)} runs has {asked}: `replayer show RUN` lists them")
+        raise NotFound(f"none of {len(runs)} runs has {asked}: `replayer show RUN` lists them")
     _print(args, history)
     if args.fail_if_worse is not None:
         _fail_if_worse(history, args.fail_if_worse / 100)
@@ -113,23 +114,24 @@ def _check(args: argparse.Namespace) -> None:
         raise Impossible(f"--last {args.last}: it must be 1 or more")
 
 
-def _paths(args: argparse.Namespace, where: Path) -> list[Path]:
-    """Return the files of the runs to look at, in the order of their start."""
-    entries = [one for one in store.runs(where) if isinstance(one, StoredRun)]
-    runs = run_listing.only(entries, args.where)
+def _runs(args: argparse.Namespace, where: Path) -> list[MeasuredRun]:
+    """Return the runs to look at, in the order of their start."""
+    found = measured_runs.read(where, args.by)
+    measured = {one.path: run for one, run in found}
+    runs = run_listing.only([one for one, _ in found], args.where)
     if not runs:
         asked = f" with {' and '.join(args.where)}" if args.where else ""
         raise NotFound(
             f"there are no runs{asked} in {where}/: `replayer run` makes one, "
             f"--results names another folder"
         )
-    done = [one for one in runs if one.status == "done"]
-    chosen = _without_variants(args, done)
+    done = [one for one in runs if one.status == Status.DONE.value]
     if len(done) < len(runs):
         _note(f"{len(runs) - len(done)} runs did not end as they should, and are left out")
+    chosen = _without_variants(args, done)
     if not chosen:
-        raise NotFound(f"none of {len(runs)} runs in {where}/ can be used: see the notes above")
-    return [one.path for one in chosen[-(args.last or len(chosen)) :]]
+        raise NotFound(f"none of {len(runs)} runs in {where}/ can be used, as noted above")
+    return [measured[one.path] for one in chosen[-(args.last or len(chosen)) :]]
 
 
 def _without_variants(args: argparse.Namespace, runs: Sequence[StoredRun]) -> list[StoredRun]:
@@ -146,14 +148,21 @@ def _without_variants(args: argparse.Namespace, runs: Sequence[StoredRun]) -> li
 
 
 def _print(args: argparse.Namespace, history: RunHistory) -> None:
-    from replayer.report.pages import history_page  # noqa: PLC0415
     from replayer.report.terminal import history as report  # noqa: PLC0415
 
-    written = files.put(args.html, history_page.page(history)) if args.html else None
+    if args.html:
+        _write_page(args.html, history)
     if args.json:
         print(history.model_dump_json(indent=1))  # noqa: T201
     elif args.html != "-":
         console.write(*report.render(history))
+
+
+def _write_page(wanted: str, history: RunHistory) -> None:
+    from replayer.report import files  # noqa: PLC0415
+    from replayer.report.pages import history_page  # noqa: PLC0415
+
+    written = files.put(wanted, history_page.page(history))
     if written:
         print(f"written: {written}", file=sys.stderr)  # noqa: T201
 

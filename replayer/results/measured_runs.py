@@ -4,9 +4,10 @@ Ten thousand runs take some seconds: of a file only the head is parsed, or, for 
 stand there, the lists of measurements.
 """
 
+import contextlib
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
@@ -17,12 +18,15 @@ from pydantic_core import from_json
 from replayer.errors import ReplayerError
 from replayer.model import Better, Status
 from replayer.results import store
+from replayer.results.store import StoredRun
 
 _LIST = b'\n   "measurements": ['
 _LIST_END = b"\n   ]"
 _FIELD = re.compile(rb'\n   "(step|name|status)": ("(?:[^"\\\n]|\\.)*")')
 """The text around a step's measurements in a file that `store.save` wrote."""
 _ENGINE_FIELDS = ("name", "version", "place")
+_MALFORMED = (KeyError, TypeError, ValueError, AttributeError)
+"""What a file that was edited by hand may cause."""
 _Chosen = Callable[[Sequence[Mapping[str, Any]]], Sequence[Mapping[str, Any]]]
 
 
@@ -57,31 +61,42 @@ class MeasuredRun:
     """The leading metrics of its steps, or all metrics."""
 
 
-def read(path: Path, fact: str, *, whole: bool = False) -> MeasuredRun | None:
-    """Return a run with its leading metrics, or with all of them if `whole`.
+def read(where: str | Path, fact: str) -> list[tuple[StoredRun, MeasuredRun]]:
+    """Return the runs of a folder by their start: the summary, and the run's leading metrics.
 
-    `fact` is a key such as host.kernel.release.  None if the file is no run that can be read, its
-    start is not known, or it has no measurement.
+    `fact` is a key such as host.kernel.release.  Files that are no runs, and runs whose start is
+    not known, are left out.
     """
-    try:
-        keys = store.head(path)
-        values = _medians(path, tuple) if whole else _leading(keys, path)
-        when = datetime.fromisoformat(keys["started"])
-        workload, host, engine = keys["workload"], keys["host"], keys.get("engine") or {}
-        return MeasuredRun(
-            path=path,
-            id=str(keys["id"]),
-            when=(when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp(),
-            workload=str(workload["name"]),
-            work=", ".join(f"{k}={v}" for k, v in sorted(workload.get("settings", {}).items())),
-            engine=str(engine.get("name", "")),
-            machine=str(host.get("host.name") or ""),
-            boot=str(host.get("boot.id") or ""),
-            fact=_fact(keys, fact),
-            values=tuple(values),
-        )
-    except (ReplayerError, OSError, KeyError, TypeError, ValueError, AttributeError):
-        return None
+    found = []
+    for summary, keys in store.headed(where):
+        with contextlib.suppress(ReplayerError, OSError, *_MALFORMED):
+            found.append((summary, _measured(summary, keys, fact)))
+    return sorted(found, key=lambda pair: (pair[1].when, pair[1].id))
+
+
+def with_all(run: MeasuredRun) -> MeasuredRun:
+    """Return a run with all of its metrics, which are read from its file; with none if it fails."""
+    values: tuple[MeasuredValue, ...] = ()
+    with contextlib.suppress(ReplayerError, OSError, *_MALFORMED):
+        values = tuple(_medians(run.path, tuple))
+    return replace(run, values=values)
+
+
+def _measured(summary: StoredRun, keys: Mapping[str, Any], fact: str) -> MeasuredRun:
+    when = datetime.fromisoformat(summary.started)
+    settings, host, engine = keys["workload"].get("settings", {}), keys["host"], keys.get("engine")
+    return MeasuredRun(
+        path=summary.path,
+        id=summary.id,
+        when=(when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp(),
+        workload=summary.workload,
+        work=", ".join(f"{key}={value}" for key, value in sorted(settings.items())),
+        engine=str((engine or {}).get("name", "")),
+        machine=str(host.get("host.name") or ""),
+        boot=str(host.get("boot.id") or ""),
+        fact=_fact(keys, fact),
+        values=tuple(_leading(keys, summary.path)) if summary.status == Status.DONE.value else (),
+    )
 
 
 def _fact(keys: Mapping[str, Any], fact: str) -> str:

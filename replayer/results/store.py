@@ -10,6 +10,7 @@ The history of the format, newest first; every format that was ever released sti
 """
 
 import contextlib
+import functools
 import json
 import math
 import os
@@ -294,8 +295,31 @@ def _when(entry: StoredRun | Unreadable) -> tuple[datetime, str]:
 
 def summary(path: Path) -> StoredRun | Unreadable:
     """Return the summary of a run from the head of its file, or Unreadable with the reason."""
+    return _summarised(path, lambda: _head(path, _listed))
+
+
+def headed(where: str | Path) -> Iterator[tuple[StoredRun, dict[str, Any]]]:
+    """Yield the summary of each run in a folder, and its keys before `steps` as the file has them.
+
+    They have all facts of the host.  Files that are no runs are left out.
+    """
+    where = Path(where)
+    for name in sorted(_names(where)):
+        path = where / name
+        kept: dict[str, Any] = {}
+        one = _summarised(path, functools.partial(_kept, path, kept))
+        if isinstance(one, StoredRun):
+            yield one, kept
+
+
+def _kept(path: Path, kept: dict[str, Any]) -> dict[str, Any]:
+    kept.update(_head(path, lambda start: start))
+    return kept
+
+
+def _summarised(path: Path, read: Callable[[], dict[str, Any]]) -> StoredRun | Unreadable:
     try:
-        keys = _head(path, _listed)
+        keys = read()
         _format(path, keys)
         host, engine, workload = keys.get("host"), keys.get("engine"), keys["workload"]
         return StoredRun(
@@ -321,16 +345,6 @@ def summary(path: Path) -> StoredRun | Unreadable:
         return Unreadable(path, str(error).removeprefix(f"{path}: "))
     except (KeyError, TypeError, ValueError, AttributeError):
         return Unreadable(path, "it is not a run of replayer")
-
-
-def head(path: Path) -> dict[str, Any]:
-    """Return the keys of a run file that come before `steps`, with all facts of the host.
-
-    They are as the file has them, of whatever format.  Raises Impossible if it is not a run.
-    """
-    keys = _head(path, lambda start: start)
-    _format(path, keys)
-    return keys
 
 
 def content(path: Path) -> bytes:

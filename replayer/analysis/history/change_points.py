@@ -14,12 +14,14 @@ one wild run at an end is no change.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
+_Test = Callable[[NDArray[np.intp]], bool]
 
 ALPHA = 0.01
 """The allowed chance that a series without any change is divided, over all series together."""
@@ -30,12 +32,12 @@ _GRID = 32
 """The number of steps of the grid on which distribution functions are compared."""
 _FAR = 6.0
 """Values are drawn nearer to the median than this many times the noise."""
-_DENSE = 64
+_DENSE = 32
 """Near each end of a part every place is tried."""
-_PLACES = 256
+_PLACES = 128
 """Between the ends about that many places are tried; the best is then looked for around it."""
 _MOST_PERMUTATIONS = 9999
-_HITS = 2
+_HITS = 1
 """Permutations are so many that this number of them is the limit for a change to be shown."""
 _BATCH_VALUES = 20_000
 _WINDOW = 8
@@ -56,19 +58,39 @@ def find(values: Floats, *, family: int = 1) -> list[int]:
     noise = _noise(values)
     if noise == 0:
         return []
-    return sorted(_divisions(values, 0, noise, alpha, random))
+    test = partial(_is_shown, alpha=alpha, random=random)
+    return _settled(values, sorted(_divisions(values, noise, test)), noise, test)
 
 
-def _divisions(
-    values: Floats, offset: int, noise: float, alpha: float, random: np.random.Generator
-) -> Iterator[int]:
-    parts = [(values, offset)]
+def _settled(values: Floats, places: list[int], noise: float, test: _Test) -> list[int]:
+    """Return the places, each where it divides best what lies between its neighbours.
+
+    The first places were found when others were not known yet.  One that divides nothing between
+    its neighbours is left out.
+    """
+    kept = list(places)
+    number = 0
+    while len(kept) > 1 and number < len(kept):
+        bounds = [0, *kept, len(values)]
+        start = bounds[number]
+        cells = _cells(values[start : bounds[number + 2]], noise)
+        if test(cells):
+            kept[number] = start + _best(cells, windows=False)
+            number += 1
+        else:
+            del kept[number]
+            number = 0
+    return kept
+
+
+def _divisions(values: Floats, noise: float, test: _Test) -> Iterator[int]:
+    parts = [(values, 0)]
     while parts:
         part, start = parts.pop()
         if len(part) < 2 * SHORTEST:
             continue
         cells = _cells(part, noise)
-        if _is_shown(cells, alpha, random):
+        if test(cells):
             place = _best(cells)
             yield start + place
             parts += [(part[:place], start), (part[place:], start + place)]
@@ -129,21 +151,25 @@ def _tried(size: int) -> NDArray[np.intp]:
     return np.array(wanted, dtype=np.intp)
 
 
-def _best(cells: NDArray[np.intp]) -> int:
+def _best(cells: NDArray[np.intp], *, windows: bool = True) -> int:
     """Return the place with the largest energy: of those tried, then of all around it."""
     places = _tried(len(cells))
-    place = int(places[int(_energies(cells[None, :], places)[0].argmax())])
+    place = int(places[int(_energies(cells[None, :], places, windows)[0].argmax())])
     every = max(1, len(cells) // _PLACES)
     if every == 1:
         return place
     around = np.arange(max(SHORTEST, place - every), min(len(cells) - SHORTEST, place + every) + 1)
     every_place = np.union1d(places, around)
-    energies = _energies(cells[None, :], every_place)[0]
+    energies = _energies(cells[None, :], every_place, windows)[0]
     inside = np.isin(every_place, around)
     return int(every_place[inside][int(energies[inside].argmax())])
 
 
-def _energies(rows: NDArray[np.intp], places: NDArray[np.intp]) -> Floats:
+def _energies(
+    rows: NDArray[np.intp],
+    places: NDArray[np.intp],
+    windows: bool = True,  # noqa: FBT001, FBT002 - private
+) -> Floats:
     """Return the largest n m / (n + m) times the energy distance, for each row and each place.
 
     `rows` are series of cells, one per row.  n values lie before the place, m from there to the end
@@ -161,7 +187,7 @@ def _energies(rows: NDArray[np.intp], places: NDArray[np.intp]) -> Floats:
     left = places.astype(np.float32)
     shares = below[:, :-1] / left[None, :, None]
     energies = np.zeros((count, len(places)))
-    for last in _window_ends(places, size):
+    for last in _window_ends(places, size if windows else 0):
         inside = np.flatnonzero(last > np.arange(len(places)))
         right = (ends[last[inside]] - places[inside]).astype(np.float32)
         after = (below[:, last[inside]] - below[:, inside]) / right[None, :, None]

@@ -1,7 +1,7 @@
 """Series of metrics over all stored runs, their changes, and what else changed at the same time."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from itertools import pairwise
@@ -109,39 +109,35 @@ class RunHistory(Noun):
 
 
 def trace(
-    paths: Iterable[Path],
+    runs: Sequence[MeasuredRun],
     fact: str,
     *,
     metrics: Sequence[str] = (),
     threshold: float = 0.0,
     warn: Callable[[str], None] = lambda _: None,
 ) -> RunHistory:
-    """Return the history of metrics over stored runs.
+    """Return the history of metrics over stored runs, which are in the order of their start.
 
-    `fact` is a key, such as host.kernel.release, whose value each point has.  `metrics` are
-    patterns of names, with or without the step's; by default the leading metric of each step.
-    Changes by less than the share `threshold` are left out.  `warn` gets a sentence for each thing
-    that was left out.
+    `fact` is the key whose value each run has, such as host.kernel.release.  `metrics` are patterns
+    of names, with or without the step's; by default the leading metric of each step.  Changes by
+    less than the share `threshold` are left out.  `warn` gets a sentence if runs were left out.
     """
-    paths = list(paths)
-    runs = _read(paths, fact, metrics)
-    if len(runs) < len(paths):
-        warn(f"{len(paths) - len(runs)} runs have no measurement that can be read")
-    series = list(_series(sorted(runs, key=lambda run: run.when), metrics))
+    known = [run for run in _meant(runs, metrics) if run.values]
+    if len(known) < len(runs):
+        warn(f"{len(runs) - len(known)} runs have no measurement that can be read")
+    series = list(_series(known, metrics))
     family = sum(not one.is_short for one in series)
-    where = {run.id: run.path for run in runs}
+    where = {run.id: run.path for run in known}
     traced = tuple(_with_changes(one, where, fact, threshold, family) for one in series)
-    return RunHistory(fact=fact, runs=len(runs), series=traced)
+    return RunHistory(fact=fact, runs=len(known), series=traced)
 
 
-def _read(paths: Sequence[Path], fact: str, metrics: Sequence[str]) -> list[MeasuredRun]:
+def _meant(runs: Sequence[MeasuredRun], metrics: Sequence[str]) -> Sequence[MeasuredRun]:
     """Return the runs with their leading metrics, or with all if one that is asked for is not."""
-    runs = [one for path in paths if (one := measured_runs.read(path, fact)) is not None]
     leading = {value.name for run in runs for value in run.values}
     if all(any(_is_meant(name, [pattern]) for name in leading) for pattern in metrics):
-        return [run for run in runs if run.values]
-    whole = [measured_runs.read(run.path, fact, whole=True) for run in runs]
-    return [run for run in whole if run is not None and run.values]
+        return runs
+    return [measured_runs.with_all(run) for run in runs]
 
 
 def _is_meant(name: str, patterns: Sequence[str]) -> bool:
