@@ -179,6 +179,7 @@ def run(args: argparse.Namespace) -> int:
         _say("nothing was started, and nothing was changed")
         return 0
     give_back(_say)
+    variant.check_levels(trial.variants, trial.place)
     state = ab_trial.found_again(trial) if args.resume else TrialState()
     if args.resume:
         _say(f"{state.count()} runs of this trial were found in {trial.options.results}/")

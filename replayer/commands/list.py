@@ -18,7 +18,7 @@ from replayer import assets, registry
 from replayer.engines import engine
 from replayer.errors import Impossible, ReplayerError
 from replayer.report.sanitize import sanitize
-from replayer.report.terminal import console
+from replayer.report.terminal import console, factor_list
 from replayer.report.terminal.step_keys import keys
 from replayer.report.terminal.tables import WordTable, indented, line, pairs
 from replayer.results import store
@@ -43,6 +43,7 @@ examples:
   replayer list
   replayer list workloads -v        what each imitates, and which number to look at
   replayer list steps -v            the keys of each step
+  replayer list factors             what an experiment can switch here, and its level now
   replayer list engines -v          wire, layouts, verbs, cold methods, what was verified
   replayer list runs --results /mnt/shared/results
   replayer list runs --json
@@ -77,7 +78,11 @@ def run(args: argparse.Namespace) -> int:
     kinds = [args.kind] if args.kind else [*_things(), "runs"]
     where = store.folder(args.results)
     details = args.verbose or args.json
-    things = {kind: _entries(kind, details=details) for kind in kinds if kind != "runs"}
+    things = {
+        kind: _entries(kind, details=details, alone=bool(args.kind))
+        for kind in kinds
+        if kind != "runs"
+    }
     runs = store.runs(where) if "runs" in kinds else []
     if args.json:
         sys.stdout.write(_as_json(things, runs, with_runs="runs" in kinds))
@@ -106,12 +111,13 @@ def _things() -> list[str]:
     return ["workloads", "engines", *(kind for kind in registry.KINDS if kind != "commands")]
 
 
-def _entries(kind: str, *, details: bool) -> list[Entry]:
+def _entries(kind: str, *, details: bool, alone: bool) -> list[Entry]:
     if kind == "workloads":
         return [_workload(name, path) for name, path in assets.workloads().items()]
     if kind == "engines":
         return _engines(details=details)
-    return [_plugin(kind, name, details=details) for name in registry.names(kind)]
+    entries = [_plugin(kind, name, details=details) for name in registry.names(kind)]
+    return factor_list.entries(entries) if kind == "factors" and alone else entries
 
 
 def _workload(name: str, path: Path) -> Entry:
@@ -208,6 +214,9 @@ def _list(
         yield Text(kind, style="bold")
     if not entries:
         yield Text(f"there are no {kind}")
+    if kind == "factors" and not titled and not verbose:
+        yield from factor_list.render(entries)
+        return
     if not verbose:
         yield pairs((f"  {sanitize(entry['name'])}", sanitize(entry["about"])) for entry in entries)
         yield from [Text("")] if titled else []

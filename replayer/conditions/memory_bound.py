@@ -35,6 +35,8 @@ KINDS: tuple[MemoryKind, ...] = ("cgroup", "hugepages", "ballast")
 """The ways to limit memory, the one that disturbs least first."""
 _HUGE_PAGES = "proc/sys/vm/nr_hugepages"
 _GROUP = re.compile(r"replayer-\d+-[0-9a-f]+")
+_LIMITS_OF_1 = {"memory": "memory.limit_in_bytes", "cpu": "cpu.cfs_quota_us"}
+"""Controller -> a file that only its cgroups of version 1 have."""
 _DROP_CACHES = "proc/sys/vm/drop_caches"
 _CAP_IPC_LOCK = 1 << 14
 _GRANTED_AT_LEAST = 0.9
@@ -140,56 +142,61 @@ def _locked_bytes(pid: int) -> int:
 # A cgroup for the server
 
 
-class _Tree(NamedTuple):
-    """A cgroup folder in which a memory group may be made, and this process's own folder."""
+class GroupTree(NamedTuple):
+    """A cgroup folder in which a group may be made, and this process's own folder."""
 
     version: int
     parent: str
     home: str
 
 
-def _tree(host: Host) -> _Tree | str:
-    """Return where a memory cgroup can be made, as near to the top as possible, or why not."""
-    folders = list(host.cgroups("memory"))
-    trees = [folder for folder in folders if host.exists(f"{folder}/memory.limit_in_bytes")]
+def tree(host: Host, controller: str = "memory") -> GroupTree | str:
+    """Return where a cgroup can be made, as near to the top as possible, or why it cannot."""
+    folders = list(host.cgroups(controller))
+    trees = [folder for folder in folders if host.exists(f"{folder}/{_LIMITS_OF_1[controller]}")]
     version = 1 if trees else 2
     if version == 2:
         trees = [folder for folder in folders if host.exists(f"{folder}/cgroup.controllers")]
         trees = [
             folder
             for folder in trees
-            if "memory" in host.read(f"{folder}/cgroup.subtree_control").split()
+            if controller in host.read(f"{folder}/cgroup.subtree_control").split()
         ]
     if not trees:
-        return "there is no cgroup of the memory controller to make one in"
+        return f"there is no cgroup of the {controller} controller to make one in"
     refused = ""
     for folder in reversed(trees):
         refused = host.cannot_write(f"{folder}/cgroup.procs")
         if not refused and os.access(host.path(folder), os.W_OK):
             mine = [own for own in folders if host.exists(f"{own}/cgroup.procs")]
-            return _Tree(version, folder, trees[0] if version == 1 else mine[0])
+            return GroupTree(version, folder, trees[0] if version == 1 else mine[0])
     return f"no cgroup may be made in {trees[-1]} ({refused or 'Permission denied'})"
 
 
+def group_name() -> str:
+    """Return a new name for a group, such as `recover` believes."""
+    return f"replayer-{os.getpid()}-{time.monotonic_ns():x}"
+
+
 def _no_cgroup(host: Host) -> Advice | None:
-    tree = _tree(host)
-    return Advice(found=tree) if isinstance(tree, str) else None
+    known = tree(host)
+    return Advice(found=known) if isinstance(known, str) else None
 
 
 @contextlib.contextmanager
 def _cgroup(server: "Server", host: Host, limit: int) -> Iterator[Bound]:
-    tree = _tree(host)
-    assert not isinstance(tree, str), "refusal() was asked"
+    place = tree(host)
+    assert not isinstance(place, str), "refusal() was asked"
     if not server.can_stop:
         raise Impossible(
             "memory = 'cgroup' moves the server's processes, and this server is not replayer's own"
         )
-    group = host.path(f"{tree.parent}/replayer-{os.getpid()}-{time.monotonic_ns():x}")
-    home = host.path(tree.home)
+    group = host.path(f"{place.parent}/{group_name()}")
+    home = host.path(place.home)
     back = functools.partial(_dissolve, group, home)
     with journal.held("cgroup", back, group=str(group), home=str(home)):
-        _confine(server, group, tree.version, limit)
-        yield Bound("cgroup", limit, f"memory cgroup v{tree.version} {group}", group)
+        _confine(server, group, place.version, limit)
+        yield Bound("cgroup", limit, f"memory cgroup v{place.version} {group}", group)
 
 
 def _confine(server: "Server", group: Path, version: int, limit: int) -> None:

@@ -12,13 +12,14 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from replayer.analysis.differences import comparison as comparing
-from replayer.analysis.differences.samples import Side
+from replayer.analysis.differences.samples import Side, leading
 from replayer.errors import Impossible, Interrupted, ReplayerError
 from replayer.experiments import looks, neighbours
 from replayer.experiments.variant import applied, measure
 from replayer.machine.host import Host
 from replayer.model import Status
 from replayer.results import store
+from replayer.units import show
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -169,7 +170,6 @@ def _one_run(trial: Trial, state: TrialState, which: int, say: Callable[[str], N
         why = neighbours.spoilt(run)
         counts = not why or state.busy or attempt == RETRIES
         if counts:
-            state.busy = state.busy or bool(why)
             state.runs[which].append(run)
         say(_line(state, variant, run, why, counts=counts))
         if counts:
@@ -185,14 +185,26 @@ def _wait(trial: Trial, say: Callable[[str], None]) -> None:
 
 def _line(state: TrialState, variant: Variant, run: Run, why: str, *, counts: bool) -> str:
     """Return one line about a run: its number, its variant, and its first leading metric."""
-    lead = next((m for step in run.steps for m in step.measurements if m.leading), None)
-    figure = f": {lead.metric} {lead.value:,.4g} {lead.unit}" if lead else ""
-    head = f"run {state.count() + (not counts)}, {variant.label}{figure}, {state.took:.0f} s"
+    number = state.count() + (not counts)
+    line = f"run {number}, {variant.label}: {_figure(run)}, {state.took:.0f} s"
     if not why:
-        return head
-    if counts:
-        return f"{head} (beside other programs, and counted: {why})"
-    return f"{head}; spoilt, and done again: {why}"
+        return line
+    if not counts:
+        return f"{line}; spoilt, and done again: {why}"
+    first = not state.busy
+    state.busy = True
+    rest = f": {why}; from now on such runs count" if first else ""
+    return f"{line} (next to other programs{rest})"
+
+
+def _figure(run: Run) -> str:
+    """Return the first leading metric of a run, with its value."""
+    for step in run.steps:
+        names = leading(step.measurements)
+        for one in step.measurements:
+            if one.metric in names:
+                return f"{one.metric} {show(one.value, one.unit)}"
+    return run.status.value
 
 
 def _take_up(trial: Trial, state: TrialState) -> None:

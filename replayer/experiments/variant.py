@@ -21,14 +21,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from replayer import factors, interpreter, shell, signals
-from replayer.conditions import kernel_settings
+from replayer.conditions import kernel_settings, memory_bound, own_group
 from replayer.engines import engine
 from replayer.errors import Impossible, ReplayerError
 from replayer.results import store
 from replayer.run.plan import workload as workload_file
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from replayer.factors import FactorPlace
     from replayer.journal import Note
@@ -44,6 +44,12 @@ _OPTIONS = frozenset(
 """Options of `replayer run` that a variant may have, each with one value."""
 _SERVER_OPTIONS = frozenset({"--pg-set", "--server-set"})
 _MAKES_DATA = frozenset({"--engine", "--pg-bindir", "--bindir"})
+_TAKERS: dict[str, Callable[[Note], str]] = {
+    **dict.fromkeys(kernel_settings.NOTES, kernel_settings.recover),
+    **dict.fromkeys(own_group.NOTES, own_group.recover),
+    "cgroup": memory_bound.recover,
+}
+"""Kind of a note on what a factor took -> the function that gives it back."""
 _HOLE = "{}"
 _STOPS_WITHIN = 60.0
 _SWITCH_TIMEOUT = 600.0
@@ -129,6 +135,16 @@ def applied(variant: Variant, place: FactorPlace) -> Iterator[None]:
         yield
     finally:
         _give_back([note for note in _taken() if note.path not in before])
+
+
+def check_levels(variants: Sequence[Variant], place: FactorPlace) -> None:
+    """Set the machine's levels of each variant once, and give them back at once.
+
+    A level that this machine refuses is reported before any run. Commands are not run.
+    """
+    for variant in variants:
+        with applied(replace(variant, switch=""), place):
+            pass
 
 
 def measure(workload: str, variant: Variant, options: RunOptions) -> Run:
@@ -294,7 +310,7 @@ def _refuse_other_boot(name: str, level: str, current: str | None) -> None:
 
 
 def _taken() -> list[Note]:
-    return kernel_settings.own()
+    return kernel_settings.own(frozenset(_TAKERS))
 
 
 def _give_back(notes: Sequence[Note]) -> None:
@@ -303,7 +319,7 @@ def _give_back(notes: Sequence[Note]) -> None:
     with signals.shield():
         for note in reversed(notes):
             try:
-                kernel_settings.recover(note)
+                _TAKERS[note.kind](note)
             except ReplayerError as error:
                 failures.append(error)
     if failures:

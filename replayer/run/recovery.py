@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from replayer import journal
-from replayer.conditions import kernel_settings, memory_bound
+from replayer.conditions import kernel_settings, memory_bound, own_group
 from replayer.errors import ReplayerError
 from replayer.journal import Note
 from replayer.results import draft
@@ -20,6 +20,7 @@ _TAKERS = (
     kernel_settings,
     log_settings,
     memory_bound,
+    own_group,
     active_collectors,
     server,
     socket_folder,

@@ -1,0 +1,83 @@
+"""Limits of this process and of all that it starts: a cgroup of its own, or a set of processors.
+
+What was taken has a note in the journal.  A set of processors ends with its process; a cgroup is
+removed at the end, or by the next command after a kill.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from replayer import journal, signals
+from replayer.conditions import memory_bound
+from replayer.errors import Impossible, ReplayerError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from replayer.journal import Note
+    from replayer.machine.host import Host
+
+_CPU_SET = "cpu-set"
+NOTES = frozenset({_CPU_SET})
+"""Kinds of notes that `recover` handles; those on cgroups are of memory_bound."""
+
+
+def refusal(host: Host, controller: str) -> str:
+    """Return why no cgroup of a controller can be made here, "" if one can."""
+    place = memory_bound.tree(host, controller)
+    return place if isinstance(place, str) else ""
+
+
+def confine(host: Host, controller: str, limits: Mapping[int, Mapping[str, str]]) -> None:
+    """Move this process into a new cgroup with limits, as version -> (file -> text).
+
+    The programs that it starts from now on are in it, too.  Raises Impossible if there can be none
+    here, ReplayerError if the kernel refuses; then nothing stays.
+    """
+    place = memory_bound.tree(host, controller)
+    if isinstance(place, str):
+        raise Impossible(f"the {controller} cannot be limited here: {place}")
+    group = host.path(f"{place.parent}/{memory_bound.group_name()}")
+    home = host.path(place.home)
+    with signals.shield():
+        note = journal.take("cgroup", group=str(group), home=str(home))
+    try:
+        group.mkdir()
+        for file, text in limits[place.version].items():
+            (group / file).write_text(text, encoding="ascii")
+        (group / "cgroup.procs").write_text(str(os.getpid()), encoding="ascii")
+    except OSError as error:
+        with signals.shield():
+            memory_bound.recover(note)
+        raise ReplayerError(f"the cgroup {group} could not be used: {error.strerror}") from error
+
+
+def choose_processors(numbers: Collection[int]) -> None:
+    """Let this process, and all that it starts from now on, run on these processors only.
+
+    Raises Impossible for processors that do not exist or are not allowed.
+    """
+    before = sorted(os.sched_getaffinity(0))
+    with signals.shield():
+        note = journal.take(_CPU_SET, before=",".join(map(str, before)))
+    try:
+        os.sched_setaffinity(0, numbers)
+    except (OSError, ValueError) as error:
+        note.drop()
+        raise Impossible(
+            f"the processors {','.join(map(str, sorted(numbers)))} cannot be chosen: this process "
+            f"may use {','.join(map(str, before))}"
+        ) from error
+
+
+def recover(note: Note) -> str:
+    """Give back the processors that this process may use; those of an ended one went with it."""
+    text = note.text("before")
+    if not all(part.isdecimal() for part in text.split(",")):
+        raise journal.Untrusted(note, "its processors are no numbers")
+    if note.owner == journal.identity(os.getpid()):
+        os.sched_setaffinity(0, [int(part) for part in text.split(",")])
+    note.drop()
+    return "a choice of processors ended with its process"

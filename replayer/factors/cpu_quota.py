@@ -1,0 +1,49 @@
+"""Processor time that a cgroup leaves to the run and its server, in processors, such as 1.5."""
+
+from replayer.conditions import own_group
+from replayer.errors import Impossible, ReplayerError
+from replayer.factors import FactorPlace, Scope
+
+SCOPE: Scope = "machine"
+NEEDS_ROOT = True
+_PERIOD = 100_000
+_NONE = "none"
+
+
+def current(place: FactorPlace) -> str | None:
+    """Return the tightest quota in processors, or none."""
+    cores = place.host.cpu_limit()
+    return _NONE if cores is None else f"{cores:g}"
+
+
+def unavailable(place: FactorPlace) -> str:
+    """Return why no cgroup can be made here."""
+    return own_group.refusal(place.host, "cpu")
+
+
+def set_level(place: FactorPlace, level: str) -> None:
+    """Move replayer into a cgroup with this quota, and read it back."""
+    before = current(place)
+    if level == before:
+        return
+    quota = _quota(level)
+    own_group.confine(
+        place.host,
+        "cpu",
+        {
+            1: {"cpu.cfs_period_us": str(_PERIOD), "cpu.cfs_quota_us": str(quota)},
+            2: {"cpu.max": f"{quota} {_PERIOD}"},
+        },
+    )
+    if current(place) != f"{quota / _PERIOD:g}":
+        raise ReplayerError(f"cpu_quota={level}: a cgroup above leaves {current(place)} only")
+
+
+def _quota(level: str) -> int:
+    try:
+        quota = round(float(level) * _PERIOD)
+    except ValueError:
+        quota = 0
+    if not 1000 <= quota <= 1024 * _PERIOD:
+        raise Impossible(f"cpu_quota={level}: it must be a number of processors, such as 1.5")
+    return quota

@@ -1,0 +1,29 @@
+"""Processors that the run and its server may use, such as 0-3 or 0,2."""
+
+import os
+
+from replayer.conditions import own_group
+from replayer.errors import Impossible
+from replayer.factors import FactorPlace, Scope
+
+SCOPE: Scope = "machine"
+
+
+def current(_place: FactorPlace) -> str | None:
+    """Return the processors that this process may use."""
+    return ",".join(map(str, sorted(os.sched_getaffinity(0))))
+
+
+def set_level(_place: FactorPlace, level: str) -> None:
+    """Choose the processors, and read them back."""
+    own_group.choose_processors(_numbers(level))
+
+
+def _numbers(level: str) -> set[int]:
+    numbers: set[int] = set()
+    for part in level.split(","):
+        first, dash, last = part.strip().partition("-")
+        if not first.isdecimal() or (dash and not last.isdecimal()) or len(first + last) > 9:
+            raise Impossible(f"cpu_set={level}: it must be such as 0-3 or 0,2")
+        numbers.update(range(int(first), min(int(last or first), 1 << 16) + 1))
+    return numbers

@@ -1,0 +1,39 @@
+"""Memory that a cgroup leaves to the run, its server and their page cache, such as 2GiB."""
+
+from replayer import units
+from replayer.conditions import own_group
+from replayer.errors import Impossible, ReplayerError
+from replayer.factors import FactorPlace, Scope
+
+SCOPE: Scope = "machine"
+NEEDS_ROOT = True
+_NONE = "none"
+_LEAST = 256 << 20
+
+
+def current(place: FactorPlace) -> str | None:
+    """Return the tightest limit in bytes, or none."""
+    limit = place.host.memory_limit_bytes()
+    return _NONE if limit is None else str(limit)
+
+
+def unavailable(place: FactorPlace) -> str:
+    """Return why no cgroup can be made here."""
+    return own_group.refusal(place.host, "memory")
+
+
+def set_level(place: FactorPlace, level: str) -> None:
+    """Move replayer into a cgroup with this limit, and read it back."""
+    if level == current(place):
+        return
+    limit = 0 if level == _NONE else units.size(level)
+    if limit < _LEAST:
+        raise Impossible(f"memory_limit={level}: it must be at least 256MiB")
+    own_group.confine(
+        place.host,
+        "memory",
+        {1: {"memory.limit_in_bytes": str(limit)}, 2: {"memory.max": str(limit)}},
+    )
+    kept = place.host.memory_limit_bytes() or 0
+    if abs(kept - limit) > 1 << 20:
+        raise ReplayerError(f"memory_limit={level}: the kernel leaves {kept:,} bytes")

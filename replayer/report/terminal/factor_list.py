@@ -1,0 +1,72 @@
+"""The list of factors: what each is, its level here, and whether it can be switched here."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rich.text import Text
+
+from replayer import factors, journal
+from replayer.report.sanitize import sanitize
+from replayer.report.terminal.tables import indented
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from rich.console import RenderableType
+
+_NEW = {
+    "machine": "Settings of the machine: switched for each run, and given back",
+    "server": "Settings of the server: each run starts its server with them",
+    "table": "Settings with which a data directory is made: each level has its own",
+    "boot": "Settings of a boot: each level takes a boot",
+}
+"""Scope -> the heading of its factors."""
+
+
+def entries(listed: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return the entries of a list with what each factor is on this machine.
+
+    It looks at the disk of replayer's own data, and at the default engine.
+    """
+    place = factors.place_at(journal.place() / "data", "")
+    return [{**entry, **_state(str(entry["name"]), place)} for entry in listed]
+
+
+def _state(name: str, place: factors.FactorPlace) -> dict[str, Any]:
+    factor = factors.load(name)
+    reason = factor.unavailable(place)
+    return {
+        "scope": factor.SCOPE,
+        "level": factor.current(place) or "",
+        "levels": list(factor.levels(place)),
+        "right": "root" if factor.NEEDS_ROOT else "any user",
+        "switchable": "no" if reason else "yes",
+        "reason": reason,
+    }
+
+
+def render(listed: Sequence[Mapping[str, Any]]) -> Iterator[RenderableType]:
+    """Yield the factors by scope."""
+    for scope, title in _NEW.items():
+        chosen = [entry for entry in listed if entry["scope"] == scope]
+        if not chosen:
+            continue
+        yield Text(title, style="bold")
+        yield indented((sanitize(entry["name"]), _words(entry)) for entry in chosen)
+        yield Text("")
+
+
+def _words(entry: Mapping[str, Any]) -> str:
+    """Return the description of a factor, its level, and what can be done with it, as one text."""
+    parts = [str(entry["about"]).rstrip(".")]
+    if entry["level"]:
+        parts.append(f"now {entry['level']}")
+    if entry["reason"]:
+        parts.append(f"not here: {entry['reason']}")
+    else:
+        levels = [level for level in entry["levels"] if level != entry["level"]]
+        other = "or" if entry["level"] else "one of"
+        parts += [f"{other} {', '.join(levels)}"] if levels else []
+        parts += ["as root"] if entry["right"] == "root" else []
+    return sanitize("; ".join(parts))
