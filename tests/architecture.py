@@ -23,11 +23,14 @@ BANDS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     ),
     "jobs": (
         "what people come for",
-        ("sizing", "boots", "imports", "profiles"),
+        ("sizing", "experiments", "boots", "imports", "profiles"),
     ),
     "measurement": (
         "how it is measured",
-        ("steps", "probes", "load", "run", "capture", "tables", "storage", "conditions"),
+        (
+            *("factors", "steps", "probes", "load", "run", "capture"),
+            *("tables", "storage", "conditions"),
+        ),
     ),
     "means": (
         "what measuring stands on",

@@ -18,6 +18,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rich.text import Text
+
 from replayer import factors, journal, registry
 from replayer.analysis.differences.comparison import MetricVerdict
 from replayer.errors import Impossible, Worse
@@ -330,7 +332,8 @@ def _tell(args: argparse.Namespace, trial: Trial, state: TrialState) -> None:
         if args.json:
             print(state.comparison.model_dump_json(indent=1))  # noqa: T201
         elif not written.stdout:
-            console.write(comparison_report.render(state.comparison))
+            answer = comparison_report.verdict_first(state.comparison)
+            console.write(Text(answer, style="bold"), comparison_report.render(state.comparison))
         for path in written.files:
             _say(f"written: {path}")
     for sentence in ab_trial.shared_settings(state, trial.variants):

@@ -123,7 +123,7 @@ def perform(trial: Trial, state: TrialState, say: Callable[[str], None]) -> Tria
                 time.monotonic() - began + state.took > trial.limits.seconds
             )
             if len(state.runs[0]) == len(state.runs[1]) or late:
-                _look(trial, state, late=late)
+                look(trial, state, late=late)
     except (ReplayerError, Interrupted) as error:
         state.error, state.reason = error, f"ended early: {error}"
         if state.pairs:
@@ -237,7 +237,7 @@ def sides_of(trial: Trial, state: TrialState) -> tuple[Side, Side]:
     return first, second
 
 
-def _look(trial: Trial, state: TrialState, *, late: bool) -> None:
+def look(trial: Trial, state: TrialState, *, late: bool) -> None:
     """Compare if it is time for a look; set the reason if the trial is over."""
     limits = trial.limits
     pairs = state.pairs

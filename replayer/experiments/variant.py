@@ -158,7 +158,7 @@ def measure(workload: str, variant: Variant, options: RunOptions) -> Run:
 
 def run_arguments(workload: str, variant: Variant, options: RunOptions) -> list[str]:
     """Return the arguments of `replayer` for one run of a variant."""
-    tags = [("variant", variant.label), *variant.levels, *options.tags]
+    tags = [*variant.levels, *options.tags]
     given = [part for name, value in tags for part in ("--tag", f"{_TAG.sub('_', name)}={value}")]
     common = [*options.arguments, *variant.arguments]
     return [

@@ -1,0 +1,126 @@
+"""`replayer ab` as a user runs it: a planted difference, and a machine that is as it was before."""
+
+import json
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from replayer import factors
+from replayer.results import store
+from tests.command import Replayer
+
+READS = """
+description = "reads at a rate"
+[[step]]
+step = "probe"
+name = "reads"
+probe = "io"
+size = "4M"
+direct = false
+warm_up = "0s"
+duration = "300ms"
+rate = 100
+"""
+
+
+@pytest.fixture
+def reads(replayer: Replayer) -> str:
+    """Return the path of a workload whose result follows from a key: reads at a fixed rate."""
+    (replayer.folder / "reads.toml").write_text(READS)
+    return "./reads.toml"
+
+
+@pytest.mark.slow
+def test_a_planted_difference_is_settled(replayer: Replayer, reads: str) -> None:
+    """It ends by itself, with the factor named, the size, the page, and status 3 for worse."""
+    ended = replayer(
+        *("ab", reads, "--a", "reads.rate=200", "--html", "ab.html", "--fail-if-worse"), status=3
+    )
+
+    assert "settled after" in ended.err
+    assert "io.iops 0.5 times" in ended.out.splitlines()[0]
+    assert "differs in these runs" in ended.out
+    assert "is worse than reads.rate=200 in these runs, within one boot: reads: io.iops" in (
+        ended.err
+    )
+    assert "<html" in (replayer.folder / "ab.html").read_text()
+
+
+def test_two_runs_of_each_are_compared(replayer: Replayer, reads: str) -> None:
+    """With --runs it ends there; the runs are stored under their labels, and can be resumed."""
+    words = ("ab", reads, "--b", "reads.rate=200", "--runs", "2", "--json")
+    compared = json.loads(replayer(*words, "--seed", "1").out)
+    again = replayer(*words, "--resume")
+    runs = list(store.runs(replayer.folder / "results"))
+
+    assert compared["base"]["name"] == "as it is"
+    assert [len(compared[side]["runs"]) for side in ("base", "other")] == [2, 2]
+    assert len(runs) >= 4
+    assert "4 runs of this trial were found" in again.err
+    assert json.loads(again.out)["rows"] == compared["rows"]
+
+
+def test_a_dry_run_prints_the_commands_and_does_nothing(replayer: Replayer, reads: str) -> None:
+    """Both commands are there, as they will be run; no result is written."""
+    ended = replayer("ab", reads, "--b", "reads.rate=7", "--runs", "3", "--dry-run")
+
+    assert "replayer run ./reads.toml --set reads.rate=7" in ended.out
+    assert "after 3" in ended.out
+    assert not (replayer.folder / "results").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("--b", ""), "both variants are ''"),
+        (("--b", "reads.rat=1"), "unknown key 'rat' - did you mean rate?"),
+        (("--b", "redas.rate=1"), "no step 'redas' - did you mean reads?"),
+        (("--b", "kernel=1.2.3"), "needs a boot of its own"),
+        (("--b", "reads.rate=1", "--within", "0%"), "is no percentage"),
+        (("--b", "reads.rate=1", "--runs", "0"), "--runs 0: it must be a whole number"),
+        (("--b", "cpu_set=999999"), "the processors 999999 cannot be chosen"),
+    ],
+)
+def test_what_cannot_be_done_is_one_sentence(
+    replayer: Replayer, reads: str, words: tuple[str, ...], sentence: str
+) -> None:
+    """It is found before any run."""
+    ended = replayer("ab", reads, *words, status=2)
+
+    assert sentence in ended.err
+    assert not (replayer.folder / "results").exists()
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_the_machine_is_as_before_after_an_end(
+    replayer: Replayer, reads: str, number: signal.Signals, tmp_path: Path
+) -> None:
+    """Ctrl-C gives back at once; after a kill the next command does, and no run goes on."""
+    place = factors.place_at(tmp_path, "")
+    affinity = factors.load("rq_affinity")
+    before = affinity.current(place)
+    if affinity.unavailable(place):
+        pytest.skip(affinity.unavailable(place))
+    level = "2" if before != "2" else "1"
+    both = f"rq_affinity={level}"
+    trial = replayer.start(
+        *("ab", reads, "--a", f"{both} reads.duration=60s", "--b", f"{both} reads.duration=61s"),
+        *("--data-dir", str(tmp_path)),
+    )
+    deadline = time.monotonic() + 60
+    while affinity.current(place) != level and time.monotonic() < deadline:
+        time.sleep(0.02)
+    # The first time is the trial of both levels, before any run.
+    time.sleep(1)
+    trial.send_signal(number)
+    _, err = trial.communicate(timeout=60)
+
+    if number == signal.SIGINT:
+        assert trial.returncode == 130, err
+    else:
+        after = replayer("run", reads, "--set", "reads.duration=100ms")
+        assert "the setting rq_affinity of the kernel was given back" in after.err
+    assert affinity.current(place) == before

@@ -1,0 +1,200 @@
+"""Factors: what can be switched is switched, read back, and given back in every case."""
+
+import itertools
+import os
+from pathlib import Path
+
+import pytest
+
+from replayer import factors, journal
+from replayer.conditions import kernel_settings
+from replayer.errors import Impossible, NotFound, ReplayerError
+from replayer.experiments.variant import RunOptions as Options
+from replayer.experiments.variant import Variant, applied, parse_variant, run_arguments
+from replayer.factors import FactorPlace
+from replayer.machine.host import Host
+
+
+@pytest.fixture
+def place() -> FactorPlace:
+    """Return this machine with the disk of /tmp, for PostgreSQL."""
+    return factors.place_at(Path("/tmp"), "")
+
+
+def another(place: FactorPlace, name: str) -> tuple[str, str]:
+    """Return the level of a factor now, and another that can be set; skip if there is none."""
+    factor = factors.load(name)
+    reason, now = factor.unavailable(place), factor.current(place)
+    if reason or now is None:
+        pytest.skip(f"{name}: {reason}")
+    return now, "1" if now != "1" else "2"
+
+
+def test_every_factor_describes_itself_here(place: FactorPlace) -> None:
+    """It can be switched or gives a reason; its level now is one of those that it offers."""
+    for name in factors.names():
+        factor = factors.load(name)
+        reason, levels, now = factor.unavailable(place), factor.levels(place), factor.current(place)
+
+        assert factor.SCOPE in ("machine", "server", "table", "boot")
+        assert "\n" not in reason, name
+        if factor.SCOPE == "machine" and not reason:
+            assert now is not None, name
+            assert not levels or now in levels, name
+        if factor.SCOPE in ("server", "table"):
+            assert factor.run_arguments("x")[0] == "--pg-set"
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("name", ["rq_affinity", "cpu_set", "cpu_quota"])
+def test_a_level_is_set_and_given_back(place: FactorPlace, name: str) -> None:
+    """In the block it is read back from the kernel; after it all is as before."""
+    before, level = another(place, name)
+    if name == "cpu_set":
+        level = str(max(os.sched_getaffinity(0)))
+
+    with applied(parse_variant(f"{name}={level}", place), place):
+        assert factors.load(name).current(place) == level
+        assert list(kernel_settings.own()) or name != "rq_affinity"
+
+    assert factors.load(name).current(place) == before
+    assert [note for note in journal.notes() if note.kind in ("kernel-setting", "cpu-set")] == []
+
+
+@pytest.mark.root
+def test_a_level_that_the_kernel_changes_is_refused(place: FactorPlace) -> None:
+    """It is not taken for what was asked for, and what was there before is there again."""
+    before, _ = another(place, "read_ahead_kb")
+
+    with (
+        pytest.raises(ReplayerError, match=r"the kernel keeps 4 in .*read_ahead_kb"),
+        applied(Variant("odd", levels=(("read_ahead_kb", "6"),)), place),
+    ):
+        pass
+
+    assert factors.load("read_ahead_kb").current(place) == before
+
+
+@pytest.mark.root
+def test_a_second_level_that_fails_gives_the_first_one_back(place: FactorPlace) -> None:
+    """What was set before an error does not stay."""
+    before, level = another(place, "rq_affinity")
+
+    with (
+        pytest.raises(ReplayerError, match="nr_requests=none"),
+        applied(Variant("x", levels=(("rq_affinity", level), ("nr_requests", "none"))), place),
+    ):
+        pass
+
+    assert factors.load("rq_affinity").current(place) == before
+
+
+@pytest.mark.root
+def test_a_changed_scheduler_gives_back_what_the_kernel_reset(place: FactorPlace) -> None:
+    """Another scheduler resets the queue's length, which is then given back as well."""
+    scheduler = factors.load("scheduler")
+    reason = scheduler.unavailable(place)
+    others = [level for level in scheduler.levels(place) if level != scheduler.current(place)]
+    if reason or not others:
+        pytest.skip(reason or "this disk has one scheduler")
+    names = ("scheduler", "nr_requests", "wbt_lat_usec")
+    before = [factors.load(name).current(place) for name in names]
+
+    with applied(parse_variant(f"disk.scheduler={others[0]}", place), place):
+        assert scheduler.current(place) == others[0]
+
+    assert [factors.load(name).current(place) for name in names] == before
+
+
+@pytest.mark.parametrize(
+    ("files", "reason"),
+    [
+        ({"etc/passwd": "1"}, "no setting that replayer changes"),
+        ({"proc/sys/kernel/../../etc/x": "1"}, "no setting that replayer changes"),
+        ({"proc/sys/vm/swappiness": "1\n2"}, "no setting that replayer changes"),
+        ({}, "no table"),
+        ("proc/sys/vm/swappiness", "no table"),
+    ],
+)
+def test_a_note_on_any_other_file_is_not_believed(files: object, reason: str) -> None:
+    """Nothing is written because of a note that replayer cannot have made."""
+    note = journal.take("kernel-setting", name="x", files=files)
+    try:
+        with pytest.raises(journal.Untrusted, match=reason):
+            kernel_settings.recover(note)
+    finally:
+        note.drop()
+
+
+def test_a_recorded_machine_is_read_below_its_root(tmp_path: Path) -> None:
+    """Words in brackets are levels, a number has none, and processors may differ."""
+    files = {
+        "sys/kernel/mm/transparent_hugepage/enabled": "always [madvise] never\n",
+        "sys/kernel/debug/sched/preempt": "none (voluntary) full\n",
+        "sys/devices/system/cpu/cpufreq/policy0/scaling_governor": "powersave\n",
+        "sys/devices/system/cpu/cpufreq/policy1/scaling_governor": "performance\n",
+        "proc/sys/vm/dirty_ratio": "0\n",
+        "proc/sys/vm/dirty_bytes": "1048576\n",
+    }
+    for name, text in files.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    place = FactorPlace(host=Host(tmp_path))
+
+    assert factors.load("thp").levels(place) == ("always", "madvise", "never")
+    assert factors.load("preempt").current(place) == "voluntary"
+    assert factors.load("governor").current(place) == "mixed"
+    assert factors.load("dirty_ratio").unavailable(place) == (
+        "/proc/sys/vm/dirty_bytes is 1048576, and takes its place"
+    )
+    assert factors.load("read_ahead_kb").unavailable(place) == (
+        "the folder for the data is on no disk"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "sentence"),
+    [
+        ("rq_afinity=1", NotFound, "there is no factor 'rq_afinity' - did you mean rq_affinity?"),
+        ("shared", Impossible, "'shared' is no part of a variant"),
+        ("--data-dir x", Impossible, "a variant cannot have --data-dir"),
+        ("--set", Impossible, "--set has no value"),
+        ("io_method=worker io_method=sync", Impossible, "sets io_method twice"),
+        ("io_method=wrker", Impossible, "no level 'wrker' - did you mean worker?"),
+        ("large_pages=ON", Impossible, "postgres has no such setting"),
+        ("'x", Impossible, "a quote that is not closed"),
+    ],
+)
+def test_a_wrong_variant_is_one_sentence(
+    place: FactorPlace, text: str, kind: type[Exception], sentence: str
+) -> None:
+    """It names the word, and the nearest right one."""
+    with pytest.raises(kind, match=sentence.replace("?", r"\?")):
+        parse_variant(text, place)
+
+
+def test_a_variant_becomes_arguments_of_a_run(place: FactorPlace) -> None:
+    """A size of the server's cache also reaches sessions, which set it by a key of their own."""
+    own = parse_variant("pg.shared_buffers=1GB io_method=worker sessions.num_threads=2", place)
+    words = run_arguments("slob-cached", own, Options(Path("r")))
+    pairs = list(itertools.pairwise(words))
+
+    assert ("--pg-set", "shared_buffers=1GB") in pairs
+    assert ("--set", "sessions.shared_buffers=1GiB") in pairs
+    assert ("--pg-set", "io_method=worker") in pairs
+    assert ("--set", "sessions.num_threads=2") in pairs
+    assert ("--tag", "io_method=worker") in pairs
+
+
+def test_a_switching_command_gets_each_level(place: FactorPlace, tmp_path: Path) -> None:
+    """It is run in the block, as a list of words; the level is one word of it."""
+    file = tmp_path / "a b"
+    own = parse_variant(f"'{file}'", place, switch="touch {}")
+
+    with applied(own, place):
+        assert file.exists()
+    with pytest.raises(Impossible, match="needs a level"):
+        parse_variant("", place, switch="touch {}")
+    with pytest.raises(Impossible, match=r"has no \{\}"):
+        parse_variant("x", place, switch="touch")
