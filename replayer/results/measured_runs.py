@@ -78,8 +78,19 @@ def with_all(run: MeasuredRun) -> MeasuredRun:
     """Return a run with all of its metrics, which are read from its file; with none if it fails."""
     values: tuple[MeasuredValue, ...] = ()
     with contextlib.suppress(ReplayerError, OSError, *_MALFORMED):
-        values = tuple(_medians(run.path, tuple))
+        values = all_values(run.path)
     return replace(run, values=values)
+
+
+def all_values(path: Path) -> tuple[MeasuredValue, ...]:
+    """Return all metrics of a run file, each as the median over the repeats."""
+    return tuple(_medians(path, tuple))
+
+
+def leading_values(path: Path) -> tuple[MeasuredValue, ...]:
+    """Return the first leading metric of each step of a run file, steps of each repeat first."""
+    found = [keys for summary, keys in store.headed(path.parent, path.name)]
+    return tuple(_leading(found[0], path)) if found else ()
 
 
 def _measured(summary: StoredRun, keys: Mapping[str, Any], fact: str) -> MeasuredRun:

@@ -298,13 +298,14 @@ def summary(path: Path) -> StoredRun | Unreadable:
     return _summarised(path, lambda: _head(path, _listed))
 
 
-def headed(where: str | Path) -> Iterator[tuple[StoredRun, dict[str, Any]]]:
+def headed(where: str | Path, only: str = "") -> Iterator[tuple[StoredRun, dict[str, Any]]]:
     """Yield the summary of each run in a folder, and its keys before `steps` as the file has them.
 
-    They have all facts of the host.  Files that are no runs are left out.
+    They have all facts of the host.  Files that are no runs are left out, and, with `only`, all
+    files but the one of this name.
     """
     where = Path(where)
-    for name in sorted(_names(where)):
+    for name in [only] if only else sorted(_names(where)):
         path = where / name
         kept: dict[str, Any] = {}
         one = _summarised(path, functools.partial(_kept, path, kept))
