@@ -49,8 +49,7 @@ examples:
   replayer ab slob-cached --b pg.shared_buffers=1GB
   replayer ab cold-walk --a read_ahead_kb=128 --b read_ahead_kb=4096 --within 2%
   replayer ab smoke --a walk.threads=1 --b walk.threads=8 --runs 6 --html ab.html
-  replayer ab slob-cached --a "" --b "--pg-bindir /usr/lib/postgresql/17/bin" --for 1h
-  replayer ab storage --a balanced --b latency-performance --switch 'tuned-adm profile {}'
+  replayer ab slob-cached --b=--pg-bindir=/usr/lib/postgresql/17/bin --for 1h
   replayer ab demo --b thp=never --dry-run
 exit status: 3 if B is worse, with --fail-if-worse
 """
@@ -66,7 +65,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("workload", metavar="WORKLOAD", help="a name from `replayer list workloads`, or a path")
     add("--a", default="", metavar="VARIANT", help="the base (default: as it is)")
-    add("--b", required=True, metavar="VARIANT", help="what is held against it")
+    add("--b", default="", metavar="VARIANT", help="what is held against it")
     add(
         "--switch",
         default="",
@@ -229,8 +228,8 @@ def _named_apart(
         second.switch,
     ):
         raise Impossible(
-            f"both variants are {args.a!r}, so that there is nothing to compare: give --b another "
-            f"setting"
+            f"both variants are {args.a or 'the machine as it is'!r}, and two are compared: give "
+            f"--b another setting"
         )
     return first, second
 
@@ -276,7 +275,7 @@ def _expected(workload: str, own: Variant, options: RunOptions) -> Expectation:
     return forecast(order, [options.results]).expected
 
 
-# What it will do
+# The plan in words
 
 
 def _foretell(trial: Trial, expected: Sequence[Expectation], say: Callable[[str], None]) -> None:
@@ -302,21 +301,21 @@ def _duration(trial: Trial, expected: Sequence[Expectation]) -> str:
     pair = sum(one.seconds for one in expected)
     whole = all(one.whole for one in expected)
     more = "about" if whole else "at least"
-    ends = f"ends after {soonest} runs of each variant at the soonest"
+    runs = f"{soonest} run{'' if soonest == 1 else 's'} of each variant"
     if limits.seconds is not None:
-        last = f"after {show_duration(limits.seconds)} at the latest"
+        ends = f"{runs} at the soonest, {show_duration(limits.seconds)} at most"
     else:
-        last = f"after {limits.most} at the latest"
+        ends = f"{runs} at the soonest, {limits.most} at most" if limits.most > soonest else runs
     if not pair:
-        return f"seed {trial.seed}; {ends}, {last}; how long a run takes is not known yet"
+        return f"seed {trial.seed}; {ends}; how long a run takes is not known yet"
     times = f"{more} {show_duration(pair * soonest)}"
     if limits.seconds is None and limits.most > soonest:
         times += f" to {show_duration(pair * limits.most)}"
     source = "as earlier runs did" if whole else "what steps are set to, without all around them"
-    return f"seed {trial.seed}; {ends}, {last}: {times} ({source})"
+    return f"seed {trial.seed}; {ends}: {times} ({source})"
 
 
-# What it found
+# The finding in words
 
 
 def _tell(args: argparse.Namespace, trial: Trial, state: TrialState) -> None:
@@ -338,9 +337,8 @@ def _tell(args: argparse.Namespace, trial: Trial, state: TrialState) -> None:
             _say(f"written: {path}")
     for sentence in ab_trial.shared_settings(state, trial.variants):
         _say(f"note: {sentence}")
-    for own in trial.variants:
-        if own.switch and own is trial.variants[1]:
-            _say(f"note: the machine is as the last switching command left it; {own.switch!r} ran")
+    if any(own.switch for own in trial.variants):
+        _say("note: --switch is not taken back: the machine is as its last command left it")
     if state.reason and state.error is None:
         again = f"; {len(state.spoilt)} spoilt by other programs and done again"
         _say(f"{state.reason}{again if state.spoilt else ''}")

@@ -1,4 +1,4 @@
-"""Limits of this process and of all that it starts: a cgroup of its own, or a set of processors.
+"""Limits of this process and of all that it starts: a new cgroup, or a set of processors.
 
 What was taken has a note in the journal.  A set of processors ends with its process; a cgroup is
 removed at the end, or by the next command after a kill.
@@ -64,7 +64,7 @@ def choose_processors(numbers: Collection[int]) -> None:
         note = journal.take(_CPU_SET, before=",".join(map(str, before)))
     try:
         os.sched_setaffinity(0, numbers)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, OverflowError) as error:
         note.drop()
         raise Impossible(
             f"the processors {','.join(map(str, sorted(numbers)))} cannot be chosen: this process "

@@ -82,9 +82,11 @@ class TrialState:
 
     runs: tuple[list[Run], list[Run]] = field(default_factory=lambda: ([], []))
     spoilt: list[str] = field(default_factory=list)
-    """How neighbours spoilt each run that was done again."""
+    """A sentence for each run that neighbours spoilt, and that was done again."""
     busy: bool = False
     """True from the moment on at which spoilt runs count, as the machine does not get quiet."""
+    attempts: int = 0
+    """Spoilt runs so far in the place of the next one that counts."""
     took: float = 0.0
     """Seconds that the newest run took, with all around it."""
     looked: int = 0
@@ -94,7 +96,7 @@ class TrialState:
     reason: str = ""
     """Why the trial ended, as a sentence."""
     error: BaseException | None = None
-    """What ended it early."""
+    """The error that ended it early."""
 
     @property
     def pairs(self) -> int:
@@ -137,14 +139,14 @@ def found_again(trial: Trial) -> TrialState:
     state = TrialState()
     boot = Host().boot_id()
     labels = [variant.label for variant in trial.variants]
-    for entry in store.runs(trial.options.results):
-        if not isinstance(entry, store.StoredRun) or entry.tags.get(TAG) != trial.name:
-            continue
-        run = store.load(entry.path)
+    runs = [
+        store.load(entry.path)
+        for entry in store.runs(trial.options.results)
+        if isinstance(entry, store.StoredRun) and entry.tags.get(TAG) == trial.name
+    ]
+    for run in sorted(runs, key=lambda run: run.id):
         if run.status is Status.DONE and run.host.get("boot.id") == boot and run.label in labels:
-            state.runs[labels.index(run.label)].append(run)
-    for side in state.runs:
-        side.sort(key=lambda run: run.started)
+            _take(state, labels.index(run.label), run)
     return state
 
 
@@ -160,21 +162,31 @@ def _next(state: TrialState, order: Iterator[int]) -> int:
 def _one_run(trial: Trial, state: TrialState, which: int, say: Callable[[str], None]) -> None:
     """Make one run that counts; a spoilt one is done again."""
     variant = trial.variants[which]
-    for attempt in range(RETRIES + 1):
+    counts = False
+    while not counts:
         if trial.limits.wait_quiet:
             _wait(trial, say)
         begun = time.monotonic()
         with applied(variant, trial.place):
             run = measure(trial.workload, variant, trial.tagged)
         state.took = time.monotonic() - begun
-        why = neighbours.spoilt(run)
-        counts = not why or state.busy or attempt == RETRIES
-        if counts:
-            state.runs[which].append(run)
-        say(_line(state, variant, run, why, counts=counts))
-        if counts:
-            return
+        was_busy = state.busy
+        why, counts = _take(state, which, run)
+        say(_line(state, variant, run, why, again=not counts, first=state.busy and not was_busy))
+
+
+def _take(state: TrialState, which: int, run: Run) -> tuple[str, bool]:
+    """Add a run to the state; return how neighbours spoilt it, and whether it counts."""
+    why = neighbours.spoilt(run)
+    counts = not why or state.busy or state.attempts >= RETRIES
+    if counts:
+        state.attempts = 0
+        state.busy = state.busy or bool(why)
+        state.runs[which].append(run)
+    else:
+        state.attempts += 1
         state.spoilt.append(f"{run.id}: {why}")
+    return why, counts
 
 
 def _wait(trial: Trial, say: Callable[[str], None]) -> None:
@@ -183,16 +195,18 @@ def _wait(trial: Trial, say: Callable[[str], None]) -> None:
         say(f"the machine was not quiet within {waited:.0f} s: the run is made nevertheless")
 
 
-def _line(state: TrialState, variant: Variant, run: Run, why: str, *, counts: bool) -> str:
-    """Return one line about a run: its number, its variant, and its first leading metric."""
-    number = state.count() + (not counts)
-    line = f"run {number}, {variant.label}: {_figure(run)}, {state.took:.0f} s"
+def _line(
+    state: TrialState, variant: Variant, run: Run, why: str, *, again: bool, first: bool
+) -> str:
+    """Return one line about a run: its number, its variant, and its first leading metric.
+
+    `first` is True for the first spoilt run that counts.
+    """
+    line = f"run {state.count() + again}, {variant.label}: {_figure(run)}, {state.took:.0f} s"
     if not why:
         return line
-    if not counts:
+    if again:
         return f"{line}; spoilt, and done again: {why}"
-    first = not state.busy
-    state.busy = True
     rest = f": {why}; from now on such runs count" if first else ""
     return f"{line} (next to other programs{rest})"
 
@@ -208,13 +222,15 @@ def _figure(run: Run) -> str:
 
 
 def _take_up(trial: Trial, state: TrialState) -> None:
-    """Count the looks that an earlier part of the trial had at its runs."""
+    """Count the looks that an earlier part of the trial had at its runs, and look at them now."""
     if not state.pairs:
         return
     state.look_at = _first_look(trial, state)
-    while state.look_at <= state.pairs:
+    while state.look_at < state.pairs:
         state.looked += 1
         state.look_at = looks.next_look(state.look_at)
+    if len(state.runs[0]) == len(state.runs[1]):
+        look(trial, state, late=False)
 
 
 def _first_look(trial: Trial, state: TrialState) -> int:

@@ -62,7 +62,7 @@ class Variant:
 
     label: str
     arguments: tuple[str, ...] = ()
-    """What `replayer run` gets for it."""
+    """Its arguments of `replayer run`."""
     levels: tuple[tuple[str, str], ...] = ()
     """(name of a factor, level), of every scope; those of a server are in `arguments`, too."""
     switch: str = ""
@@ -148,7 +148,7 @@ def check_levels(variants: Sequence[Variant], place: FactorPlace) -> None:
 
 
 def measure(workload: str, variant: Variant, options: RunOptions) -> Run:
-    """Perform one run of a variant in a process of its own, and return the stored result.
+    """Perform one run of a variant in a new process, and return the stored result.
 
     The machine must have the variant's levels already (`applied`). Its levels are tags of the run.
     Raises ReplayerError, with the run's own sentence, if it fails.

@@ -7,6 +7,8 @@ from replayer.errors import Impossible
 from replayer.factors import FactorPlace, Scope
 
 SCOPE: Scope = "machine"
+_MANY = 1 << 13
+"""No machine has more processors (NR_CPUS)."""
 
 
 def current(_place: FactorPlace) -> str | None:
@@ -25,5 +27,5 @@ def _numbers(level: str) -> set[int]:
         first, dash, last = part.strip().partition("-")
         if not first.isdecimal() or (dash and not last.isdecimal()) or len(first + last) > 9:
             raise Impossible(f"cpu_set={level}: it must be such as 0-3 or 0,2")
-        numbers.update(range(int(first), min(int(last or first), 1 << 16) + 1))
+        numbers.update(range(int(first), min(int(last or first), int(first) + _MANY) + 1))
     return numbers

@@ -1,4 +1,4 @@
-"""Transparent huge pages of the kernel: always, for those who ask (madvise), or never."""
+"""Transparent huge pages of the kernel: always, if a program asks (madvise), or never."""
 
 from replayer.factors import KernelFile, Scope
 

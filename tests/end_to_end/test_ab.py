@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from replayer import factors
-from replayer.results import store
 from tests.command import Replayer
 
 READS = """
@@ -36,11 +35,12 @@ def reads(replayer: Replayer) -> str:
 def test_a_planted_difference_is_settled(replayer: Replayer, reads: str) -> None:
     """It ends by itself, with the factor named, the size, the page, and status 3 for worse."""
     ended = replayer(
-        *("ab", reads, "--a", "reads.rate=200", "--html", "ab.html", "--fail-if-worse"), status=3
+        *("ab", reads, "--a", "reads.rate=200", "--html", "ab.html", "--fail-if-worse"),
+        status=3,
     )
 
     assert "settled after" in ended.err
-    assert "io.iops 0.5 times" in ended.out.splitlines()[0]
+    assert "io.iops 50.0% less, which is worse in these runs" in ended.out.splitlines()[0]
     assert "differs in these runs" in ended.out
     assert "is worse than reads.rate=200 in these runs, within one boot: reads: io.iops" in (
         ended.err
@@ -53,11 +53,9 @@ def test_two_runs_of_each_are_compared(replayer: Replayer, reads: str) -> None:
     words = ("ab", reads, "--b", "reads.rate=200", "--runs", "2", "--json")
     compared = json.loads(replayer(*words, "--seed", "1").out)
     again = replayer(*words, "--resume")
-    runs = list(store.runs(replayer.folder / "results"))
 
     assert compared["base"]["name"] == "as it is"
     assert [len(compared[side]["runs"]) for side in ("base", "other")] == [2, 2]
-    assert len(runs) >= 4
     assert "4 runs of this trial were found" in again.err
     assert json.loads(again.out)["rows"] == compared["rows"]
 
@@ -67,14 +65,15 @@ def test_a_dry_run_prints_the_commands_and_does_nothing(replayer: Replayer, read
     ended = replayer("ab", reads, "--b", "reads.rate=7", "--runs", "3", "--dry-run")
 
     assert "replayer run ./reads.toml --set reads.rate=7" in ended.out
-    assert "after 3" in ended.out
+    assert "3 runs of each variant: " in ended.out
     assert not (replayer.folder / "results").exists()
 
 
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (("--b", ""), "both variants are ''"),
+        ((), "both variants are"),
+        (("--a", "reads.rate=7", "--b", "reads.rate=7"), "both variants are 'reads.rate=7'"),
         (("--b", "reads.rat=1"), "unknown key 'rat' - did you mean rate?"),
         (("--b", "redas.rate=1"), "no step 'redas' - did you mean reads?"),
         (("--b", "kernel=1.2.3"), "needs a boot of its own"),

@@ -51,7 +51,7 @@ V1 = {
 def test_cgroup_v2_is_made_where_memory_is_delegated(tmp_path: Path) -> None:
     """A group needs a parent that hands the memory controller down, as near to the top as it is."""
     host = machine(tmp_path, V2)
-    found = memory_bound._tree(host)
+    found = memory_bound.tree(host)
     assert not isinstance(found, str)
 
     assert memory_bound.refusal("cgroup", host) is None
@@ -70,7 +70,7 @@ def test_cgroup_v2_without_delegation_is_refused_with_the_reason(tmp_path: Path)
 
 def test_cgroup_v1_is_found_beside_an_empty_v2(tmp_path: Path) -> None:
     """A hybrid machine has its memory controller in version 1."""
-    found = memory_bound._tree(machine(tmp_path, V1))
+    found = memory_bound.tree(machine(tmp_path, V1))
     assert not isinstance(found, str)
 
     assert (found.version, found.parent) == (1, "/sys/fs/cgroup/memory")

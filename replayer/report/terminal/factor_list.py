@@ -27,7 +27,7 @@ _NEW = {
 def entries(listed: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Return the entries of a list with what each factor is on this machine.
 
-    It looks at the disk of replayer's own data, and at the default engine.
+    The disk is that of replayer's data folder, and the engine is the default one.
     """
     place = factors.place_at(journal.place() / "data", "")
     return [{**entry, **_state(str(entry["name"]), place)} for entry in listed]
