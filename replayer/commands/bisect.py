@@ -101,6 +101,8 @@ def run(args: argparse.Namespace) -> int:
         candidate_search.perform(search, state, _say)
     if state.values:
         _tell(args, search, state)
+    elif state.reason and state.error is None:
+        _print(state.reason)
     if state.error is not None:
         raise state.error
     if state.reason == "alike":

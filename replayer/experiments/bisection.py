@@ -156,7 +156,8 @@ class Posterior:
 
     def is_after(self) -> Floats:
         """Return for each candidate the chance that it is not before the change."""
-        return np.append(0.0, self.chances.cumsum()) / max(self.chances.sum(), 1e-300)
+        shares: Floats = np.append(0.0, self.chances.cumsum()) / max(self.chances.sum(), 1e-300)
+        return shares
 
     def steps_left(self) -> int:
         """Return about how many measurements are needed until one place has 95 percent."""
@@ -204,7 +205,7 @@ def expected(posterior: Posterior, candidate: int) -> float:
     density = (np.exp(-(scaled**2) / 2) / (widths * math.sqrt(2 * math.pi))) @ chances
     whole = -float((density * np.log2(np.maximum(density, 1e-300))).sum()) * (grid[1] - grid[0])
     single = float(chances @ np.log2(widths * math.sqrt(2 * math.pi * math.e)))
-    return max(0.0, whole - single)
+    return float(max(0.0, whole - single))
 
 
 def are_alike(bisection: Bisection, posterior: Posterior) -> bool:

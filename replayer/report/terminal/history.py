@@ -32,8 +32,8 @@ CHANGE_HEADINGS = ("since", "change", "95 %", "before", "after", "runs", "boots"
 def render(history: RunHistory) -> Iterator[RenderableType]:
     """Yield the report of a history."""
     yield Text(headline(history), style="bold")
-    for one in remarks(history):
-        yield Text(one)
+    for words in remarks(history):
+        yield Text(words)
     for title, group in groupby(history.series, key=work):
         yield Text("")
         yield Rule(Text(title, style="bold"), align="left", style="dim")
