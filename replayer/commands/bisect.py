@@ -1,7 +1,7 @@
 """Find the first of an ordered list that is worse: kernels, builds, commits, or levels of anything.
 
 Noise is part of it: after each run every place of the change has a probability, and the next run is
-the one that is expected to tell most. The ends are measured first; if they do not differ, there is
+the one from which most is expected. The ends are measured first; if they do not differ, there is
 nothing to find.
 """
 
@@ -110,7 +110,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-# What is searched
+# The candidates
 
 
 def _search(args: argparse.Namespace) -> CandidateSearch:
@@ -279,7 +279,7 @@ def _again() -> list[str]:
     return ["replayer", *sys.argv[1:]] if sys.argv[1:2] == ["bisect"] else ["replayer", "bisect"]
 
 
-# What it found
+# The finding
 
 
 def _tell(args: argparse.Namespace, search: CandidateSearch, state: SearchState) -> None:

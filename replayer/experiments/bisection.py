@@ -43,7 +43,7 @@ _WEIGHTS /= _WEIGHTS.sum()
 
 @dataclass(frozen=True)
 class Bisection:
-    """What was measured of each candidate so far, as sums: nothing else counts."""
+    """The measurements of each candidate so far, as sums: nothing else counts."""
 
     candidates: int
     counts: tuple[int, ...] = ()
@@ -75,7 +75,7 @@ class Bisection:
     def posterior(self) -> "Posterior":
         """Return the probabilities of all answers after these measurements."""
         counts, sums = np.array(self.counts, float), np.array(self.sums)
-        # For the change at candidate k: what was measured from k on.
+        # For the change at candidate k: the measurements from k on.
         after, moved = counts[::-1].cumsum()[::-1][1:], sums[::-1].cumsum()[::-1][1:]
         whole, total = counts.sum(), sums.sum()
         p, q = whole + _LOOSE, after + _SHIFT**-2
@@ -181,14 +181,14 @@ def choose(bisection: Bisection, posterior: Posterior) -> int:
         return 0 if first[0] <= first[1] else last
     after = posterior.is_after()
     looked_at = {0, last, *(int(np.abs(after - level).argmin()) for level in _LEVELS)}
-    told = {one: expected(posterior, one) for one in looked_at}
-    most = max(told.values())
-    close = [one for one in looked_at if told[one] >= most * (1 - 1e-6)]
+    bits = {one: expected(posterior, one) for one in looked_at}
+    most = max(bits.values())
+    close = [one for one in looked_at if bits[one] >= most * (1 - 1e-6)]
     return min(close, key=lambda one: (bisection.counts[one], one))
 
 
 def expected(posterior: Posterior, candidate: int) -> float:
-    """Return the bits that one measurement of a candidate is expected to tell about the answer.
+    """Return the bits that one measurement of a candidate is expected to give about the answer.
 
     It is the entropy of what would be measured, less the entropy that would be left if the answer
     were known.
@@ -216,7 +216,7 @@ def are_alike(bisection: Bisection, posterior: Posterior) -> bool:
 
 
 def information(after: Sequence[float] | Floats, distance: float) -> Floats:
-    """Return the bits that a measurement tells about which of two levels it is of.
+    """Return the bits that a measurement gives about which of two levels it is of.
 
     `after` are the chances of the second level; the levels are `distance` times the noise apart.
     It is the mutual information of a bit and what a channel with normal noise makes of it.
@@ -229,8 +229,8 @@ def information(after: Sequence[float] | Floats, distance: float) -> Floats:
     odds = np.log(inside / (1 - inside))
     left = (1 - inside) * (_entropy(odds + low) @ _WEIGHTS)[:, None]
     left += inside * (_entropy(odds + high) @ _WEIGHTS)[:, None]
-    told: Floats = (_entropy(odds) - left)[:, 0]
-    return np.maximum(0.0, told)
+    bits: Floats = (_entropy(odds) - left)[:, 0]
+    return np.maximum(0.0, bits)
 
 
 def least(candidates: int, distance: float) -> float:

@@ -36,7 +36,7 @@ class Candidate:
 
 @dataclass(frozen=True)
 class CommitBuild:
-    """How a commit becomes a candidate: a clone of its own, and a command that is run in it."""
+    """How a commit becomes a candidate: a separate clone, and a command that is run in it."""
 
     repository: Path
     command: str
@@ -87,7 +87,7 @@ class CandidateSearch:
 
 @dataclass
 class SearchState:
-    """What was measured so far, and how the search ended."""
+    """The measurements so far, and how the search ended."""
 
     state: Bisection
     metric: str = ""

@@ -26,7 +26,7 @@ _FIELD = re.compile(rb'\n   "(step|name|status)": ("(?:[^"\\\n]|\\.)*")')
 """The text around a step's measurements in a file that `store.save` wrote."""
 _ENGINE_FIELDS = ("name", "version", "place")
 _MALFORMED = (KeyError, TypeError, ValueError, AttributeError)
-"""What a file that was edited by hand may cause."""
+"""The errors that a file edited by hand may cause."""
 _Chosen = Callable[[Sequence[Mapping[str, Any]]], Sequence[Mapping[str, Any]]]
 
 
@@ -35,7 +35,7 @@ class MeasuredValue:
     """One metric of one run: the median over its repeats."""
 
     name: str
-    """The metric, after the step's name if the step has one of its own: physical.sessions.riops."""
+    """The metric, after the step's name if that is not its kind: physical.sessions.riops."""
     value: float
     unit: str
     better: Better

@@ -68,11 +68,11 @@ def test_places_that_are_left_hold_the_change_and_are_few() -> None:
 
 
 def test_information_is_that_of_a_channel_with_noise() -> None:
-    """A coin flip far from the noise tells one bit, one within it nothing; the known tell none."""
-    told = bisection.information([0.5, 0.5, 0.0], 20.0)
+    """A coin flip far from the noise gives one bit, one within it nothing; the known gives none."""
+    bits = bisection.information([0.5, 0.5, 0.0], 20.0)
 
-    assert told[0] == pytest.approx(1, abs=1e-6)
+    assert bits[0] == pytest.approx(1, abs=1e-6)
     assert bisection.information([0.5], 0.0)[0] == pytest.approx(0, abs=1e-9)
-    assert told[2] == pytest.approx(0, abs=1e-6)
+    assert bits[2] == pytest.approx(0, abs=1e-6)
     # The capacity of a binary channel at a signal-to-noise ratio of 1 (half distance 1).
     assert bisection.information([0.5], 2.0)[0] == pytest.approx(0.486, abs=0.005)
