@@ -11,6 +11,7 @@ The history of the format, newest first; every format that was ever released sti
 """
 
 import contextlib
+import functools
 import json
 import math
 import os
@@ -306,8 +307,32 @@ def _when(entry: StoredRun | Unreadable) -> tuple[datetime, str]:
 
 def summary(path: Path) -> StoredRun | Unreadable:
     """Return the summary of a run from the head of its file, or Unreadable with the reason."""
+    return _summarised(path, lambda: _head(path, _listed))
+
+
+def headed(where: str | Path, only: str = "") -> Iterator[tuple[StoredRun, dict[str, Any]]]:
+    """Yield the summary of each run in a folder, and its keys before `steps` as the file has them.
+
+    They have all facts of the host.  Files that are no runs are left out, and, with `only`, all
+    files but the one of this name.
+    """
+    where = Path(where)
+    for name in [only] if only else sorted(_names(where)):
+        path = where / name
+        kept: dict[str, Any] = {}
+        one = _summarised(path, functools.partial(_kept, path, kept))
+        if isinstance(one, StoredRun):
+            yield one, kept
+
+
+def _kept(path: Path, kept: dict[str, Any]) -> dict[str, Any]:
+    kept.update(_head(path, lambda start: start))
+    return kept
+
+
+def _summarised(path: Path, read: Callable[[], dict[str, Any]]) -> StoredRun | Unreadable:
     try:
-        keys = _head(path)
+        keys = read()
         version = _format(path, keys)
         host, engine, workload = keys.get("host"), keys.get("engine"), keys["workload"]
         return StoredRun(
@@ -336,10 +361,16 @@ def summary(path: Path) -> StoredRun | Unreadable:
         return Unreadable(path, "it is not a run of replayer")
 
 
-def _head(path: Path) -> dict[str, Any]:
+def content(path: Path) -> bytes:
+    """Return all of a run file; raise NotFound or Impossible if it cannot be read."""
+    return _read(path)
+
+
+def _head(path: Path, shortened: Callable[[bytes], bytes]) -> dict[str, Any]:
     """Return the keys of a run file that come before `steps`, without reading its series.
 
-    If that fails, all of the file is parsed.  Raises Impossible if it is not a whole JSON object.
+    `shortened` may leave out a part of the head before it is parsed.  If that fails, all of the
+    file is parsed.  Raises Impossible if it is not a whole JSON object.
     """
     try:
         start, last = _ends(path)
@@ -348,7 +379,7 @@ def _head(path: Path) -> dict[str, Any]:
     end, whole = start.find(_STEPS), last.rstrip().endswith(b"}")
     with contextlib.suppress(ValueError):
         if end > 0:
-            keys = from_json(_listed(start[:end]).rstrip(b",") + b"}", allow_inf_nan=False)
+            keys = from_json(shortened(start[:end]).rstrip(b",") + b"}", allow_inf_nan=False)
         else:
             keys = from_json(start, allow_partial=True, allow_inf_nan=False)
             whole = whole and "steps" in keys

@@ -154,6 +154,7 @@
     const layout = { ...base(), xaxis: axis(wanted.x), yaxis: axis(wanted.y) };
     if (wanted.zero) layout.yaxis.rangemode = "tozero";
     if (wanted.log_x) layout.xaxis.type = "log";
+    if (wanted.date_x) layout.xaxis.type = "date";
     if (wanted.log_y) Object.assign(layout.yaxis, { type: "log", dtick: 1 });
     if (wanted.range_x) layout.xaxis.range = wanted.range_x;
     if (wanted.every_x) layout.xaxis.dtick = wanted.every_x;
@@ -176,6 +177,17 @@
         { type: "line", xref: "x", yref: "paper", x0: 1, x1: 1, y0: 0, y1: 1,
           line: { color: variable("--quiet"), width: 1 }, layer: "below" },
       ];
+    }
+    if (wanted.lines_x) {
+      layout.shapes = wanted.lines_x.map((line) => ({
+        type: "line", xref: "x", yref: "paper", x0: line[0], x1: line[0], y0: 0, y1: 1,
+        line: { color: variable("--quiet"), width: 1, dash: "dot" }, layer: "below",
+      }));
+      layout.annotations = wanted.lines_x.map((line) => ({
+        xref: "x", yref: "paper", x: line[0], y: 0, text: line[1], showarrow: false,
+        textangle: -90, xanchor: "left", yanchor: "bottom",
+        font: { color: variable("--quiet"), size: 10 },
+      }));
     }
     return Plotly.react(place, chart.traces.map(styled), layout, config);
   }

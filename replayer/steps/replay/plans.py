@@ -109,7 +109,7 @@ def _plans(side: str, url: URL, examples: Mapping[str, Action], context: Context
 @contextlib.contextmanager
 def _connected(url: URL) -> Iterator[Any]:
     connector = connector_of(url)
-    connection = driver.opened(connector.module, {**connector.arguments, "autocommit": True})
+    connection = driver.open_connection(connector.wire, {**connector.arguments, "autocommit": True})
     try:
         for statement in _LIMITS:
             connection.execute(statement)

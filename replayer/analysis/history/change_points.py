@@ -1,0 +1,206 @@
+"""Change points of a series: e-divisive, with a permutation test.
+
+Method: D. S. Matteson and N. A. James, *A Nonparametric Approach for Multiple Change Point Analysis
+of Multivariate Data*, JASA 109 (2014), with the exponent 1 of the distance.  A series is divided
+where the energy distance of its two sides is largest, if permutations of its values rarely give
+one as large; then each part is divided in the same way.  The right side may end before the part
+does, so that a level that came and went is found, too.
+
+For one number per run the energy distance of two samples is twice the integral of the squared
+difference of their distribution functions (G. J. Szekely and M. L. Rizzo, *Energy statistics*,
+2013).  This is what is computed, on a grid, so that ten thousand runs take a fraction of a second
+and not the square of their number.  Values far from a part's median are drawn nearer first, so that
+one wild run at an end is no change.
+"""
+
+import math
+from collections.abc import Callable, Iterator
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+_Test = Callable[[NDArray[np.intp]], bool]
+
+ALPHA = 0.01
+"""The allowed chance that a series without any change is divided, over all series together."""
+SHORTEST = 3
+"""The fewest values of a part: one or two runs that are off may be off by themselves."""
+_SEED = 2014
+_GRID = 32
+"""The number of steps of the grid on which distribution functions are compared."""
+_FAR = 6.0
+"""Values are drawn nearer to the median than this many times the noise."""
+_DENSE = 32
+"""Near each end of a part every place is tried."""
+_PLACES = 128
+"""Between the ends about that many places are tried; the best is then looked for around it."""
+_MOST_PERMUTATIONS = 9999
+_HITS = 1
+"""Permutations are so many that this number of them is the limit for a change to be shown."""
+_BATCH_VALUES = 20_000
+_WINDOW = 8
+"""The shortest right side that ends before the part does; others are 2, 4, 8, ... times as long."""
+_TO_SIGMA = 1.4826
+"""Standard deviation / median absolute deviation, for normal values."""
+
+
+def find(values: Floats, *, family: int = 1) -> list[int]:
+    """Return the indices of the first value after each change, in order.
+
+    `family` is the number of series that are searched together; the allowed chance of a false
+    change is divided among them.
+    """
+    # Of several thousand series each could get a share that no permutation test can show.
+    alpha = max(ALPHA / max(1, family), 1 / (_MOST_PERMUTATIONS + 1))
+    random = np.random.default_rng(_SEED)
+    noise = _noise(values)
+    if noise == 0:
+        return []
+    test = partial(_is_shown, alpha=alpha, random=random)
+    return _settled(values, sorted(_divisions(values, noise, test)), noise, test)
+
+
+def _settled(values: Floats, places: list[int], noise: float, test: _Test) -> list[int]:
+    """Return the places, each where it divides best what lies between its neighbours.
+
+    The first places were found when others were not known yet.  One that divides nothing between
+    its neighbours is left out.
+    """
+    kept = list(places)
+    number = 0
+    while len(kept) > 1 and number < len(kept):
+        bounds = [0, *kept, len(values)]
+        start = bounds[number]
+        cells = _cells(values[start : bounds[number + 2]], noise)
+        if test(cells):
+            kept[number] = start + _best(cells, windows=False)
+            number += 1
+        else:
+            del kept[number]
+            number = 0
+    return kept
+
+
+def _divisions(values: Floats, noise: float, test: _Test) -> Iterator[int]:
+    parts = [(values, 0)]
+    while parts:
+        part, start = parts.pop()
+        if len(part) < 2 * SHORTEST:
+            continue
+        cells = _cells(part, noise)
+        if test(cells):
+            place = _best(cells)
+            yield start + place
+            parts += [(part[:place], start), (part[place:], start + place)]
+
+
+def _noise(values: Floats) -> float:
+    """Return the standard deviation between neighbours, which a change of level hardly moves."""
+    if len(values) < 2:
+        return 0.0
+    steps = np.abs(np.diff(values))
+    robust = float(np.median(steps)) * _TO_SIGMA / math.sqrt(2)
+    # Most neighbours may be equal, e.g. counts; then all that differ are noise or a change.
+    return robust or float(np.std(values)) / 64
+
+
+def _cells(part: Floats, noise: float) -> NDArray[np.intp]:
+    """Return the cell of the grid that each value lies in."""
+    middle = float(np.median(part))
+    scaled = np.clip((part - middle) / noise, -_FAR, _FAR)
+    cells: NDArray[np.intp] = np.rint((scaled + _FAR) * ((_GRID - 1) / (2 * _FAR))).astype(np.intp)
+    return cells
+
+
+def _is_shown(cells: NDArray[np.intp], alpha: float, random: np.random.Generator) -> bool:
+    """Return whether permutations rarely give an energy as large as the one that was found.
+
+    It stops as soon as the answer is no.
+    """
+    count = min(_MOST_PERMUTATIONS, math.ceil(_HITS / alpha) - 1)
+    allowed = math.floor(alpha * (count + 1)) - 1
+    places = _tried(len(cells))
+    found = _energies(cells[None, :], places).max()
+    # Sums in another order may differ in their last digits.
+    found *= 1 - 1e-9
+    above = 0
+    batch = max(1, min(count, _BATCH_VALUES // len(cells)))
+    done = 0
+    while done < count:
+        now = min(batch, count - done)
+        drawn = random.permuted(np.tile(cells, (now, 1)), axis=1)
+        above += int((_energies(drawn, places).max(axis=1) >= found).sum())
+        if above > allowed:
+            return False
+        done += now
+    return True
+
+
+def _tried(size: int) -> NDArray[np.intp]:
+    """Return the places at which a part may be divided: all near its ends, some in the middle."""
+    every = max(1, size // _PLACES)
+    near = min(_DENSE, size // 2)
+    places = {
+        *range(SHORTEST, near),
+        *range(near, size - near, every),
+        *range(size - near, size - SHORTEST + 1),
+    }
+    wanted = sorted(place for place in places if SHORTEST <= place <= size - SHORTEST)
+    return np.array(wanted, dtype=np.intp)
+
+
+def _best(cells: NDArray[np.intp], *, windows: bool = True) -> int:
+    """Return the place with the largest energy: of those tried, then of all around it."""
+    places = _tried(len(cells))
+    place = int(places[int(_energies(cells[None, :], places, windows)[0].argmax())])
+    every = max(1, len(cells) // _PLACES)
+    if every == 1:
+        return place
+    around = np.arange(max(SHORTEST, place - every), min(len(cells) - SHORTEST, place + every) + 1)
+    every_place = np.union1d(places, around)
+    energies = _energies(cells[None, :], every_place, windows)[0]
+    inside = np.isin(every_place, around)
+    return int(every_place[inside][int(energies[inside].argmax())])
+
+
+def _energies(
+    rows: NDArray[np.intp],
+    places: NDArray[np.intp],
+    windows: bool = True,  # noqa: FBT001, FBT002 - private
+) -> Floats:
+    """Return the largest n m / (n + m) times the energy distance, for each row and each place.
+
+    `rows` are series of cells, one per row.  n values lie before the place, m from there to the end
+    or within a window.  The result has the shape (rows, places), in steps of the grid.
+    """
+    count, size = rows.shape
+    blocks = np.searchsorted(places, np.arange(size), side="right")
+    width = len(places) + 1
+    flat = (np.arange(count)[:, None] * width + blocks[None, :]) * _GRID + rows
+    histogram = np.bincount(flat.ravel(), minlength=count * width * _GRID)
+    # Number of values before a place (the last is the end), and up to a cell.
+    shape = (count, width, _GRID)
+    below = histogram.reshape(shape).cumsum(axis=2).cumsum(axis=1).astype(np.float32)
+    ends = np.append(places, size)
+    left = places.astype(np.float32)
+    shares = below[:, :-1] / left[None, :, None]
+    energies = np.zeros((count, len(places)))
+    for last in _window_ends(places, size if windows else 0):
+        inside = np.flatnonzero(last > np.arange(len(places)))
+        right = (ends[last[inside]] - places[inside]).astype(np.float32)
+        after = (below[:, last[inside]] - below[:, inside]) / right[None, :, None]
+        squares = ((shares[:, inside] - after) ** 2).sum(axis=2)
+        found = 2 * squares * (left[inside] * right / (left[inside] + right))[None, :]
+        energies[:, inside] = np.maximum(energies[:, inside], found)
+    return energies
+
+
+def _window_ends(places: NDArray[np.intp], size: int) -> Iterator[NDArray[np.intp]]:
+    """Yield for each place the index of the place where its right side ends: all, then windows."""
+    yield np.full(len(places), len(places), dtype=np.intp)
+    length = _WINDOW
+    while 2 * length < size:
+        yield np.searchsorted(places, places + length).astype(np.intp)
+        length *= 2

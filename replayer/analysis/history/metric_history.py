@@ -1,0 +1,273 @@
+"""Series of metrics over all stored runs, their changes, and what else changed at the same time."""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime
+from fnmatch import fnmatchcase
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+
+from replayer.analysis.attribution import known_causes
+from replayer.analysis.differences import environment, statistics
+from replayer.analysis.differences.environment import MISSING, Difference, Sort
+from replayer.analysis.history import change_points
+from replayer.errors import ReplayerError
+from replayer.model import Better, Noun, Run
+from replayer.results import measured_runs, store
+from replayer.results.measured_runs import MeasuredRun, MeasuredValue
+
+_BESIDE = 5
+"""The number of runs on each side of a change whose facts are compared."""
+_COMPARED = 400
+"""The most runs on each side for the size of a change, which is from all pairs of them."""
+_Place = tuple[str, str, str, str, str]
+
+
+class HistoryPoint(Noun):
+    """One run in the history of a metric."""
+
+    run: str
+    when: float
+    """The start in seconds since 1970."""
+    value: float
+    fact: str
+    """The value of the fact that was asked for; "" if the run does not have it."""
+    boot: str
+
+
+class HistoryLevel(Noun):
+    """The runs between two changes."""
+
+    median: float
+    runs: int
+    boots: int
+    """0 if the boot of a run is not known."""
+
+
+class HistoryChange(Noun):
+    """A change of a metric's level."""
+
+    at: int
+    """The index of the first point after it."""
+    run: str
+    """The first run after it."""
+    when: float
+    before: HistoryLevel
+    after: HistoryLevel
+    share: float | None
+    """The change as a share of the level before, such as -0.18; None without a positive level."""
+    low: float | None
+    high: float | None
+    """The 95 percent interval of `share`; None if there are too few runs."""
+    worse: bool | None
+    """None for a metric without a good direction."""
+    facts: tuple[Difference, ...] = ()
+    """The facts that changed at the same time, those that are known to have an effect first."""
+
+
+class MetricHistory(Noun):
+    """All values of one metric of the same work, by one engine on one machine."""
+
+    name: str
+    unit: str
+    better: Better
+    workload: str
+    work: str
+    """The settings of the workload that the user changed."""
+    engine: str
+    machine: str
+    points: tuple[HistoryPoint, ...]
+    changes: tuple[HistoryChange, ...] = ()
+
+    @property
+    def is_short(self) -> bool:
+        """Return whether there are too few runs for any change."""
+        return len(self.points) < 2 * change_points.SHORTEST
+
+    @property
+    def is_worse(self) -> bool:
+        """Return whether its newest change is for the worse."""
+        return bool(self.changes and self.changes[-1].worse)
+
+
+class RunHistory(Noun):
+    """The history of all metrics that were asked for."""
+
+    fact: str
+    runs: int
+    series: tuple[MetricHistory, ...]
+
+    @property
+    def newest(self) -> tuple[MetricHistory, HistoryChange] | None:
+        """Return the newest change, and of several at the same time the largest."""
+        changes = [(one, change) for one in self.series for change in one.changes[-1:]]
+        return max(
+            changes, key=lambda pair: (pair[1].when, abs(pair[1].share or math.inf)), default=None
+        )
+
+
+def trace(
+    runs: Sequence[MeasuredRun],
+    fact: str,
+    *,
+    metrics: Sequence[str] = (),
+    threshold: float = 0.0,
+    warn: Callable[[str], None] = lambda _: None,
+) -> RunHistory:
+    """Return the history of metrics over stored runs, which are in the order of their start.
+
+    `fact` is the key whose value each run has, such as host.kernel.release.  `metrics` are patterns
+    of names, with or without the step's; by default the leading metric of each step.  Changes by
+    less than the share `threshold` are left out.  `warn` gets a sentence if runs were left out.
+    """
+    known = [run for run in _meant(runs, metrics) if run.values]
+    if len(known) < len(runs):
+        warn(f"{len(runs) - len(known)} runs have no measurement that can be read")
+    series = list(_series(known, metrics))
+    family = sum(not one.is_short for one in series)
+    where = {run.id: run.path for run in known}
+    traced = tuple(_with_changes(one, where, fact, threshold, family) for one in series)
+    return RunHistory(fact=fact, runs=len(known), series=traced)
+
+
+def _meant(runs: Sequence[MeasuredRun], metrics: Sequence[str]) -> Sequence[MeasuredRun]:
+    """Return the runs with their leading metrics, or with all if one that is asked for is not."""
+    leading = {value.name for run in runs for value in run.values}
+    if all(any(_is_meant(name, [pattern]) for name in leading) for pattern in metrics):
+        return runs
+    return [measured_runs.with_all(run) for run in runs]
+
+
+def _is_meant(name: str, patterns: Sequence[str]) -> bool:
+    """Return whether a name fits a pattern, as it is or without the name of the step."""
+    plain = name.split(".", 1)[-1]
+    return not patterns or any(
+        fnmatchcase(name, pattern) or fnmatchcase(plain, pattern) for pattern in patterns
+    )
+
+
+def _series(runs: Sequence[MeasuredRun], metrics: Sequence[str]) -> Iterator[MetricHistory]:
+    """Yield a series for each metric of each work, engine and machine."""
+    found: dict[_Place, list[tuple[MeasuredRun, MeasuredValue]]] = {}
+    for run in runs:
+        for value in run.values:
+            if _is_meant(value.name, metrics) and math.isfinite(value.value):
+                place = (run.workload, run.work, run.engine, run.machine, value.name)
+                found.setdefault(place, []).append((run, value))
+    for (workload, work, engine, machine, name), pairs in found.items():
+        kind = pairs[-1][1]
+        yield MetricHistory(
+            name=name,
+            unit=kind.unit,
+            better=kind.better,
+            workload=workload,
+            work=work,
+            engine=engine,
+            machine=machine,
+            points=tuple(
+                HistoryPoint(
+                    run=run.id, when=run.when, value=own.value, fact=run.fact, boot=run.boot
+                )
+                for run, own in pairs
+                if own.unit == kind.unit
+            ),
+        )
+
+
+def _with_changes(
+    one: MetricHistory, where: dict[str, Path], fact: str, threshold: float, family: int
+) -> MetricHistory:
+    values = np.array([point.value for point in one.points])
+    places = [] if one.is_short else change_points.find(values, family=family)
+    places = _notable(values, places, threshold)
+    bounds = [0, *places, len(values)]
+    changes = tuple(
+        _change(one, (bounds[i], bounds[i + 1], bounds[i + 2]), where, fact)
+        for i in range(len(places))
+    )
+    return one.model_copy(update={"changes": changes})
+
+
+def _notable(values: statistics.Floats, places: list[int], threshold: float) -> list[int]:
+    """Return the places without those at which the level moves by less; the smallest goes first."""
+    kept = list(places)
+    while kept:
+        parts = [float(np.median(part)) for part in np.split(values, kept)]
+        moves = [
+            abs(after / before - 1) if before > 0 and after > 0 else math.inf
+            for before, after in pairwise(parts)
+        ]
+        least = min(range(len(moves)), key=moves.__getitem__)
+        if moves[least] >= threshold:
+            break
+        del kept[least]
+    return kept
+
+
+def _change(
+    one: MetricHistory, bounds: tuple[int, int, int], where: dict[str, Path], fact: str
+) -> HistoryChange:
+    begin, at, end = bounds
+    before, after = one.points[begin:at], one.points[at:end]
+    sides = [[p.value for p in before[-_COMPARED:]], [p.value for p in after[:_COMPARED]]]
+    ratio = statistics.ratio(*sides)
+    rises = statistics.median(sides[1]) > statistics.median(sides[0])
+    return HistoryChange(
+        at=at,
+        run=after[0].run,
+        when=after[0].when,
+        before=_level(before),
+        after=_level(after),
+        share=None if ratio is None else ratio.value - 1,
+        low=None if ratio is None or ratio.low is None else ratio.low - 1,
+        high=None if ratio is None or ratio.high is None else ratio.high - 1,
+        worse=None if one.better is Better.NEITHER else rises is (one.better is Better.LESS),
+        facts=_changed(
+            [where[point.run] for point in before[-_BESIDE:]],
+            [where[point.run] for point in after[:_BESIDE]],
+            fact,
+        ),
+    )
+
+
+def _level(points: Sequence[HistoryPoint]) -> HistoryLevel:
+    boots = {point.boot for point in points}
+    return HistoryLevel(
+        median=statistics.median([point.value for point in points]),
+        runs=len(points),
+        boots=0 if "" in boots else len(boots),
+    )
+
+
+def _changed(before: Sequence[Path], after: Sequence[Path], fact: str) -> tuple[Difference, ...]:
+    """Return the facts that no run after a change shares with the runs before it."""
+    sides = [list(_loaded(paths)) for paths in (before, after)]
+    if not all(sides):
+        return ()
+    found = [
+        one
+        for one in environment.differences(sides[0], sides[1], asked=fact)
+        if one.sort is not Sort.NOISE and one.key != "label" and not set(one.base) & set(one.other)
+    ]
+    known = {one.key for one in known_causes.may_explain(found, ())}
+    return tuple(sorted(found, key=lambda one: (one.key != fact, one.key not in known)))
+
+
+def _loaded(paths: Sequence[Path]) -> Iterator[Run]:
+    for path in paths:
+        try:
+            yield store.load(path, lambda _: False)
+        except (ReplayerError, OSError):
+            continue
+
+
+def show_day(when: float) -> str:
+    """Return a time as date and time of day in UTC."""
+    return f"{datetime.fromtimestamp(when, UTC):%Y-%m-%d %H:%M}"
+
+
+def show_values(values: Sequence[str]) -> str:
+    """Return the values of a fact on one side of a change."""
+    return " or ".join(values) if values != (MISSING,) else "not known"

@@ -1,0 +1,361 @@
+"""Find the first of an ordered list that is worse: kernels, builds, commits, or levels of anything.
+
+Noise is part of it: after each run every place of the change has a probability, and the next run is
+the one from which most is expected. The ends are measured first; if they do not differ, there is
+nothing to find.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import re
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from replayer import factors, journal
+from replayer.analysis.differences import boot_plan
+from replayer.analysis.differences.boot_plan import BootSchedule
+from replayer.errors import Impossible, ReplayerError
+from replayer.experiments import candidate_search
+from replayer.experiments.candidate_search import Candidate, CandidateSearch, CommitBuild
+from replayer.experiments.variant import RunOptions, Variant, parse_variant
+from replayer.machine.host import Host
+from replayer.report.sanitize import sanitize
+from replayer.report.terminal import run_output
+from replayer.results import store
+from replayer.run.recovery import give_back
+from replayer.units import show, show_duration
+
+if TYPE_CHECKING:
+    import argparse
+
+    from replayer.experiments.candidate_search import SearchState
+    from replayer.factors import FactorPlace
+
+EPILOG = """\
+examples:
+  replayer bisect slob-cached --pg-bindirs /opt/pg/17.1/bin,/opt/pg/17.2/bin,/opt/pg/17.3/bin
+  replayer bisect storage --switch 'tuned-adm profile {}' --over balanced,virtual-guest,powersave
+  replayer bisect slob-cached --vary pg.shared_buffers={} --over 1GB,2GB,4GB,8GB
+  replayer bisect slob-cached --git ~/postgres --over REL_17_1..REL_17_2 \\
+      --build './configure --prefix=$PWD/inst && make -j4 install' --bindir inst/bin
+  replayer bisect slob-cached --kernels 'vmlinuz-*'     at each boot; it says what to boot next
+the order is yours: the first of the list is the one before the change
+"""
+_IMAGE = "vmlinuz-"
+_BOOT = Path("/boot")
+_FEWEST = 2
+_MOST = 200
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.epilog = EPILOG
+    add = parser.add_argument
+    add("workload", metavar="WORKLOAD", help="a name from `replayer list workloads`, or a path")
+    what = parser.add_argument_group("what is searched: one of these")
+    kinds = what.add_mutually_exclusive_group(required=True)
+    kinds.add_argument("--kernels", metavar="A,B,…|FILE", help="releases, a pattern, or their file")
+    kinds.add_argument("--pg-bindirs", metavar="DIR,…", help="folders of server programs")
+    kinds.add_argument("--switch", metavar="'CMD {}'", help="a command that switches the machine")
+    kinds.add_argument("--vary", metavar="NAME={}", help="a variant as in `replayer ab`")
+    kinds.add_argument("--git", metavar="DIR", type=Path, help="a repository; --over GOOD..BAD")
+    what.add_argument("--over", metavar="A,B,…", help="the levels for {}, in their order")
+    what.add_argument("--build", metavar="CMD", help="what makes a commit, run in a clone of it")
+    what.add_argument("--bindir", metavar="DIR", help="server programs in the clone, after --build")
+    add("--metric", default="", metavar="NAME", help="default: the first leading one")
+    add("--runs", type=int, default=_MOST, metavar="N", help=f"at most (default: {_MOST})")
+    seconds = functools.partial(run_output.seconds, option="--for")
+    add("--for", type=seconds, metavar="TIME", dest="time", help="at most so long, such as 2h")
+    add("--set", action="append", default=[], metavar="STEP.KEY=VALUE", dest="overrides")
+    add("--pg-set", "--server-set", action="append", default=[], metavar="NAME=VALUE")
+    add("--engine", metavar="NAME|URL", help="the engine, or the URL of a running server")
+    add("--data-dir", metavar="DIR", help="a folder on the disk under test for the data")
+    quiet = functools.partial(run_output.seconds, option="--wait-quiet")
+    add("--wait-quiet", type=quiet, default=0.0, metavar="TIME", help="wait for a quiet machine")
+    add("--resume", action="store_true", help="the runs of the same search that are there count")
+    add("--dry-run", action="store_true", help="only print the candidates")
+    add("--json", action="store_true", help="print the finding as JSON")
+    add("--results", metavar="DIR", help="where the runs go (default: ./results)")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Search, and print the finding on stdout."""
+    search = _search(args)
+    state = candidate_search.begin(search)
+    if args.dry_run:
+        for number, candidate in enumerate(search.candidates, start=1):
+            print(f"{number:4}  {sanitize(candidate.name)}")  # noqa: T201
+        return 0
+    give_back(_say)
+    if args.resume or args.kernels:
+        candidate_search.take_up(search, state, _folders(search))
+        _say(f"{len(state.values)} runs of this search are there already")
+    if args.kernels:
+        _one_boot(search, state)
+    else:
+        candidate_search.perform(search, state, _say)
+    if state.values:
+        _tell(args, search, state)
+    elif state.reason and state.error is None:
+        _print(state.reason)
+    if state.error is not None:
+        raise state.error
+    if state.reason == "alike":
+        raise Impossible(_alike(search, state))
+    return 0
+
+
+# The candidates
+
+
+def _search(args: argparse.Namespace) -> CandidateSearch:
+    if args.runs < 2 * _FEWEST:
+        raise Impossible(f"--runs {args.runs}: both ends are measured twice, so 4 at least")
+    data = Path(args.data_dir) if args.data_dir else journal.place() / "data"
+    place = factors.place_at(data, args.engine or "")
+    options = RunOptions(store.folder(args.results), tuple(_common(args)))
+    build = _build(args, options.results)
+    candidates = _candidates(args, place, build)
+    names = [candidate.name for candidate in candidates]
+    if len(names) < _FEWEST or len(set(names)) != len(names):
+        raise Impossible(
+            f"a search needs two or more different candidates, and {', '.join(names) or 'none'} "
+            f"{'is' if len(names) == 1 else 'are'} given"
+        )
+    words = [args.workload, *names, *options.arguments, *(_kind(args)), args.build or ""]
+    return CandidateSearch(
+        name=hashlib.sha256("\0".join(words).encode()).hexdigest()[:12],
+        workload=args.workload,
+        candidates=tuple(candidates),
+        place=place,
+        options=options,
+        metric=args.metric,
+        most=args.runs,
+        seconds=args.time,
+        wait_quiet=args.wait_quiet,
+        build=build,
+    )
+
+
+def _kind(args: argparse.Namespace) -> tuple[str, ...]:
+    return tuple(str(getattr(args, one) or "") for one in ("switch", "vary", "git", "bindir"))
+
+
+def _common(args: argparse.Namespace) -> list[str]:
+    given = [
+        *(("--set", text) for text in args.overrides),
+        *(("--pg-set", text) for text in args.pg_set),
+        *(("--engine", text) for text in [args.engine] if text),
+        *(("--data-dir", text) for text in [args.data_dir] if text),
+    ]
+    return [part for pair in given for part in pair]
+
+
+def _build(args: argparse.Namespace, results: Path) -> CommitBuild | None:
+    if args.git is None:
+        if args.build or args.bindir:
+            raise Impossible("--build and --bindir are for the commits of --git")
+        return None
+    if not args.build or not args.over:
+        raise Impossible("--git needs --over GOOD..BAD and --build CMD")
+    return CommitBuild(args.git, args.build, results / "builds")
+
+
+def _candidates(
+    args: argparse.Namespace, place: FactorPlace, build: CommitBuild | None
+) -> list[Candidate]:
+    if build is not None:
+        return [_commit(args, build, one) for one in candidate_search.commits(args.git, args.over)]
+    if args.kernels:
+        return [Candidate(name, Variant(name)) for name in _kernels(args.kernels)]
+    if args.pg_bindirs:
+        folders = _words(args.pg_bindirs)
+        absent = [one for one in folders if not Path(one).is_dir()]
+        if absent:
+            raise Impossible(f"--pg-bindirs: there is no folder {absent[0]}")
+        return [Candidate(one, Variant(one, ("--pg-bindir", one))) for one in folders]
+    template = args.switch or args.vary
+    if "{}" not in template or not args.over:
+        raise Impossible(f"{template!r} needs a {{}} where the level goes, and --over A,B,… levels")
+    if args.switch:
+        return [
+            Candidate(one, parse_variant(shlex.quote(one), place, label=one, switch=args.switch))
+            for one in _words(args.over)
+        ]
+    return [
+        Candidate(one, parse_variant(candidate_search.fill(template, one), place, label=one))
+        for one in _words(args.over)
+    ]
+
+
+def _commit(args: argparse.Namespace, build: CommitBuild, commit: str) -> Candidate:
+    place = build.place(commit)
+    programs = ("--pg-bindir", str(place / args.bindir)) if args.bindir else ()
+    return Candidate(commit[:12], Variant(commit[:12], programs), commit)
+
+
+def _words(text: str) -> list[str]:
+    return [word.strip() for word in text.split(",") if word.strip()]
+
+
+def _kernels(text: str) -> list[str]:
+    """Return the releases that the words mean; a pattern those in /boot, by their version."""
+    file = Path(text)
+    words = file.read_text(encoding="utf-8").split() if file.is_file() else _words(text)
+    found: list[str] = []
+    for word in words:
+        plain = word.removeprefix("/boot/").removeprefix(_IMAGE)
+        if "*" not in plain:
+            found.append(plain)
+            continue
+        images = [path.name.removeprefix(_IMAGE) for path in _BOOT.glob(f"{_IMAGE}{plain}")]
+        if not images:
+            raise Impossible(f"--kernels {word}: {_BOOT} has no kernel of such a name")
+        found += sorted(images, key=_version)
+    return list(dict.fromkeys(found))
+
+
+def _version(name: str) -> list[tuple[int, str]]:
+    return [(int(n), "") if n else (-1, text) for n, text in re.findall(r"(\d+)|(\D+)", name)]
+
+
+# Kernels: one boot at a time
+
+
+def _folders(search: CandidateSearch) -> list[Path]:
+    """Return the folders that may have runs of the search: its own, and those of its plans."""
+    results = search.options.results
+    return [results, *sorted(results.glob(f"bisect-{search.name}-*.runs"))]
+
+
+def _one_boot(search: CandidateSearch, state: SearchState) -> None:
+    """Measure this boot if it is its turn, and say what to boot next."""
+    host = Host()
+    release, boot = host.read("proc/sys/kernel/osrelease"), host.boot_id()
+    names = [candidate.name for candidate in search.candidates]
+    number = candidate_search.due(state)
+    if number is not None and names[number] == release and boot not in state.boots:
+        try:
+            _say(candidate_search.measure_one(search, state, number, _say))
+        except ReplayerError as error:
+            state.error = error
+            return
+        number = candidate_search.due(state)
+    if number is None:
+        return
+    if len(state.values) >= search.most:
+        state.reason = f"stopped after {search.most} boots"
+        return
+    state.reason = f"next: boot {names[number]}, then the same command again"
+    plan = _plan(search, names[number], len(state.values) + 1)
+    _say(
+        f"or let the machine do it alone: replayer boots start {plan} --yes --then "
+        f"{shlex.quote(f'cd {Path.cwd()} && {shlex.join(_again())}')}"
+    )
+
+
+def _plan(search: CandidateSearch, kernel: str, number: int) -> Path:
+    """Write a plan of one boot into the folder of results, unless it is there; return its path."""
+    path = search.options.results / f"bisect-{search.name}-{number:03}-{kernel}.plan"
+    tags = [f"{candidate_search.TAG}={search.name}", f"{candidate_search.CANDIDATE}={kernel}"]
+    words = [search.workload, *search.options.arguments]
+    words += [part for tag in (*tags, f"variant={kernel}") for part in ("--tag", tag)]
+    schedule = BootSchedule(
+        kernels=(kernel,), order=(kernel,), method="alternating", arguments=tuple(words)
+    )
+    path.parent.mkdir(exist_ok=True)
+    if not path.exists():
+        boot_plan.write(path, schedule)
+    return path
+
+
+def _again() -> list[str]:
+    """Return the words of this command."""
+    return ["replayer", *sys.argv[1:]] if sys.argv[1:2] == ["bisect"] else ["replayer", "bisect"]
+
+
+# The finding
+
+
+def _tell(args: argparse.Namespace, search: CandidateSearch, state: SearchState) -> None:
+    posterior = state.state.posterior()
+    names = [candidate.name for candidate in search.candidates]
+    left = [names[place] for place in posterior.left()]
+    if args.json:
+        print(json.dumps(_as_json(search, state), indent=1))  # noqa: T201
+        return
+    if state.reason == "found":
+        _print(
+            f"{names[posterior.best]} is the first that is {_word(state)}: {state.metric} "
+            f"{state.change:+.1%} ({posterior.chance:.0%} sure, after {len(state.values)} runs)"
+        )
+    elif state.reason != "alike":
+        _print(f"not found yet; {len(left)} of {len(names) - 1} places are left with 95 %:")
+        _print(f"  {', '.join(left)}" if len(left) <= 12 else f"  {left[0]} … {left[-1]}")
+        _print(f"{_cost(state)}; --resume goes on")
+        _print(state.reason)
+    for number, name in enumerate(names):
+        own = [value for candidate, value in state.values if candidate == number]
+        if own:
+            shown = ", ".join(show(value, state.unit) for value in own)
+            place = posterior.chances[number - 1] if number else 0.0
+            first = f"first with {place:.0%}" if number else "the first of the list"
+            _print(f"  {name}: {first}; {shown}")
+    _print(f"noise between runs {posterior.noise:.1%}; the runs are in {search.options.results}/")
+    if state.busy:
+        _print(f"{state.busy} runs were next to other programs, which is noise, too")
+    if any(candidate.variant.switch for candidate in search.candidates):
+        _print("the machine is as the last switching command left it")
+
+
+def _cost(state: SearchState) -> str:
+    steps = state.state.posterior().steps_left()
+    each = state.took / state.made if state.made else 0.0
+    time = f", {show_duration(steps * each)}" if each else ""
+    return f"to tell them apart takes about {steps} more runs{time}"
+
+
+def _word(state: SearchState) -> str:
+    return {True: "worse", False: "better", None: "different"}[state.is_worse]
+
+
+def _alike(search: CandidateSearch, state: SearchState) -> str:
+    posterior = state.state.posterior()
+    ends = search.candidates[0].name, search.candidates[-1].name
+    return (
+        f"{ends[0]} and {ends[1]} do not differ in {state.metric} ({state.change:+.1%}, noise "
+        f"{posterior.noise:.1%}, no change is {posterior.no_change:.0%} likely after "
+        f"{len(state.values)} runs): there is nothing to find between them"
+    )
+
+
+def _as_json(search: CandidateSearch, state: SearchState) -> dict[str, object]:
+    posterior = state.state.posterior()
+    names = [candidate.name for candidate in search.candidates]
+    return {
+        "found": names[posterior.best] if state.reason == "found" else None,
+        "reason": state.reason,
+        "chance": posterior.chance,
+        "no_change": posterior.no_change,
+        "metric": state.metric,
+        "change": state.change,
+        "worse": state.is_worse,
+        "noise": posterior.noise,
+        "left": [names[place] for place in posterior.left()],
+        "runs_left": posterior.steps_left(),
+        "chances": dict(zip(names[1:], posterior.chances.tolist(), strict=True)),
+        "runs": [{"candidate": names[number], "value": value} for number, value in state.values],
+    }
+
+
+def _say(text: str) -> None:
+    print(sanitize(text), file=sys.stderr, flush=True)  # noqa: T201
+
+
+def _print(text: str) -> None:
+    print(sanitize(text))  # noqa: T201

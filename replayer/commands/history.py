@@ -1,0 +1,186 @@
+"""Show a metric over all stored runs: when its level changed, and what else changed at that time.
+
+Each metric of the same work is one series. A change point divides it where permutations of its runs
+would rarely divide it as clearly.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from typing import TYPE_CHECKING
+
+from replayer.errors import Impossible, NotFound, Worse
+from replayer.model import Status
+from replayer.report.sanitize import sanitize
+from replayer.report.terminal import console
+from replayer.results import measured_runs, run_listing, store
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from replayer.analysis.history.metric_history import RunHistory
+    from replayer.results.measured_runs import MeasuredRun
+    from replayer.results.store import StoredRun
+
+EPILOG = """\
+examples:
+  replayer history
+  replayer history --metric physical.sessions.riops --by host.kernel.release
+  replayer history --where workload=demo --where label=nightly --html history.html
+  replayer history --metric 'sessions.latency.*' --last 200 --json
+  replayer history --where label=nightly --fail-if-worse 5
+exit status: 3 if the newest change of a metric is for the worse, by at least --fail-if-worse
+"""
+_VARIANT = "variant"
+"""The tag of runs that an experiment made: their levels were changed on purpose."""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.epilog = EPILOG
+    add = parser.add_argument
+    add(
+        "--metric",
+        action="append",
+        default=[],
+        metavar="PATTERN",
+        help="only these metrics, such as 'sessions.latency.*' (default: what steps are run for)",
+    )
+    add(
+        "--by",
+        default="host.kernel.release",
+        metavar="FACT",
+        help="the fact whose changes are marked (default: host.kernel.release)",
+    )
+    add(
+        "--where",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help=f"only runs with that: {', '.join(run_listing.KEYS)} or tag.NAME; "
+        "* stands for anything",
+    )
+    add("--last", type=int, metavar="N", help="only the newest N runs")
+    add(
+        "--threshold",
+        type=float,
+        default=2.0,
+        metavar="PERCENT",
+        help="leave out changes that are smaller (default: 2)",
+    )
+    add(
+        "--fail-if-worse",
+        type=float,
+        nargs="?",
+        const=0.0,
+        metavar="PERCENT",
+        help="exit with 3 if a metric's newest change is for the worse, by at least this much",
+    )
+    add("--json", action="store_true", help="print the history as JSON")
+    add("--html", metavar="FILE", help="write a page with every series (- is stdout)")
+    add(
+        "--results",
+        metavar="DIR",
+        help="where results are (default: $REPLAYER_RESULTS or ./results)",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the history on stdout, and notes about skipped runs on stderr."""
+    # Arrays are needed from here on only, so that --help is printed at once.
+    from replayer.analysis.history import metric_history  # noqa: PLC0415
+
+    _check(args)
+    runs = _runs(args, store.folder(args.results))
+    history = metric_history.trace(
+        runs, args.by, metrics=args.metric, threshold=args.threshold / 100, warn=_note
+    )
+    if not history.series:
+        asked = f"the metric {' or '.join(args.metric)}" if args.metric else "a metric"
+        raise NotFound(f"none of {len(runs)} runs has {asked}: `replayer show RUN` lists them")
+    _print(args, history)
+    if args.fail_if_worse is not None:
+        _fail_if_worse(history, args.fail_if_worse / 100)
+    return 0
+
+
+def _check(args: argparse.Namespace) -> None:
+    if not 0 <= args.threshold < math.inf or not 0 <= (args.fail_if_worse or 0) < math.inf:
+        raise Impossible("--threshold and --fail-if-worse are percents, 0 or more, such as 2")
+    if args.last is not None and args.last < 1:
+        raise Impossible(f"--last {args.last}: it must be 1 or more")
+
+
+def _runs(args: argparse.Namespace, where: Path) -> list[MeasuredRun]:
+    """Return the runs to look at, in the order of their start."""
+    found = measured_runs.read(where, args.by)
+    measured = {one.path: run for one, run in found}
+    runs = run_listing.only([one for one, _ in found], args.where)
+    if not runs:
+        asked = f" with {' and '.join(args.where)}" if args.where else ""
+        raise NotFound(
+            f"there are no runs{asked} in {where}/: `replayer run` makes one, "
+            f"--results names another folder"
+        )
+    done = [one for one in runs if one.status == Status.DONE.value]
+    if len(done) < len(runs):
+        _note(f"{len(runs) - len(done)} runs did not end as they should, and are left out")
+    chosen = _without_variants(args, done)
+    if not chosen:
+        raise NotFound(f"none of {len(runs)} runs in {where}/ can be used, as noted above")
+    return [measured[one.path] for one in chosen[-(args.last or len(chosen)) :]]
+
+
+def _without_variants(args: argparse.Namespace, runs: Sequence[StoredRun]) -> list[StoredRun]:
+    """Leave out the runs of experiments, unless they are asked for by a tag."""
+    if any(condition.startswith("tag.") for condition in args.where):
+        return list(runs)
+    kept = [one for one in runs if _VARIANT not in one.tags]
+    if len(kept) < len(runs):
+        _note(
+            f"{len(runs) - len(kept)} runs of experiments are left out, as their settings were "
+            f"changed on purpose: --where 'tag.{_VARIANT}=*' shows them"
+        )
+    return kept
+
+
+def _print(args: argparse.Namespace, history: RunHistory) -> None:
+    from replayer.report.terminal import history as report  # noqa: PLC0415
+
+    if args.html:
+        _write_page(args.html, history)
+    if args.json:
+        print(history.model_dump_json(indent=1))  # noqa: T201
+    elif args.html != "-":
+        console.write(*report.render(history))
+
+
+def _write_page(wanted: str, history: RunHistory) -> None:
+    from replayer.report import files  # noqa: PLC0415
+    from replayer.report.pages import history_page  # noqa: PLC0415
+
+    written = files.put(wanted, history_page.page(history))
+    if written:
+        print(f"written: {written}", file=sys.stderr)  # noqa: T201
+
+
+def _fail_if_worse(history: RunHistory, least: float) -> None:
+    worse = [
+        (one, change)
+        for one in history.series
+        for change in one.changes[-1:]
+        if change.worse and (change.share is None or abs(change.share) >= least)
+    ]
+    if worse:
+        words = [
+            one.name if change.share is None else f"{one.name} by {abs(change.share):.1%}"
+            for one, change in worse
+        ]
+        raise Worse(f"the newest change is for the worse: {', '.join(map(sanitize, words))}")
+
+
+def _note(words: str) -> None:
+    print(f"note: {sanitize(words)}", file=sys.stderr)  # noqa: T201

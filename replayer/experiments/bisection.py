@@ -1,0 +1,254 @@
+"""Find the first of an ordered list that differs, although every measurement has noise.
+
+The model: candidates before the change have one level, those from it on another, and measurements
+have normal noise, all in logarithms.  The levels and the noise are not known and are learnt from
+the same measurements, by a normal-inverse-gamma prior (A. Gelman et al., *Bayesian Data Analysis*,
+section 3.3): its marginal likelihood gives each place of the change its probability.  "No change at
+all" is one more answer.  The next candidate is the one whose measurement is expected to give most
+information (M. Horstein, *Sequential transmission using noiseless feedback*, 1963; J. Kara's
+stochastic bisection of git, 2021).
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+SURE = 0.95
+"""The probability at which a place is the answer."""
+NONE_LEFT = 0.9
+"""The probability of no change at which the ends do not differ."""
+_NO_CHANGE = 0.2
+"""The probability of no change before anything is measured: who bisects has seen one."""
+_ENDS = 2
+"""The fewest measurements of each end."""
+_NOISE = 0.02
+"""The noise that is expected before anything is measured."""
+_FREEDOM = 1.0
+"""Half of the number of measurements that this expectation is worth."""
+_SHIFT = 3.0
+"""The standard deviation of the change before anything is measured, in units of the noise."""
+_LOOSE = 1e-6
+_GRID = 80
+_NEGLIGIBLE = 1e-6
+_LEVELS = tuple(np.linspace(0.1, 0.9, 9))
+"""Looked at are the candidates that lie after the change with about these chances."""
+_NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(40)
+_WEIGHTS /= _WEIGHTS.sum()
+
+
+@dataclass(frozen=True)
+class Bisection:
+    """The measurements of each candidate so far, as sums: nothing else counts."""
+
+    candidates: int
+    counts: tuple[int, ...] = ()
+    sums: tuple[float, ...] = ()
+    squares: float = 0.0
+    origin: float = 0.0
+    """The logarithm of the first value, from which all others are counted."""
+
+    def __post_init__(self) -> None:
+        if not self.counts:
+            object.__setattr__(self, "counts", (0,) * self.candidates)
+            object.__setattr__(self, "sums", (0.0,) * self.candidates)
+
+    def with_value(self, candidate: int, value: float) -> "Bisection":
+        """Return it with one more measurement of a candidate, counted from 0; value > 0."""
+        origin = self.origin if any(self.counts) else math.log(value)
+        log = math.log(value) - origin
+        counts, sums = list(self.counts), list(self.sums)
+        counts[candidate] += 1
+        sums[candidate] += log
+        return replace(
+            self,
+            counts=tuple(counts),
+            sums=tuple(sums),
+            squares=self.squares + log * log,
+            origin=origin,
+        )
+
+    def posterior(self) -> "Posterior":
+        """Return the probabilities of all answers after these measurements."""
+        counts, sums = np.array(self.counts, float), np.array(self.sums)
+        # For the change at candidate k: the measurements from k on.
+        after, moved = counts[::-1].cumsum()[::-1][1:], sums[::-1].cumsum()[::-1][1:]
+        whole, total = counts.sum(), sums.sum()
+        p, q = whole + _LOOSE, after + _SHIFT**-2
+        det = p * q - after**2
+        level = (q * total - after * moved) / det
+        shift = (p * moved - after * total) / det
+        freedom = _FREEDOM + whole / 2
+        start = _FREEDOM * _NOISE**2
+        left = start + np.maximum(0, self.squares - level * total - shift * moved) / 2
+        flat = start + max(0.0, self.squares - total * total / p) / 2
+        likelihood = -np.log(det * _SHIFT**2) / 2 - freedom * np.log(left)
+        without = -math.log(p) / 2 - freedom * math.log(flat)
+        prior = math.log((1 - _NO_CHANGE) / (self.candidates - 1))
+        logs = np.append(likelihood + prior, without + math.log(_NO_CHANGE))
+        chances = np.exp(logs - logs.max())
+        chances /= chances.sum()
+        noise = np.sqrt(left / freedom)
+        still = math.sqrt(flat / freedom)
+        unknown = np.append(noise, still), np.append(q / det, 1 / p)
+        moved_too = np.append((p + q - 2 * after) / det, 1 / p)
+        return Posterior(
+            chances[:-1],
+            float(chances[-1]),
+            shift,
+            noise,
+            before=(np.append(level, total / p), unknown[0] * np.sqrt(1 + unknown[1])),
+            after=(np.append(level + shift, total / p), unknown[0] * np.sqrt(1 + moved_too)),
+        )
+
+
+@dataclass(frozen=True)
+class Posterior:
+    """The probabilities of all answers, and for each place the change and the noise."""
+
+    chances: Floats
+    """For each candidate from the second on: the chance that the change is there."""
+    no_change: float
+    shifts: Floats
+    """The change of the logarithm, if it is there."""
+    noises: Floats
+    """The noise of a measurement of the logarithm, if it is there."""
+    before: tuple[Floats, Floats]
+    """The mean and the standard deviation of the next measurement of a candidate before the change,
+    for each place and, at last, for no change."""
+    after: tuple[Floats, Floats]
+    """The same, of a candidate that is not before it."""
+
+    @property
+    def best(self) -> int:
+        """Return the most likely place, as the index of the first candidate after the change."""
+        return int(self.chances.argmax()) + 1
+
+    @property
+    def chance(self) -> float:
+        """Return the probability of the most likely place."""
+        return float(self.chances.max())
+
+    @property
+    def is_settled(self) -> bool:
+        """Return whether one place has 95 percent."""
+        return self.chance >= SURE
+
+    @property
+    def shift(self) -> float:
+        """Return the change of the logarithm, averaged over the places."""
+        return float(self.chances @ self.shifts / max(self.chances.sum(), 1e-300))
+
+    @property
+    def noise(self) -> float:
+        """Return the noise of one measurement of the logarithm, averaged over the places."""
+        return float(self.chances @ self.noises / max(self.chances.sum(), 1e-300))
+
+    def left(self) -> list[int]:
+        """Return the fewest places that have 95 percent together, in their order."""
+        order = np.argsort(-self.chances)
+        share = self.chances[order].cumsum() / max(self.chances.sum(), 1e-300)
+        return sorted(int(place) + 1 for place in order[: int(np.searchsorted(share, SURE)) + 1])
+
+    def is_after(self) -> Floats:
+        """Return for each candidate the chance that it is not before the change."""
+        shares: Floats = np.append(0.0, self.chances.cumsum()) / max(self.chances.sum(), 1e-300)
+        return shares
+
+    def steps_left(self) -> int:
+        """Return about how many measurements are needed until one place has 95 percent."""
+        if self.is_settled:
+            return 0
+        shares = self.chances[self.chances > 0] / self.chances.sum()
+        bits = max(0.0, float(-(shares * np.log2(shares)).sum()) - _bits_at(SURE))
+        each = information(self.is_after(), abs(self.shift) / max(self.noise, 1e-12)).max()
+        return max(1, math.ceil(bits / max(float(each), 1e-3)))
+
+
+def choose(bisection: Bisection, posterior: Posterior) -> int:
+    """Return the candidate to measure next, from 0.
+
+    The ends come first, in turns.  Then it is the one with most expected information about the
+    answer, be it a place or no change, and of equal ones the one that was measured least.
+    """
+    last = bisection.candidates - 1
+    first = bisection.counts[0], bisection.counts[last]
+    if min(first) < _ENDS:
+        return 0 if first[0] <= first[1] else last
+    after = posterior.is_after()
+    looked_at = {0, last, *(int(np.abs(after - level).argmin()) for level in _LEVELS)}
+    bits = {one: expected(posterior, one) for one in looked_at}
+    most = max(bits.values())
+    close = [one for one in looked_at if bits[one] >= most * (1 - 1e-6)]
+    return min(close, key=lambda one: (bisection.counts[one], one))
+
+
+def expected(posterior: Posterior, candidate: int) -> float:
+    """Return the bits that one measurement of a candidate is expected to give about the answer.
+
+    It is the entropy of what would be measured, less the entropy that would be left if the answer
+    were known.
+    """
+    places = len(posterior.chances)
+    is_after = np.append(np.arange(1, places + 1) <= candidate, False)
+    means = np.where(is_after, posterior.after[0], posterior.before[0])
+    widths = np.where(is_after, posterior.after[1], posterior.before[1])
+    chances = np.append(posterior.chances, posterior.no_change)
+    known = chances > _NEGLIGIBLE
+    means, widths, chances = means[known], widths[known], chances[known]
+    grid = np.linspace((means - 4 * widths).min(), (means + 4 * widths).max(), _GRID)
+    scaled = (grid[:, None] - means) / widths
+    density = (np.exp(-(scaled**2) / 2) / (widths * math.sqrt(2 * math.pi))) @ chances
+    whole = -float((density * np.log2(np.maximum(density, 1e-300))).sum()) * (grid[1] - grid[0])
+    single = float(chances @ np.log2(widths * math.sqrt(2 * math.pi * math.e)))
+    return float(max(0.0, whole - single))
+
+
+def are_alike(bisection: Bisection, posterior: Posterior) -> bool:
+    """Return whether the ends do not differ: no change has 90 percent."""
+    return min(bisection.counts[0], bisection.counts[-1]) >= _ENDS and (
+        posterior.no_change >= NONE_LEFT
+    )
+
+
+def information(after: Sequence[float] | Floats, distance: float) -> Floats:
+    """Return the bits that a measurement gives about which of two levels it is of.
+
+    `after` are the chances of the second level; the levels are `distance` times the noise apart.
+    It is the mutual information of a bit and what a channel with normal noise makes of it.
+    """
+    chances = np.asarray(after, np.float64)[:, None]
+    inside = np.clip(chances, 1e-12, 1 - 1e-12)
+    # For a value at each node, from either level: the logarithm of the odds of the second level.
+    low = distance * _NODES - distance**2 / 2
+    high = distance * _NODES + distance**2 / 2
+    odds = np.log(inside / (1 - inside))
+    left = (1 - inside) * (_entropy(odds + low) @ _WEIGHTS)[:, None]
+    left += inside * (_entropy(odds + high) @ _WEIGHTS)[:, None]
+    bits: Floats = (_entropy(odds) - left)[:, 0]
+    return np.maximum(0.0, bits)
+
+
+def least(candidates: int, distance: float) -> float:
+    """Return the fewest measurements, on average, that can find a change among candidates.
+
+    No method can do better if the levels and the noise are known: the bits of the answer, divided
+    by the capacity of a measurement (C. E. Shannon, 1948).
+    """
+    return math.log2(candidates - 1) / float(information([0.5], distance)[0])
+
+
+def _entropy(odds: Floats) -> Floats:
+    """Return the entropy, in bits, of a bit with these logarithms of its odds."""
+    size = np.abs(odds)
+    tail = np.exp(-size)
+    bits: Floats = (np.log1p(tail) + size * tail / (1 + tail)) / math.log(2)
+    return bits
+
+
+def _bits_at(chance: float) -> float:
+    return float(_entropy(np.array([math.log(chance / (1 - chance))]))[0])

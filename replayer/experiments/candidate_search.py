@@ -1,0 +1,242 @@
+"""The search for the first candidate that differs: one run at a time, until one is 95 % likely."""
+
+import math
+import shlex
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from replayer import shell
+from replayer.errors import Impossible, Interrupted, NotFound, ReplayerError, nearest
+from replayer.experiments import bisection, neighbours
+from replayer.experiments.bisection import Bisection, Posterior
+from replayer.experiments.variant import RunOptions, Variant, applied, measure
+from replayer.factors import FactorPlace
+from replayer.model import Better
+from replayer.results import measured_runs, store
+from replayer.results.measured_runs import MeasuredValue
+from replayer.units import show
+
+TAG = "bisect"
+CANDIDATE = "candidate"
+_BUILD_TIMEOUT = 2 * 3600.0
+_BUILT = ".replayer-built"
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One of the ordered things among which the first that differs is searched."""
+
+    name: str
+    variant: Variant
+    commit: str = ""
+    """The commit to build for it; "" if it is there already."""
+
+
+@dataclass(frozen=True)
+class CommitBuild:
+    """How a commit becomes a candidate: a separate clone, and a command that is run in it."""
+
+    repository: Path
+    command: str
+    folder: Path
+    """The folder for the clones, one for each commit that is measured; they are kept."""
+
+    def place(self, commit: str) -> Path:
+        """Return the folder of a commit's clone."""
+        return self.folder / commit[:12]
+
+    def perform(self, commit: str) -> None:
+        """Build a commit, unless that was done; raise ReplayerError if the command fails.
+
+        The repository itself is only read.
+        """
+        place = self.place(commit)
+        if (place / _BUILT).exists():
+            return
+        self.folder.mkdir(exist_ok=True)
+        if not place.exists():
+            clone = ["git", "clone", "--quiet", "--shared", "--no-checkout"]
+            shell.run([*clone, self.repository.resolve(), place], timeout=_BUILD_TIMEOUT)
+        shell.run(["git", "checkout", "--quiet", "--detach", commit], folder=place)
+        try:
+            shell.run(["/bin/sh", "-c", self.command], folder=place, timeout=_BUILD_TIMEOUT)
+        except ReplayerError as error:
+            raise ReplayerError(f"commit {commit[:12]} cannot be built: {error}") from error
+        (place / _BUILT).touch()
+
+
+@dataclass(frozen=True)
+class CandidateSearch:
+    """A search as it was asked for."""
+
+    name: str
+    """Names the same search again: a tag of its runs."""
+    workload: str
+    candidates: tuple[Candidate, ...]
+    place: FactorPlace
+    options: RunOptions
+    metric: str = ""
+    most: int = 200
+    """The most runs."""
+    seconds: float | None = None
+    wait_quiet: float = 0.0
+    build: CommitBuild | None = None
+
+
+@dataclass
+class SearchState:
+    """The measurements so far, and how the search ended."""
+
+    state: Bisection
+    metric: str = ""
+    unit: str = ""
+    better: Better = Better.NEITHER
+    values: list[tuple[int, float]] = field(default_factory=list)
+    boots: set[str] = field(default_factory=set)
+    busy: int = 0
+    """Runs that other programs disturbed."""
+    took: float = 0.0
+    """Seconds of all runs of this process."""
+    made: int = 0
+    reason: str = ""
+    error: ReplayerError | Interrupted | None = None
+
+    def add(self, candidate: int, value: MeasuredValue) -> None:
+        """Add a measurement of a candidate."""
+        if not value.value > 0:
+            raise ReplayerError(
+                f"{value.name} of this run is {value.value:g}, and only positive values can be "
+                f"compared by their ratio: choose another one with --metric"
+            )
+        self.metric, self.unit, self.better = value.name, value.unit, value.better
+        self.state = self.state.with_value(candidate, value.value)
+        self.values.append((candidate, value.value))
+
+    @property
+    def change(self) -> float:
+        """Return the change from before to after, as a share such as -0.1."""
+        return math.expm1(self.state.posterior().shift)
+
+    @property
+    def is_worse(self) -> bool | None:
+        """Return whether the change is for the worse; None for a metric without a direction."""
+        if self.better is Better.NEITHER:
+            return None
+        return (self.change > 0) is (self.better is Better.LESS)
+
+
+def begin(search: CandidateSearch) -> SearchState:
+    """Return the state before the first run."""
+    return SearchState(Bisection(len(search.candidates)), metric=search.metric)
+
+
+def take_up(search: CandidateSearch, state: SearchState, folders: Sequence[Path]) -> None:
+    """Add the runs of the same search that these folders already have."""
+    names = [candidate.name for candidate in search.candidates]
+    for folder in folders:
+        for entry in store.runs(folder):
+            if not isinstance(entry, store.StoredRun) or entry.tags.get(TAG) != search.name:
+                continue
+            name = entry.tags.get(CANDIDATE, "")
+            if entry.status == "done" and name in names:
+                state.add(names.index(name), _value(entry.path, state.metric))
+                state.boots.add(str(store.load(entry.path, lambda _: False).host.get("boot.id")))
+
+
+def due(state: SearchState) -> int | None:
+    """Return the candidate to measure next; None if the search is at its end."""
+    posterior = state.state.posterior()
+    if bisection.are_alike(state.state, posterior):
+        state.reason = "alike"
+    elif len(state.values) >= 4 and posterior.is_settled:
+        state.reason = "found"
+    return None if state.reason else bisection.choose(state.state, posterior)
+
+
+def perform(search: CandidateSearch, state: SearchState, say: Callable[[str], None]) -> None:
+    """Measure one candidate after the other until the search is at its end.
+
+    An error or Ctrl-C ends it, too: it is in the state, next to all that was measured by then.
+    """
+    began = time.monotonic()
+    try:
+        while (candidate := due(state)) is not None:
+            if len(state.values) >= search.most:
+                state.reason = f"stopped after {search.most} runs"
+                return
+            each = state.took / state.made if state.made else 0.0
+            if search.seconds is not None and time.monotonic() - began + each > search.seconds:
+                state.reason = "stopped as the time was over"
+                return
+            say(measure_one(search, state, candidate, say))
+    except (ReplayerError, Interrupted) as error:
+        state.error, state.reason = error, f"ended early: {error}"
+
+
+def measure_one(
+    search: CandidateSearch, state: SearchState, number: int, say: Callable[[str], None]
+) -> str:
+    """Measure a candidate once, add it to the state, and return a line about it."""
+    candidate = search.candidates[number]
+    if search.build is not None and candidate.commit:
+        search.build.perform(candidate.commit)
+    if search.wait_quiet:
+        waited, quiet = neighbours.wait_until_quiet(search.place.host, search.wait_quiet)
+        if not quiet:
+            say(f"the machine was not quiet within {waited:.0f} s: the run is made nevertheless")
+    begun = time.monotonic()
+    tags = ((TAG, search.name), (CANDIDATE, candidate.name))
+    options = RunOptions(search.options.results, search.options.arguments, tags)
+    with applied(candidate.variant, search.place):
+        run = measure(search.workload, candidate.variant, options)
+    took = time.monotonic() - begun
+    state.took, state.made = state.took + took, state.made + 1
+    value = _value(search.options.results / f"{run.id}.json", state.metric)
+    state.add(number, value)
+    state.boots.add(str(run.host.get("boot.id")))
+    why = neighbours.spoilt(run)
+    state.busy += bool(why)
+    posterior = state.state.posterior()
+    next_to = " (next to other programs)" if why else ""
+    figure = f"{value.name} {show(value.value, value.unit)}"
+    return f"run {len(state.values)}, {candidate.name}: {figure}, {took:.0f} s{next_to}; " + (
+        _standing(search, posterior)
+    )
+
+
+def _standing(search: CandidateSearch, posterior: Posterior) -> str:
+    name = search.candidates[posterior.best].name
+    none = f", none {posterior.no_change:.0%}" if posterior.no_change > 0.01 else ""
+    return f"most likely {name}, {posterior.chance:.0%}{none}"
+
+
+def _value(path: Path, metric: str) -> MeasuredValue:
+    """Return the metric of a stored run: that of this name, or the run's first leading one."""
+    leading = measured_runs.leading_values(path)
+    if not metric and leading:
+        return leading[0]
+    values = {one.name: one for one in measured_runs.all_values(path)}
+    if metric not in values:
+        raise NotFound(f"the run {path.stem} has no metric {metric!r}{nearest(metric, values)}")
+    return values[metric]
+
+
+def commits(repository: Path, wanted: str) -> list[str]:
+    """Return the commits of GOOD..BAD, the good one first; raise Impossible if there are none."""
+    good, sign, bad = wanted.partition("..")
+    if not (good and sign and bad):
+        raise Impossible(f"--over {wanted!r} must be GOOD..BAD for --git, such as v6.12..v6.13")
+    git = ["git", "-C", str(repository)]
+    try:
+        first = shell.run([*git, "rev-parse", "--verify", f"{good}^{{commit}}"]).split()
+        rest = shell.run([*git, "rev-list", "--first-parent", "--reverse", wanted]).split()
+    except ReplayerError as error:
+        raise Impossible(f"git cannot list {wanted} in {repository}: {error}") from error
+    return [*first, *rest]
+
+
+def fill(template: str, level: str) -> str:
+    """Return a text with {} replaced by a level, quoted as a shell word."""
+    return template.replace("{}", shlex.quote(level))

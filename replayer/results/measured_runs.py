@@ -1,0 +1,201 @@
+"""The measurements and a few facts of many stored runs, without what makes their files large.
+
+Ten thousand runs take some seconds: of a file only the head is parsed, or, for metrics that do not
+stand there, the lists of measurements.
+"""
+
+import contextlib
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from pydantic_core import from_json
+
+from replayer.errors import ReplayerError
+from replayer.model import Better, Status
+from replayer.results import store
+from replayer.results.store import StoredRun
+
+_LIST = b'\n   "measurements": ['
+_LIST_END = b"\n   ]"
+_FIELD = re.compile(rb'\n   "(step|name|status)": ("(?:[^"\\\n]|\\.)*")')
+"""The text around a step's measurements in a file that `store.save` wrote."""
+_ENGINE_FIELDS = ("name", "version", "place")
+_MALFORMED = (KeyError, TypeError, ValueError, AttributeError)
+"""The errors that a file edited by hand may cause."""
+_Chosen = Callable[[Sequence[Mapping[str, Any]]], Sequence[Mapping[str, Any]]]
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredValue:
+    """One metric of one run: the median over its repeats."""
+
+    name: str
+    """The metric, after the step's name if that is not its kind: physical.sessions.riops."""
+    value: float
+    unit: str
+    better: Better
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredRun:
+    """A stored run as a point of its history."""
+
+    path: Path
+    id: str
+    when: float
+    """The start in seconds since 1970."""
+    workload: str
+    work: str
+    """The work by its settings: runs of one workload with other settings did other work."""
+    engine: str
+    machine: str
+    boot: str
+    fact: str
+    """The value of the fact that was asked for; "" if the run does not have it."""
+    values: tuple[MeasuredValue, ...]
+    """The leading metrics of its steps, or all metrics."""
+
+
+def read(where: str | Path, fact: str) -> list[tuple[StoredRun, MeasuredRun]]:
+    """Return the runs of a folder by their start: the summary, and the run's leading metrics.
+
+    `fact` is a key such as host.kernel.release.  Files that are no runs, and runs whose start is
+    not known, are left out.
+    """
+    found = []
+    for summary, keys in store.headed(where):
+        with contextlib.suppress(ReplayerError, OSError, *_MALFORMED):
+            found.append((summary, _measured(summary, keys, fact)))
+    return sorted(found, key=lambda pair: (pair[1].when, pair[1].id))
+
+
+def with_all(run: MeasuredRun) -> MeasuredRun:
+    """Return a run with all of its metrics, which are read from its file; with none if it fails."""
+    values: tuple[MeasuredValue, ...] = ()
+    with contextlib.suppress(ReplayerError, OSError, *_MALFORMED):
+        values = all_values(run.path)
+    return replace(run, values=values)
+
+
+def all_values(path: Path) -> tuple[MeasuredValue, ...]:
+    """Return all metrics of a run file, each as the median over the repeats."""
+    return tuple(_medians(path, tuple))
+
+
+def leading_values(path: Path) -> tuple[MeasuredValue, ...]:
+    """Return the first leading metric of each step of a run file, steps of each repeat first."""
+    found = [keys for summary, keys in store.headed(path.parent, path.name)]
+    return tuple(_leading(found[0], path)) if found else ()
+
+
+def _measured(summary: StoredRun, keys: Mapping[str, Any], fact: str) -> MeasuredRun:
+    when = datetime.fromisoformat(summary.started)
+    settings, host, engine = keys["workload"].get("settings", {}), keys["host"], keys.get("engine")
+    return MeasuredRun(
+        path=summary.path,
+        id=summary.id,
+        when=(when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp(),
+        workload=summary.workload,
+        work=", ".join(f"{key}={value}" for key, value in sorted(settings.items())),
+        engine=str((engine or {}).get("name", "")),
+        machine=str(host.get("host.name") or ""),
+        boot=str(host.get("boot.id") or ""),
+        fact=_fact(keys, fact),
+        values=tuple(_leading(keys, summary.path)) if summary.status == Status.DONE.value else (),
+    )
+
+
+def _fact(keys: Mapping[str, Any], fact: str) -> str:
+    """Return the value of a fact that stands in the head of a file; "" if it is not known."""
+    engine: Mapping[str, Any] = keys.get("engine") or {}
+    kind, _, name = fact.partition(".")
+    places: dict[str, Callable[[], Any]] = {
+        "host": lambda: keys["host"].get(name),
+        "tag": lambda: keys.get("tags", {}).get(name),
+        "cluster": lambda: keys.get("cluster", {}).get(name),
+        "replayer": lambda: keys.get("version") if name == "version" else None,
+        "label": lambda: keys.get("label") if not name else None,
+        "workload": lambda: keys["workload"].get(name),
+        "engine": lambda: _engine_fact(engine, name),
+    }
+    found = places[kind]() if kind in places else None
+    return "" if found is None else str(found)
+
+
+def _engine_fact(engine: Mapping[str, Any], name: str) -> Any:
+    if name.startswith("settings."):
+        return engine.get("settings", {}).get(name.removeprefix("settings."))
+    return engine.get(name) if name in _ENGINE_FIELDS else engine.get("facts", {}).get(name)
+
+
+def _leading(keys: Mapping[str, Any], path: Path) -> Iterator[MeasuredValue]:
+    """Yield the first leading metric of each step, from the headline if it says all.
+
+    A headline has these metrics without the names of their steps: those of the steps in each repeat
+    come first.  The names are known if each kind has as many metrics as steps.
+    """
+    steps = sorted(keys["workload"]["steps"], key=lambda step: bool(step.get("once")))
+    names: dict[str, list[str]] = {}
+    for step in steps:
+        names.setdefault(str(step["step"]), []).append(str(step.get("name") or step["step"]))
+    given: dict[str, list[Mapping[str, Any]]] = {}
+    for m in keys.get("headline", ()):
+        given.setdefault(str(m["metric"]).partition(".")[0], []).append(m)
+    if not given or any(len(names.get(kind, ())) != len(own) for kind, own in given.items()):
+        yield from _medians(path, _first_leading)
+        return
+    for kind, metrics in given.items():
+        for step, m in zip(names[kind], metrics, strict=True):
+            yield _value(step, m, float(m["value"]))
+
+
+def _first_leading(metrics: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
+    """Return the metric that a step is run for: as marked, else its first rate, else its time."""
+    marked = [m for m in metrics if m.get("leading")]
+    rates = [m for m in metrics if m["better"] == Better.MORE.value]
+    others = [m for m in metrics if m["better"] == Better.LESS.value]
+    return [*marked, *rates, *others][:1]
+
+
+def _value(step: str, metric: Mapping[str, Any], value: float) -> MeasuredValue:
+    name = str(metric["metric"])
+    full = name if step == name.partition(".")[0] else f"{step}.{name}"
+    return MeasuredValue(full, value, str(metric["unit"]), Better(metric["better"]))
+
+
+def _medians(path: Path, chosen: _Chosen) -> Iterator[MeasuredValue]:
+    """Yield the chosen metrics of the steps that were done, as the medians over the repeats."""
+    found: dict[str, list[MeasuredValue]] = {}
+    for step, status, metrics in _steps(path):
+        if status == Status.DONE.value:
+            for m in chosen(metrics):
+                one = _value(step, m, float(m["value"]))
+                found.setdefault(one.name, []).append(one)
+    for values in found.values():
+        middle = median(one.value for one in values)
+        yield MeasuredValue(values[0].name, middle, values[0].unit, values[0].better)
+
+
+def _steps(path: Path) -> Iterator[tuple[str, str, Sequence[Mapping[str, Any]]]]:
+    """Yield the name, the status and the measurements of each step of a file."""
+    data = store.content(path)
+    parts = data.split(_LIST)
+    if len(parts) == 1:
+        for step in store.load(path, lambda _: False).steps:
+            yield (
+                step.name,
+                step.status.value,
+                [m.model_dump(mode="json") for m in step.measurements],
+            )
+        return
+    for part in parts[1:]:
+        fields = {key: from_json(text) for key, text in _FIELD.findall(part)}
+        name = fields.get(b"name") or fields.get(b"step") or ""
+        end = 0 if part.startswith(b"]") else part.find(_LIST_END)
+        metrics = from_json(b"[" + part[:end] + b"]") if end > 0 else []
+        yield str(name), str(fields.get(b"status")), metrics

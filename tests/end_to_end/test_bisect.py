@@ -1,0 +1,62 @@
+"""`replayer bisect`: the first candidate that is worse, with real runs."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.command import Replayer
+
+FAST = ("--set", "cpu.threads=1", "--set", "cpu.duration=200ms")
+
+
+@pytest.mark.slow
+def test_the_first_that_is_many_times_slower_is_named(replayer: Replayer, tmp_path: Path) -> None:
+    """Of four lengths of a pass, the third is the first long one; runs that are there count."""
+    words = ("bisect", "cpu", *FAST, "--vary", "cpu.cpu_max_prime={}", "--results", tmp_path / "r")
+    over = ("--over", "300,301,300000,300001")
+
+    cut = replayer(*words, *over, "--runs", "4", "--json")
+    found = json.loads(replayer(*words, *over, "--resume", "--json").out)
+
+    assert len(json.loads(cut.out)["runs"]) == 4
+    assert found["found"] == "300000"
+    assert found["worse"] is True
+    assert found["chance"] >= 0.95
+    assert len(found["runs"]) > 4
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["--vary", "cpu.cpu_max_prime={}"], "needs a {} where the level goes, and --over"),
+        (["--vary", "cpu.cpu_max_prime=7", "--over", "1,2"], "needs a {} where the level goes"),
+        (["--vary", "cpu.cpu_max_prime={}", "--over", "7"], "two or more different candidates"),
+        (["--pg-bindirs", "/nowhere,/nothing"], "there is no folder /nowhere"),
+        (["--git", "/nowhere", "--over", "a..b"], "needs --over GOOD..BAD and --build CMD"),
+        (["--git", "/nowhere", "--over", "a..b", "--build", "make"], "git cannot list a..b"),
+        (["--kernels", "vmlinuz-0.0.*"], "has no kernel of such a name"),
+        (["--switch", "true {}", "--over", "a,b", "--runs", "1"], "4 at least"),
+    ],
+)
+def test_what_cannot_be_searched_is_one_sentence(
+    replayer: Replayer, tmp_path: Path, words: list[str], sentence: str
+) -> None:
+    """Nothing is started."""
+    done = replayer("bisect", "cpu", *words, "--results", tmp_path / "results", status=2)
+
+    assert sentence in done.err
+    assert done.err.count("\n") == 1
+    assert not (tmp_path / "results").exists()
+
+
+def test_kernels_are_searched_one_boot_at_a_time(replayer: Replayer, tmp_path: Path) -> None:
+    """In another kernel than the one whose turn it is, what to boot is said, and a plan written."""
+    results = tmp_path / "results"
+    results.mkdir()
+    done = replayer("bisect", "cpu", "--kernels", "0.1,0.2,0.3", "--results", results)
+
+    (plan,) = results.glob("bisect-*-001-0.1.plan")
+    assert json.loads(plan.read_text())["order"] == ["0.1"]
+    assert "next: boot 0.1" in done.out + done.err
+    assert f"replayer boots start {plan}" in done.err

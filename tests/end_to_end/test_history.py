@@ -1,0 +1,194 @@
+"""`replayer history`: changes of a metric over stored runs, and what changed at the same time."""
+
+import json
+import random
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from replayer.model import Run
+from replayer.results import store
+from tests.command import Replayer
+
+FIXTURES = Path(__file__).parents[1] / "fixtures" / "runs"
+Nightly = Callable[..., Path]
+
+
+@pytest.fixture
+def nightly(tmp_path: Path) -> Nightly:
+    """Return a function that stores a run a night with these values, and returns their folder."""
+    found = next(Path(__file__).parents[1].rglob(f"format-{store.FORMAT}.json"))
+    plain = json.loads(found.read_text())
+    for key in ("sizing", "notes", "tags", "headline", "writer"):
+        del plain[key]
+    folder = tmp_path / "results"
+    folder.mkdir()
+
+    def put(values: list[float], *, kernel: str = "6.12.0", **changed: Any) -> Path:
+        first = len(list(folder.iterdir()))
+        for night, value in enumerate(values, start=first):
+            started = datetime(2026, 1, 1, 2, tzinfo=UTC) + timedelta(days=night)
+            run_id = store.identify(started, "demo")
+            metric = {"metric": "walk.throughput", "unit": "bytes/s", "better": "more"}
+            host = {**plain["host"], "kernel.release": kernel, "boot.id": f"boot-{night}"}
+            workload = {**plain["workload"], "steps": [{"step": "walk", "name": "walk"}]}
+            fields = {
+                "id": run_id,
+                "started": started.isoformat(),
+                "status": "done",
+                "host": host,
+                "workload": workload,
+                "headline": [{**metric, "value": value}],
+            }
+            run = Run.model_validate({**plain, **fields, **changed})
+            store.save(folder / f"{run_id}.json", run)
+        return folder
+
+    return put
+
+
+def noisy(level: float, count: int, seed: int) -> list[float]:
+    """Return values with one percent of noise."""
+    drawn = random.Random(seed)
+    return [level * drawn.gauss(1, 0.01) for _ in range(count)]
+
+
+def test_a_change_is_dated_and_what_changed_with_it_is_named(
+    replayer: Replayer, nightly: Nightly
+) -> None:
+    """The kernel that came that night stands next to it, with the levels before and after."""
+    nightly(noisy(2e8, 20, 1))
+    folder = nightly(noisy(1.6e8, 20, 2), kernel="7.0.0")
+
+    done = replayer("history", "--results", folder)
+    first = " ".join(done.out.split())
+
+    assert "newest change: walk.throughput -" in first
+    assert "since 2026-01-21 02:00, which is worse" in first
+    assert "with it changed host.kernel.release 6.12.0 -> 7.0.0" in first
+    (one,) = json.loads(replayer("history", "--results", folder, "--json").out)["series"]
+    (change,) = one["changes"]
+    assert change["at"] == 20
+    assert change["low"] <= -0.2 <= change["high"]
+    assert (change["before"]["boots"], change["after"]["boots"]) == (20, 20)
+
+
+def test_only_a_newest_change_for_the_worse_fails_a_nightly_job(
+    replayer: Replayer, nightly: Nightly
+) -> None:
+    """Exit 3 names the metric; a smaller one than asked for, and one that was mended, do not."""
+    nightly(noisy(2e8, 20, 1))
+    folder = nightly(noisy(1.6e8, 20, 2), kernel="7.0.0")
+    failed = replayer("history", "--results", folder, "--fail-if-worse", status=3)
+
+    assert "walk.throughput by 2" in failed.err
+    replayer("history", "--results", folder, "--fail-if-worse", "30")
+    replayer("history", "--results", folder, "--last", "20", "--fail-if-worse")
+    nightly(noisy(2e8, 10, 3), kernel="7.0.1")
+    replayer("history", "--results", folder, "--fail-if-worse")
+
+
+def test_runs_without_a_change_show_none(replayer: Replayer, nightly: Nightly) -> None:
+    """Nor do those of an experiment, whose settings were changed on purpose, make one."""
+    nightly(noisy(2e8, 20, 1))
+    folder = nightly(noisy(1e8, 20, 2), tags={"variant": "slow"})
+    done = replayer("history", "--results", folder)
+
+    assert done.out.startswith("no level changed that 20 runs can show")
+    assert "20 runs of experiments are left out" in done.err
+
+
+def test_other_settings_of_a_workload_are_another_history(
+    replayer: Replayer, nightly: Nightly
+) -> None:
+    """A change that the user asked for is none."""
+    folder = nightly(noisy(2e8, 10, 1))
+    (one, *_) = folder.iterdir()
+    workload = json.loads(one.read_text())["workload"]
+    nightly(noisy(1e8, 10, 2), workload={**workload, "settings": {"walk.threads": "1"}})
+
+    series = json.loads(replayer("history", "--results", folder, "--json").out)["series"]
+    assert [(len(one["points"]), one["changes"]) for one in series] == [(10, []), (10, [])]
+
+
+def test_a_metric_that_leads_no_step_is_read_from_the_steps(
+    replayer: Replayer, nightly: Nightly
+) -> None:
+    """Any metric of any step can be asked for, with a pattern."""
+    folder = nightly(noisy(2e8, 10, 1))
+    (one, *_) = folder.iterdir()
+    metrics = {m.metric for step in store.load(one).steps for m in step.measurements}
+    wanted = min(metrics - {"walk.throughput"})
+
+    done = replayer("history", "--results", folder, "--metric", wanted, "--json")
+    assert any(one["name"].endswith(wanted) for one in json.loads(done.out)["series"])
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["--metric", "nothing.*"], "none of 3 runs has the metric nothing.*"),
+        (["--last", "0"], "--last 0: it must be 1 or more"),
+        (["--where", "workload=other"], "there are no runs with workload=other"),
+        (["--where", "wokload=demo"], "did you mean workload?"),
+        (["--threshold", "-1"], "are percents, 0 or more"),
+    ],
+)
+def test_what_cannot_be_shown_is_one_sentence(
+    replayer: Replayer, nightly: Nightly, words: list[str], sentence: str
+) -> None:
+    """It says what was found."""
+    done = replayer("history", "--results", nightly([1.0, 2.0, 3.0]), *words, status=2)
+
+    assert sentence in done.err
+    assert done.err.count("\n") == 1
+
+
+def test_the_page_has_every_series_and_a_line_for_each_kernel(
+    replayer: Replayer, nightly: Nightly, tmp_path: Path
+) -> None:
+    """It is one file, and says the same as the terminal."""
+    nightly(noisy(2e8, 10, 1))
+    folder = nightly(noisy(1.6e8, 10, 2), kernel="7.0.0")
+    page = tmp_path / "history.html"
+    done = replayer("history", "--results", folder, "--html", page)
+    text = page.read_text()
+
+    assert "host.kernel.release 6.12.0 -&gt; 7.0.0" in text
+    assert 'id="history-0"' in text
+    assert f"written: {page}" in done.err
+
+
+@pytest.mark.slow
+def test_ten_thousand_runs_are_read_by_their_heads(replayer: Replayer, nightly: Nightly) -> None:
+    """Most of their bytes are not read, and every run is a point."""
+    folder = nightly(noisy(2e8, 1, 1))
+    (one,) = folder.iterdir()
+    text = one.read_text()
+    drawn = random.Random(4)
+    for number in range(1, 10_000):
+        when = datetime(2026, 1, 1, 2, tzinfo=UTC) + timedelta(hours=number)
+        run_id = f"{when:%Y%m%d-%H%M%S}-demo-0000"
+        level = 2e8 if number < 7000 else 1.9e8
+        made = text.replace(one.stem, run_id).replace("2026-01-01T02:00:00+00:00", when.isoformat())
+        made = made.replace(
+            f'"value": {noisy(2e8, 1, 1)[0]}', f'"value": {level * drawn.gauss(1, 0.01)}'
+        )
+        (folder / f"{run_id}.json").write_text(made)
+    before = bytes_read()
+    found = json.loads(replayer("history", "--results", folder, "--json").out)
+    read = bytes_read() - before
+
+    assert found["runs"] == 10_000
+    (change,) = found["series"][0]["changes"]
+    assert abs(change["at"] - 7000) <= 10
+    assert read < 0.5 * sum(path.stat().st_size for path in folder.iterdir())
+
+
+def bytes_read() -> int:
+    """Return how many bytes this process has read."""
+    lines = Path("/proc/self/io").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("rchar"))
