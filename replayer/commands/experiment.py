@@ -62,7 +62,7 @@ examples:
   replayer experiment slob-cached --factors thp,read_ahead_kb=128:8192,io_method --yes
   replayer experiment slob-cached --factors pg.shared_buffers=64MB:512MB,walk.threads=4:16
   replayer experiment --between stock uek --dry-run
-  replayer experiment cold-walk --factors switch=a:b --switch 'tuned-adm profile {}' --for 2h --yes
+  replayer experiment cold-walk --factors switch=fast:slow --switch ./set-{} --for 2h --yes
   replayer experiment --resume latest
 """
 _PAGE = "experiment.html"

@@ -11,7 +11,7 @@ import numpy as np
 from replayer.analysis.differences.samples import Samples, Side, Unit
 from replayer.analysis.differences.statistics import ALPHA
 from replayer.errors import Impossible
-from replayer.experiments.effects import EffectTable, EffectEstimate, estimate_effects
+from replayer.experiments.effects import EffectEstimate, EffectTable, estimate_effects
 from replayer.experiments.experiment import ExperimentPlan, name_metric
 from replayer.lazy_import import load
 from replayer.model import Better, Noun

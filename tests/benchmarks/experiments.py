@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from replayer.experiments.design import FactorialDesign, build_design
-from replayer.experiments.effects import EffectTable, EffectEstimate, estimate_effects
+from replayer.experiments.effects import EffectEstimate, EffectTable, estimate_effects
 from tests.benchmarks import Row
 
 NAME = "experiments"
