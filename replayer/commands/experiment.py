@@ -62,8 +62,7 @@ examples:
   replayer experiment slob-cached --factors thp,read_ahead_kb=128:8192,io_method --yes
   replayer experiment slob-cached --factors pg.shared_buffers=64MB:512MB,walk.threads=4:16
   replayer experiment --between stock uek --dry-run
-  replayer experiment cold-walk --factors switch=balanced:performance \\
-    --switch 'tuned-adm profile {}' --seldom switch --for 2h --yes
+  replayer experiment cold-walk --factors switch=fast:slow --switch ./set-{} --for 2h --yes
   replayer experiment --resume latest
 """
 _PAGE = "experiment.html"
@@ -104,6 +103,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="NAME,…",
         help="factors that are dear to switch: they change seldom, and the analysis knows it",
     )
+    _configure_end(parser)
+    _configure_runs(parser)
+    _configure_output(parser)
+
+
+def _configure_end(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
     add("--yes", action="store_true", help="allow that settings of the machine are changed")
     add(
         "--metric",
@@ -137,8 +143,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--seed", type=int, metavar="N", help="the seed of the order (default: drawn)")
     add("--dry-run", action="store_true", help="only print every command, and how long it takes")
     add("--resume", metavar="ID", help="go on with an experiment: its id, or latest")
-    _configure_runs(parser)
-    _configure_output(parser)
 
 
 def _configure_runs(parser: argparse.ArgumentParser) -> None:

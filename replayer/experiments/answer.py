@@ -1,4 +1,4 @@
-"""The findings of an experiment: effects in percent, what they explain, and what is open."""
+"""The findings of an experiment: effects, what they explain of a difference, and what is open."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from replayer.analysis.differences.samples import Samples, Side, Unit
 from replayer.analysis.differences.statistics import ALPHA
 from replayer.errors import Impossible
-from replayer.experiments.effects import EffectTable, Estimate, estimate_effects
+from replayer.experiments.effects import EffectEstimate, EffectTable, estimate_effects
 from replayer.experiments.experiment import ExperimentPlan, name_metric
 from replayer.lazy_import import load
 from replayer.model import Better, Noun
@@ -178,7 +178,7 @@ def _chosen(
     return chosen
 
 
-def _effect(one: Estimate, kind: Measurement, within: float, *, mixed: bool) -> Effect:
+def _effect(one: EffectEstimate, kind: Measurement, within: float, *, mixed: bool) -> Effect:
     # Half of the difference between a factor's effects at the other one's levels: shown is all.
     scale = 2 if one.term.interaction else 1
     value, low, high = (scale * end for end in (one.value, one.low, one.high))

@@ -40,7 +40,7 @@ _SEED = 20240229
 
 
 @dataclass(frozen=True, slots=True)
-class Estimate:
+class EffectEstimate:
     """The effect of one term on one metric: a difference of logarithms, from first to second level.
 
     `low` and `high` bound its 95 percent interval, which holds for all terms and metrics together.
@@ -70,13 +70,13 @@ class Estimate:
 class EffectTable:
     """The estimates of an experiment, and what they were made of."""
 
-    estimates: tuple[Estimate, ...]
+    estimates: tuple[EffectEstimate, ...]
     blocks: int
     runs: int
     width: float
     """Half of an interval's width, in standard errors."""
 
-    def of_metric(self, metric: str) -> tuple[Estimate, ...]:
+    def of_metric(self, metric: str) -> tuple[EffectEstimate, ...]:
         """Return the estimates for one metric."""
         return tuple(one for one in self.estimates if one.metric == metric)
 
@@ -116,7 +116,9 @@ def estimate_effects(
             beyond = int(np.count_nonzero(drawn >= abs(value) / max(error, _TINY)))
             reach = width * error
             p = (1 + beyond) / (1 + len(drawn))
-            estimates.append(Estimate(term, metric, value, value - reach, value + reach, p, error))
+            estimates.append(
+                EffectEstimate(term, metric, value, value - reach, value + reach, p, error)
+            )
     return EffectTable(tuple(estimates), len(logs), len(logs) * design.size, width)
 
 

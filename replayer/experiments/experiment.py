@@ -63,7 +63,7 @@ class TwoLevels(Noun):
         return shlex.quote(level if self.name == SWITCH else f"{self.name}={level}")
 
 
-class Gap(Noun):
+class SidesGap(Noun):
     """A difference of two stored sides that an experiment is to explain, for one metric.
 
     The difference of logarithms, and its standard error and degrees of freedom.
@@ -91,7 +91,7 @@ class ExperimentPlan(Noun):
     """The share within which an effect counts as settled."""
     sides: tuple[str, ...] = ()
     """The names of the two sides whose difference is to be explained, if there are any."""
-    gaps: dict[str, Gap] = Field(default_factory=dict)
+    gaps: dict[str, SidesGap] = Field(default_factory=dict)
     """Metric -> the difference of those sides."""
     not_switched: tuple[str, ...] = ()
     """Sentences about differences of the sides that cannot be switched here."""

@@ -14,7 +14,7 @@ from replayer.analysis.differences import environment, statistics
 from replayer.analysis.differences.environment import MISSING, Sort
 from replayer.analysis.differences.samples import Samples, unit_of
 from replayer.errors import Impossible, ReplayerError
-from replayer.experiments.experiment import SWITCH, Gap, TwoLevels, name_metric
+from replayer.experiments.experiment import SWITCH, SidesGap, TwoLevels, name_metric
 from replayer.experiments.variant import parse_variant
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def find_factors(base: Side, other: Side, place: FactorPlace) -> ChosenFactors:
     return ChosenFactors(tuple(chosen), tuple(refused))
 
 
-def gaps_of(base: Side, other: Side) -> dict[str, Gap]:
+def gaps_of(base: Side, other: Side) -> dict[str, SidesGap]:
     """Return the differences of two sides to explain: metric -> difference of logarithms."""
     unit = unit_of(base.runs, other.runs)
     below, above = Samples.of(base, unit), Samples.of(other, unit)
@@ -114,7 +114,7 @@ def gaps_of(base: Side, other: Side) -> dict[str, Gap]:
         if ratio is not None:
             error = ratio.error if math.isfinite(ratio.error) else None
             free = values[0].size + values[1].size - 2
-            gaps[name_metric(key)] = Gap(value=math.log(ratio.value), error=error, free=free)
+            gaps[name_metric(key)] = SidesGap(value=math.log(ratio.value), error=error, free=free)
     return gaps
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from replayer.experiments.design import FactorialDesign, build_design
-from replayer.experiments.effects import EffectTable, Estimate, estimate_effects
+from replayer.experiments.effects import EffectEstimate, EffectTable, estimate_effects
 from tests.benchmarks import Row
 
 NAME = "experiments"
@@ -63,7 +63,7 @@ def performed(planted: Planted, random: np.random.Generator) -> EffectTable:
         blocks.append(planted.block(design, random))
 
 
-def named(table: EffectTable) -> list[Estimate]:
+def named(table: EffectTable) -> list[EffectEstimate]:
     """Return the effects that were shown."""
     return [one for one in table.estimates if one.named]
 
