@@ -234,7 +234,7 @@ def _folders(search: CandidateSearch) -> list[Path]:
 
 
 def _one_boot(search: CandidateSearch, state: SearchState) -> None:
-    """Measure this boot if it is its turn, and say what to boot next."""
+    """Measure this boot if it is its turn, and print what to boot next."""
     host = Host()
     release, boot = host.read("proc/sys/kernel/osrelease"), host.boot_id()
     names = [candidate.name for candidate in search.candidates]

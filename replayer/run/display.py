@@ -80,7 +80,7 @@ class Brief:
     results: Sequence[str] = ()
     """Its one or two results, each with its unit."""
     proof: str = ""
-    """A proof of its own in a few words, next to temperature and ledger: `0 dirty pages left`."""
+    """A separate proof in a few words, next to temperature and ledger: `0 dirty pages left`."""
     subject: str = ""
     """The words before `clause` in the headline; steps with the same share one sentence."""
     clause: str = ""

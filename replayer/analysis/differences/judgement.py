@@ -118,12 +118,12 @@ def judge_rows(
 
     Raises Impossible if there is no common metric, or if units differ between the sides.
     """
-    keys = [key for key in base.kinds if key in other.kinds and _wanted(key[1], metrics)]
+    keys = [key for key in base.kinds if key in other.kinds and _wanted(key, metrics)]
     if not keys:
         what = f"metric like {' or '.join(metrics)}" if metrics else "metric"
         raise Impossible(
             f"there is no {what} in common: {base.name} has {list_some(base.kinds)}, "
-            f"{other.name} has {list_some(other.kinds)}"
+            f"{other.name} has {list_some(other.kinds)}; `replayer list metrics` lists them"
         )
     _refuse_other_units(keys, base, other)
     base, other = _aligned(keys, base, other)
@@ -202,8 +202,17 @@ def _aligned(keys: Iterable[Key], base: Samples, other: Samples) -> tuple[Sample
     return replace(base, kinds=below), replace(other, kinds=above)
 
 
-def _wanted(metric: str, patterns: Sequence[str]) -> bool:
-    return not patterns or any(fnmatchcase(metric, pattern) for pattern in patterns)
+def _wanted(key: Key, patterns: Sequence[str]) -> bool:
+    """Return whether a metric is meant: by its name, or by one of those that tables show.
+
+    `sessions.latency.p99` of the step `cached` is also `latency.p99` and `cached.latency.p99`.
+    """
+    step, metric = key
+    shown = metric.partition(".")[2]
+    names = (metric, shown, f"{step}.{shown}")
+    return not patterns or any(
+        fnmatchcase(name.lower(), pattern.lower()) for name in names for pattern in patterns
+    )
 
 
 def _draft(
