@@ -39,11 +39,10 @@ if TYPE_CHECKING:
 EPILOG = """\
 examples:
   replayer bisect slob-cached --pg-bindirs /opt/pg/17.1/bin,/opt/pg/17.2/bin,/opt/pg/17.3/bin
-  replayer bisect storage --switch 'tuned-adm profile {}' --over balanced,virtual-guest,powersave
+  replayer bisect storage --switch ./to-{} --over balanced,performance,powersave
   replayer bisect slob-cached --vary pg.shared_buffers={} --over 1GB,2GB,4GB,8GB
-  replayer bisect slob-cached --git ~/postgres --over REL_17_1..REL_17_2 \\
-      --build './configure --prefix=$PWD/inst && make -j4 install' --bindir inst/bin
-  replayer bisect slob-cached --kernels 'vmlinuz-*'     at each boot; it says what to boot next
+  replayer bisect slob-cached --git pg --over A..B --build ./build --bindir inst/bin
+  replayer bisect slob-cached --kernels 'vmlinuz-*'     at each boot; it names the next
 the order is yours: the first of the list is the one before the change
 """
 _IMAGE = "vmlinuz-"
@@ -234,7 +233,7 @@ def _folders(search: CandidateSearch) -> list[Path]:
 
 
 def _one_boot(search: CandidateSearch, state: SearchState) -> None:
-    """Measure this boot if it is its turn, and print what to boot next."""
+    """Measure this boot if it is its turn, and name the one to boot next."""
     host = Host()
     release, boot = host.read("proc/sys/kernel/osrelease"), host.boot_id()
     names = [candidate.name for candidate in search.candidates]

@@ -90,8 +90,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the history on stdout, and notes about skipped runs on stderr."""
-    # Arrays are needed from here on only, so that --help is printed at once.
-    from replayer.analysis.history import metric_history  # noqa: PLC0415
+    from replayer.analysis.history import metric_history  # noqa: PLC0415 - arrays and pages, not needed for --help
 
     _check(args)
     runs = _runs(args, store.folder(args.results))
@@ -148,7 +147,7 @@ def _without_variants(args: argparse.Namespace, runs: Sequence[StoredRun]) -> li
 
 
 def _print(args: argparse.Namespace, history: RunHistory) -> None:
-    from replayer.report.terminal import history as report  # noqa: PLC0415
+    from replayer.report.terminal import history as report  # noqa: PLC0415 - arrays and pages, not needed for --help
 
     if args.html:
         _write_page(args.html, history)
@@ -159,8 +158,8 @@ def _print(args: argparse.Namespace, history: RunHistory) -> None:
 
 
 def _write_page(wanted: str, history: RunHistory) -> None:
-    from replayer.report import files  # noqa: PLC0415
-    from replayer.report.pages import history_page  # noqa: PLC0415
+    from replayer.report import files  # noqa: PLC0415 - arrays and pages, not needed for --help
+    from replayer.report.pages import history_page  # noqa: PLC0415 - arrays and pages, not needed for --help
 
     written = files.put(wanted, history_page.page(history))
     if written:

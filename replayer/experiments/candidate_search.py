@@ -36,7 +36,7 @@ class Candidate:
 
 @dataclass(frozen=True)
 class CommitBuild:
-    """Make a candidate of a commit: a separate clone, and a command that is run in it."""
+    """The way to make a candidate of a commit: a separate clone, and a command for it."""
 
     repository: Path
     command: str

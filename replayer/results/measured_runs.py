@@ -134,7 +134,7 @@ def _engine_fact(engine: Mapping[str, Any], name: str) -> Any:
 
 
 def _leading(keys: Mapping[str, Any], path: Path) -> Iterator[MeasuredValue]:
-    """Yield the first leading metric of each step, from the headline if it has them all.
+    """Yield the first leading metric of each step, from the headline if it has all.
 
     A headline has these metrics without the names of their steps: those of the steps in each repeat
     come first.  The names are known if each kind has as many metrics as steps.

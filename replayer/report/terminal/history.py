@@ -65,7 +65,7 @@ def remarks(history: RunHistory) -> Iterator[str]:
     if any(change.facts for one in history.series for change in one.changes):
         yield (
             "What changed at the same time may be the cause and is not proven to be: "
-            "`replayer experiment` switches it on and off."
+            "`replayer ab` switches it on and off."
         )
 
 
