@@ -267,7 +267,7 @@ def _plan(search: CandidateSearch, kernel: str, number: int) -> Path:
     schedule = BootSchedule(
         kernels=(kernel,), order=(kernel,), method="alternating", arguments=tuple(words)
     )
-    path.parent.mkdir(exist_ok=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
     if not path.exists():
         boot_plan.write(path, schedule)
     return path

@@ -55,7 +55,7 @@ class CommitBuild:
         place = self.place(commit)
         if (place / _BUILT).exists():
             return
-        self.folder.mkdir(exist_ok=True)
+        self.folder.mkdir(parents=True, exist_ok=True)
         if not place.exists():
             clone = ["git", "clone", "--quiet", "--shared", "--no-checkout"]
             shell.run([*clone, self.repository.resolve(), place], timeout=_BUILD_TIMEOUT)
