@@ -120,6 +120,8 @@ def _search(args: argparse.Namespace) -> CandidateSearch:
     options = RunOptions(store.folder(args.results), tuple(_common(args)))
     build = _build(args, options.results)
     candidates = _candidates(args, place, build)
+    if args.data_dir:
+        candidates = candidate_search.with_own_data(candidates, data)
     names = [candidate.name for candidate in candidates]
     if len(names) < _FEWEST or len(set(names)) != len(names):
         raise Impossible(
@@ -305,7 +307,8 @@ def _tell(args: argparse.Namespace, search: CandidateSearch, state: SearchState)
             place = posterior.chances[number - 1] if number else 0.0
             first = f"first with {place:.0%}" if number else "the first of the list"
             _print(f"  {name}: {first}; {shown}")
-    _print(f"noise between runs {posterior.noise:.1%}; the runs are in {search.options.results}/")
+    noise = f"noise between runs {posterior.noise:.1%}; " if state.knows_noise else ""
+    _print(f"{noise}the runs are in {search.options.results}/")
     if state.busy:
         _print(f"{state.busy} runs were next to other programs, which is noise, too")
     if any(candidate.variant.switch for candidate in search.candidates):
@@ -313,6 +316,8 @@ def _tell(args: argparse.Namespace, search: CandidateSearch, state: SearchState)
 
 
 def _cost(state: SearchState) -> str:
+    if not state.knows_noise:
+        return "how many runs that takes is known when both ends were measured twice"
     steps = state.state.posterior().steps_left()
     each = state.took / state.made if state.made else 0.0
     time = f", {show_duration(steps * each)}" if each else ""
@@ -344,9 +349,9 @@ def _as_json(search: CandidateSearch, state: SearchState) -> dict[str, object]:
         "metric": state.metric,
         "change": state.change,
         "worse": state.is_worse,
-        "noise": posterior.noise,
+        "noise": posterior.noise if state.knows_noise else None,
         "left": [names[place] for place in posterior.left()],
-        "runs_left": posterior.steps_left(),
+        "runs_left": posterior.steps_left() if state.knows_noise else None,
         "chances": dict(zip(names[1:], posterior.chances.tolist(), strict=True)),
         "runs": [{"candidate": names[number], "value": value} for number, value in state.values],
     }

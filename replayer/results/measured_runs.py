@@ -139,14 +139,19 @@ def _leading(keys: Mapping[str, Any], path: Path) -> Iterator[MeasuredValue]:
     """Yield the first leading metric of each step, from the head of the file if it has all.
 
     There these metrics stand without the names of their steps: those of the steps in each repeat
-    come first.  The names are known if each kind has as many metrics as steps.
+    come first.  The names are known if each kind has as many metrics as steps, or of a single step.
     """
     steps = sorted(keys["workload"]["steps"], key=lambda step: bool(step.get("once")))
     names: dict[str, list[str]] = {}
     for step in steps:
         names.setdefault(str(step["step"]), []).append(str(step.get("name") or step["step"]))
+    leading = store.leading_metrics(keys)
+    if len(steps) == len(leading) == 1:
+        name = str(steps[0].get("name") or steps[0]["step"])
+        yield _value(name, leading[0], float(leading[0]["value"]))
+        return
     given: dict[str, list[Mapping[str, Any]]] = {}
-    for m in store.leading_metrics(keys):
+    for m in leading:
         given.setdefault(str(m["metric"]).partition(".")[0], []).append(m)
     if not given or any(len(names.get(kind, ())) != len(own) for kind, own in given.items()):
         yield from _medians(path, _first_leading)
