@@ -150,6 +150,8 @@ def test_a_metric_that_leads_no_step_is_read_from_the_steps(
         (["--last", "0"], "--last 0: it must be 1 or more"),
         (["--where", "workload=other"], "there are no runs with workload=other"),
         (["--where", "wokload=demo"], "did you mean workload?"),
+        (["--by", "host.kernel.relase"], "no run has the fact 'host.kernel.relase'"),
+        (["--by", "host.kernel"], "did you mean host.kernel.release?"),
         (["--threshold", "-1"], "are percents, 0 or more"),
     ],
 )
