@@ -135,9 +135,7 @@ class SearchState:
 def with_own_data(candidates: Sequence[Candidate], folder: Path) -> list[Candidate]:
     """Return the candidates, each with a data folder below `folder` if they cannot share one."""
     variants = variant.with_own_data([one.variant for one in candidates], folder)
-    return [
-        replace(one, variant=own) for one, own in zip(candidates, variants, strict=True)
-    ]
+    return [replace(one, variant=own) for one, own in zip(candidates, variants, strict=True)]
 
 
 def begin(search: CandidateSearch) -> SearchState:

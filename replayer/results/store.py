@@ -356,8 +356,7 @@ def _summarised(path: Path, read: Callable[[], dict[str, Any]]) -> StoredRun | U
             tags={str(name): str(value) for name, value in keys.get("tags", {}).items()},
             headline=str(keys.get("headline", "")) if version >= _IN_WORDS else "",
             leading=tuple(
-                (str(m["metric"]), float(m["value"]), str(m["unit"]))
-                for m in leading_metrics(keys)
+                (str(m["metric"]), float(m["value"]), str(m["unit"])) for m in leading_metrics(keys)
             ),
             writer=str(keys.get("writer", "")),
         )
