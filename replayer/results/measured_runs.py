@@ -145,7 +145,7 @@ def _leading(keys: Mapping[str, Any], path: Path) -> Iterator[MeasuredValue]:
     names: dict[str, list[str]] = {}
     for step in steps:
         names.setdefault(str(step["step"]), []).append(str(step.get("name") or step["step"]))
-    leading = store.leading_metrics(keys)
+    leading: Sequence[Mapping[str, Any]] = store.leading_metrics(keys)
     if len(steps) == len(leading) == 1:
         name = str(steps[0].get("name") or steps[0]["step"])
         yield _value(name, leading[0], float(leading[0]["value"]))
@@ -201,9 +201,9 @@ def _steps(path: Path) -> Iterator[tuple[str, str, Sequence[Mapping[str, Any]]]]
             )
         return
     for part in parts[1:]:
-        step = part.partition(_STEPS_END)[0]
-        fields = {key: from_json(text) for key, text in _FIELD.findall(step)}
+        own = part.partition(_STEPS_END)[0]
+        fields = {key: from_json(text) for key, text in _FIELD.findall(own)}
         name = fields.get(b"name") or fields.get(b"step") or ""
-        end = 0 if step.startswith(b"]") else step.find(_LIST_END)
-        metrics = from_json(b"[" + step[:end] + b"]") if end > 0 else []
+        end = 0 if own.startswith(b"]") else own.find(_LIST_END)
+        metrics = from_json(b"[" + own[:end] + b"]") if end > 0 else []
         yield str(name), str(fields.get(b"status")), metrics

@@ -69,7 +69,7 @@ def test_commits_are_built_in_clones_and_the_repository_is_only_read(
 ) -> None:
     """Each commit that is measured is built once, in the folder of results, which is made."""
     toy = tmp_path / "toy"
-    git = ["git", "-C", toy, "-c", "user.name=n", "-c", "user.email=n@example.org"]
+    git = ["git", "-C", str(toy), "-c", "user.name=n", "-c", "user.email=n@example.org"]
     shell.run(["git", "init", "-q", toy])
     for number in range(3):
         (toy / "number").write_text(str(number))

@@ -7,7 +7,7 @@ from replayer.experiments.candidate_search import Candidate
 from replayer.experiments.variant import Variant
 
 
-def test_other_server_programs_have_data_folders_of_their_own() -> None:
+def test_other_server_programs_have_their_own_data_folders() -> None:
     """Those of the same server share the one that was given."""
     programs = [Candidate(one, Variant(one, ("--pg-bindir", one))) for one in ("/old", "/new")]
     settings = [Candidate(one, Variant(one, ("--set", one))) for one in ("a.b=1", "a.b=2")]

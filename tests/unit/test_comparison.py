@@ -624,7 +624,7 @@ def test_differences_are_sorted_by_what_they_mean(run_of: RunOf) -> None:
 
 
 def test_the_folder_of_a_servers_socket_explains_nothing(run_of: RunOf) -> None:
-    """Each server that is started has one of its own; not even where all settings are allowed."""
+    """Each server that is started has another one; not even where all settings are allowed."""
 
     def one(name: str, folder: str) -> Side:
         settings = {"unix_socket_directories": folder, "io_method": name}

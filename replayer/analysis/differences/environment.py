@@ -49,7 +49,7 @@ _NOISE = (
     "host.host.load*",
     "host.host.uptime*",
     "engine.settings.port",
-    # Each server that replayer starts has a folder of its own for its socket.
+    # Each server that replayer starts has its own folder for its socket.
     "engine.settings.unix_socket_directories",
     "engine.settings.socket",
     "engine.left.*",
