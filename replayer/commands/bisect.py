@@ -21,7 +21,7 @@ from replayer.analysis.differences import boot_plan
 from replayer.analysis.differences.boot_plan import BootSchedule
 from replayer.errors import Impossible, ReplayerError
 from replayer.experiments import candidate_search
-from replayer.experiments.candidate_search import Candidate, CandidateSearch, CommitBuild
+from replayer.experiments.candidate_search import CandidateSearch, CommitBuild, SearchCandidate
 from replayer.experiments.variant import RunOptions, Variant, parse_variant
 from replayer.machine.host import Host
 from replayer.report.sanitize import sanitize
@@ -169,35 +169,37 @@ def _build(args: argparse.Namespace, results: Path) -> CommitBuild | None:
 
 def _candidates(
     args: argparse.Namespace, place: FactorPlace, build: CommitBuild | None
-) -> list[Candidate]:
+) -> list[SearchCandidate]:
     if build is not None:
         return [_commit(args, build, one) for one in candidate_search.commits(args.git, args.over)]
     if args.kernels:
-        return [Candidate(name, Variant(name)) for name in _kernels(args.kernels)]
+        return [SearchCandidate(name, Variant(name)) for name in _kernels(args.kernels)]
     if args.pg_bindirs:
         folders = _words(args.pg_bindirs)
         absent = [one for one in folders if not Path(one).is_dir()]
         if absent:
             raise Impossible(f"--pg-bindirs: there is no folder {absent[0]}")
-        return [Candidate(one, Variant(one, ("--pg-bindir", one))) for one in folders]
+        return [SearchCandidate(one, Variant(one, ("--pg-bindir", one))) for one in folders]
     template = args.switch or args.vary
     if "{}" not in template or not args.over:
         raise Impossible(f"{template!r} needs a {{}} where the level goes, and --over A,B,… levels")
     if args.switch:
         return [
-            Candidate(one, parse_variant(shlex.quote(one), place, label=one, switch=args.switch))
+            SearchCandidate(
+                one, parse_variant(shlex.quote(one), place, label=one, switch=args.switch)
+            )
             for one in _words(args.over)
         ]
     return [
-        Candidate(one, parse_variant(candidate_search.fill(template, one), place, label=one))
+        SearchCandidate(one, parse_variant(candidate_search.fill(template, one), place, label=one))
         for one in _words(args.over)
     ]
 
 
-def _commit(args: argparse.Namespace, build: CommitBuild, commit: str) -> Candidate:
+def _commit(args: argparse.Namespace, build: CommitBuild, commit: str) -> SearchCandidate:
     place = build.place(commit)
     programs = ("--pg-bindir", str(place / args.bindir)) if args.bindir else ()
-    return Candidate(commit[:12], Variant(commit[:12], programs), commit)
+    return SearchCandidate(commit[:12], Variant(commit[:12], programs), commit)
 
 
 def _words(text: str) -> list[str]:

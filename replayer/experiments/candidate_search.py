@@ -25,7 +25,7 @@ _BUILT = ".replayer-built"
 
 
 @dataclass(frozen=True)
-class Candidate:
+class SearchCandidate:
     """One of the ordered things among which the first that differs is searched."""
 
     name: str
@@ -74,7 +74,7 @@ class CandidateSearch:
     name: str
     """Names the same search again: a tag of its runs."""
     workload: str
-    candidates: tuple[Candidate, ...]
+    candidates: tuple[SearchCandidate, ...]
     place: FactorPlace
     options: RunOptions
     metric: str = ""
@@ -132,7 +132,7 @@ class SearchState:
         return (self.change > 0) is (self.better is Better.LESS)
 
 
-def with_own_data(candidates: Sequence[Candidate], folder: Path) -> list[Candidate]:
+def with_own_data(candidates: Sequence[SearchCandidate], folder: Path) -> list[SearchCandidate]:
     """Return the candidates, each with a data folder below `folder` if they cannot share one."""
     variants = variant.with_own_data([one.variant for one in candidates], folder)
     return [replace(one, variant=own) for one, own in zip(candidates, variants, strict=True)]
