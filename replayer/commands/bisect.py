@@ -21,7 +21,7 @@ from replayer.analysis.differences import boot_plan
 from replayer.analysis.differences.boot_plan import BootSchedule
 from replayer.errors import Impossible, ReplayerError
 from replayer.experiments import candidate_search
-from replayer.experiments.candidate_search import Candidate, CandidateSearch, CommitBuild
+from replayer.experiments.candidate_search import CandidateSearch, CommitBuild, SearchCandidate
 from replayer.experiments.variant import RunOptions, Variant, parse_variant
 from replayer.machine.host import Host
 from replayer.report.sanitize import sanitize
@@ -120,6 +120,8 @@ def _search(args: argparse.Namespace) -> CandidateSearch:
     options = RunOptions(store.folder(args.results), tuple(_common(args)))
     build = _build(args, options.results)
     candidates = _candidates(args, place, build)
+    if args.data_dir:
+        candidates = candidate_search.with_own_data(candidates, data)
     names = [candidate.name for candidate in candidates]
     if len(names) < _FEWEST or len(set(names)) != len(names):
         raise Impossible(
@@ -167,35 +169,37 @@ def _build(args: argparse.Namespace, results: Path) -> CommitBuild | None:
 
 def _candidates(
     args: argparse.Namespace, place: FactorPlace, build: CommitBuild | None
-) -> list[Candidate]:
+) -> list[SearchCandidate]:
     if build is not None:
         return [_commit(args, build, one) for one in candidate_search.commits(args.git, args.over)]
     if args.kernels:
-        return [Candidate(name, Variant(name)) for name in _kernels(args.kernels)]
+        return [SearchCandidate(name, Variant(name)) for name in _kernels(args.kernels)]
     if args.pg_bindirs:
         folders = _words(args.pg_bindirs)
         absent = [one for one in folders if not Path(one).is_dir()]
         if absent:
             raise Impossible(f"--pg-bindirs: there is no folder {absent[0]}")
-        return [Candidate(one, Variant(one, ("--pg-bindir", one))) for one in folders]
+        return [SearchCandidate(one, Variant(one, ("--pg-bindir", one))) for one in folders]
     template = args.switch or args.vary
     if "{}" not in template or not args.over:
         raise Impossible(f"{template!r} needs a {{}} where the level goes, and --over A,B,… levels")
     if args.switch:
         return [
-            Candidate(one, parse_variant(shlex.quote(one), place, label=one, switch=args.switch))
+            SearchCandidate(
+                one, parse_variant(shlex.quote(one), place, label=one, switch=args.switch)
+            )
             for one in _words(args.over)
         ]
     return [
-        Candidate(one, parse_variant(candidate_search.fill(template, one), place, label=one))
+        SearchCandidate(one, parse_variant(candidate_search.fill(template, one), place, label=one))
         for one in _words(args.over)
     ]
 
 
-def _commit(args: argparse.Namespace, build: CommitBuild, commit: str) -> Candidate:
+def _commit(args: argparse.Namespace, build: CommitBuild, commit: str) -> SearchCandidate:
     place = build.place(commit)
     programs = ("--pg-bindir", str(place / args.bindir)) if args.bindir else ()
-    return Candidate(commit[:12], Variant(commit[:12], programs), commit)
+    return SearchCandidate(commit[:12], Variant(commit[:12], programs), commit)
 
 
 def _words(text: str) -> list[str]:
@@ -267,7 +271,7 @@ def _plan(search: CandidateSearch, kernel: str, number: int) -> Path:
     schedule = BootSchedule(
         kernels=(kernel,), order=(kernel,), method="alternating", arguments=tuple(words)
     )
-    path.parent.mkdir(exist_ok=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
     if not path.exists():
         boot_plan.write(path, schedule)
     return path
@@ -305,7 +309,8 @@ def _tell(args: argparse.Namespace, search: CandidateSearch, state: SearchState)
             place = posterior.chances[number - 1] if number else 0.0
             first = f"first with {place:.0%}" if number else "the first of the list"
             _print(f"  {name}: {first}; {shown}")
-    _print(f"noise between runs {posterior.noise:.1%}; the runs are in {search.options.results}/")
+    noise = f"noise between runs {posterior.noise:.1%}; " if state.knows_noise else ""
+    _print(f"{noise}the runs are in {search.options.results}/")
     if state.busy:
         _print(f"{state.busy} runs were next to other programs, which is noise, too")
     if any(candidate.variant.switch for candidate in search.candidates):
@@ -313,6 +318,8 @@ def _tell(args: argparse.Namespace, search: CandidateSearch, state: SearchState)
 
 
 def _cost(state: SearchState) -> str:
+    if not state.knows_noise:
+        return "how many runs that takes is known when both ends were measured twice"
     steps = state.state.posterior().steps_left()
     each = state.took / state.made if state.made else 0.0
     time = f", {show_duration(steps * each)}" if each else ""
@@ -344,9 +351,9 @@ def _as_json(search: CandidateSearch, state: SearchState) -> dict[str, object]:
         "metric": state.metric,
         "change": state.change,
         "worse": state.is_worse,
-        "noise": posterior.noise,
+        "noise": posterior.noise if state.knows_noise else None,
         "left": [names[place] for place in posterior.left()],
-        "runs_left": posterior.steps_left(),
+        "runs_left": posterior.steps_left() if state.knows_noise else None,
         "chances": dict(zip(names[1:], posterior.chances.tolist(), strict=True)),
         "runs": [{"candidate": names[number], "value": value} for number, value in state.values],
     }

@@ -130,7 +130,19 @@ def _runs(args: argparse.Namespace, where: Path) -> list[MeasuredRun]:
     chosen = _without_variants(args, done)
     if not chosen:
         raise NotFound(f"none of {len(runs)} runs in {where}/ can be used, as noted above")
-    return [measured[one.path] for one in chosen[-(args.last or len(chosen)) :]]
+    kept = [measured[one.path] for one in chosen[-(args.last or len(chosen)) :]]
+    if not any(run.fact for run in kept):
+        _check_fact(args.by, kept[-1].path)
+    return kept
+
+
+def _check_fact(fact: str, newest: Path) -> None:
+    """Raise NotFound, with the most similar fact, if the newest run does not have this one."""
+    from replayer.analysis.differences import environment  # noqa: PLC0415 - arrays and pages, not needed for --help
+
+    found = environment.resolve(fact, [store.load(newest)])
+    if found != fact:
+        raise NotFound(f"no run has the fact {fact!r} - did you mean {found}?")
 
 
 def _without_variants(args: argparse.Namespace, runs: Sequence[StoredRun]) -> list[StoredRun]:

@@ -24,7 +24,7 @@ NONE_LEFT = 0.9
 """The probability of no change at which the ends do not differ."""
 _NO_CHANGE = 0.2
 """The probability of no change before anything is measured: who bisects has seen one."""
-_ENDS = 2
+ENDS = 2
 """The fewest measurements of each end."""
 _NOISE = 0.02
 """The noise that is expected before anything is measured."""
@@ -177,7 +177,7 @@ def choose(bisection: Bisection, posterior: Posterior) -> int:
     """
     last = bisection.candidates - 1
     first = bisection.counts[0], bisection.counts[last]
-    if min(first) < _ENDS:
+    if min(first) < ENDS:
         return 0 if first[0] <= first[1] else last
     after = posterior.is_after()
     looked_at = {0, last, *(int(np.abs(after - level).argmin()) for level in _LEVELS)}
@@ -210,7 +210,7 @@ def expected(posterior: Posterior, candidate: int) -> float:
 
 def are_alike(bisection: Bisection, posterior: Posterior) -> bool:
     """Return whether the ends do not differ: no change has 90 percent."""
-    return min(bisection.counts[0], bisection.counts[-1]) >= _ENDS and (
+    return min(bisection.counts[0], bisection.counts[-1]) >= ENDS and (
         posterior.no_change >= NONE_LEFT
     )
 

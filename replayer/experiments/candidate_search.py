@@ -4,12 +4,12 @@ import math
 import shlex
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from replayer import shell
 from replayer.errors import Impossible, Interrupted, NotFound, ReplayerError, nearest
-from replayer.experiments import bisection, neighbours
+from replayer.experiments import bisection, neighbours, variant
 from replayer.experiments.bisection import Bisection, Posterior
 from replayer.experiments.variant import RunOptions, Variant, applied, measure
 from replayer.factors import FactorPlace
@@ -25,7 +25,7 @@ _BUILT = ".replayer-built"
 
 
 @dataclass(frozen=True)
-class Candidate:
+class SearchCandidate:
     """One of the ordered things among which the first that differs is searched."""
 
     name: str
@@ -55,7 +55,7 @@ class CommitBuild:
         place = self.place(commit)
         if (place / _BUILT).exists():
             return
-        self.folder.mkdir(exist_ok=True)
+        self.folder.mkdir(parents=True, exist_ok=True)
         if not place.exists():
             clone = ["git", "clone", "--quiet", "--shared", "--no-checkout"]
             shell.run([*clone, self.repository.resolve(), place], timeout=_BUILD_TIMEOUT)
@@ -74,7 +74,7 @@ class CandidateSearch:
     name: str
     """Names the same search again: a tag of its runs."""
     workload: str
-    candidates: tuple[Candidate, ...]
+    candidates: tuple[SearchCandidate, ...]
     place: FactorPlace
     options: RunOptions
     metric: str = ""
@@ -115,6 +115,11 @@ class SearchState:
         self.values.append((candidate, value.value))
 
     @property
+    def knows_noise(self) -> bool:
+        """Return whether both ends were measured twice: before, all noise is assumed."""
+        return min(self.state.counts[0], self.state.counts[-1]) >= bisection.ENDS
+
+    @property
     def change(self) -> float:
         """Return the change from before to after, as a share such as -0.1."""
         return math.expm1(self.state.posterior().shift)
@@ -125,6 +130,12 @@ class SearchState:
         if self.better is Better.NEITHER:
             return None
         return (self.change > 0) is (self.better is Better.LESS)
+
+
+def with_own_data(candidates: Sequence[SearchCandidate], folder: Path) -> list[SearchCandidate]:
+    """Return the candidates, each with a data folder below `folder` if they cannot share one."""
+    variants = variant.with_own_data([one.variant for one in candidates], folder)
+    return [replace(one, variant=own) for one, own in zip(candidates, variants, strict=True)]
 
 
 def begin(search: CandidateSearch) -> SearchState:

@@ -22,6 +22,8 @@ from replayer.results.store import StoredRun
 
 _LIST = b'\n   "measurements": ['
 _LIST_END = b"\n   ]"
+_STEPS_END = b"\n ]"
+"""The end of the last step: the lists after the steps have names, too."""
 _FIELD = re.compile(rb'\n   "(step|name|status)": ("(?:[^"\\\n]|\\.)*")')
 """The text around a step's measurements in a file that `store.save` wrote."""
 _ENGINE_FIELDS = ("name", "version", "place")
@@ -134,17 +136,22 @@ def _engine_fact(engine: Mapping[str, Any], name: str) -> Any:
 
 
 def _leading(keys: Mapping[str, Any], path: Path) -> Iterator[MeasuredValue]:
-    """Yield the first leading metric of each step, from the headline if it has all.
+    """Yield the first leading metric of each step, from the head of the file if it has all.
 
-    A headline has these metrics without the names of their steps: those of the steps in each repeat
-    come first.  The names are known if each kind has as many metrics as steps.
+    There these metrics stand without the names of their steps: those of the steps in each repeat
+    come first.  The names are known if each kind has as many metrics as steps, or of a single step.
     """
     steps = sorted(keys["workload"]["steps"], key=lambda step: bool(step.get("once")))
     names: dict[str, list[str]] = {}
     for step in steps:
         names.setdefault(str(step["step"]), []).append(str(step.get("name") or step["step"]))
+    leading: Sequence[Mapping[str, Any]] = store.leading_metrics(keys)
+    if len(steps) == len(leading) == 1:
+        name = str(steps[0].get("name") or steps[0]["step"])
+        yield _value(name, leading[0], float(leading[0]["value"]))
+        return
     given: dict[str, list[Mapping[str, Any]]] = {}
-    for m in keys.get("headline", ()):
+    for m in leading:
         given.setdefault(str(m["metric"]).partition(".")[0], []).append(m)
     if not given or any(len(names.get(kind, ())) != len(own) for kind, own in given.items()):
         yield from _medians(path, _first_leading)
@@ -194,8 +201,9 @@ def _steps(path: Path) -> Iterator[tuple[str, str, Sequence[Mapping[str, Any]]]]
             )
         return
     for part in parts[1:]:
-        fields = {key: from_json(text) for key, text in _FIELD.findall(part)}
+        own = part.partition(_STEPS_END)[0]
+        fields = {key: from_json(text) for key, text in _FIELD.findall(own)}
         name = fields.get(b"name") or fields.get(b"step") or ""
-        end = 0 if part.startswith(b"]") else part.find(_LIST_END)
-        metrics = from_json(b"[" + part[:end] + b"]") if end > 0 else []
+        end = 0 if own.startswith(b"]") else own.find(_LIST_END)
+        metrics = from_json(b"[" + own[:end] + b"]") if end > 0 else []
         yield str(name), str(fields.get(b"status")), metrics

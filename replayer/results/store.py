@@ -325,6 +325,12 @@ def headed(where: str | Path, only: str = "") -> Iterator[tuple[StoredRun, dict[
             yield one, kept
 
 
+def leading_metrics(keys: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the leading metrics in the keys of a file of any format: one for each step."""
+    version = int(keys.get("format", FORMAT))
+    return list(keys.get("leading" if version >= _IN_WORDS else "headline", ()))
+
+
 def _kept(path: Path, kept: dict[str, Any]) -> dict[str, Any]:
     kept.update(_head(path, lambda start: start))
     return kept
@@ -350,8 +356,7 @@ def _summarised(path: Path, read: Callable[[], dict[str, Any]]) -> StoredRun | U
             tags={str(name): str(value) for name, value in keys.get("tags", {}).items()},
             headline=str(keys.get("headline", "")) if version >= _IN_WORDS else "",
             leading=tuple(
-                (str(m["metric"]), float(m["value"]), str(m["unit"]))
-                for m in keys.get("leading" if version >= _IN_WORDS else "headline", ())
+                (str(m["metric"]), float(m["value"]), str(m["unit"])) for m in leading_metrics(keys)
             ),
             writer=str(keys.get("writer", "")),
         )

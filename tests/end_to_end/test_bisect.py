@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from replayer import shell
 from tests.command import Replayer
 
 FAST = ("--set", "cpu.threads=1", "--set", "cpu.duration=200ms")
@@ -60,3 +61,25 @@ def test_kernels_are_searched_one_boot_at_a_time(replayer: Replayer, tmp_path: P
     assert json.loads(plan.read_text())["order"] == ["0.1"]
     assert "next: boot 0.1" in done.out + done.err
     assert f"replayer boots start {plan}" in done.err
+
+
+@pytest.mark.slow
+def test_commits_are_built_in_clones_and_the_repository_is_only_read(
+    replayer: Replayer, tmp_path: Path
+) -> None:
+    """Each commit that is measured is built once, in the folder of results, which is made."""
+    toy = tmp_path / "toy"
+    git = ["git", "-C", str(toy), "-c", "user.name=n", "-c", "user.email=n@example.org"]
+    shell.run(["git", "init", "-q", toy])
+    for number in range(3):
+        (toy / "number").write_text(str(number))
+        shell.run([*git, "add", "number"])
+        shell.run([*git, "commit", "-qm", f"commit {number}"])
+    before = sorted(path.name for path in toy.iterdir())
+    results = tmp_path / "deep" / "results"
+    words = ("--git", toy, "--over", "HEAD~2..HEAD", "--build", "cp number ../built-$(cat number)")
+
+    replayer("bisect", "cpu", *FAST, *words, "--runs", "4", "--results", results)
+
+    assert {path.name for path in (results / "builds").glob("built-*")} >= {"built-0", "built-2"}
+    assert sorted(path.name for path in toy.iterdir()) == before

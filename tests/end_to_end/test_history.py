@@ -22,7 +22,7 @@ def nightly(tmp_path: Path) -> Nightly:
     """Return a function that stores a run a night with these values, and returns their folder."""
     found = next(Path(__file__).parents[1].rglob(f"format-{store.FORMAT}.json"))
     plain = json.loads(found.read_text())
-    for key in ("sizing", "notes", "tags", "headline", "writer"):
+    for key in ("sizing", "notes", "tags", "headline", "leading", "writer"):
         del plain[key]
     folder = tmp_path / "results"
     folder.mkdir()
@@ -41,7 +41,8 @@ def nightly(tmp_path: Path) -> Nightly:
                 "status": "done",
                 "host": host,
                 "workload": workload,
-                "headline": [{**metric, "value": value}],
+                "headline": "walk: it was done.",
+                "leading": [{**metric, "value": value}],
             }
             run = Run.model_validate({**plain, **fields, **changed})
             store.save(folder / f"{run_id}.json", run)
@@ -101,6 +102,20 @@ def test_runs_without_a_change_show_none(replayer: Replayer, nightly: Nightly) -
     assert "20 runs of experiments are left out" in done.err
 
 
+def test_runs_of_an_older_replayer_are_points_of_the_same_history(
+    replayer: Replayer, nightly: Nightly
+) -> None:
+    """In the format before, the leading metrics were the headline."""
+    folder = nightly(noisy(2e8, 4, 1))
+    for path in sorted(folder.iterdir())[:2]:
+        text = path.read_text().replace('"format": 3', '"format": 2', 1)
+        text = text.replace(' "headline": "walk: it was done.",\n', "", 1)
+        path.write_text(text.replace(' "leading": [', ' "headline": [', 1))
+
+    (one,) = json.loads(replayer("history", "--results", folder, "--json").out)["series"]
+    assert [point["value"] for point in one["points"]] == noisy(2e8, 4, 1)
+
+
 def test_other_settings_of_a_workload_are_another_history(
     replayer: Replayer, nightly: Nightly
 ) -> None:
@@ -120,11 +135,12 @@ def test_a_metric_that_leads_no_step_is_read_from_the_steps(
     """Any metric of any step can be asked for, with a pattern."""
     folder = nightly(noisy(2e8, 10, 1))
     (one, *_) = folder.iterdir()
-    metrics = {m.metric for step in store.load(one).steps for m in step.measurements}
-    wanted = min(metrics - {"walk.throughput"})
+    *_, last = store.load(one).steps
+    metric = last.measurements[-1].metric
+    named = metric if last.name == metric.partition(".")[0] else f"{last.name}.{metric}"
 
-    done = replayer("history", "--results", folder, "--metric", wanted, "--json")
-    assert any(one["name"].endswith(wanted) for one in json.loads(done.out)["series"])
+    done = replayer("history", "--results", folder, "--metric", metric, "--json")
+    assert named in {one["name"] for one in json.loads(done.out)["series"]}
 
 
 @pytest.mark.parametrize(
@@ -134,6 +150,8 @@ def test_a_metric_that_leads_no_step_is_read_from_the_steps(
         (["--last", "0"], "--last 0: it must be 1 or more"),
         (["--where", "workload=other"], "there are no runs with workload=other"),
         (["--where", "wokload=demo"], "did you mean workload?"),
+        (["--by", "host.kernel.relase"], "no run has the fact 'host.kernel.relase'"),
+        (["--by", "host.kernel"], "did you mean host.kernel.release?"),
         (["--threshold", "-1"], "are percents, 0 or more"),
     ],
 )

@@ -39,11 +39,11 @@ def test_a_change_of_ten_percent_is_found_in_few_runs(noise: float) -> None:
 
 
 def test_the_ends_come_first_and_are_refused_if_they_are_alike() -> None:
-    """Of 15 searches without a change at most one names a place."""
+    """Three searches without a change name no place."""
     random = np.random.default_rng(4)
-    found = [search(16, 99, 0.0, 0.01, random) for _ in range(15)]
+    found = [search(6, 99, 0.0, 0.01, random) for _ in range(3)]
 
-    assert sum(answer is not None for answer, _ in found) <= 1
+    assert [answer for answer, _ in found] == [None, None, None]
     assert all(min(state.counts[0], state.counts[-1]) >= 2 for _, state in found)
 
 

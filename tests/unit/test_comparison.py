@@ -623,6 +623,20 @@ def test_differences_are_sorted_by_what_they_mean(run_of: RunOf) -> None:
     }
 
 
+def test_the_folder_of_a_servers_socket_explains_nothing(run_of: RunOf) -> None:
+    """Each server that is started has another one; not even where all settings are allowed."""
+
+    def one(name: str, folder: str) -> Side:
+        settings = {"unix_socket_directories": folder, "io_method": name}
+        engine = EngineFacts(
+            name="postgres", version="18.1", place="private", settings=dict(settings)
+        )
+        return Side(name, (run_of([1], engine=engine),))
+
+    found = compare(one("A", "/tmp/a"), one("B", "/tmp/b"), allowed=("*",)).differences
+    assert {d.key for d in found if d.sort is Sort.EXPLAINS} == {"engine.settings.io_method"}
+
+
 def test_a_boot_file_in_the_command_line_is_no_difference(run_of: RunOf) -> None:
     """The kernel's file name on its command line differs by nature, mitigations=off does not."""
 

@@ -49,6 +49,9 @@ _NOISE = (
     "host.host.load*",
     "host.host.uptime*",
     "engine.settings.port",
+    # Each server that replayer starts has its own folder for its socket.
+    "engine.settings.unix_socket_directories",
+    "engine.settings.socket",
     "engine.left.*",
     "workload.digest",
     "workload.source",
