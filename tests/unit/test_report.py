@@ -144,6 +144,27 @@ def test_each_warning_names_its_anchor_in_the_reference(stored: Run) -> None:
     assert "docs/reference.md#NAME" in screen
 
 
+def test_one_file_that_is_still_empty_is_no_result(stored: Run) -> None:
+    """An engine of one file, with its rows still in the log, has no size yet, and `1 file`."""
+    changed = {"build.table_bytes": 0.0, "walk.files": 1.0}
+    steps = [
+        one.model_copy(
+            update={
+                "measurements": tuple(
+                    m.model_copy(update={"value": changed.get(m.metric, m.value)})
+                    for m in one.measurements
+                )
+            }
+        )
+        for one in (step(stored, "build"), step(stored, "walk"))
+    ]
+    screen = console.text(overview.render(with_steps(stored, *steps)), width=200)
+
+    assert " rows/s  " in screen
+    assert " 0 B" not in screen
+    assert "1 file, " in screen
+
+
 @pytest.mark.parametrize(
     ("after", "said"),
     [
