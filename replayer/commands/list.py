@@ -17,9 +17,10 @@ from rich.text import Text
 from replayer import assets, registry
 from replayer.engines import engine
 from replayer.errors import Impossible, ReplayerError
+from replayer.lazy_import import Later
 from replayer.model import Better
 from replayer.report.sanitize import sanitize
-from replayer.report.terminal import console, factor_list, run_list, step_layout
+from replayer.report.terminal import console, factor_list, run_list
 from replayer.report.terminal.step_keys import keys
 from replayer.report.terminal.tables import indented, line, pairs
 from replayer.results import store
@@ -34,7 +35,11 @@ if TYPE_CHECKING:
 
     from replayer.engines.engine import Engine
     from replayer.model import StepResult
+    from replayer.report.terminal import step_layout
     from replayer.results.store import Unreadable
+else:
+    # It loads histograms, for metrics alone.
+    step_layout = Later("replayer.report.terminal.step_layout")
 
 Entry = dict[str, Any]
 """One listed thing: `name`, `about` (one line), `text`, `keys` of a plug-in, and other lists."""

@@ -57,7 +57,7 @@ class Margin(Noun):
     """The limit, where it has a baseline and credits that are known."""
 
 
-class Candidate(Noun):
+class MachineChoice(Noun):
     """A machine with one of its disks, and the verdict on it."""
 
     machine: str
@@ -85,7 +85,7 @@ class Candidate(Noun):
 
 def rank(
     catalogue: Catalogue, demands: Demands, speeds: Mapping[str, Mapping[str, float]]
-) -> tuple[Candidate, ...]:
+) -> tuple[MachineChoice, ...]:
     """Return every machine with every disk that it may have, the cheapest that fits first.
 
     `speeds` has the results of earlier probes of processors and memory, by machine and metric.
@@ -98,7 +98,7 @@ def rank(
     return tuple(sorted(made, key=_order))
 
 
-def _order(one: Candidate) -> tuple[int, float, float, str]:
+def _order(one: MachineChoice) -> tuple[int, float, float, str]:
     price = math.inf if one.price_month is None else one.price_month
     room = -(one.multiple or 0.0)
     place = _FITS.index(one.fit)
@@ -110,13 +110,13 @@ def _order(one: Candidate) -> tuple[int, float, float, str]:
 
 def _candidate(
     machine: MachineOffer, disk: DiskOffer | None, demands: Demands, speeds: Mapping[str, float]
-) -> Candidate:
+) -> MachineChoice:
     speed = _speed(demands.probes, speeds)
     margins = tuple(_margins(_Pair(machine, disk, demands, speed)))
     known = [one for one in margins if one.multiple is not None]
     # Of those that decide the verdict, the one with the least room.
     first = min(known, key=lambda one: (-_FITS.index(one.fit), one.multiple or 0.0), default=None)
-    return Candidate(
+    return MachineChoice(
         machine=machine.name,
         disk=disk.name if disk else "",
         fit=max((one.fit for one in margins), key=_FITS.index, default=Fit.UNCLEAR),

@@ -14,7 +14,7 @@ from replayer.model import Noun
 from replayer.results import store
 from replayer.shortlist import matching
 from replayer.shortlist.demands import DemandOptions, Demands
-from replayer.shortlist.matching import Candidate
+from replayer.shortlist.matching import MachineChoice
 from replayer.shortlist.offers import Catalogue
 from replayer.sizing import candidate
 from replayer.sizing.prediction import Prediction
@@ -51,7 +51,7 @@ class Shortlist(Noun):
     window: float
     currency: str
     demands: tuple[DemandRow, ...]
-    candidates: tuple[Candidate, ...]
+    candidates: tuple[MachineChoice, ...]
     """The cheapest that fits first, then those that are unclear, then those that do not fit."""
     missing: tuple[str, ...]
     """Resources that are not in each profile."""
@@ -61,7 +61,7 @@ class Shortlist(Noun):
         """Return the number of machines whose best choice of a disk has a verdict."""
         return sum(one[0].fit is fit for one in self.machines())
 
-    def machines(self) -> list[tuple[Candidate, ...]]:
+    def machines(self) -> list[tuple[MachineChoice, ...]]:
         """Return the choices of each machine, its best first, in the order of their best."""
         names = {one.machine: None for one in self.candidates}
         order = {name: place for place, name in enumerate(names)}
@@ -136,7 +136,7 @@ def draw_up(
 
 
 def _cores(
-    candidates: Iterable[Candidate], speeds: Mapping[str, Mapping[str, float]]
+    candidates: Iterable[MachineChoice], speeds: Mapping[str, Mapping[str, float]]
 ) -> Iterable[str]:
     """Yield what the comparison of processors stands on."""
     names = {one.machine for one in candidates}
@@ -153,7 +153,7 @@ def _cores(
         )
 
 
-def _headline(candidates: Sequence[Candidate], currency: str) -> str:
+def _headline(candidates: Sequence[MachineChoice], currency: str) -> str:
     best = candidates[0]
     names = {one.machine for one in candidates}
     fitting = {one.machine for one in candidates if one.fit is Fit.FITS}

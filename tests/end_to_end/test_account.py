@@ -300,6 +300,7 @@ def test_time_that_a_cpu_quota_takes_is_a_part_of_its_own(measured: Measure) -> 
     assert Spent.THROTTLED not in shares(free)
 
 
+@pytest.mark.slow
 def test_without_traces_the_looks_remain(
     measured: Measure, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -135,6 +135,7 @@ def test_rows_are_those_of_plain_python(
     assert not list(journal.notes())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(_BORROWED))
 def test_an_interrupted_doubling_is_taken_back(
     socket: str,

@@ -278,6 +278,7 @@ def _coordinator_killed(family: Family, within: float) -> None:
     assert left_after(within, family) == {}
 
 
+@pytest.mark.slow
 def test_agents_end_with_their_coordinator(family: Family) -> None:
     """Killed as it may be, nothing of it is left."""
     _coordinator_killed(family, LONGEST)

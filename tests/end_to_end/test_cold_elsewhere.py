@@ -261,6 +261,7 @@ def test_a_loop_device_over_a_file_that_is_dropped_is_cold(layers: Path) -> None
     assert cold["own_bytes"] >= 0.95 * 3 * FILE_BYTES
 
 
+@pytest.mark.slow
 @pytest.mark.root
 @pytest.mark.skipif(not ROOT, reason="only root can mount")
 def test_what_is_held_of_the_file_beneath_a_loop_device_is_seen(layers: Path) -> None:

@@ -412,6 +412,7 @@ def cost(level: LevelResult) -> float:
     return known(level.use.server) * level.use.seconds / sum(level.counts.values())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["scan", "compute"])
 def test_a_statement_of_any_kind_burns(loaded: Measure, kind: str) -> None:
     """A scan, which has no row of its own to burn on, and one that reads nothing burn as well."""
@@ -437,6 +438,7 @@ def test_a_killed_backend_ends_the_level_in_one_sentence(loaded: Measure, contex
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.slow
 def test_a_killed_server_ends_the_level_in_one_sentence(
     server_home: Path, surroundings: Surroundings
 ) -> None:

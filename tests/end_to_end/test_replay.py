@@ -486,6 +486,7 @@ def test_sessions_beyond_the_limit_wait_for_room(replay: Replay, server: Server)
     assert quantity(outcome.facts["replay.connections_refused"]) > 0
 
 
+@pytest.mark.slow
 def test_two_replays_differ_where_their_data_do(replay: Replay, server: Server) -> None:
     """A changed row is seen by exactly the fingerprints that read it; the same data by none."""
     capture = Capture().session(1)
@@ -591,6 +592,7 @@ def dump(server: Server, source: URL) -> Callable[[str, Path], Path]:
     return make
 
 
+@pytest.mark.slow
 def test_a_dump_is_what_each_repeat_begins_from(
     replay: Replay, rows: Ask, dump: Callable[[str, Path], Path], tmp_path: Path
 ) -> None:

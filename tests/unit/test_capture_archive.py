@@ -451,6 +451,7 @@ def test_a_block_that_is_listed_twice_is_refused(tmp_path: Path) -> None:
     assert "its index cannot be read" in _sentence(path)
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_capture(tmp_path: Path) -> None:
     """Ten times as many actions, each of another text, need about the same memory."""
 

@@ -57,6 +57,7 @@ def test_a_difference_of_three_percent_is_settled_in_few_runs(run_of: RunOf) -> 
     assert np.median([trial.pairs for trial in trials]) <= 1.5 * planned
 
 
+@pytest.mark.slow
 def test_equal_variants_are_seldom_called_different(run_of: RunOf) -> None:
     """Looks at every few runs do not make more than the 5 % of alarms that one look may make."""
     trials = [simulated(run_of, 1.0, 0.05, 100 + seed, most=12) for seed in range(60)]

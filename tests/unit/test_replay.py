@@ -696,7 +696,7 @@ def brute_force(capture: list[Action]) -> int:
 
 def conninfo_of(session: LoggedSession, **keys: object) -> dict[str, Any]:
     """Return what a connection of a captured session is opened with, by name."""
-    url = make_url("postgresql://ann@db.example/shop")
+    url = make_url("postgresql+psycopg://ann@db.example/shop")
     spec = spec_of("x", **keys)
     database = SimpleNamespace(url=url, engine=engines.of_url(str(url)))
     return conninfo_to_dict(replay_target.Conninfo(spec, cast("Any", database))(session))

@@ -15,7 +15,7 @@ from replayer.results.profile import ProfileSource, ResourceProfile
 from replayer.shortlist import catalogue_file, demands, matching, offers
 from replayer.shortlist.catalogue_file import COLUMNS
 from replayer.shortlist.demands import DemandOptions, Demands
-from replayer.shortlist.matching import Candidate
+from replayer.shortlist.matching import MachineChoice
 from replayer.shortlist.offers import Catalogue
 from replayer.shortlist.volumes import parse_disk
 from replayer.sizing.target import Fit
@@ -111,7 +111,7 @@ BY_HAND = {
 
 def ranked(
     tmp_path: Path, text: str, *profiles: ResourceProfile, **speeds: dict[str, float]
-) -> dict[str, Candidate]:
+) -> dict[str, MachineChoice]:
     """Return title -> candidate, in the order of the shortlist."""
     path = tmp_path / "machines.csv"
     path.write_text(text, encoding="utf-8")

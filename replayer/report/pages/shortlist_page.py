@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from replayer.report.pages.charts import Chart, word
 from replayer.report.pages.markup import document, escaped, figures, identified, table
 from replayer.report.terminal import shortlist as report
-from replayer.shortlist.matching import Candidate
+from replayer.shortlist.matching import MachineChoice
 from replayer.shortlist.shortlist import Shortlist, show_price
 from replayer.sizing.target import Fit
 from replayer.units import three
@@ -38,7 +38,7 @@ def page(one: Shortlist) -> str:
     return document(report.title(one), head=head, body=body, drawn=drawn, series=[])
 
 
-def _row(choices: Sequence[Candidate], shortlist: Shortlist) -> list[str]:
+def _row(choices: Sequence[MachineChoice], shortlist: Shortlist) -> list[str]:
     """Return the cells of a machine with its best disk, and of its other choices."""
     one = choices[0]
     others = "".join(report.other_disks(choices, shortlist)).partition(": ")[2]
@@ -53,7 +53,7 @@ def _row(choices: Sequence[Candidate], shortlist: Shortlist) -> list[str]:
     ]
 
 
-def _details(one: Candidate) -> str:
+def _details(one: MachineChoice) -> str:
     rows = table(report.MARGIN_HEADINGS, report.margin_rows(one), numbers=range(2, 5))
     return (
         f"<details><summary>{escaped(one.title)}: {escaped(one.fit.value)}</summary>{rows}"

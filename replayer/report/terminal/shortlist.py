@@ -11,7 +11,7 @@ from replayer.report.sanitize import sanitize
 from replayer.report.terminal.sizing import STYLES
 from replayer.report.terminal.tables import NumberTable, bullets, line
 from replayer.report.text import csv
-from replayer.shortlist.matching import Candidate, Margin
+from replayer.shortlist.matching import MachineChoice, Margin
 from replayer.shortlist.shortlist import Shortlist, show_price
 from replayer.sizing.prediction import Prediction
 from replayer.sizing.target import Fit
@@ -90,7 +90,7 @@ def _amount(least: float, most: float, unit: str) -> str:
 MACHINE_HEADINGS = ("machine", "verdict", "gives first", "times", "price a month")
 
 
-def _machine_row(one: Candidate, shortlist: Shortlist) -> list[str]:
+def _machine_row(one: MachineChoice, shortlist: Shortlist) -> list[str]:
     return [
         sanitize(one.title),
         verdict(one),
@@ -100,12 +100,12 @@ def _machine_row(one: Candidate, shortlist: Shortlist) -> list[str]:
     ]
 
 
-def verdict(one: Candidate) -> str:
+def verdict(one: MachineChoice) -> str:
     """Return the verdict, with a mark where it stands on probes of both machines' processors."""
     return f"{one.fit.value}, by probes" if one.known == "measured" else one.fit.value
 
 
-def other_disks(choices: Sequence[Candidate], shortlist: Shortlist) -> Iterator[str]:
+def other_disks(choices: Sequence[MachineChoice], shortlist: Shortlist) -> Iterator[str]:
     """Yield a sentence with the other choices of one machine's disk, if it has any."""
     if len(choices) < 2 or choices[0].fit is Fit.DOES_NOT_FIT:
         return
@@ -132,7 +132,7 @@ def remarks(one: Shortlist) -> Iterator[str]:
 MARGIN_HEADINGS = ("resource", "verdict", "needed", "there", "times", "why")
 
 
-def margin_rows(one: Candidate) -> list[list[str]]:
+def margin_rows(one: MachineChoice) -> list[list[str]]:
     """Return a row for each resource of a machine, in the columns of MARGIN_HEADINGS."""
     return [
         [
