@@ -132,13 +132,24 @@ def moved(control: Control) -> dict[str, float]:
     It is beyond its noise if no process before overlaps one after, and the share exceeds FLOOR. Old
     results have a control of one process only: for these, nothing is returned.
     """
-    shares = {}
+    return {
+        name: share
+        for name, share in shares(control).items()
+        if abs(share) > FLOOR and _apart(control[f"{name}.before"], control[f"{name}.after"])
+    }
+
+
+def shares(control: Control) -> dict[str, float]:
+    """Return control -> share by which its median changed, be it noise or not.
+
+    Those of one process only, and those that were measured once only, are left out.
+    """
+    known = {}
     for name in NAMES if control.get(_COUNT) else ():
-        before, after = control.get(f"{name}.before", ()), control.get(f"{name}.after", ())
-        share = _share(before, after)
-        if share is not None and abs(share) > FLOOR and _apart(before, after):
-            shares[name] = share
-    return shares
+        share = _share(control.get(f"{name}.before", ()), control.get(f"{name}.after", ()))
+        if share is not None:
+            known[name] = share
+    return known
 
 
 def values(name: str, control: Control) -> list[float]:

@@ -175,7 +175,7 @@ def test_only_the_runs_with_a_fact_are_taken(
     [
         (["stock"], "two groups are compared and 1 were given"),
         (["stock", "uek", "stock"], "3 were given"),
-        (["stock", "nothing"], "there is no run 'nothing'"),
+        (["stock", "nothing"], "there is no run or label 'nothing'"),
         (["stock", "stock"], "both sides"),
         (["stock", "empty"], "holds no runs"),
         (["--by", "host.kernal", "results"], "did you mean host.kernel"),
@@ -320,9 +320,9 @@ def test_csv_and_markdown_say_what_the_screen_says(replayer: Replayer, results: 
     assert re.search(r"^\| sessions.riops \|.*\| better \|$", markdown, re.MULTILINE)
 
 
-def test_a_report_without_a_form_is_the_terminal_one(replayer: Replayer, results: Path) -> None:
-    """`report` alone prints every run as `show` does."""
-    out, _ = replayer("report", "stock")
+def test_a_report_as_text_has_every_run(replayer: Replayer, results: Path) -> None:
+    """`report --text` prints every run as `show --full` does."""
+    out, _ = replayer("report", "stock", "--text")
 
     assert out.count("replayer run 2026") == 8
 

@@ -48,8 +48,7 @@ def test_a_service_for_each_engine(services: dict[str, str]) -> None:
 
 
 def _is_library(name: str) -> bool:
-    server = engine.load(name).spec.server
-    return server is not None and bool(server.guest)
+    return bool(engine.load(name).spec.server.guest)
 
 
 def test_every_service_is_behind_a_profile(services: dict[str, str]) -> None:

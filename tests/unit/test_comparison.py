@@ -1,6 +1,7 @@
 """Two kernels compared: right and wrong verdicts over seeded draws, and like with like only."""
 
 import re
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -587,6 +588,33 @@ def test_unlike_work_is_refused_unless_allowed(
         compare(base, other)
     found = compare(base, other, allowed=[key])
     assert Sort.EXPLAINS in {d.sort for d in found.differences if d.key == key}
+
+
+def test_what_a_refusal_says_allows_everything_that_it_refused(run_of: RunOf) -> None:
+    """Two engines have dozens of settings of their own: one pattern allows them, as printed."""
+    sides = [
+        Side(
+            name,
+            (
+                run_of(
+                    [1, 2, 3],
+                    engine=EngineFacts(
+                        name=name,
+                        version=name,
+                        place="private",
+                        settings={f"{name}_{number}": "on" for number in range(9)},
+                    ),
+                ),
+            ),
+        )
+        for name in ("duckdb", "clickhouse")
+    ]
+    with pytest.raises(Impossible) as refused:
+        compare(*sides)
+    words = shlex.split(str(refused.value).partition("say so with ")[2])
+
+    assert len(words) == 2 * 3
+    assert compare(*sides, allowed=words[1::2]).rows
 
 
 def test_differences_are_sorted_by_what_they_mean(run_of: RunOf) -> None:

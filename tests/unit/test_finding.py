@@ -1,7 +1,9 @@
 """The answer of a comparison: one story of p, interval and word, and what is left unsaid."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,6 +16,7 @@ from replayer.report.terminal import comparison as comparison_report
 from replayer.report.terminal import console
 from replayer.report.terminal.comparison_answer import answer
 from replayer.report.terminal.verdict_words import judged, limits, style_of, verdict
+from replayer.results import store
 from tests.fixture_types import RunOf
 from tests.known import known
 from tests.made import USUAL, account, at_once
@@ -64,6 +67,20 @@ def test_interval_and_word_tell_one_story_in_every_row(run_of: RunOf) -> None:
 
     assert {(MetricVerdict.WORSE, False), (MetricVerdict.UNCLEAR, True)} <= seen
     assert any(verdict in LIKELY for verdict, _ in seen)
+
+
+def test_the_answer_counts_the_same_metrics_as_its_table() -> None:
+    """Of two real runs: what stands in the table and below it are the metrics of the headline."""
+    demo = store.load(Path(__file__).parents[1] / "fixtures" / "screen" / "demo.json")
+    again = demo.model_copy(update={"id": "20261124-191155-demo-c49f"})
+    compared = compare(Side("A", (demo,)), Side("B", (again,)))
+    one = answer(compared)
+    told = re.search(r"(\d+) unclear of (\d+) metrics", compared.headline)
+    screen = console.text(comparison_report.render(compared), width=100)
+
+    assert told
+    assert len(one.rows) + int(one.rest.split()[0]) == int(told[2])
+    assert "\n\n\n" not in screen
 
 
 def test_what_a_lot_of_runs_could_not_settle_is_said_in_words(run_of: RunOf) -> None:

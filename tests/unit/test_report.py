@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from rich.cells import cell_len
 
+from replayer.analysis.advice import warnings
 from replayer.analysis.differences.samples import Side
 from replayer.model import (
     Advice,
@@ -124,6 +125,65 @@ def test_one_screen_of_a_demo(golden: Compare) -> None:
     assert sum(line.startswith("DBNAME:") for line in screens[100].splitlines()) == 2
     for width, text in screens.items():
         golden(text, f"screen-{width}.txt")
+
+
+def test_each_warning_names_its_anchor_in_the_reference(stored: Run) -> None:
+    """The screen, all details and the page have the name of each warning that they print."""
+    known = Path("docs/reference.md").read_text().splitlines()
+    told = warnings.on(stored)
+    found = stored.model_copy(update={"advice": told})
+    screen = console.text(overview.render(found), width=200)
+    page = "".join(summary_page.in_short(summary.summarise([found])))
+
+    assert told
+    for advice in told:
+        assert f"### {advice.name}" in known
+        assert f"({advice.name})" in shown(found, 200)
+        assert f"({advice.name})" in page
+    assert all(f"({advice.name})" in screen for advice in told if str(advice) in screen)
+    assert "docs/reference.md#NAME" in screen
+
+
+def test_one_file_that_is_still_empty_is_no_result(stored: Run) -> None:
+    """An engine of one file, with its rows still in the log, has no size yet, and `1 file`."""
+    changed = {"build.table_bytes": 0.0, "walk.files": 1.0}
+    steps = [
+        one.model_copy(
+            update={
+                "measurements": tuple(
+                    m.model_copy(update={"value": changed.get(m.metric, m.value)})
+                    for m in one.measurements
+                )
+            }
+        )
+        for one in (step(stored, "build"), step(stored, "walk"))
+    ]
+    screen = console.text(overview.render(with_steps(stored, *steps)), width=200)
+
+    assert " rows/s  " in screen
+    assert " 0 B" not in screen
+    assert "1 file, " in screen
+
+
+@pytest.mark.parametrize(
+    ("after", "said"),
+    [
+        ((100.0, 101, 99, 100, 102, 98), "the machine kept its speed (cpu)"),
+        ((60.0, 50, 40, 100, 70, 60), "not known whether the machine kept its speed: cpu -40%"),
+        ((60.0, 50, 40, 61, 70, 60), ""),
+    ],
+)
+def test_a_machine_kept_its_speed_only_if_that_was_seen(
+    stored: Run, after: tuple[float, ...], said: str
+) -> None:
+    """Noise that hides a change of 40 percent is no proof that there was none."""
+    before = (100.0, 101.0, 99.0, 100.0, 102.0, 98.0)
+    control = {"cpu.before": before, "cpu.after": after, "processes": (6.0,)}
+    found = stored.model_copy(update={"control": control})
+    screen = console.text(overview.render(found), width=200)
+
+    assert said in screen
+    assert ("kept its speed" in screen) is bool(said)
 
 
 def test_the_answer_is_the_last_thing_on_the_screen(stored: Run) -> None:

@@ -16,6 +16,10 @@ __all__ = ["LIKELY", "SHOWN", "Comparison", "MetricRow", "MetricVerdict", "compa
 
 THRESHOLD = 0.02
 """A difference below this share is of no practical interest; --threshold sets another share."""
+_MOST_KEYS = 4
+"""The most facts that a refusal names one by one."""
+_KINDS = ("engine.settings.", "workload.", "data.")
+"""Beginnings of facts of which two engines or workloads have many."""
 
 
 def compare(
@@ -105,14 +109,25 @@ def _refuse_unlike(base: str, other: str, unlike: Iterable[Difference]) -> None:
         return
     reasons = [
         f"{one.key} is {' or '.join(one.base)} in {base} and {' or '.join(one.other)} in {other}"
-        for one in refused[:4]
+        for one in refused[:_MOST_KEYS]
     ]
-    rest = f", and {len(refused) - 4} more" if len(refused) > 4 else ""
-    keys = " ".join(f"--allow {one.key}" for one in refused[:4])
+    rest = f", and {len(refused) - _MOST_KEYS} more" if len(refused) > _MOST_KEYS else ""
+    keys = " ".join(f"--allow {pattern}" for pattern in _patterns([one.key for one in refused]))
     raise Impossible(
         f"these runs did not do the same work: {'; '.join(reasons)}{rest}; "
         f"if they are to be compared nevertheless, say so with {keys}"
     )
+
+
+def _patterns(keys: Sequence[str]) -> list[str]:
+    """Return what allows all of these keys: a few one by one, many of a kind as a pattern."""
+    if len(keys) <= _MOST_KEYS:
+        return list(keys)
+    kinds = [next((kind for kind in _KINDS if key.startswith(kind)), key) for key in keys]
+    return [
+        kind if kind == key else f"'{kind}*'"
+        for kind, key in dict(zip(kinds, keys, strict=True)).items()
+    ]
 
 
 def _group(side: Side) -> Group:

@@ -123,7 +123,7 @@ def _direction(rows: Sequence[MetricRow]) -> str:
 def _nothing(comparison: Comparison) -> str:
     """Return a sentence that nothing was shown to differ."""
     base, other = comparison.base.name, comparison.other.name
-    verdicts = [row.verdict for row in comparison.rows if row.verdict is not None]
+    verdicts = [row.verdict for row in first_rows(comparison, MetricVerdict)]
     same = sum(one in {MetricVerdict.SAME, MetricVerdict.ALIKE} for one in verdicts)
     scope = "" if comparison.decides else " in these runs"
     if verdicts and same == len(verdicts):

@@ -65,7 +65,9 @@ def metrics(comparison: Comparison, drawn: Sequence[Drawn]) -> Iterator[str]:
         if step in different:
             yield f"<h3>{escaped(step)}</h3>{made}"
         else:
-            counted = f"{len(rows)} metrics without a difference that was shown"
+            counted = (
+                f"{len(rows)} metric{'s' * (len(rows) > 1)} without a difference that was shown"
+            )
             yield (
                 f'<details class="printed"><summary>{escaped(step)}: {counted}</summary>'
                 f"{made}</details>"

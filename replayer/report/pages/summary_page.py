@@ -97,10 +97,15 @@ def _points(one: RunsSummary) -> Iterator[str]:
 def _list(one: RunsSummary, points: Sequence[Remark], first: int) -> str:
     items = "".join(
         f"<li{' class=bad' if point.loud else ''}>{escaped(point.text)}"
-        f"{_often(point, one.runs)}</li>"
+        f"{_anchor(point)}{_often(point, one.runs)}</li>"
         for point in points
     )
     return f'<ol class="points" start="{first}">{items}</ol>'
+
+
+def _anchor(point: Remark) -> str:
+    """Return a warning's anchor in docs/reference.md; no link: a page needs no other file."""
+    return f' <span class="quiet">({escaped(point.name)})</span>' if point.name else ""
 
 
 def _often(point: Remark, runs: int) -> str:

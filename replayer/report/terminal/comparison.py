@@ -89,8 +89,9 @@ def _answer(comparison: Comparison, asked: str, *, full: bool) -> Iterator[Rende
         yield Fitting(_answer_table(one), indented(map(_answer_flow, one.rows)))
     if one.rest:
         yield line(one.rest, style="dim")
-    yield ""
-    yield pairs([(label, Text(words)) for label, words in one.remarks])
+    if one.remarks:
+        yield ""
+        yield pairs([(label, Text(words)) for label, words in one.remarks])
     yield ""
     yield Text(sanitize(comparison.headline), style="bold")
     if one.next:

@@ -31,6 +31,7 @@ _WORDS = {Trust.YES: "yes", Trust.CARE: "care", Trust.NO: "no"}
 _HEADINGS = ("step", "what it did", "result", "proof", "believe?")
 _MOST_REMARKS = 6
 """The most remarks that are printed in words; the others are counted."""
+_EXPLAINED = " · each (name) is explained in docs/reference.md#NAME"
 _MOST_PROOFS = 2
 _GAP = 2
 _LABEL = 9
@@ -178,27 +179,34 @@ def _remarks(one: RunsSummary, run: Run) -> Iterator[RenderableType]:
         (f"  [{number}]", _remark(one.points[number - 1])) for number in chosen
     ]
     left = len(one.points) - len(chosen)
+    named = any(one.points[number - 1].name for number in chosen)
     end = [f"and {left} more in the details" if left else "", _control(run)]
     rows += [("", " · ".join(filter(None, end)))] if any(end) else []
     if rows:
         yield Text("")
-        yield Text("before you compare", style="dim")
+        yield Text(f"before you compare{_EXPLAINED if named else ''}", style="dim")
         yield pairs(rows)
 
 
 def _remark(point: Remark) -> Text:
     begin = "" if point.loud else f"{', '.join(point.steps)}: "
-    text = point.text.removeprefix(begin)
-    return Text(text, style="bold red" if point.loud else "", overflow="fold")
+    text = Text(point.text.removeprefix(begin), "bold red" if point.loud else "", overflow="fold")
+    return text.append(f" ({point.name})", style="dim") if point.name else text
 
 
 def _control(run: Run) -> str:
-    """Return that the machine kept its speed; "" if it did not, which is a remark, or unknown."""
-    if not run.control.get("processes") or calibration.moved(run.control):
+    """Return whether the machine kept its speed; "" if it did not, which is a remark, or unknown.
+
+    Values that overlap prove nothing by themselves: noise may hide a large change.
+    """
+    if calibration.moved(run.control):
         return ""
-    names = {name.partition(".")[0] for name in run.control} - {"processes"}
-    known = [name for name in sorted(names) if run.control.get(f"{name}.after")]
-    return f"the machine kept its speed within its noise ({', '.join(known)})" if known else ""
+    shares = calibration.shares(run.control)
+    wide = {name: share for name, share in shares.items() if abs(share) > calibration.FLOOR}
+    if wide:
+        words = ", ".join(f"{name} {share:+.0%}" for name, share in wide.items())
+        return f"not known whether the machine kept its speed: {words}, which may be noise"
+    return f"the machine kept its speed ({', '.join(shares)})" if shares else ""
 
 
 def _end(run: Run, headline: Headline, path: Path | None, left: str) -> Iterator[RenderableType]:

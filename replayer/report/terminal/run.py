@@ -18,6 +18,7 @@ from rich.text import Text
 from replayer import registry
 from replayer.analysis.capacity.client_hosts import TABLE as CLIENT_HOSTS
 from replayer.model import (
+    Advice,
     Cold,
     Fact,
     Measurement,
@@ -503,7 +504,7 @@ def _tail(run: Run, path: Path | None) -> Iterator[RenderableType]:
     items = [(text, LOUD) for text in summary.attention(run)]
     if run.error and run.error not in {step.reason for step in run.steps}:
         items.insert(0, (f"{run.status.value}: {sanitize(run.error)}", LOUD))
-    items += [(sanitize(str(advice)), "yellow") for advice in run.advice]
+    items += [(_named(advice), "yellow") for advice in run.advice]
     if items:
         yield Text("")
         yield _rule(Text("what to know about these numbers", style="bold"))
@@ -511,6 +512,11 @@ def _tail(run: Run, path: Path | None) -> Iterator[RenderableType]:
     if path is not None:
         yield Text("")
         yield Text(f"result file: {sanitize(path)}", overflow="fold")
+
+
+def _named(advice: Advice) -> str:
+    """Return a warning with its anchor in docs/reference.md behind it, if it has one."""
+    return sanitize(f"{advice} ({advice.name})" if advice.name else str(advice))
 
 
 def _rule(title: Text) -> Rule:

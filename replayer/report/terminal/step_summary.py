@@ -58,6 +58,8 @@ class Remark:
     """The steps whose figures it concerns; () for all steps."""
     runs: int = 1
     """The number of runs that have this remark."""
+    name: str = ""
+    """The warning's anchor in docs/reference.md; "" if it is none of those."""
 
 
 @dataclass(frozen=True)

@@ -326,7 +326,8 @@ def _points(runs: Sequence[Run]) -> tuple[Remark, ...]:
             _count(loud, text, Remark(text, loud=True, steps=(name,) if name else ()))
         own: dict[tuple[str, ...], Remark] = {}
         for advice in run.advice:
-            own.setdefault(_key(advice), Remark(sanitize(str(advice)), steps=advice.steps))
+            point = Remark(sanitize(str(advice)), steps=advice.steps, name=sanitize(advice.name))
+            own.setdefault(_key(advice), point)
         for key, point in own.items():
             _count(quiet, key, point)
     return (*loud.values(), *quiet.values())
@@ -339,7 +340,7 @@ def _count(points: dict[Kind, Remark], key: Kind, point: Remark) -> None:
         points[key] = point
         return
     steps = tuple(dict.fromkeys((*same.steps, *point.steps)))
-    points[key] = Remark(same.text, same.loud, steps, same.runs + 1)
+    points[key] = replace(same, steps=steps, runs=same.runs + 1)
 
 
 def _key(advice: Advice) -> tuple[str, ...]:

@@ -51,7 +51,8 @@ def _brief(result: StepResult) -> Brief:
     if rows is None or rate is None:
         return Brief(did)
     shown = f"{show_count(round(rate))} rows/s"
-    results = [shown if size is None else f"{shown}, {show_size(size)}"]
+    # DuckDB's rows are in its log until a checkpoint: a table of 0 bytes is no result.
+    results = [f"{shown}, {show_size(size)}" if size else shown]
     return Brief(did, results, subject="Built", clause=f"{show_count(rows)} rows at {shown}")
 
 

@@ -48,8 +48,8 @@ def _brief(result: StepResult) -> Brief:
     files, size, rate = (result.value(f"walk.{name}") for name in ("files", "bytes", "throughput"))
     threads = result.facts.get("threads")
     words = [
-        "" if files is None else f"{show_count(files)} files",
-        f"{threads} threads" if threads else "",
+        "" if files is None else f"{show_count(files)} file{'s' * (files != 1)}",
+        f"{threads} thread{'s' * (threads != 1)}" if threads else "",
         "" if result.cold is None else result.cold.got.value,
     ]
     did = ", ".join(filter(None, words))
