@@ -1,0 +1,92 @@
+"""Trials of verbs: each is executed, and its result or the server's error is kept."""
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from replayer.engines.connection import Database, Row
+from replayer.engines.credentials import redact
+from replayer.engines.verb_table import COLUMNS, pattern_of
+from replayer.engines.verbs import VerbName
+from replayer.errors import ReplayerError, one_line
+from replayer.run.checks.proof import Outcome, VerbTrial
+
+
+class VerbTrials:
+    """What every verb of one engine did so far; nothing that fails ends it."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+        self._trials: dict[str, VerbTrial] = {}
+
+    def attempt(
+        self, name: str, holes: Mapping[str, str | int] | None = None, **parameters: Any
+    ) -> Sequence[Row]:
+        """Execute a verb and return its rows; () if the engine has none, or if it failed.
+
+        A verb that is executed again keeps its first result, but for a failure.
+        """
+        verb = self.database.engine.named(name)
+        if verb is None:
+            return ()
+        begun = time.monotonic()
+        trial = VerbTrial(verb=name, outcome=Outcome.OK, file=_file(str(verb.path)))
+        rows: Sequence[Row] = ()
+        try:
+            rows = self.database.execute(verb, holes, **parameters)
+        except ReplayerError as error:
+            says = one_line(redact(str(error), self.database.url), 400)
+            trial = trial.model_copy(update={"outcome": Outcome.FAILED, "says": says})
+        except KeyError as error:
+            says = f"{verb.path.name} wants {error}, which replayer does not give it"
+            trial = trial.model_copy(update={"outcome": Outcome.FAILED, "says": says})
+        columns = tuple(rows[0]) if rows else ()
+        seconds = round(time.monotonic() - begun, 3)
+        seen = {"rows": len(rows), "columns": columns, "seconds": seconds}
+        self._keep(_held_against_contract(trial.model_copy(update=seen)))
+        return rows
+
+    def _keep(self, trial: VerbTrial) -> None:
+        before = self._trials.get(trial.verb)
+        better = before is not None and before.outcome is Outcome.OK and not before.rows
+        if before is None or trial.outcome is Outcome.FAILED or (better and trial.rows):
+            self._trials[trial.verb] = trial
+
+    def failed(self, name: str) -> bool:
+        """Return whether a verb was tried and failed."""
+        return name in self._trials and self._trials[name].outcome is Outcome.FAILED
+
+    def all(self, why_not: Mapping[str, str]) -> tuple[VerbTrial, ...]:
+        """Return a trial of every verb that the engine names; `why_not` has reasons by family."""
+        return tuple(
+            self._trials.get(name) or self._untried(name, why_not)
+            for name in self.database.engine.verbs()
+        )
+
+    def _untried(self, name: str, why_not: Mapping[str, str]) -> VerbTrial:
+        engine = self.database.engine
+        verb = engine.named(name)
+        if verb is None:
+            return VerbTrial(
+                verb=name, outcome=Outcome.LEFT_OUT, says=engine.why_not(VerbName(name))
+            )
+        family = next((key for key in why_not if name.startswith(key)), "")
+        says = why_not[family] if family else "no trial here needs it"
+        return VerbTrial(
+            verb=name, outcome=Outcome.NOT_TRIED, file=_file(str(verb.path)), says=says
+        )
+
+
+def _held_against_contract(trial: VerbTrial) -> VerbTrial:
+    """Return the trial as failed if rows lack columns that replayer reads."""
+    wanted = COLUMNS.get(pattern_of(trial.verb), ())
+    lacking = [name for name in wanted if name not in trial.columns]
+    if trial.outcome is not Outcome.OK or not trial.rows or not lacking:
+        return trial
+    says = f"its rows lack the column {' and '.join(lacking)}"
+    return trial.model_copy(update={"outcome": Outcome.FAILED, "says": says})
+
+
+def _file(path: str) -> str:
+    """Return a verb's file from the engine's folder on: no path of this machine is kept."""
+    return path.rpartition("/schemas/")[2] if "/schemas/" in path else path.rpartition("/")[2]
