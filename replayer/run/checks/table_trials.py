@@ -11,7 +11,7 @@ FEW = 6_144
 GROWN = 98_304
 """Rows of the table whose hash and files are compared."""
 DIRTY = "dirty"
-_SEGMENT_ROWS = FEW // 2
+SEGMENT_ROWS = FEW // 2
 """So few that the doubling to 6,144 rows makes a segment from another one."""
 _NAME_BYTES = 20.0
 
@@ -19,10 +19,9 @@ _NAME_BYTES = 20.0
 class TableTrials:
     """The table that the trials make; each method goes on after a verb that failed."""
 
-    def __init__(self, trials: VerbTrials) -> None:
+    def __init__(self, trials: VerbTrials, layout: str) -> None:
         self.trials = trials
-        engine = trials.database.engine
-        self.layout = engine.spec.layout or next(iter(engine.layouts()), "")
+        self.layout = layout
         self.doubling = 0
         self._compression = ""
         self._double = f"{self.layout}/double"
@@ -39,7 +38,7 @@ class TableTrials:
         attempt("table/found")
         names = attempt(f"{self.layout}/compressions")
         self._compression = str(names[0]["name"]) if names else ""
-        attempt(f"{self.layout}/locks", segments=GROWN // _SEGMENT_ROWS)
+        attempt(f"{self.layout}/locks", segments=GROWN // SEGMENT_ROWS)
         attempt(
             f"{self.layout}/estimate", rows=FEW, lastname_bytes=_NAME_BYTES,
             compression=self._compression, segments=2,
@@ -48,7 +47,7 @@ class TableTrials:
         attempt("rollback")
         attempt(
             "table/create", made_by=f"replayer {__version__}", layout=self.layout,
-            compression=self._compression, segment_rows=_SEGMENT_ROWS, rows_wanted=GROWN,
+            compression=self._compression, segment_rows=SEGMENT_ROWS, rows_wanted=GROWN,
         )  # fmt: skip
         attempt("table/begin", {"doubling": 0})
         attempt("begin")
@@ -69,7 +68,7 @@ class TableTrials:
 
     def vacuum(self) -> None:
         """Execute what a flush does before it flushes."""
-        for segment in range(1, max(1, self.rows // _SEGMENT_ROWS) + 1):
+        for segment in range(1, max(1, self.rows // SEGMENT_ROWS) + 1):
             self.trials.attempt(f"{self.layout}/vacuum", {"segment": segment})
         self.trials.attempt(f"{self.layout}/vacuum_all")
         self.trials.attempt("table/vacuum")
@@ -100,12 +99,12 @@ class TableTrials:
         number = self.doubling + 1
         attempt("table/begin", {"doubling": number})
         whole = self.trials.database.engine.named(self._double) is None
-        if whole or before < _SEGMENT_ROWS:
+        if whole or before < SEGMENT_ROWS:
             attempt("begin")
             self._empty_segment(0)
             attempt(f"{self.layout}/grow", {"rows": before, "doubling": number})
         else:
-            for source in range(1, before // _SEGMENT_ROWS + 1):
+            for source in range(1, before // SEGMENT_ROWS + 1):
                 self._double_segment(number, source, before)
             attempt("begin")
         self.doubling = number
@@ -113,11 +112,11 @@ class TableTrials:
         attempt("commit")
 
     def _double_segment(self, number: int, source: int, before: int) -> None:
-        target = before // _SEGMENT_ROWS + source
-        first = (source - 1) * _SEGMENT_ROWS
+        target = before // SEGMENT_ROWS + source
+        first = (source - 1) * SEGMENT_ROWS
         holes = {
             "doubling": number, "source": source, "target": target, "segment": target,
-            "first_row": first, "target_row": before + first, "rows": _SEGMENT_ROWS,
+            "first_row": first, "target_row": before + first, "rows": SEGMENT_ROWS,
         }  # fmt: skip
         self.trials.attempt("begin")
         self._empty_segment(target)

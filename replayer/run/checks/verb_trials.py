@@ -1,5 +1,6 @@
 """Trials of verbs: each is executed, and its result or the server's error is kept."""
 
+import contextlib
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -20,7 +21,7 @@ class VerbTrials:
         self._trials: dict[str, VerbTrial] = {}
 
     def attempt(
-        self, name: str, holes: Mapping[str, str | int] | None = None, **parameters: Any
+        self, name: str, holes: Mapping[str, str | int] | None = None, /, **parameters: Any
     ) -> Sequence[Row]:
         """Execute a verb and return its rows; () if the engine has none, or if it failed.
 
@@ -51,6 +52,13 @@ class VerbTrials:
         better = before is not None and before.outcome is Outcome.OK and not before.rows
         if before is None or trial.outcome is Outcome.FAILED or (better and trial.rows):
             self._trials[trial.verb] = trial
+
+    def roll_back(self) -> None:
+        """End a transaction that something cut short, if there is one; it is no trial."""
+        verb = self.database.engine.named("rollback")
+        if verb is not None:
+            with contextlib.suppress(ReplayerError):
+                self.database.execute(verb)
 
     def failed(self, name: str) -> bool:
         """Return whether a verb was tried and failed."""
