@@ -22,15 +22,22 @@ ENGINE = "duckdb"
 
 
 @pytest.fixture
-def broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return the folder of an engine of one's own, like DuckDB, in which verbs may be replaced."""
     pytest.importorskip(ENGINE)
     folder = tmp_path / "engines" / "mine"
     (folder / "table").mkdir(parents=True)
     (folder / "engine.toml").write_text('title = "Mine"\nlike = "duckdb"\n')
     monkeypatch.setenv("REPLAYER_SCHEMAS", str(folder.parent))
+    return folder
+
+
+@pytest.fixture
+def data(server_home: Path) -> Iterator[Path]:
+    """Return a data folder that the server's user can enter; it is removed afterwards."""
+    folder = server_home / "prove"
     yield folder
-    shutil.rmtree(tmp_path / "data", ignore_errors=True)
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def proof_of(name: str, folder: Path) -> EngineProof:
@@ -45,13 +52,13 @@ def table_file(folder: Path, name: str, text: str) -> None:
 
 
 def test_a_verb_that_fails_is_told_with_its_file_and_the_others_are_tried(
-    broken: Path, tmp_path: Path
+    broken: Path, data: Path, tmp_path: Path
 ) -> None:
     """A scan with an error, and a count that is answered from metadata: both seen, all else ok."""
     table_file(broken, "scan", "SELECT avg(nothing_of_that_name) AS avg FROM persons1")
     table_file(broken, "count", "SELECT count(*) AS rows FROM persons1")
 
-    proof = proof_of("mine", tmp_path / "data")
+    proof = proof_of("mine", data)
 
     failed = {one.verb: one for one in proof.trials if one.outcome is Outcome.FAILED}
     found = {one.name: one for one in proof.findings}
@@ -64,14 +71,14 @@ def test_a_verb_that_fails_is_told_with_its_file_and_the_others_are_tried(
     assert found["table/count reads"].proven is False
     assert not proof.holds
     assert str(tmp_path) not in proof.model_dump_json() + as_markdown(proof)
-    with open_server(engines.checked("mine"), data_dir=tmp_path / "data") as server:
+    with open_server(engines.checked("mine"), data_dir=data) as server:
         assert table_names(server) == []
 
 
-def test_a_table_that_is_not_the_checks_own_is_left_alone(broken: Path, tmp_path: Path) -> None:
+def test_a_table_that_is_not_the_checks_own_is_left_alone(broken: Path, data: Path) -> None:
     """A table of somebody else's with that name is refused before anything is tried."""
     del broken
-    with open_server(engines.checked("mine"), data_dir=tmp_path / "data") as server:
+    with open_server(engines.checked("mine"), data_dir=data) as server:
         with closing(Database(server.engine, server.start())) as database:
             database.query("CREATE TABLE persons1 (mine int)")
         with pytest.raises(Impossible, match="was not made by replayer"):
@@ -90,14 +97,14 @@ def test_the_rule_of_the_rows_is_the_one_that_tests_know() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["postgres", "mariadb", "clickhouse"])
 def test_every_verb_of_an_engine_that_runs_here_holds(
-    replayer: Replayer, tmp_path: Path, name: str
+    replayer: Replayer, tmp_path: Path, data: Path, name: str
 ) -> None:
     """No verb fails, none lacks a column that replayer reads, and the rows are those of DuckDB."""
     if name == "clickhouse":
         pytest.importorskip("chdb")
     out = tmp_path / "proof.json"
 
-    replayer("check", "--prove", "--engine", name, "--data-dir", tmp_path / "data", "--out", out)
+    replayer("check", "--prove", "--engine", name, "--data-dir", data, "--out", out)
 
     proof = EngineProof.model_validate(json.loads(out.read_text()))
     assert proof.holds

@@ -3,10 +3,12 @@
 import contextlib
 import time
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from replayer.engines.connection import Database, Row
 from replayer.engines.credentials import redact
+from replayer.engines.engine import Engine
 from replayer.engines.verb_table import COLUMNS, pattern_of
 from replayer.engines.verbs import VerbName
 from replayer.errors import ReplayerError, one_line
@@ -31,7 +33,9 @@ class VerbTrials:
         if verb is None:
             return ()
         begun = time.monotonic()
-        trial = VerbTrial(verb=name, outcome=Outcome.OK, file=_file(str(verb.path)))
+        trial = VerbTrial(
+            verb=name, outcome=Outcome.OK, file=_file(self.database.engine, verb.path)
+        )
         rows: Sequence[Row] = ()
         try:
             rows = self.database.execute(verb, holes, **parameters)
@@ -81,7 +85,10 @@ class VerbTrials:
         family = next((key for key in why_not if name.startswith(key)), "")
         says = why_not[family] if family else "no trial here needs it"
         return VerbTrial(
-            verb=name, outcome=Outcome.NOT_TRIED, file=_file(str(verb.path)), says=says
+            verb=name,
+            outcome=Outcome.NOT_TRIED,
+            file=_file(self.database.engine, verb.path),
+            says=says,
         )
 
 
@@ -95,6 +102,9 @@ def _held_against_contract(trial: VerbTrial) -> VerbTrial:
     return trial.model_copy(update={"outcome": Outcome.FAILED, "says": says})
 
 
-def _file(path: str) -> str:
+def _file(engine: Engine, path: Path) -> str:
     """Return a verb's file from the engine's folder on: no path of this machine is kept."""
-    return path.rpartition("/schemas/")[2] if "/schemas/" in path else path.rpartition("/")[2]
+    for folder in engine.folders:
+        if path.is_relative_to(folder):
+            return f"{folder.name}/{path.relative_to(folder).as_posix()}"
+    return path.name
