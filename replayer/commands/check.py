@@ -154,10 +154,10 @@ def _proven(made: EngineProof) -> Iterator[RenderableType]:
     yield _grid(
         (words[one.proven], styles[one.proven], one.name, one.found) for one in made.findings
     )
-    failed = [one for one in made.trials if one.outcome is proof.Outcome.FAILED]
+    failed = [one for one in made.trials if one.outcome is proof.TrialOutcome.FAILED]
     if failed:
         yield Text("")
-        yield _grid(("failed", "red", one.file or one.verb, one.says) for one in failed)
+        yield _grid(("failed", "red", one.file or one.verb, one.reason) for one in failed)
     for right in made.missing_rights:
         yield Text(sanitize(f"missing right: {right}"), style="yellow")
 

@@ -54,7 +54,7 @@ examples:
 """
 _ALONE = ("metrics", "verbs")
 """Kinds that are listed only where they are named."""
-_TOLD_APART = ("name", "about", "text", "keys", "left out by")
+_SHOWN_APART = ("name", "about", "text", "keys", "left out by")
 """Parts of an entry that are printed in their own way, or only in JSON."""
 _NEEDED = {
     "build": VerbName("table/create"),
@@ -66,7 +66,7 @@ _NEEDED = {
     "capture": VerbName("capture/about"),
     "profile": VerbName("profile/about"),
 }
-"""What a user wants -> the verb without which it is skipped, and whose absence is the reason."""
+"""Step or command -> the verb without which it is skipped; its absence is the reason."""
 _FEW_RUNS = 10
 _RUNS_READ = 20
 """The newest runs whose metrics are listed."""
@@ -228,7 +228,7 @@ def _cannot_do(one: Engine) -> list[str]:
 
 
 def _verbs() -> Iterator[Entry]:
-    """Yield what each verb is asked for; a verb is an SQL file of an engine."""
+    """Yield an entry for each verb, which is an SQL file of an engine."""
     for verb in verb_table.list_verbs():
         yield {
             "name": verb.name,
@@ -298,7 +298,7 @@ def _details(entry: Entry) -> Iterator[RenderableType]:
         words = ", ".join(filter(None, [key["type"], default]))
         items.append((sanitize(key["name"]), sanitize(f"{words}. {key['text']}".strip())))
     for name, value in entry.items():
-        if name not in _TOLD_APART and value:
+        if name not in _SHOWN_APART and value:
             shown = ", ".join(value) if isinstance(value, list) else str(value)
             items.append((name, sanitize(shown)))
     if items:

@@ -82,7 +82,7 @@ class Engine:
         return self._find(name, self.version or 0)
 
     def newest(self, name: str) -> Verb | None:
-        """Return the verb of a name for the newest version that has a file of its own for it."""
+        """Return the verb of a name for the newest version with such a file."""
         known = [verb for number in self._versions if (verb := self._find(name, number))]
         return known[-1] if known else None
 

@@ -11,7 +11,7 @@ import pytest
 from replayer.engines import engine as engines
 from replayer.engines.connection import Database
 from replayer.errors import Impossible
-from replayer.run.checks.proof import EngineProof, Outcome, as_markdown
+from replayer.run.checks.proof import EngineProof, TrialOutcome, as_markdown
 from replayer.run.checks.prove import hash_of, list_rows, prove
 from replayer.servers.open import open_server
 from replayer.servers.protocol import Server
@@ -60,12 +60,12 @@ def test_a_verb_that_fails_is_told_with_its_file_and_the_others_are_tried(
 
     proof = proof_of("mine", data)
 
-    failed = {one.verb: one for one in proof.trials if one.outcome is Outcome.FAILED}
+    failed = {one.verb: one for one in proof.trials if one.outcome is TrialOutcome.FAILED}
     found = {one.name: one for one in proof.findings}
     assert set(failed) == {"table/scan", "table/count"}
     assert failed["table/scan"].file == "mine/table/scan.sql"
-    assert "nothing_of_that_name" in failed["table/scan"].says
-    assert "id_sum" in failed["table/count"].says
+    assert "nothing_of_that_name" in failed["table/scan"].reason
+    assert "id_sum" in failed["table/count"].reason
     assert found["same rows"].proven
     assert found["flush"].proven
     assert found["table/count reads"].proven is False

@@ -9,8 +9,8 @@ from replayer.model import Noun
 _STATEMENT = re.compile(r"[|\n\r]+")
 
 
-class Outcome(StrEnum):
-    """What became of one trial."""
+class TrialOutcome(StrEnum):
+    """The result of one trial."""
 
     OK = "ok"
     FAILED = "failed"
@@ -22,13 +22,13 @@ class VerbTrial(Noun):
     """One verb, executed once."""
 
     verb: str
-    outcome: Outcome
+    outcome: TrialOutcome
     file: str = ""
     """The SQL file, relative to the folder of schemas."""
     rows: int = 0
     columns: tuple[str, ...] = ()
     seconds: float = 0.0
-    says: str = ""
+    reason: str = ""
     """The server's error, or why the verb was left out or not tried."""
 
 
@@ -53,12 +53,12 @@ class EngineProof(Noun):
     when: str
     rows: int
     unverified: str = ""
-    """What the engine's own file says was never verified: what this proof is to answer."""
+    """The engine's words on what was never verified: the questions for this proof."""
     findings: tuple[Finding, ...] = ()
     trials: tuple[VerbTrial, ...] = ()
     missing_rights: tuple[str, ...] = ()
 
-    def count(self, outcome: Outcome) -> int:
+    def count(self, outcome: TrialOutcome) -> int:
         """Return the number of verbs with that outcome."""
         return sum(trial.outcome is outcome for trial in self.trials)
 
@@ -66,13 +66,13 @@ class EngineProof(Noun):
     def holds(self) -> bool:
         """Return whether no verb failed and nothing was refuted."""
         refuted = any(finding.proven is False for finding in self.findings)
-        return not refuted and not self.count(Outcome.FAILED)
+        return not refuted and not self.count(TrialOutcome.FAILED)
 
 
 def verdict_of(proof: EngineProof) -> str:
     """Return the answer in one sentence."""
     counts = ", ".join(
-        f"{proof.count(outcome)} {outcome}" for outcome in Outcome if proof.count(outcome)
+        f"{proof.count(outcome)} {outcome}" for outcome in TrialOutcome if proof.count(outcome)
     )
     refuted = [one.name for one in proof.findings if one.proven is False]
     untested = [one.name for one in proof.findings if one.proven is None]
@@ -99,7 +99,7 @@ def _lines(proof: EngineProof) -> Iterator[str]:
     if proof.unverified:
         yield from (
             "",
-            f"The engine's file says of itself, not verified: {_cell(proof.unverified)}",
+            f"Not verified, by the engine's own file: {_cell(proof.unverified)}",
         )
     yield from ("", "| tested | proven | found |", "|---|---|---|")
     words = {True: "yes", False: "**no**", None: "not testable here"}
@@ -108,22 +108,22 @@ def _lines(proof: EngineProof) -> Iterator[str]:
     if proof.missing_rights:
         yield from ("", "Rights that were missing:", "")
         yield from (f"- {right}" for right in proof.missing_rights)
-    for outcome in (Outcome.FAILED, Outcome.OK, Outcome.LEFT_OUT, Outcome.NOT_TRIED):
+    for outcome in sorted(TrialOutcome, key=lambda one: one is not TrialOutcome.FAILED):
         yield from _table(outcome, [one for one in proof.trials if one.outcome is outcome])
 
 
-def _table(outcome: Outcome, trials: Sequence[VerbTrial]) -> Iterator[str]:
+def _table(outcome: TrialOutcome, trials: Sequence[VerbTrial]) -> Iterator[str]:
     if not trials:
         return
     yield from ("", f"## {len(trials)} verbs {outcome}", "")
-    if outcome is Outcome.OK:
+    if outcome is TrialOutcome.OK:
         yield from ("| verb | file | rows | columns |", "|---|---|---|---|")
         for one in trials:
             yield f"| {one.verb} | {one.file} | {one.rows:,} | {', '.join(one.columns)} |"
         return
     yield from ("| verb | file | why |", "|---|---|---|")
     for one in trials:
-        yield f"| {one.verb} | {one.file} | {_cell(one.says)} |"
+        yield f"| {one.verb} | {one.file} | {_cell(one.reason)} |"
 
 
 def _cell(text: str) -> str:

@@ -143,7 +143,7 @@ def _lock(trials: VerbTrials) -> None:
 
 
 def _layouts(database: Database) -> list[str]:
-    """Return the engine's layouts of tables, the one of its own choice first."""
+    """Return the engine's layouts of tables, its default first."""
     first = database.engine.spec.layout
     return sorted(database.engine.layouts(), key=lambda name: name != first) or [first]
 
@@ -211,7 +211,7 @@ def _counted(table: TableTrials, rows: int) -> Finding:
 
 
 def _hashed(database: Database) -> Finding:
-    """Compare the hash of all rows with that of the rows as the rule says them."""
+    """Compare the hash of all rows with that of the rows that the rule gives."""
     stored = [
         (int(row["id"]), str(row["lastname"]))
         for row in database.query(f"SELECT id, lastname FROM {persons.NAME}")  # noqa: S608
@@ -338,7 +338,7 @@ def _summed_up(server: Server, trials: VerbTrials, findings: Sequence[Finding]) 
         title=engine.title,
         version=one_line(rows[0]["version"], 80) if rows else "unknown",
         place="started by replayer" if server.kind == "private" else "at a URL",
-        kernel=f"{platform.system()} {platform.release()}",
+        kernel=f"{platform.system()} {platform.release().partition('-')[0]}",
         when=datetime.now(UTC).date().isoformat(),
         rows=table_trials.FEW,
         unverified=" ".join(engine.spec.unverified.split()),

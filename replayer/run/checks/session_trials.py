@@ -10,7 +10,7 @@ from replayer.tables.pgio import TableSet
 _TABLE, _INSERTED = "pgio1", "pgio0"
 _ROWS = 6_144
 _WANTED = TableSet(tables=1, rows=_ROWS, seed=6_145)
-"""Its mark tells a table of this check from one of a run."""
+"""Its mark separates a table of this check from a run's."""
 _SECONDS = 0.2
 _OPERATIONS = 20_000
 """So many that they take longer than a clock's step, and so few that a clock that stands still, and

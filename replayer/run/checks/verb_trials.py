@@ -12,11 +12,11 @@ from replayer.engines.engine import Engine
 from replayer.engines.verb_table import COLUMNS, pattern_of
 from replayer.engines.verbs import VerbName
 from replayer.errors import ReplayerError, one_line
-from replayer.run.checks.proof import Outcome, VerbTrial
+from replayer.run.checks.proof import TrialOutcome, VerbTrial
 
 
 class VerbTrials:
-    """What every verb of one engine did so far; nothing that fails ends it."""
+    """Results of the verbs of one engine so far; a failure does not end the trials."""
 
     def __init__(self, database: Database) -> None:
         self.database = database
@@ -34,17 +34,17 @@ class VerbTrials:
             return ()
         begun = time.monotonic()
         trial = VerbTrial(
-            verb=name, outcome=Outcome.OK, file=_file(self.database.engine, verb.path)
+            verb=name, outcome=TrialOutcome.OK, file=_file(self.database.engine, verb.path)
         )
         rows: Sequence[Row] = ()
         try:
             rows = self.database.execute(verb, holes, **parameters)
         except ReplayerError as error:
-            says = one_line(redact(str(error), self.database.url), 400)
-            trial = trial.model_copy(update={"outcome": Outcome.FAILED, "says": says})
+            reason = one_line(redact(str(error), self.database.url), 400)
+            trial = trial.model_copy(update={"outcome": TrialOutcome.FAILED, "reason": reason})
         except KeyError as error:
-            says = f"{verb.path.name} wants {error}, which replayer does not give it"
-            trial = trial.model_copy(update={"outcome": Outcome.FAILED, "says": says})
+            reason = f"{verb.path.name} wants {error}, which replayer does not give it"
+            trial = trial.model_copy(update={"outcome": TrialOutcome.FAILED, "reason": reason})
         columns = tuple(rows[0]) if rows else ()
         seconds = round(time.monotonic() - begun, 3)
         seen = {"rows": len(rows), "columns": columns, "seconds": seconds}
@@ -53,8 +53,8 @@ class VerbTrials:
 
     def _keep(self, trial: VerbTrial) -> None:
         before = self._trials.get(trial.verb)
-        better = before is not None and before.outcome is Outcome.OK and not before.rows
-        if before is None or trial.outcome is Outcome.FAILED or (better and trial.rows):
+        better = before is not None and before.outcome is TrialOutcome.OK and not before.rows
+        if before is None or trial.outcome is TrialOutcome.FAILED or (better and trial.rows):
             self._trials[trial.verb] = trial
 
     def roll_back(self) -> None:
@@ -66,7 +66,7 @@ class VerbTrials:
 
     def failed(self, name: str) -> bool:
         """Return whether a verb was tried and failed."""
-        return name in self._trials and self._trials[name].outcome is Outcome.FAILED
+        return name in self._trials and self._trials[name].outcome is TrialOutcome.FAILED
 
     def all(self, why_not: Mapping[str, str]) -> tuple[VerbTrial, ...]:
         """Return a trial of every verb that the engine names; `why_not` has reasons by family."""
@@ -80,15 +80,15 @@ class VerbTrials:
         verb = engine.named(name)
         if verb is None:
             return VerbTrial(
-                verb=name, outcome=Outcome.LEFT_OUT, says=engine.why_not(VerbName(name))
+                verb=name, outcome=TrialOutcome.LEFT_OUT, reason=engine.why_not(VerbName(name))
             )
         family = next((key for key in why_not if name.startswith(key)), "")
-        says = why_not[family] if family else "no trial here needs it"
+        reason = why_not[family] if family else "no trial here needs it"
         return VerbTrial(
             verb=name,
-            outcome=Outcome.NOT_TRIED,
+            outcome=TrialOutcome.NOT_TRIED,
             file=_file(self.database.engine, verb.path),
-            says=says,
+            reason=reason,
         )
 
 
@@ -96,10 +96,10 @@ def _held_against_contract(trial: VerbTrial) -> VerbTrial:
     """Return the trial as failed if rows lack columns that replayer reads."""
     wanted = COLUMNS.get(pattern_of(trial.verb), ())
     lacking = [name for name in wanted if name not in trial.columns]
-    if trial.outcome is not Outcome.OK or not trial.rows or not lacking:
+    if trial.outcome is not TrialOutcome.OK or not trial.rows or not lacking:
         return trial
-    says = f"its rows lack the column {' and '.join(lacking)}"
-    return trial.model_copy(update={"outcome": Outcome.FAILED, "says": says})
+    reason = f"its rows lack the column {' and '.join(lacking)}"
+    return trial.model_copy(update={"outcome": TrialOutcome.FAILED, "reason": reason})
 
 
 def _file(engine: Engine, path: Path) -> str:
