@@ -17,12 +17,15 @@ from typing import Any
 
 from replayer import registry
 from replayer.analysis.advice import warnings
+from replayer.engines import verb_table
 from replayer.metrics import families
 from replayer.report.terminal.step_keys import keys
 from replayer.run import step_recorder
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "reference.md"
+EXTENDING = ROOT / "docs" / "extending.md"
+_BEGIN, _END = "<!-- verbs -->", "<!-- end of verbs -->"
 _HEAD = """\
 # Reference
 
@@ -158,5 +161,18 @@ def _cell(text: str | None) -> str:
     return flat.replace("|", "\\|")
 
 
+def extending() -> str:
+    """Return docs/extending.md with its table of verbs as the code has it."""
+    before, _, rest = EXTENDING.read_text(encoding="utf-8").partition(_BEGIN)
+    _, _, after = rest.partition(_END)
+    lines = ["| verb | asked by | parameters | columns | left out by |", "|---|---|---|---|---|"]
+    for verb in verb_table.list_verbs():
+        cells = (verb.asked_by, verb.parameters, verb.columns, verb.lacking or ("none",))
+        lines.append(f"| `{verb.name}` | {' | '.join(', '.join(cell) for cell in cells)} |")
+    table = "\n".join(lines)
+    return f"{before}{_BEGIN}\n{table}\n{_END}{after}"
+
+
 if __name__ == "__main__":
     PAGE.write_text(page(), encoding="utf-8")
+    EXTENDING.write_text(extending(), encoding="utf-8")

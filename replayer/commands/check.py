@@ -3,12 +3,14 @@
 Everything is tried, harmlessly, and nothing is guessed. Files are opened but not written, caches
 are not dropped, and everything that is made for a trial is removed.
 
-Exit status: 0, also if something is limited; 2 if `replayer run` itself is impossible here.
+Exit status: 0, also if something is limited; 2 if `replayer run` itself is impossible here; with
+--prove 1 if a verb failed or a property was refuted.
 """
 
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,17 +21,19 @@ from replayer import journal
 from replayer.engines import engine
 from replayer.errors import Impossible
 from replayer.machine.host import Host
+from replayer.report import files
 from replayer.report.sanitize import sanitize
 from replayer.report.terminal import console
 from replayer.run.checks import preflight
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from rich.console import RenderableType
 
     from replayer.run.checks.preflight import Case, PreflightLine
+    from replayer.run.checks.proof import EngineProof
 
 EPILOG = """\
 examples:
@@ -37,6 +41,7 @@ examples:
   replayer check --data-dir /mnt/nvme/replayer
   replayer check --json
   replayer check --engine postgresql://me@db.example/bench    my rights on that server, too
+  replayer check --prove --engine mariadb --out proof.json    every verb, on a small table
   replayer check --clients app1,app2 --engine postgresql://me@db.example/bench
 """
 _IMPOSSIBLE = 2
@@ -59,12 +64,23 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--engine",
         metavar="URL",
-        help="a running server: what its user may do, and what would help",
+        help="a running server: what its user may do, and what would help; with --prove also the "
+        "name of an engine, whose server is started",
     )
     parser.add_argument(
         "--clients",
         metavar="HOST,…",
         help="hosts, by what ssh calls them: replayer there, clock, rights, way to the server",
+    )
+    parser.add_argument(
+        "--prove",
+        action="store_true",
+        help="try every verb of the engine on a small table of its own, which is removed again",
+    )
+    parser.add_argument(
+        "--out",
+        metavar="FILE",
+        help="with --prove: where its proof is put, as JSON or, if it ends in .md, as Markdown",
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("-v", "--verbose", action="store_true", help="show every line")
@@ -72,6 +88,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Make every check and print the results on stdout; return the exit status."""
+    if args.prove:
+        return _prove(args)
+    if args.out:
+        raise Impossible("--out is for a proof: add --prove")
     case = preflight.Case(Host(), args.data_dir)
     url = args.engine or ""
     try:
@@ -86,6 +106,70 @@ def run(args: argparse.Namespace) -> int:
         show = _every if args.verbose else _shown
         console.write(*show(case, lines, blocking, url))
     return _IMPOSSIBLE if blocking else 0
+
+
+def _prove(args: argparse.Namespace) -> int:
+    """Prove an engine; print or write its proof, and return 1 if a verb or a property failed.
+
+    Raises Impossible for a server that cannot be used, or whose table would be in the way.
+    """
+    from replayer.run import recovery  # noqa: PLC0415 - few checks prove an engine
+    from replayer.run.checks import proof, prove  # noqa: PLC0415 - the same
+    from replayer.run.plan.request import asker  # noqa: PLC0415 - the same
+    from replayer.servers.open import open_server  # noqa: PLC0415 - the same
+
+    if args.clients:
+        raise Impossible("--clients is of hosts, and --prove of an engine: leave one out")
+    asked = args.engine or engine.default()
+    url = asked if "://" in asked else None
+    chosen = engine.of_url(asked) if url else engine.checked(asked)
+    recovery.give_back(_say)
+    try:
+        with open_server(chosen, url=url, data_dir=args.data_dir, ask=asker()) as server:
+            made = prove.prove(server, _say)
+    finally:
+        journal.leave()
+    as_json = made.model_dump_json(indent=1) + "\n"
+    if args.out:
+        files.put(args.out, proof.as_markdown(made) if args.out.endswith(".md") else as_json)
+    if args.json and args.out != "-":
+        print(as_json, end="")  # noqa: T201
+    elif args.out != "-":
+        console.write(*_proven(made))
+    return 0 if made.holds else 1
+
+
+def _say(text: str) -> None:
+    print(sanitize(text), file=sys.stderr)  # noqa: T201
+
+
+def _proven(made: EngineProof) -> Iterator[RenderableType]:
+    """Yield the answer, what was tested, then every verb that failed."""
+    from replayer.run.checks import proof  # noqa: PLC0415 - few checks prove an engine
+
+    yield Text(sanitize(proof.verdict_of(made)), style="bold" if made.holds else "bold red")
+    yield Text("")
+    words = {True: "yes", False: "no", None: "?"}
+    styles = {True: "green", False: "red", None: "yellow"}
+    yield _grid(
+        (words[one.proven], styles[one.proven], one.name, one.found) for one in made.findings
+    )
+    failed = [one for one in made.trials if one.outcome is proof.TrialOutcome.FAILED]
+    if failed:
+        yield Text("")
+        yield _grid(("failed", "red", one.file or one.verb, one.reason) for one in failed)
+    for right in made.missing_rights:
+        yield Text(sanitize(f"missing right: {right}"), style="yellow")
+
+
+def _grid(rows: Iterable[tuple[str, str, str, str]]) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, show_header=False)
+    table.add_column(no_wrap=True)
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for status, style, name, words in rows:
+        table.add_row(Text(status, style=style), Text(sanitize(name)), Text(sanitize(words)))
+    return table
 
 
 def _local(case: Case, url: str) -> list[PreflightLine]:

@@ -1,6 +1,6 @@
 """List workloads, engines, plug-ins, stored runs and their metrics.
 
-Without KIND it lists all but the metrics, briefly.
+Without KIND it lists all but metrics and verbs, briefly.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 from rich.text import Text
 
 from replayer import assets, registry
-from replayer.engines import engine
+from replayer.engines import engine, verb_table
+from replayer.engines.verbs import VerbName
 from replayer.errors import Impossible, ReplayerError
 from replayer.lazy_import import Later
 from replayer.model import Better
@@ -50,11 +51,27 @@ examples:
   replayer list workloads -v        what each imitates, and which number to look at
   replayer list steps -v            the keys of each step
   replayer list factors             what an experiment can switch here, and its level now
-  replayer list engines -v          wire, layouts, verbs, cold methods, what was verified
+  replayer list engines -v          wire, layouts, verbs, what cannot be done, what was verified
+  replayer list verbs               what an engine of your own must answer, and who asks it
   replayer list runs --results /mnt/shared/results
   replayer list runs --json
   replayer list metrics             the names that --metric and --sort take
 """
+_ALONE = ("metrics", "verbs")
+"""Kinds that are listed only where they are named."""
+_SHOWN_APART = ("name", "about", "text", "keys", "left out by")
+"""Parts of an entry that are printed in their own way, or only in JSON."""
+_NEEDED = {
+    "build": VerbName("table/create"),
+    "walk": VerbName("files"),
+    "sessions": VerbName("slob/slice"),
+    "rate, ramp, capacity, buffers": VerbName("mix/session"),
+    "replay": VerbName("replay/tables"),
+    "cold at a URL": VerbName("evict"),
+    "capture": VerbName("capture/about"),
+    "profile": VerbName("profile/about"),
+}
+"""Step or command -> the verb without which it is skipped; its absence is the reason."""
 _FEW_RUNS = 10
 _RUNS_READ = 20
 """The newest runs whose metrics are listed."""
@@ -68,8 +85,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "kind",
         nargs="?",
         metavar="KIND",
-        choices=[*_things(), "runs", "metrics"],
-        help=", ".join([*_things(), "runs", "metrics"]) + " (default: all but metrics)",
+        choices=[*_things(), "runs", *_ALONE],
+        help=", ".join([*_things(), "runs", *_ALONE]) + " (default: all but metrics and verbs)",
     )
     parser.add_argument(
         "--all", action="store_true", help="failed runs too, which are left out by default"
@@ -109,7 +126,8 @@ def run(args: argparse.Namespace) -> int:
     parts: list[RenderableType] = []
     for kind, entries in things.items():
         if entries or args.kind:
-            parts += _list(kind, entries, verbose=args.verbose, titled=not args.kind)
+            verbose = args.verbose or kind == "verbs"
+            parts += _list(kind, entries, verbose=verbose, titled=not args.kind)
     if "runs" in kinds:
         parts += _runs(runs, where, args)
     console.write(*parts)
@@ -134,6 +152,8 @@ def _entries(kind: str, *, details: bool, alone: bool) -> list[Entry]:
         return [_workload(name, path) for name, path in assets.workloads().items()]
     if kind == "engines":
         return _engines(details=details)
+    if kind == "verbs":
+        return [*_verbs()]
     entries = [_plugin(kind, name, details=details) for name in registry.names(kind)]
     return factor_list.entries(entries) if kind == "factors" and alone else entries
 
@@ -192,6 +212,7 @@ def _engine(one: Engine, every: set[str]) -> Entry:
             for verb, number in since.items()
             if number is not None
         ],
+        "cannot do": _cannot_do(one),
         "missing": [
             verb
             for verb, number in since.items()
@@ -200,6 +221,31 @@ def _engine(one: Engine, every: set[str]) -> Entry:
         "verified": _line(one.spec.verified),
         "not verified": _line(one.spec.unverified),
     }
+
+
+def _cannot_do(one: Engine) -> list[str]:
+    """Return the steps and commands that are skipped on an engine, each with the reason."""
+    reasons: dict[str, list[str]] = {}
+    for name, needed in _NEEDED.items():
+        if one.since(needed) is None:
+            reasons.setdefault(one.why_not(needed), []).append(name)
+    return [f"{', '.join(names)} ({reason})" for reason, names in reasons.items()]
+
+
+def _verbs() -> Iterator[Entry]:
+    """Yield an entry for each verb, which is an SQL file of an engine."""
+    for verb in verb_table.list_verbs():
+        yield {
+            "name": verb.name,
+            "about": f"asked by {', '.join(verb.asked_by)}",
+            "text": "",
+            "parameters": list(verb.parameters),
+            "columns": list(verb.columns),
+            "may be left out": f"yes, as {', '.join(verb.lacking)} do"
+            if verb.may_be_left_out
+            else "no",
+            "left out by": list(verb.lacking),
+        }
 
 
 def _line(text: str) -> str:
@@ -257,7 +303,7 @@ def _details(entry: Entry) -> Iterator[RenderableType]:
         words = ", ".join(filter(None, [key["type"], default]))
         items.append((sanitize(key["name"]), sanitize(f"{words}. {key['text']}".strip())))
     for name, value in entry.items():
-        if name not in ("name", "about", "text", "keys") and value:
+        if name not in _SHOWN_APART and value:
             shown = ", ".join(value) if isinstance(value, list) else str(value)
             items.append((name, sanitize(shown)))
     if items:

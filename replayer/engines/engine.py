@@ -81,6 +81,11 @@ class Engine:
         """Return the verb of a name, given as text, for this server's version, as `verb` does."""
         return self._find(name, self.version or 0)
 
+    def newest(self, name: str) -> Verb | None:
+        """Return the verb of a name for the newest version with such a file."""
+        known = [verb for number in self._versions if (verb := self._find(name, number))]
+        return known[-1] if known else None
+
     def _find(self, name: str, version: int) -> Verb | None:
         files = self._files_on(version, name)
         if not files:

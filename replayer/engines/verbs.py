@@ -7,6 +7,7 @@ because importing all modules takes seconds; a contract test does import them, a
 
 import functools
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -81,18 +82,32 @@ class Verb:
 @functools.cache
 def declared() -> frozenset[VerbName]:
     """Return every verb that any module declares, without importing the modules."""
+    return frozenset(map(VerbName, asking()))
+
+
+@functools.cache
+def asking() -> Mapping[str, tuple[str, ...]]:
+    """Return each declared verb -> the modules that ask for it, without `replayer.`."""
     root = Path(replayer.__file__).parent
-    found: set[str] = set()
-    for package in _ASKING:
-        for path in (root / package).rglob("*.py"):
+    found: dict[str, list[str]] = {}
+    for package in (*_ASKING, "collectors"):
+        for path in sorted((root / package).rglob("*.py")):
             source = path.read_text(encoding="utf-8")
-            if imported := _IMPORT.search(source):
-                called = imported[1] or VerbName.__name__
-                found.update(re.findall(rf"\b{called}\(\s*{_QUOTED}", source))
-    for path in (root / "collectors").rglob("*.py"):
-        for listed in _LIST.findall(path.read_text(encoding="utf-8")):
-            found.update(re.findall(_QUOTED, listed))
-    return frozenset(map(VerbName, found))
+            module = ".".join(path.relative_to(root).with_suffix("").parts)
+            for name in sorted(_named(source, listed=package == "collectors")):
+                found.setdefault(name, []).append(module.removesuffix(".__init__"))
+    return {name: tuple(modules) for name, modules in found.items()}
+
+
+def _named(source: str, *, listed: bool) -> set[str]:
+    """Return the verbs that a module's source declares; `listed` is for a collector."""
+    if listed:
+        return {name for one in _LIST.findall(source) for name in re.findall(_QUOTED, one)}
+    imported = _IMPORT.search(source)
+    if not imported:
+        return set()
+    called = imported[1] or VerbName.__name__
+    return set(re.findall(rf"\b{called}\(\s*{_QUOTED}", source))
 
 
 def is_declared(name: str, layouts: list[str]) -> bool:

@@ -9,6 +9,11 @@ def test_the_reference_is_that_of_the_code() -> None:
     assert reference.PAGE.read_text(encoding="utf-8") == reference.page()
 
 
+def test_the_table_of_verbs_is_that_of_the_code() -> None:
+    """A verb, a parameter or a module that changed is written again: `make reference`."""
+    assert reference.EXTENDING.read_text(encoding="utf-8") == reference.extending()
+
+
 def test_each_warning_has_an_anchor_of_its_own() -> None:
     """Names of keys and steps are headings, too: none takes the anchor of a warning."""
     names = [warning.__name__ for warning in warnings.every()]

@@ -1,0 +1,120 @@
+"""The verbs that replayer asks engines for: who asks, parameters, columns, engines without it.
+
+All of it is read from the sources and from the engines' SQL files, but for the columns: these are
+declared here, and `replayer check --prove` and a test hold real rows against them.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from replayer import assets
+from replayer.engines import engine, verbs
+from replayer.engines.engine import Engine
+from replayer.errors import ReplayerError
+
+_COMMENT = re.compile(r"--.*$", re.MULTILINE)
+_PARAMETER = re.compile(r"(?<![:\w]):([a-z_]\w*)")
+_HOLE = re.compile(r"\{\{(\w+)\}\}")
+_SUMS = ("rows", "id_sum", "lastname_sum")
+
+COLUMNS: Mapping[str, tuple[str, ...]] = {
+    "buffercache": ("schema", "allowed"),
+    "buffered": ("bytes",),
+    "claim": ("ours",),
+    "counters": ("clock", "hits", "reads"),
+    "dirty": ("dirty",),
+    "evict": ("kept", "how"),
+    "extensions": ("name", "version"),
+    "files": ("path",),
+    "location": ("directory", "file", "content", "process"),
+    "rights": ("verb", "what", "allowed", "grants"),
+    "settings": ("name", "value"),
+    "slob/files": ("path",),
+    "slob/slice": (
+        "window_left", "updates_left", "selects", "updates", "deadlocks", "began", "ended",
+        "reads", "hits", "select_max", "update_max", "select_histogram", "update_histogram",
+    ),
+    "slob/tables": ("name", "ours", "made_as"),
+    "slob/updates": ("updated", "hot"),
+    "table/count": _SUMS,
+    "table/doublings": ("doubling", "rows", "seconds", "table_bytes", "wal_bytes"),
+    "table/found": ("name", "ours"),
+    "table/segments": ("segment", "doubling", "first_row", "rows"),
+    "table/state": ("layout", "compression", "segment_rows", "rows_wanted", "doubling", "rows"),
+    "version": ("version", "major"),
+    "{layout}/compressions": ("name",),
+    "{layout}/estimate": ("table_bytes", "wal_bytes"),
+    "{layout}/locks": ("needed", "available", "setting", "value"),
+}  # fmt: skip
+"""Verb -> the columns that replayer reads by name from its rows.
+
+Of the other verbs it reads no row, or the first column, whatever its name.
+"""
+
+
+@dataclass(frozen=True)
+class VerbEntry:
+    """One verb, and what an engine's file for it must do."""
+
+    name: str
+    asked_by: tuple[str, ...]
+    """Modules, without `replayer.`."""
+    parameters: tuple[str, ...]
+    """`:name` parameters and `{{name}}` identifiers that engines' files use."""
+    columns: tuple[str, ...]
+    lacking: tuple[str, ...]
+    """Engines that leave the verb out; none if every engine has it."""
+
+    @property
+    def may_be_left_out(self) -> bool:
+        """Return whether some engine works without it."""
+        return bool(self.lacking)
+
+
+def pattern_of(name: str) -> str:
+    """Return the declared verb of a file's name, such as `{layout}/double` for rowstore/double."""
+    declared = verbs.declared()
+    if name in declared:
+        return name
+    rest = name.partition("/")[2]
+    pattern = "{layout}/" + ("store_{compression}" if rest.startswith("store_") else rest)
+    return pattern if pattern in declared else name
+
+
+def list_verbs() -> list[VerbEntry]:
+    """Return every verb, sorted; engines that cannot be read are left out."""
+    engines = [*_readable()]
+    asking = verbs.asking()
+    return [_entry(name, asking[name], engines) for name in sorted(asking)]
+
+
+def _readable() -> Sequence[Engine]:
+    engines = []
+    for name in assets.engines():
+        try:
+            engines.append(engine.checked(name))
+        except ReplayerError:
+            # `replayer list engines` reports it.
+            continue
+    return engines
+
+
+def _entry(name: str, asked_by: tuple[str, ...], engines: Sequence[Engine]) -> VerbEntry:
+    texts: list[str] = []
+    lacking: list[str] = []
+    for one in engines:
+        files = [file for file in one.verbs() if pattern_of(file) == name]
+        known = [verb for verb in map(one.newest, files) if verb is not None]
+        texts += [_COMMENT.sub("", verb.text) for verb in known]
+        lacking += [] if known else [one.name]
+    names = {f":{word}" for text in texts for word in _PARAMETER.findall(_unquoted(text))}
+    holes = {f"{{{{{word}}}}}" for text in texts for word in _HOLE.findall(text)}
+    return VerbEntry(
+        name, asked_by, (*sorted(names), *sorted(holes)), COLUMNS.get(name, ()), tuple(lacking)
+    )
+
+
+def _unquoted(text: str) -> str:
+    """Return SQL without its quoted texts, which may hold a colon."""
+    return re.sub(r"'[^']*'", "''", text)

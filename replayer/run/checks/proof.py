@@ -1,0 +1,130 @@
+"""The proof of an engine: what each of its verbs did on a real server, as JSON and Markdown."""
+
+import re
+from collections.abc import Iterator, Sequence
+from enum import StrEnum
+
+from replayer.model import Noun
+
+_STATEMENT = re.compile(r"[|\n\r]+")
+
+
+class TrialOutcome(StrEnum):
+    """The result of one trial."""
+
+    OK = "ok"
+    FAILED = "failed"
+    LEFT_OUT = "left out"
+    NOT_TRIED = "not tried"
+
+
+class VerbTrial(Noun):
+    """One verb, executed once."""
+
+    verb: str
+    outcome: TrialOutcome
+    file: str = ""
+    """The SQL file, relative to the folder of schemas."""
+    rows: int = 0
+    columns: tuple[str, ...] = ()
+    seconds: float = 0.0
+    reason: str = ""
+    """The server's error, or why the verb was left out or not tried."""
+
+
+class Finding(Noun):
+    """One property of the engine that was tested as a whole."""
+
+    name: str
+    proven: bool | None
+    """None if it could not be tested."""
+    found: str
+
+
+class EngineProof(Noun):
+    """Everything that `replayer check --prove` found out on one server."""
+
+    replayer: str
+    engine: str
+    title: str
+    version: str
+    place: str
+    kernel: str
+    when: str
+    rows: int
+    unverified: str = ""
+    """The engine's words on what was never verified: the questions for this proof."""
+    findings: tuple[Finding, ...] = ()
+    trials: tuple[VerbTrial, ...] = ()
+    missing_rights: tuple[str, ...] = ()
+
+    def count(self, outcome: TrialOutcome) -> int:
+        """Return the number of verbs with that outcome."""
+        return sum(trial.outcome is outcome for trial in self.trials)
+
+    @property
+    def holds(self) -> bool:
+        """Return whether no verb failed and nothing was refuted."""
+        refuted = any(finding.proven is False for finding in self.findings)
+        return not refuted and not self.count(TrialOutcome.FAILED)
+
+
+def verdict_of(proof: EngineProof) -> str:
+    """Return the answer in one sentence."""
+    counts = ", ".join(
+        f"{proof.count(outcome)} {outcome}" for outcome in TrialOutcome if proof.count(outcome)
+    )
+    refuted = [one.name for one in proof.findings if one.proven is False]
+    untested = [one.name for one in proof.findings if one.proven is None]
+    parts = [f"{proof.title} {proof.version}: {counts}"]
+    parts += [f"refuted: {', '.join(refuted)}"] if refuted else []
+    parts += [f"not testable here: {', '.join(untested)}"] if untested else []
+    return "; ".join(parts)
+
+
+def as_markdown(proof: EngineProof) -> str:
+    """Return the proof as a Markdown page: the answer, the findings, then every verb."""
+    return "\n".join(_lines(proof)) + "\n"
+
+
+def _lines(proof: EngineProof) -> Iterator[str]:
+    yield f"# What was proven of {proof.title}"
+    yield ""
+    yield verdict_of(proof) + "."
+    yield ""
+    yield (
+        f"replayer {proof.replayer}, {proof.when}, {proof.kernel}, server: {proof.place}, "
+        f"{proof.rows:,} rows."
+    )
+    if proof.unverified:
+        yield from (
+            "",
+            f"Not verified, by the engine's own file: {_cell(proof.unverified)}",
+        )
+    yield from ("", "| tested | proven | found |", "|---|---|---|")
+    words = {True: "yes", False: "**no**", None: "not testable here"}
+    for one in proof.findings:
+        yield f"| {one.name} | {words[one.proven]} | {_cell(one.found)} |"
+    if proof.missing_rights:
+        yield from ("", "Rights that were missing:", "")
+        yield from (f"- {right}" for right in proof.missing_rights)
+    for outcome in sorted(TrialOutcome, key=lambda one: one is not TrialOutcome.FAILED):
+        yield from _table(outcome, [one for one in proof.trials if one.outcome is outcome])
+
+
+def _table(outcome: TrialOutcome, trials: Sequence[VerbTrial]) -> Iterator[str]:
+    if not trials:
+        return
+    yield from ("", f"## {len(trials)} verbs {outcome}", "")
+    if outcome is TrialOutcome.OK:
+        yield from ("| verb | file | rows | columns |", "|---|---|---|---|")
+        for one in trials:
+            yield f"| {one.verb} | {one.file} | {one.rows:,} | {', '.join(one.columns)} |"
+        return
+    yield from ("| verb | file | why |", "|---|---|---|")
+    for one in trials:
+        yield f"| {one.verb} | {one.file} | {_cell(one.reason)} |"
+
+
+def _cell(text: str) -> str:
+    return _STATEMENT.sub(" ", text).strip()

@@ -1,0 +1,120 @@
+"""`check --prove`: verbs that fail, a count that reads nothing, and other people's tables."""
+
+import json
+import shutil
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from replayer.engines import engine as engines
+from replayer.engines.connection import Database
+from replayer.errors import Impossible
+from replayer.run.checks.proof import EngineProof, TrialOutcome, as_markdown
+from replayer.run.checks.prove import hash_of, list_rows, prove
+from replayer.servers.open import open_server
+from replayer.servers.protocol import Server
+from tests.command import Replayer
+from tests.expected_rows import expected_rows
+
+ENGINE = "duckdb"
+
+
+@pytest.fixture
+def broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the folder of an engine of one's own, like DuckDB, in which verbs may be replaced."""
+    pytest.importorskip(ENGINE)
+    folder = tmp_path / "engines" / "mine"
+    (folder / "table").mkdir(parents=True)
+    (folder / "engine.toml").write_text('title = "Mine"\nlike = "duckdb"\n')
+    monkeypatch.setenv("REPLAYER_SCHEMAS", str(folder.parent))
+    return folder
+
+
+@pytest.fixture
+def data(server_home: Path) -> Iterator[Path]:
+    """Return a data folder that the server's user can enter; it is removed afterwards."""
+    folder = server_home / "prove"
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def proof_of(name: str, folder: Path) -> EngineProof:
+    """Return the proof of an engine whose server is started in a folder."""
+    with open_server(engines.checked(name), data_dir=folder) as server:
+        return prove(server, lambda _: None)
+
+
+def table_file(folder: Path, name: str, text: str) -> None:
+    """Replace a verb of the engine."""
+    (folder / "table" / f"{name}.sql").write_text(text)
+
+
+def test_a_verb_that_fails_is_told_with_its_file_and_the_others_are_tried(
+    broken: Path, data: Path, tmp_path: Path
+) -> None:
+    """A scan with an error, and a count that is answered from metadata: both seen, all else ok."""
+    table_file(broken, "scan", "SELECT avg(nothing_of_that_name) AS avg FROM persons1")
+    table_file(broken, "count", "SELECT count(*) AS rows FROM persons1")
+
+    proof = proof_of("mine", data)
+
+    failed = {one.verb: one for one in proof.trials if one.outcome is TrialOutcome.FAILED}
+    found = {one.name: one for one in proof.findings}
+    assert set(failed) == {"table/scan", "table/count"}
+    assert failed["table/scan"].file == "mine/table/scan.sql"
+    assert "nothing_of_that_name" in failed["table/scan"].reason
+    assert "id_sum" in failed["table/count"].reason
+    assert found["same rows"].proven
+    assert found["flush"].proven
+    assert found["table/count reads"].proven is False
+    assert not proof.holds
+    assert str(tmp_path) not in proof.model_dump_json() + as_markdown(proof)
+    with open_server(engines.checked("mine"), data_dir=data) as server:
+        assert table_names(server) == []
+
+
+def test_a_table_that_is_not_the_checks_own_is_left_alone(broken: Path, data: Path) -> None:
+    """A table of somebody else's with that name is refused before anything is tried."""
+    del broken
+    with open_server(engines.checked("mine"), data_dir=data) as server:
+        with closing(Database(server.engine, server.start())) as database:
+            database.query("CREATE TABLE persons1 (mine int)")
+        with pytest.raises(Impossible, match="was not made by replayer"):
+            prove(server, lambda _: None)
+        assert table_names(server) == ["persons1"]
+
+
+def test_the_rule_of_the_rows_is_the_one_that_tests_know() -> None:
+    """The hash stands on the rule, not on a number that was once seen."""
+    rows = expected_rows(14)
+
+    assert list_rows(98_304) == rows
+    assert hash_of(rows) == hash_of(rows[::-1]) != hash_of(rows[:-1])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["postgres", "mariadb", "clickhouse"])
+def test_every_verb_of_an_engine_that_runs_here_holds(
+    replayer: Replayer, tmp_path: Path, data: Path, name: str
+) -> None:
+    """No verb fails, none lacks a column that replayer reads, and the rows are those of DuckDB."""
+    if name == "clickhouse":
+        pytest.importorskip("chdb")
+    out = tmp_path / "proof.json"
+
+    replayer("check", "--prove", "--engine", name, "--data-dir", data, "--out", out)
+
+    proof = EngineProof.model_validate(json.loads(out.read_text()))
+    assert proof.holds
+    assert {one.proven for one in proof.findings} <= {True, None}
+    hashes = [one.found for one in proof.findings if one.name == "same rows"]
+    assert hash_of(expected_rows(14)) in hashes[0]
+
+
+def table_names(server: Server) -> list[str]:
+    """Return the names of the tables in the server."""
+    with closing(Database(server.engine, server.start())) as database:
+        rows = database.query("SELECT table_name AS name FROM information_schema.tables")
+        return [name for name in (str(row["name"]) for row in rows) if "persons1" in name]
