@@ -40,7 +40,7 @@ PERIOD = 100_000
 VARIANTS = {"full": None, "quota": 0.6}
 """Label -> quota of processors."""
 ROUNDS = 6
-SHORT = ("--set", "build.rows=196608", "--set", "cached.run_time=5s", "--without", "profile")
+SHORT = ("--set", "build.rows=196608", "--set", "cached.run_time=5s")
 METRICS = ("cached.*",)
 """What the quota limits: fewer metrics are told apart by fewer runs."""
 WIDTH, HEIGHT = 1400, 1000

@@ -39,7 +39,7 @@ def test_a_sample_names_no_place_of_its_maker(page: str) -> None:
 
 def test_every_step_is_on_the_samples(page: str) -> None:
     """A stranger sees each step's place."""
-    titles = re.findall(r"<h2>([^<]*)</h2>", page)
+    titles = re.findall(r"<h2[^>]*>([^<]*)</h2>", page)
 
     assert {"build", "flush", "walk", "scan", "cached", "physical"} <= set(titles)
 

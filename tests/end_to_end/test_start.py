@@ -127,6 +127,7 @@ def test_only_libraries_that_are_used_are_loaded(loaded: Loaded, words: str) -> 
     assert libraries(modules) <= USED[words]
 
 
+@pytest.mark.slow
 def test_a_replay_loads_only_what_it_uses(
     loaded: Loaded, tmp_path: Path, server_home: Path
 ) -> None:
