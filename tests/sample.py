@@ -13,6 +13,7 @@ runs: a difference that is there, with a cause that is known.  It wants root and
 
 import contextlib
 import os
+import secrets
 import socket
 import subprocess
 import sys
@@ -28,6 +29,7 @@ from selenium.webdriver.chrome.service import Service
 from replayer.analysis.advice import warnings
 from replayer.analysis.differences.comparison import compare
 from replayer.analysis.differences.samples import Side
+from replayer.journal import home
 from replayer.model import Run, StackProfile, StepResult
 from replayer.report.pages import run_page
 from replayer.results import store
@@ -44,6 +46,8 @@ SHORT = ("--set", "build.rows=196608", "--set", "cached.run_time=5s")
 METRICS = ("cached.*",)
 """What the quota limits: fewer metrics are told apart by fewer runs."""
 WIDTH, HEIGHT = 1400, 1000
+TOKEN = secrets.token_urlsafe(16)
+"""What opens the live page."""
 PRIVATE = ("kernel.cmdline", "kernel.version")
 
 
@@ -85,6 +89,7 @@ def measure(results: Path) -> None:
 def neutral(run: Run) -> Run:
     """Return a run that does not tell where it was made."""
     text = run.model_dump_json().replace(str(ROOT), "/opt/replayer")
+    text = text.replace(str(home()), "/var/lib/replayer")
     run = type(run).model_validate_json(text)
     host = {key: value for key, value in run.host.items() if key not in PRIVATE}
     host["host.name"] = "db1"
@@ -149,10 +154,10 @@ def picture_of_a_live_page(driver: webdriver.Chrome, results: Path) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    words = ("--live", f"127.0.0.1:{port}", "--live-token", "sample", "--live-for", "1s")
+    words = ("--live", f"127.0.0.1:{port}", "--live-token", TOKEN, "--live-for", "1s")
     workload = ["run", str(HERE / "sample.toml"), "-q", "--results", str(results), *words]
     with subprocess.Popen([*COMMAND, *workload], cwd=ROOT) as run:
-        address = f"http://127.0.0.1:{port}/?token=sample"
+        address = f"http://127.0.0.1:{port}/?token={TOKEN}"
         while run.poll() is None:
             with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
                 break
