@@ -56,12 +56,16 @@ class Live:
             words, theirs = os.pipe()
             os.set_blocking(self._orders, False)
             passed = (self._listening.fileno(), orders, theirs)
-            self._process = shell.start(
-                [*interpreter.module("replayer.live"), *map(str, passed)],
-                folder=Path("/"),
-                passed=passed,
-                bound=True,
-            )
+            try:
+                self._process = shell.start(
+                    [*interpreter.module("replayer.live"), *map(str, passed)],
+                    folder=Path("/"),
+                    passed=passed,
+                    bound=True,
+                )
+            except BaseException:
+                self._listening.close()
+                raise
             for fd in (orders, theirs):
                 os.close(fd)
             self._listening.close()

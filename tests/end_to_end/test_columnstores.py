@@ -99,6 +99,8 @@ def test_a_table_is_built_again_and_a_build_goes_on(table: Outcome, context: Con
         assert persons.state(database) is None
 
 
+@pytest.mark.slow
+@pytest.mark.alone  # other tests drop the page cache, and the second scan is to be hot
 def test_cold_is_proven_by_what_its_process_read_of_the_device(
     table: Outcome, context: Context
 ) -> None:
