@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from replayer import factors, journal
+from replayer import assets, factors, journal
 from replayer.analysis.differences import boot_plan
 from replayer.analysis.differences.boot_plan import BootSchedule
 from replayer.errors import Impossible, ReplayerError
@@ -209,7 +209,7 @@ def _words(text: str) -> list[str]:
 def _kernels(text: str) -> list[str]:
     """Return the releases that the words mean; a pattern those in /boot, by their version."""
     file = Path(text)
-    words = file.read_text(encoding="utf-8").split() if file.is_file() else _words(text)
+    words = assets.text(file).split() if file.is_file() else _words(text)
     found: list[str] = []
     for word in words:
         plain = word.removeprefix("/boot/").removeprefix(_IMAGE)

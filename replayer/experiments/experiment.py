@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field, ValidationError
 
-from replayer import assets, trusted_path
+from replayer import trusted_path
 from replayer.analysis.differences.selection import no_column
 from replayer.errors import Impossible, NotFound, ReplayerError
 from replayer.experiments import neighbours
@@ -156,16 +156,27 @@ def save_plan(folder: Path, plan: ExperimentPlan) -> None:
     text = json.dumps(plan.model_dump(mode="json"), indent=1) + "\n"
     try:
         with trusted_path.Folder(folder) as place:
-            place.replace(FILE, text, 0o666, draft=f".{FILE}.{os.getpid()}.new")
+            place.replace(FILE, text, 0o644, draft=f".{FILE}.{os.getpid()}.new")
     except OSError as error:
         raise Impossible(f"the plan {folder / FILE} cannot be written: {error.strerror}") from error
 
 
 def load_plan(folder: Path) -> ExperimentPlan:
-    """Read the plan of a folder; raise Impossible, in one sentence, if it is not one."""
+    """Read the plan of a folder; raise Impossible, in one sentence, if it is not one.
+
+    A plan names commands and programs that will run: another user's is refused.
+    """
     path = folder / FILE
     try:
-        plan = ExperimentPlan.model_validate_json(assets.text(path))
+        with trusted_path.Folder(folder) as place:
+            plan = ExperimentPlan.model_validate_json(place.read(FILE))
+    except PermissionError as error:
+        raise Impossible(
+            f"{path} is not resumed: {error.strerror}; a plan names commands that will run, so "
+            f"only your own is taken: begin a new experiment"
+        ) from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise Impossible(f"{path} cannot be read as a plan of an experiment: {error}") from error
     except ValidationError as error:
         where = ".".join(map(str, error.errors()[0]["loc"]))
         raise Impossible(

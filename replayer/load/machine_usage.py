@@ -213,6 +213,7 @@ def use(
     delta = context.sampler.device_delta(before.mark_ns, after.mark_ns) if local else None
     own = interference.server_moved(before.accounts, after.accounts)
     known = sum(after.server) > 0
+    server = after.server.since(before.server)
     memory = context.host.memory_bytes() - context.host.memory("MemAvailable")
     return MachineUse(
         seconds=seconds,
@@ -221,8 +222,8 @@ def use(
         user=spent["usr"] + spent["nice"] + spent["guest"] + spent["gnice"],
         system=spent["sys"] + spent["irq"] + spent["soft"],
         steal=spent["steal"],
-        server_user=(after.server.user - before.server.user) / seconds if known else None,
-        server_system=(after.server.system - before.server.system) / seconds if known else None,
+        server_user=server.user / seconds if known else None,
+        server_system=server.system / seconds if known else None,
         client_user=client.user / client.lasted,
         client_system=client.system / client.lasted,
         client_processors=client.processors,

@@ -28,6 +28,16 @@ class CpuSeconds(NamedTuple):
     user: float
     system: float
 
+    def since(self, earlier: "CpuSeconds") -> "CpuSeconds":
+        """Return what was used after `earlier`, an account of the same processes.
+
+        The sum is exact. Its parts are to a clock tick, so that one could seem to have shrunk by a
+        tick: it is zero then, and the other part is the sum.
+        """
+        whole = max(0.0, sum(self) - sum(earlier))
+        user = min(max(0.0, self.user - earlier.user), whole)
+        return CpuSeconds(user, whole - user)
+
 
 class Process(NamedTuple):
     """One process, as /proc/PID/stat has it."""

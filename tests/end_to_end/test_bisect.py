@@ -51,6 +51,19 @@ def test_what_cannot_be_searched_is_one_sentence(
     assert not (tmp_path / "results").exists()
 
 
+def test_a_list_of_kernels_that_is_no_text_is_one_sentence(
+    replayer: Replayer, tmp_path: Path
+) -> None:
+    """An image of a kernel is given by mistake where a list of their names is meant."""
+    image = tmp_path / "vmlinuz"
+    image.write_bytes(b"\xff\xfe\x00")
+
+    ended = replayer("bisect", "cpu", "--kernels", image, "--results", tmp_path / "r", status=2)
+
+    assert str(image) in ended.err
+    assert ended.err.count("\n") == 1
+
+
 def test_kernels_are_searched_one_boot_at_a_time(replayer: Replayer, tmp_path: Path) -> None:
     """In another kernel than the one whose turn it is, what to boot is said, and a plan written."""
     results = tmp_path / "results"

@@ -1,6 +1,7 @@
 """`replayer experiment` as a user types it, over a probe that needs no database."""
 
 import json
+import os
 import signal
 from pathlib import Path
 
@@ -66,6 +67,24 @@ def test_what_cannot_be_done_is_refused_in_a_sentence(replayer: Replayer, worklo
         assert reason in ended.err
         assert ended.err.count("\n") == 1
     assert list(workload.parent.iterdir()) == [workload]
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("owner", [os.geteuid(), 65534], ids=["own", "of another user"])
+def test_a_plan_of_another_user_is_not_even_read(
+    replayer: Replayer, tmp_path: Path, owner: int
+) -> None:
+    """It names commands that would run with the rights of whoever resumes it."""
+    plan = tmp_path / "results" / "experiment-1" / "plan.experiment"
+    plan.parent.mkdir(parents=True)
+    plan.write_bytes(b"\xff")
+    os.chown(plan, owner, -1)
+
+    ended = replayer("experiment", "--resume", "latest", status=2)
+
+    assert ended.err.count("\n") == 1
+    assert ("only your own is taken" in ended.err) == (owner != os.geteuid())
+    assert str(plan.relative_to(tmp_path)) in ended.err
 
 
 @pytest.mark.slow

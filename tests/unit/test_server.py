@@ -346,3 +346,13 @@ def test_every_server_keeps_the_contract() -> None:
     promised = {name for name in vars(protocol.Server) if not name.startswith("_")}
     for kind in (private.PrivateServer, Remote):
         assert all(callable(getattr(kind, name)) for name in promised)
+
+
+def test_parts_of_the_cpu_time_never_shrink() -> None:
+    """A clock tick may move between them, as the kernel splits the exact sum anew at each look."""
+    earlier = processes.CpuSeconds(user=0.02, system=0.01)
+
+    assert processes.CpuSeconds(0.01, 0.025).since(earlier) == pytest.approx((0, 0.005))
+    assert processes.CpuSeconds(0.04, 0.005).since(earlier) == pytest.approx((0.015, 0))
+    assert processes.CpuSeconds(0.04, 0.03).since(earlier) == pytest.approx((0.02, 0.02))
+    assert processes.CpuSeconds(0.0, 0.0).since(earlier) == (0, 0)

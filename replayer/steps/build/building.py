@@ -154,7 +154,7 @@ class Build:
         self.database.execute(_MEASURED, {"doubling": number}, **row)
         self._add(row)
         if any(after.cpu):  # else the server's processes are not seen from here
-            user, system = after.cpu.user - before.cpu.user, after.cpu.system - before.cpu.system
+            user, system = after.cpu.since(before.cpu)
             self.findings.facts["last_doubling.server_user"] = round(user, 2)
             self.findings.facts["last_doubling.server_system"] = round(system, 2)
 
