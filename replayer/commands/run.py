@@ -7,7 +7,6 @@ its files from a proven cold cache, and runs pgio-style sessions, cached and phy
 from __future__ import annotations
 
 import argparse
-import contextlib
 import functools
 import json
 import shlex
@@ -16,26 +15,21 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from replayer import signals
-from replayer.cli import bind_address
-from replayer.cli.argv_secrets import revealed
 from replayer.errors import Impossible
-from replayer.live.launcher import Live
-from replayer.metrics import sidecar
+from replayer.followers.followed_run import followed
+from replayer.followers.options import configure_followers
 from replayer.model import Status
 from replayer.report.sanitize import sanitize
-from replayer.report.terminal import console, overview, run_output, summary
+from replayer.report.terminal import console, overview, summary
 from replayer.report.terminal import forecast as foretold
 from replayer.report.terminal.run import render
-from replayer.report.terminal.run_output import RunOutput
 from replayer.results import editing, store, tags
 from replayer.run.plan import resume
 from replayer.run.plan import workload as workload_file
-from replayer.run.plan.forecast import forecast, plan
+from replayer.run.plan.forecast import forecast
 from replayer.run.plan.request import build_request
 from replayer.run.plan.workload import turns
-from replayer.run.recovery import give_back
-from replayer.run.remote.placement import Placement, placed_run
+from replayer.run.remote.placement import Placement
 from replayer.run.result_writer import ResultWriter
 from replayer.servers import leftovers
 from replayer.units import show_size
@@ -43,6 +37,7 @@ from replayer.watch import active_collectors
 
 if TYPE_CHECKING:
     from replayer.model import Run, Workload
+    from replayer.report.terminal.run_output import RunOutput
     from replayer.run.runner import RunRequest
 
 _STEP_KEYS = ("cross_check", "device", "i_will_lose_data", "i_will_change", "database", "source")
@@ -167,7 +162,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     _configure_probes(parser)
     _configure_watching(parser)
-    _configure_live(parser)
+    configure_followers(parser)
     add(
         "--dry-run",
         action="store_true",
@@ -181,31 +176,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     add("--results", type=Path, metavar="DIR", help="where results go (default: ./results)")
     add("--json", action="store_true", help="print the result as JSON instead of the report")
-    add(
-        "--progress",
-        choices=sorted(run_output.FORMS),
-        default="auto",
-        help="how progress is told on stderr: bars, lines, one JSON object a line, or not at all "
-        "(default: bars on a terminal, else lines)",
-    )
-    add(
-        "--metrics",
-        metavar="ADDR:PORT",
-        help="let Prometheus have what was measured by then, over HTTP, from a process beside the "
-        "run; port 0 is a free one (after the run: `replayer metrics`)",
-    )
-    add(
-        "--metrics-public",
-        action="store_true",
-        help="let --metrics be another address than a loopback one, where others can read it",
-    )
-    add(
-        "--timeout",
-        type=run_output.seconds,
-        metavar="TIME",
-        help="stop after so long, such as 2h: what was measured by then is kept, and --resume "
-        "does the rest",
-    )
     how_much = parser.add_mutually_exclusive_group().add_argument
     how_much("-q", "--quiet", action="store_true", help="no progress and no report, only the file")
     how_much(
@@ -213,30 +183,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--verbose",
         action="store_true",
         help="all details before the answer, and each step as it ends",
-    )
-
-
-def _configure_live(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument_group("a page that follows the run in a browser").add_argument
-    add(
-        "--live",
-        nargs="?",
-        const="",
-        metavar="ADDR:PORT",
-        help="serve it there (default: 127.0.0.1 and a free port); the link that is printed opens "
-        "it in one browser, the next link in the next one",
-    )
-    add(
-        "--live-token",
-        metavar="TOKEN",
-        help="what opens it in any browser, by /?token=TOKEN: needed where others reach it",
-    )
-    add(
-        "--live-for",
-        type=functools.partial(run_output.seconds, option="--live-for"),
-        metavar="TIME",
-        help="how long it stays with the finished report, such as 10m (default: on a terminal "
-        "until Ctrl-C, else not at all)",
     )
 
 
@@ -318,63 +264,12 @@ def run(args: argparse.Namespace) -> int:
     if args.dry_run:
         return _forecast(order, as_json=args.json, where=where)
     kept = ResultWriter(where, goes_on=path, worded=summary.with_headline)
-    with (
-        RunOutput.of(args) as voice,
-        sidecar.served(args.metrics, public=args.metrics_public) as exported,
-        _live(args, voice) as live,
-    ):
-        _perform(args, order, wanted, kept, voice, exported=exported)
-        if live is not None:
-            live.stay(_stays(args))
+    with followed(args) as follow:
+        try:
+            follow.perform(order, kept, earlier=[where], place=wanted)
+        finally:
+            kept.finish(functools.partial(_tell, args, follow.output))
     return 0
-
-
-def _live(
-    args: argparse.Namespace, voice: RunOutput
-) -> contextlib.AbstractContextManager[Live | None]:
-    """Return the page that follows the run, if one is wanted; raise Impossible if it cannot be."""
-    if args.live is None:
-        if args.live_token is not None or args.live_for is not None:
-            raise Impossible("--live-token and --live-for are of the page of --live: give that too")
-        return contextlib.nullcontext()
-    token = None if args.live_token is None else revealed(args.live_token)
-    live = Live(bind_address.parsed(args.live, "--live"), token, voice.say_here)
-    voice.followers.append(live.follow)
-    return live
-
-
-def _stays(args: argparse.Namespace) -> float | None:
-    """Return how many seconds the page stays after the run; None: until Ctrl-C."""
-    if args.live_for is not None:
-        return float(args.live_for)
-    return None if sys.stdin.isatty() and sys.stderr.isatty() else 0.0
-
-
-def _perform(
-    args: argparse.Namespace,
-    order: RunRequest,
-    wanted: Placement,
-    kept: ResultWriter,
-    voice: RunOutput,
-    *,
-    exported: sidecar.MetricsSidecar,
-) -> None:
-    foreseen = plan(order, [store.folder(args.results)])
-    try:
-        with signals.limited(args.timeout), voice.conversation(foreseen) as progress:
-            if exported.link:
-                voice.say_here(f"metrics: {exported.link}")
-            give_back(progress.say)
-            with placed_run(order, wanted, progress) as runs:
-                for current in runs:
-                    kept.keep(current, progress.say)
-                    exported.follow(kept.path)
-                    voice.told(current, kept.path)
-    except Impossible:
-        kept.withdraw()
-        raise
-    finally:
-        kept.finish(functools.partial(_tell, args, voice))
 
 
 def _workload(args: argparse.Namespace, probe: dict[str, Any]) -> Workload:

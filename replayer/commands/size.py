@@ -25,6 +25,8 @@ from replayer.analysis.profiles.usage import NAMED
 from replayer.capture.capture_summary import ENDING
 from replayer.engines import engine
 from replayer.errors import Impossible, NotFound
+from replayer.followers.followed_run import followed
+from replayer.followers.options import configure_followers
 from replayer.load.objective import goals
 from replayer.machine.host import Host
 from replayer.report import files
@@ -32,13 +34,10 @@ from replayer.report.pages import sizing_page, sizing_sheet
 from replayer.report.sanitize import sanitize
 from replayer.report.terminal import capture_sizing as speed_report
 from replayer.report.terminal import console, sizing
-from replayer.report.terminal.progress import conversation
 from replayer.results import profile, store
 from replayer.run.plan import workload as workload_file
 from replayer.run.plan.request import build_request
-from replayer.run.recovery import give_back
 from replayer.run.result_writer import ResultWriter
-from replayer.run.runner import execute
 from replayer.shortlist.shortlist import load_shortlist
 from replayer.sizing import candidate, capture_sizing, requirement, sizing_plan, target
 from replayer.sizing.record import Sizing
@@ -54,6 +53,7 @@ if TYPE_CHECKING:
     from rich.console import Group
 
     from replayer.model import Run
+    from replayer.report.terminal.run_output import RunOutput
     from replayer.results.profile import ResourceProfile
     from replayer.run.runner import RunRequest
     from replayer.sizing.prediction import Prediction
@@ -93,6 +93,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     _configure_search(parser)
     _configure_place(parser)
     _configure_capture(parser)
+    configure_followers(parser)
+    parser.set_defaults(quiet=False, verbose=False)
     add("--beside", metavar="RUN", help="show the verdict of another `replayer size` beside it")
     add("--label", default="", help="what this machine is called in comparisons")
     add("--results", metavar="DIR", help="where results go (default: ./results)")
@@ -186,11 +188,7 @@ def _sized(args: argparse.Namespace, file: str) -> int:
         return 0
     statuses: list[int] = []
 
-    def told(one: Run, path: Path | None) -> None:
-        statuses.append(_tell(args, one))
-        _say_where(path)
-
-    _performed(args, orders[0], told)
+    _performed(args, orders[0], lambda one: statuses.append(_tell(args, one)))
     return statuses[0]
 
 
@@ -199,14 +197,9 @@ def _sized_by_both(args: argparse.Namespace) -> int:
     # Both are checked before the first begins, so that an error is reported at once.
     orders = _ordered(args, args.what, args.which)
     runs: list[Run] = []
-
-    def told(one: Run, path: Path | None) -> None:
-        runs.append(one)
-        _say_where(path)
-
     try:
         for order in orders:
-            _performed(args, order, told)
+            _performed(args, order, runs.append, last=order is orders[-1])
     finally:
         statuses = [_tell_all(args, runs)] if runs else []
     return max(statuses, default=0)
@@ -369,22 +362,25 @@ def _pairs(texts: list[str]) -> dict[str, str]:
 
 
 def _performed(
-    args: argparse.Namespace, order: RunRequest, told: Callable[[Run, Path | None], None]
+    args: argparse.Namespace,
+    order: RunRequest,
+    tell: Callable[[Run], None],
+    *,
+    last: bool = True,
 ) -> None:
     """Run the plan, save the Run after every step, and pass the last one on."""
-    kept = ResultWriter(store.folder(args.results))
-    try:
-        with conversation() as progress:
-            give_back(progress.say)
-            for current in execute(order, progress):
-                kept.keep(current, progress.say)
-    finally:
-        kept.finish(told)
+    where = store.folder(args.results)
+    kept = ResultWriter(where)
+    with followed(args, last=last) as follow:
+        try:
+            follow.perform(order, kept, earlier=[where])
+        finally:
+            kept.finish(partial(_end, tell, follow.output))
 
 
-def _say_where(path: Path | None) -> None:
-    if path is not None:
-        print(f"result: {path}", file=sys.stderr)  # noqa: T201
+def _end(tell: Callable[[Run], None], output: RunOutput, run: Run, path: Path | None) -> None:
+    tell(run)
+    output.ended(run, path, "")
 
 
 def _required(args: argparse.Namespace, known: ResourceProfile) -> Requirement:

@@ -12,6 +12,7 @@ from pathlib import Path
 from replayer import registry
 from replayer.analysis.advice import estimates
 from replayer.analysis.differences import boot_plan
+from replayer.followers.options import configure_followers, pass_followers_on
 from replayer.machine.host import Host
 from replayer.results import store
 from replayer.run.plan import workload
@@ -20,6 +21,7 @@ EPILOG = """\
 examples:
   replayer step boots.plan
   replayer step boots.plan --next   only say what to boot
+  replayer step boots.plan --live   follow this boot's run in a browser
 """
 
 
@@ -28,6 +30,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EPILOG
     parser.add_argument("plan", type=Path, metavar="PLAN", help="a file made by `replayer plan`")
     parser.add_argument("--next", action="store_true", help="only say what to boot next")
+    configure_followers(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -51,6 +54,7 @@ def run(args: argparse.Namespace) -> int:
     turn = boot_plan.admit(planned, made, release, host.boot_id())
     kernel = planned.order[turn - 1]
     asked = parser.parse_args([*planned.arguments, "--label", kernel, "--results", str(folder)])
+    pass_followers_on(args, asked)
     print(f"turn {turn} of {len(planned.order)} ({kernel}): {_time(asked, folder, left)}")  # noqa: T201
     status: int = command.run(asked)
     print(f"turn {turn} of {len(planned.order)} ({kernel}) is done")  # noqa: T201

@@ -10,6 +10,7 @@ import sqlite3
 import subprocess
 import tempfile
 import time
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -118,7 +119,6 @@ def test_a_machine_four_times_too_small_is_told_without_a_load(folder: Path) -> 
     assert (sized.status, sized.verdict["fit"]) == (3, "does not fit"), sized.said
     assert sized.verdict["multiple"] == pytest.approx(0.25)
     assert "1.20 cores required, 0.300 cores here" in sized.verdict["reasons"][0]
-    assert stored(folder)["steps"] == []
     assert not (folder / "data").exists()
 
 
@@ -320,3 +320,35 @@ def test_the_machines_own_memory_is_what_decides() -> None:
     assert machine.free_bytes is not None
     assert 0 < machine.memory_bytes <= installed
     assert machine.free_bytes > 0
+
+
+@pytest.mark.slow
+def test_a_sizing_is_followed_and_limited_as_any_run_is(folder: Path, replayer: Replayer) -> None:
+    """By a browser and by Prometheus; after --timeout what was measured is kept."""
+    made = of_cpu(folder / "x.profile", rate=20, cores=0.01)
+    words = ("--hold", "10min", "--timeout", "15s", "--live", "--metrics", "127.0.0.1:0")
+    run = started(replayer, made, folder, *words)
+    assert run.stderr is not None
+    links: dict[str, str] = {}
+    while len(links) < 2:
+        line = run.stderr.readline()
+        assert line, links
+        links |= dict(re.findall(r"^(live|metrics): (http://\S+)", line))
+    for link in links.values():
+        with urllib.request.urlopen(link, timeout=30) as answer:
+            assert answer.status == 200
+    _, said = run.communicate(timeout=300)
+
+    assert run.returncode == 130, said
+    assert stored(folder)["status"] == "interrupted"
+    assert not serving(folder)
+
+
+def test_a_page_that_nobody_asked_for_has_no_token(folder: Path, replayer: Replayer) -> None:
+    """Before anything is started, in one sentence."""
+    made = of_cpu(folder / "x.profile", rate=20, cores=0.01)
+    results = folder / "results"
+    ended = replayer("size", made, "--live-for", "1s", "--results", results, status=2)
+
+    assert "give that too" in ended.err.splitlines()[-1]
+    assert not results.exists()

@@ -1,0 +1,110 @@
+"""Perform a run for all who follow it: the terminal, the live page, Prometheus and other programs.
+
+Whatever performs a run for the user does it here, so that each such command has the same options.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from replayer import signals
+from replayer.cli import bind_address
+from replayer.cli.argv_secrets import revealed
+from replayer.errors import Impossible
+from replayer.live.launcher import Live
+from replayer.metrics import sidecar
+from replayer.report.terminal.run_output import RunOutput
+from replayer.run.plan.forecast import plan
+from replayer.run.recovery import give_back
+from replayer.run.remote.placement import Placement, placed_run
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from replayer.metrics.sidecar import MetricsSidecar
+    from replayer.run.result_writer import ResultWriter
+    from replayer.run.runner import RunRequest
+
+
+@dataclass(frozen=True, slots=True)
+class FollowedRun:
+    """The terminal and the metrics of one run, and how long it may take."""
+
+    output: RunOutput
+    metrics: MetricsSidecar
+    timeout: float | None
+    """In seconds; None: without a limit."""
+
+    def perform(
+        self,
+        order: RunRequest,
+        kept: ResultWriter,
+        *,
+        earlier: Sequence[Path],
+        place: Placement | None = None,
+    ) -> None:
+        """Perform a run, and keep it after every step; raise Impossible if it cannot be done.
+
+        `earlier` are the folders whose results tell how long its steps will take.
+        """
+        foreseen = plan(order, earlier)
+        try:
+            with (
+                signals.limited(self.timeout),
+                self.output.conversation(foreseen) as progress,
+            ):
+                if self.metrics.link:
+                    self.output.say_here(f"metrics: {self.metrics.link}")
+                give_back(progress.say)
+                with placed_run(order, place or Placement(), progress) as runs:
+                    for current in runs:
+                        kept.keep(current, progress.say)
+                        self.metrics.follow(kept.path)
+                        self.output.told(current, kept.path)
+        except Impossible:
+            kept.withdraw()
+            raise
+
+
+@contextlib.contextmanager
+def followed(args: argparse.Namespace, *, last: bool = True) -> Iterator[FollowedRun]:
+    """Yield the run that can be followed as the options of `configure_followers` say.
+
+    The live page stays afterwards as long as --live-for says; with `last` false, where another run
+    follows, only until the browsers have the report.  Raises Impossible for an address at which
+    this host cannot listen, or which others could reach.
+    """
+    with (
+        RunOutput.of(args) as output,
+        sidecar.served(args.metrics, public=args.metrics_public) as exported,
+        _live_page(args, output) as live,
+    ):
+        yield FollowedRun(output, exported, args.timeout)
+        if live is not None:
+            live.stay(_stays(args) if last else 0.0)
+
+
+def _live_page(
+    args: argparse.Namespace, output: RunOutput
+) -> contextlib.AbstractContextManager[Live | None]:
+    """Return the page that follows the run, if one is wanted; raise Impossible if it cannot be."""
+    if args.live is None:
+        if args.live_token is not None or args.live_for is not None:
+            raise Impossible("--live-token and --live-for are of the page of --live: give that too")
+        return contextlib.nullcontext()
+    token = None if args.live_token is None else revealed(args.live_token)
+    live = Live(bind_address.parsed(args.live, "--live"), token, output.say_here)
+    output.followers.append(live.follow)
+    return live
+
+
+def _stays(args: argparse.Namespace) -> float | None:
+    """Return how many seconds the page stays after the run; None: until Ctrl-C."""
+    if args.live_for is not None:
+        return float(args.live_for)
+    return None if sys.stdin.isatty() and sys.stderr.isatty() else 0.0
