@@ -64,7 +64,7 @@ def test_check_says_every_line_and_leaves_nothing(
     check: Callable[..., Ended], folder: Path
 ) -> None:
     """Each line has an answer and words, at most 100 columns wide, plain in a pipe."""
-    done = check("--data-dir", folder / "data")
+    done = check("--data-dir", folder / "data", "--verbose")
     same = check("--data-dir", folder / "data", "--json")
 
     assert done.err == ""
@@ -188,7 +188,7 @@ def test_check_on_a_terminal_has_colours_unless_no_color(
     """A terminal gets colours; with NO_COLOR it gets none."""
     ours, theirs = pty.openpty()
     replayer.start(
-        *("check", "--data-dir", folder / "data"),
+        *("check", "--verbose", "--data-dir", folder / "data"),
         popen={"stdout": theirs, "stderr": None},
         **{"NO_COLOR": None, "FORCE_COLOR": None, **environment},
         TERM="xterm",

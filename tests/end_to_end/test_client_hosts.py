@@ -119,7 +119,7 @@ def rows_of(step: dict[str, Any], names: tuple[str, ...] = ("near", "far")) -> A
 def test_two_hosts_send_what_one_sends_at_a_rate(run: Running) -> None:
     """Statements, kinds and intended starts are the same; no time is wrong by what a clock is."""
     _, alone, _ = run(RATE)
-    status, both, said = run(RATE, *TWO)
+    status, both, said = run(RATE, *TWO, "--verbose")
     assert status == 0, said
     (one,), (two,) = alone["steps"], both["steps"]
 
@@ -213,7 +213,7 @@ def test_what_was_measured_until_a_host_is_lost_is_kept_and_called_partial(
             out.close()
         return started.wait(), said
 
-    status, lost, said = run(LONG, *TWO, meanwhile=cut)
+    status, lost, said = run(LONG, *TWO, "--verbose", meanwhile=cut)
 
     assert status == 1
     assert lost["status"] == "partial"

@@ -642,7 +642,7 @@ def running(
     def start(seconds: int) -> subprocess.Popen[str]:
         workload = tmp_path / "load.toml"
         workload.write_text(WORKLOAD.format(seconds=seconds))
-        return replayer.start("run", workload, "--results", tmp_path / "r")
+        return replayer.start("run", workload, "--verbose", "--results", tmp_path / "r")
 
     return start
 

@@ -70,7 +70,7 @@ def test_on_a_full_disk_the_run_is_printed_and_kept_elsewhere(
         ("two", "done"),
     ]
     assert run["status"] == "done"
-    assert "one (probe)" in ended.out
+    assert "Both steps can be believed." in ended.out
     assert "two (probe)" in ended.out
     last = ended.err.splitlines()[-1]
     assert last.startswith("replayer: error: the result ")

@@ -535,11 +535,22 @@ def test_every_version_is_profiled(
         there = server.start()
         scheme = "postgresql" if engine == "postgres" else "mysql"
         url = there.set(drivername=scheme).render_as_string(hide_password=False)
-        watch = source.Watch(source.ProfileRequest(engines.of_url(url), url, 7.0, 1.0))
+        watch = source.Watch(source.ProfileRequest(engines.of_url(url), url, 600.0, 1.0))
+        begun, over = threading.Event(), threading.Event()
+
+        def read() -> None:
+            """Watch from before the first statement until two readings after the last one."""
+            left = 2
+            for _ in watch.run():
+                begun.set()
+                left -= over.is_set()
+                if not left:
+                    return
+
         with closing(watch):
-            rows = threading.Thread(target=lambda: list(watch.run()))
+            rows = threading.Thread(target=read)
             rows.start()
-            time.sleep(1.5)
+            assert begun.wait(300)
             # A session of PostgreSQL tells at its end, or once a second, what it has done.
             with closing(Database(server.engine, there)) as database:
                 database.query("CREATE TABLE things (id int PRIMARY KEY, v int)")
@@ -547,6 +558,7 @@ def test_every_version_is_profiled(
                     database.query(f"INSERT INTO things VALUES ({number}, 1)")
                     database.query(f"UPDATE things SET v = 2 WHERE id = {number}")
                     database.query(f"SELECT v FROM things WHERE id = {number}")
+            over.set()
             rows.join()
             watch.finish()
             made = watch.unsaved()
