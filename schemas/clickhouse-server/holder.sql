@@ -1,0 +1,3 @@
+-- Who made the table that is the lock.  Whether it still lives is known only to its own machine.
+SELECT session, name, account, '' AS address, toString(since) AS since, NULL AS heard
+FROM replayer.replayer_lock
