@@ -1,2 +1,1 @@
--- A lock that a killed replayer left.
 DROP TABLE IF EXISTS replayer.replayer_lock SYNC

@@ -69,12 +69,12 @@ def test_a_scan_and_a_walk_are_cold_without_a_stop(
         'title = "small"\n[[steps]]\nstep = "build"\nrows = 393216\n[[steps]]\nstep = "flush"\n'
         '[[steps]]\nstep = "walk"\nthreads = 4\n[[steps]]\nstep = "scan"\n'
     )
-    out = tmp_path / "run.json"
 
-    replayer("run", workload, "--engine", url, "--out", out)
+    printed = replayer("run", workload, "--engine", url, "--results", tmp_path, "--json")
 
-    steps = {one["name"]: one for one in json.loads(out.read_text())["steps"]}
-    assert steps["walk"]["cold"]["got"] == "cold", steps["walk"]["cold"]
+    steps = {one["name"]: one for one in json.loads(printed.out)["steps"]}
+    for name in ("walk", "scan"):
+        assert steps[name]["cold"]["got"] == "cold", steps[name]["cold"]
     assert steps["flush"]["facts"]["proven"] is True
     replayer("clean", "--engine", url, "--yes")
 

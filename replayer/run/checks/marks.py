@@ -16,6 +16,7 @@ _SENTENCE = re.compile(r"(?<=[.:])\s+")
 _ASKED_BY = {
     "counters": cold_count.READS,
     "files": "files",
+    "holder": "holder",
     "location": PLACE,
     "slob/files": "files",
     "slob/procedure": "clock in a procedure",
