@@ -45,9 +45,11 @@ _LATE_TRIES, _LATE_SECONDS, _STILL = 16, 0.3, 5
 class ReadAccounts(NamedTuple):
     """All accounts at one end of the count; None where there is none."""
 
-    monotonic: float
     clock: float | None
     """The server's."""
+    asked: float
+    answered: float
+    """This machine's clock when the server was asked for its own, and when it had answered."""
     counted_bytes: int | None
     process_bytes: int | None
     device_bytes: int | None
@@ -91,12 +93,13 @@ class ColdCount:
         temperature.forget(self._files)
 
     def _accounts(self) -> ReadAccounts:
-        clock, counted = self._settled()
+        clock, asked, answered, counted = self._settled()
         pids = interference.pids_of(self._server)
         traffic = interference.server_traffic(self._host, pids[0]) if pids else None
         return ReadAccounts(
-            time.monotonic(),
             clock,
+            asked,
+            answered,
             counted,
             traffic.read_bytes if traffic else None,
             self._device_bytes(),
@@ -106,24 +109,29 @@ class ColdCount:
     def _device_bytes(self) -> int | None:
         return stack.read_bytes(self._host, self._disks.disks)
 
-    def _settled(self) -> tuple[float | None, int | None]:
-        """Return the server's clock and the bytes that it counted, once they stand still."""
+    def _settled(self) -> tuple[float | None, float, float, int | None]:
+        """Return the server's clock and the bytes that it counted, once they stand still.
+
+        Between them are the times at which it was asked and had answered.
+        """
         engine = self._trials.database.engine
         if engine.verb(protocol.COUNTERS) is None:
-            return None, None
+            return None, 0.0, 0.0, None
         still, latest = 0, -1
-        clock: float | None = None
+        clock, asked, answered = 0.0, 0.0, 0.0
         for _ in range(_LATE_TRIES):
+            asked = time.monotonic()
             rows = self._trials.attempt("counters")
+            answered = time.monotonic()
             if not rows:
-                return None, None
+                return None, 0.0, 0.0, None
             clock, reads = rows[0].real("clock"), rows[0].number("reads")
             still = still + 1 if reads == latest else 0
             if still >= _STILL:
                 break
             latest = reads
             time.sleep(_LATE_SECONDS)
-        return clock, latest * engine.block_size
+        return clock, asked, answered, latest * engine.block_size
 
 
 def attempt(server: Server, trials: VerbTrials, folder: Path | None, why: str) -> Sequence[Finding]:
@@ -154,9 +162,11 @@ def _read(before: ReadAccounts, after: ReadAccounts, stored: int, *, around: boo
 def _clock(before: ReadAccounts, after: ReadAccounts) -> Finding:
     if before.clock is None or after.clock is None:
         return Finding(name=CLOCK, proven=None, found="the engine has no verb `counters`")
-    server, here = after.clock - before.clock, after.monotonic - before.monotonic
-    found = f"the server's clock moved by {server:.3f} s in {here:.3f} s"
-    near = abs(server - here) <= _CLOCK_SECONDS + _CLOCK_SHARE * here
+    server = after.clock - before.clock
+    least, most = after.asked - before.answered, after.answered - before.asked
+    found = f"the server's clock moved by {server:.3f} s in {least:.3f} to {most:.3f} s"
+    slack = _CLOCK_SECONDS + _CLOCK_SHARE * most
+    near = least - slack <= server <= most + slack
     return Finding(name=CLOCK, proven=near, found=found)
 
 

@@ -139,7 +139,7 @@ def _table(outcome: TrialOutcome, trials: Sequence[VerbTrial]) -> Iterator[str]:
     if outcome is TrialOutcome.OK:
         yield from ("| verb | file | rows | columns |", "|---|---|---|---|")
         for one in trials:
-            yield f"| {one.verb} | {one.file} | {one.rows:,} | {', '.join(one.columns)} |"
+            yield f"| {one.verb} | {one.file} | {one.rows:,} | {_cell(', '.join(one.columns))} |"
         return
     yield from ("| verb | file | why |", "|---|---|---|")
     for one in trials:
