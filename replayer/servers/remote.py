@@ -128,7 +128,9 @@ class Remote:
 
         Without the lock another run could begin, and both would measure each other.
         """
-        if self._lock is None or self.lock_answers is None or self.lock_answers(_PING_SECONDS):
+        if self._lock is None or self.lock_answers is None:
+            return ""
+        if not self.engine.spec.lock.outlives_session and self.lock_answers(_PING_SECONDS):
             return ""
         try:
             with contextlib.closing(Database(self.engine, self._where)) as asking:
@@ -139,8 +141,8 @@ class Remote:
         if not lost:
             return ""
         return (
-            "the server ended the session that holds this run's lock, so that another run could "
-            "begin,"
+            "this run's lock was taken away, or the server ended its session, so that another run "
+            "could begin,"
         )
 
     def read_last_words(self) -> str:

@@ -66,8 +66,8 @@ def test_a_scan_and_a_walk_are_cold_without_a_stop(
     """Its caches are emptied by its own words, and the table's files are read of the device."""
     workload = tmp_path / "small.toml"
     workload.write_text(
-        'title = "small"\n[[steps]]\nstep = "build"\nrows = 393216\n[[steps]]\nstep = "flush"\n'
-        '[[steps]]\nstep = "walk"\nthreads = 4\n[[steps]]\nstep = "scan"\n'
+        '[[step]]\nstep = "build"\nrows = 98304\n[[step]]\nstep = "flush"\n'
+        '[[step]]\nstep = "walk"\nthreads = 4\n[[step]]\nstep = "scan"\n'
     )
 
     printed = replayer("run", workload, "--engine", url, "--results", tmp_path, "--json")
@@ -91,7 +91,7 @@ def test_only_one_has_the_lock_and_a_killed_ones_is_taken_over(url: str) -> None
             assert "replayer_lock" in names_in(database)
             gone = f"replayer 4194304@here {lock._place()}.1"
             database.query(f"ALTER TABLE replayer_lock UPDATE name = '{gone}', session = 1 WHERE 1")
-        assert "ended the session that holds" in first.describe_loss()
+        assert "lock was taken away" in first.describe_loss()
         with remote.connected(engine, url):
             pass
 
