@@ -76,7 +76,8 @@ def test_a_scan_and_a_walk_are_cold_without_a_stop(
     for name in ("walk", "scan"):
         assert steps[name]["cold"]["got"] == "cold", steps[name]["cold"]
     assert steps["flush"]["facts"]["proven"] is True
-    replayer("clean", "--engine", url, "--yes")
+    with closing(Database(*connection(url))) as database:
+        database.query("DROP DATABASE replayer SYNC")
 
 
 def test_only_one_has_the_lock_and_a_killed_ones_is_taken_over(url: str) -> None:
