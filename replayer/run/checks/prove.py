@@ -18,7 +18,7 @@ from replayer import __version__
 from replayer.engines.connection import Database
 from replayer.engines.credentials import redact
 from replayer.engines.verbs import VerbName
-from replayer.errors import Impossible, ReplayerError, one_line
+from replayer.errors import Impossible, ReplayerError, Skip, one_line
 from replayer.run.checks import cold_count, marks, session_trials, table_trials
 from replayer.run.checks.proof import EngineProof, Finding
 from replayer.run.checks.table_trials import GROWN, TableTrials
@@ -301,7 +301,9 @@ def _clean(server: Server, database: Database, folder: Path) -> Finding:
 def _files(database: Database, folder: Path, began: int) -> Finding:
     """Compare the files that the server lists with those that are there, and with its bytes."""
     listed = database.execute(VerbName("files"))
-    there = [path for path in relations.files(database, folder) if path.is_file()]
+    there: list[Path] = []
+    with contextlib.suppress(Skip):  # not even the folders that it lists are there
+        there = [path for path in relations.files(database, folder) if path.is_file()]
     size = sum(path.stat().st_size for path in there)
     reported = persons.bytes_(database)
     found = (
