@@ -82,6 +82,21 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="with --prove: where its proof is put, as JSON or, if it ends in .md, as Markdown",
     )
+    parser.add_argument(
+        "--files",
+        type=Path,
+        metavar="DIR",
+        help="with --prove: where the data directory of a server at a URL is on this machine, if "
+        "the server does not lead to it",
+    )
+    parser.add_argument(
+        "--pg-bindir",
+        "--bindir",
+        type=Path,
+        metavar="DIR",
+        dest="bindir",
+        help="with --prove: the folder of the programs of the server that is started",
+    )
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("-v", "--verbose", action="store_true", help="show every line")
 
@@ -90,8 +105,9 @@ def run(args: argparse.Namespace) -> int:
     """Make every check and print the results on stdout; return the exit status."""
     if args.prove:
         return _prove(args)
-    if args.out:
-        raise Impossible("--out is for a proof: add --prove")
+    for option in ("out", "files", "bindir"):
+        if getattr(args, option):
+            raise Impossible(f"--{option} is for a proof: add --prove")
     case = preflight.Case(Host(), args.data_dir)
     url = args.engine or ""
     try:
@@ -123,10 +139,19 @@ def _prove(args: argparse.Namespace) -> int:
     asked = args.engine or engine.default()
     url = asked if "://" in asked else None
     chosen = engine.of_url(asked) if url else engine.checked(asked)
+    if url and args.bindir:
+        raise Impossible("--bindir is for a server that replayer starts, and --engine has a URL")
+    if args.files and not (url and args.files.is_dir()):
+        raise Impossible(
+            f"--files {args.files}: give a folder of this machine, and with --engine the URL of "
+            f"the server whose data directory it is"
+        )
     recovery.give_back(_say)
     try:
-        with open_server(chosen, url=url, data_dir=args.data_dir, ask=asker()) as server:
-            made = prove.prove(server, _say)
+        with open_server(
+            chosen, url=url, bindir=args.bindir, data_dir=args.data_dir, ask=asker()
+        ) as server:
+            made = prove.prove(server, _say, args.files)
     finally:
         journal.leave()
     as_json = made.model_dump_json(indent=1) + "\n"
@@ -158,6 +183,12 @@ def _proven(made: EngineProof) -> Iterator[RenderableType]:
     if failed:
         yield Text("")
         yield _grid(("failed", "red", one.file or one.verb, one.reason) for one in failed)
+    if made.marks:
+        yield Text("")
+        yield _grid(
+            (words[one.proven], styles[one.proven], one.file, f"{one.asks} -> {one.found}")
+            for one in made.marks
+        )
     for right in made.missing_rights:
         yield Text(sanitize(f"missing right: {right}"), style="yellow")
 

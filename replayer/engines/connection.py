@@ -5,6 +5,7 @@ in a timed loop.
 """
 
 import contextlib
+import importlib.util
 import logging
 import math
 import re
@@ -376,9 +377,18 @@ def connector_of(url: "URL", first: Sequence[str] = ()) -> Connector:
 
 
 def wire_of(url: "URL") -> str:
-    """Return the name of the wire of a URL, whose SQLAlchemy dialect is known from here on."""
+    """Return the name of the wire of a URL, whose SQLAlchemy dialect is known from here on.
+
+    Raises Impossible if its driver is not installed.
+    """
     name = wires.name_of(url.drivername)
-    dialect = wires.load(name).DIALECT
+    wire = wires.load(name)
+    if wire.EXTRA and importlib.util.find_spec(wire.DRIVER.partition(".")[0]) is None:
+        raise Impossible(
+            f"the driver of {url.get_backend_name()}:// is not installed: "
+            f"pip install 'replayer[{wire.EXTRA}]'"
+        )
+    dialect = wire.DIALECT
     if dialect:
         sqlalchemy.dialects.registry.register(url.drivername.replace("+", "."), *dialect.split(":"))
     return name

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import configparser
 import os
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -43,14 +44,14 @@ def complete(url: URL, keys: Password) -> URL:
     return url.update_query_dict(tls).difference_update_query(["read_default_file"])
 
 
-_OWN = ("client_encoding",)
-"""Parameters that replayer adds to every URL."""
+_OWN = re.compile("client_encoding|ch_.*")
+"""Parameters that replayer adds to every URL: an encoding, settings of ClickHouse."""
 
 
 def show(url: URL) -> str:
     """Return a URL without its secrets, and without parts that may be the rest of a secret."""
     plain = url.set(drivername=url.get_backend_name()).difference_update_query(
-        [*_hidden(url), *_OWN]
+        [*_hidden(url), *filter(_OWN.fullmatch, url.query)]
     )
     return plain.render_as_string(hide_password=True)
 

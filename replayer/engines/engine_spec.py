@@ -103,6 +103,8 @@ class Lock(Noun):
     heard_every: Duration = 0.0
     """Seconds between two heartbeats of the session, which show that its holder lives; 0 is
     never."""
+    outlives_session: bool = False
+    """True if the lock is a table: a session that answers does not show that the lock is held."""
 
 
 class LogEvents(Noun):

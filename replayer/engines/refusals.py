@@ -5,7 +5,9 @@ import re
 _REMEDIES = (
     (
         re.compile(
-            r"password authentication failed|Access denied .*using password: YES", re.IGNORECASE
+            r"password authentication failed|Access denied .*using password: YES"
+            r"|Authentication failed: password",
+            re.IGNORECASE,
         ),
         "check the user's name and give its password {ways}",
     ),

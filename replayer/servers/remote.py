@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 _LOCATION = VerbName("location")
 _CLAIM = VerbName("claim")
 _BACKEND = VerbName("backend")
+_PROCESS = re.compile(r"^(?:PID: )?(\d+)\s*$", re.MULTILINE)
+"""A process id alone, or in a line of ClickHouse's file `status`."""
 _POOL_TRIES = 3
 _PING_SECONDS = 5.0
 """Seconds for an answer of the session that holds the lock, before another connection is asked."""
@@ -125,7 +128,9 @@ class Remote:
 
         Without the lock another run could begin, and both would measure each other.
         """
-        if self._lock is None or self.lock_answers is None or self.lock_answers(_PING_SECONDS):
+        if self._lock is None or self.lock_answers is None:
+            return ""
+        if not self.engine.spec.lock.outlives_session and self.lock_answers(_PING_SECONDS):
             return ""
         try:
             with contextlib.closing(Database(self.engine, self._where)) as asking:
@@ -136,8 +141,8 @@ class Remote:
         if not lost:
             return ""
         return (
-            "the server ended the session that holds this run's lock, so that another run could "
-            "begin,"
+            "this run's lock was taken away, or the server ended its session, so that another run "
+            "could begin,"
         )
 
     def read_last_words(self) -> str:
@@ -197,7 +202,8 @@ def _process(row: Mapping[str, Any], folder: Path) -> int:
     if process is None and row.get("pid_file"):
         with contextlib.suppress(OSError):
             process = (folder / row["pid_file"]).read_text(encoding="utf-8", errors="replace")
-    return int(process) if process is not None and str(process).strip().isdigit() else 0
+    known = _PROCESS.search(str(process))
+    return int(known[1]) if known else 0
 
 
 class Whereabouts(NamedTuple):

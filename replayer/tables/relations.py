@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from replayer.engines.connection import Database
 
 _FILES = VerbName("files")
+_MAP = re.compile(r".+_(?:fsm|vm|init)(?:\.\d+)?")
 _PIECE = re.compile(r"(.+?)(?:\.\d+|_(?:fsm|vm|init)(?:\.\d+)?)")
 
 
@@ -35,6 +36,11 @@ def files(
         path.parent / name for path in wanted for name in pieces[path.parent].get(path.name, ())
     }
     return sorted(paths)
+
+
+def without_maps(paths: Sequence[Path]) -> list[Path]:
+    """Return the files that may hold rows: maps of free space and visibility hold none."""
+    return [path for path in paths if not _MAP.fullmatch(path.name)]
 
 
 def _pieces(folder: Path) -> dict[str, list[str]]:

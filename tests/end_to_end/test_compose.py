@@ -111,7 +111,7 @@ def test_replayer_finds_every_engine(
         assert url is not None
         assert f"@{name}/" in url
         candidates = list(environment.folders(name, Path("/x/y")))
-        mounted = told[f"REPLAYER_FILES_{name.upper()}"]
+        mounted = told[f"REPLAYER_FILES_{name.upper().replace('-', '_')}"]
         assert candidates[0] == Path("/x/y")
         assert Path(mounted, "y") in candidates
         assert Path(mounted) in candidates
@@ -143,6 +143,16 @@ def test_a_service_has_the_settings_of_its_engine(
     # What `pg_ctl` is told is for the program that starts the server, not for the server.
     flags = {word for word in server.start if server.stays and re.fullmatch(r"--[\w-]+", word)}
     assert flags == set(re.findall(r"^ +- (--[\w-]+)$", body, re.MULTILINE))
+
+
+def test_a_clickhouse_server_is_asked_with_the_settings_of_the_library() -> None:
+    """HTTP has no session: what chdb is set to goes along with each statement to a server."""
+    given = engine.load("clickhouse-server").spec.connect.query
+    wanted = engine.load("clickhouse").spec.server.settings
+
+    assert {name.removeprefix("ch_"): value for name, value in given.items()} == {
+        name: spec.value for name, spec in wanted.items() if spec is not None
+    }
 
 
 def test_mysql_is_of_the_version_that_was_verified(services: dict[str, str]) -> None:

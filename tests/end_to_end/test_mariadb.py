@@ -248,8 +248,8 @@ def test_what_is_written_while_the_table_is_flushed_is_flushed_as_well(
     """InnoDB lets a single dirty page lie; another flush takes it, and its time is nobody's."""
     performed(build, build_of(), context)
     # It would wait ten seconds for what lies; what InnoDB's housekeeping writes meanwhile lies too.
-    monkeypatch.setattr("replayer.steps.flush.step._TRIES", 2)
-    monkeypatch.setattr("replayer.steps.flush.step._AGAIN", 100)
+    monkeypatch.setattr("replayer.tables.unwritten._TRIES", 2)
+    monkeypatch.setattr("replayer.tables.unwritten._AGAIN", 100)
     synced: list[list[Path] | None] = []
 
     def sync(files: list[Path] | None) -> None:
@@ -257,7 +257,7 @@ def test_what_is_written_while_the_table_is_flushed_is_flushed_as_well(
             database.query("CREATE OR REPLACE TABLE meanwhile AS SELECT 1 AS i")
         synced.append(files)
 
-    monkeypatch.setattr("replayer.steps.flush.step._sync", sync)
+    monkeypatch.setattr("replayer.tables.unwritten.sync", sync)
     outcome = performed(flush, flush.Spec(step="flush"), context)
     database.query("DROP TABLE meanwhile")
 

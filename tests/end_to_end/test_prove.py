@@ -1,24 +1,31 @@
 """`check --prove`: verbs that fail, a count that reads nothing, and other people's tables."""
 
 import json
+import re
 import shutil
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from replayer.engines import engine as engines
 from replayer.engines.connection import Database
+from replayer.engines.verbs import VerbName
 from replayer.errors import Impossible
-from replayer.run.checks.proof import EngineProof, TrialOutcome, as_markdown
+from replayer.run.checks import marks, table_trials
+from replayer.run.checks.proof import EngineProof, Finding, TrialOutcome, as_markdown
 from replayer.run.checks.prove import hash_of, list_rows, prove
+from replayer.run.checks.table_trials import TableTrials
+from replayer.run.checks.verb_trials import VerbTrials
 from replayer.servers.open import open_server
 from replayer.servers.protocol import Server
 from tests.command import Replayer
 from tests.expected_rows import expected_rows
 
 ENGINE = "duckdb"
+SCAN = "SELECT avg(id) AS avg FROM persons1"
 
 
 @pytest.fixture
@@ -84,6 +91,57 @@ def test_a_table_that_is_not_the_checks_own_is_left_alone(broken: Path, data: Pa
         with pytest.raises(Impossible, match="was not made by replayer"):
             prove(server, lambda _: None)
         assert table_names(server) == ["persons1"]
+
+
+@pytest.mark.parametrize("ours", [False, True])
+def test_only_the_checks_own_table_is_removed(broken: Path, data: Path, *, ours: bool) -> None:
+    """A run's table with the check's very rows and segments is refused; a killed check's goes."""
+    del broken
+    keys: dict[str, Any] = {"made_by": "replayer", "layout": "columnstore"}
+    keys |= {"segment_rows": table_trials.SEGMENT_ROWS, "rows_wanted": table_trials.GROWN}
+    with open_server(engines.checked("mine"), data_dir=data) as server:
+        with closing(Database(server.engine, server.start())) as database:
+            if ours:
+                TableTrials(VerbTrials(database), "columnstore").make()
+            else:
+                database.execute(VerbName("table/create"), compression="", **keys)
+        if not ours:
+            with pytest.raises(Impossible, match="of an earlier run is there"):
+                prove(server, lambda _: None)
+            assert "persons1_build" in table_names(server)
+            return
+        assert prove(server, lambda _: None).holds
+        assert table_names(server) == []
+
+
+def test_a_mark_is_answered_by_what_was_seen(broken: Path, data: Path) -> None:
+    """What an engine's own files call UNVERIFIED is asked one by one, with file and words."""
+    table_file(broken, "scan", "-- The mean.  UNVERIFIED: that avg is exact.\n" + SCAN)
+    table_file(broken, "warm_up", "-- UNVERIFIED: the plan.\nSELECT 1 AS x")
+    (broken / "files.sql").write_text("-- UNVERIFIED.\nSELECT 'nowhere/x' AS path")
+
+    proof = proof_of("mine", data)
+
+    marks = {one.file: one for one in proof.marks}
+    assert list(marks) == ["mine/files.sql", "mine/table/scan.sql", "mine/table/warm_up.sql"]
+    assert "that avg is exact" in marks["mine/table/scan.sql"].asks
+    assert marks["mine/table/scan.sql"].proven is True
+    assert marks["mine/files.sql"].proven is False
+    assert "in ." in marks["mine/files.sql"].found
+    assert "## 3 marks of what was never verified" in as_markdown(proof)
+
+
+def test_each_mark_of_singlestore_has_a_finding_that_answers_it() -> None:
+    """Not one is answered by a verb's being executed, and docs/verified.md lists them all."""
+    names = {"counters, reads", "files", "holder", "location", "clock in a procedure"}
+    findings = [Finding(name=name, proven=True, found=name) for name in names]
+    answered = marks.answer(engines.checked("singlestore"), findings, ())
+
+    assert {one.found for one in answered} == names
+    listed = (Path(__file__).parents[2] / "docs/verified.md").read_text()
+    for one in answered:
+        file = one.file.removeprefix("singlestore/")
+        assert re.search(rf"(?m)^\| {re.escape(f'`{file}`')} \|.*\| {one.found} \|$", listed), file
 
 
 def test_the_rule_of_the_rows_is_the_one_that_tests_know() -> None:

@@ -32,6 +32,8 @@ class Wire(Protocol):
     """The scheme of its URLs for SQLAlchemy, such as postgresql+psycopg."""
     DRIVER: str
     """The module of its driver, which has `Error` as every DBAPI module."""
+    EXTRA: str = ""
+    """The extra of replayer's package with the driver; "" if every installation has it."""
     LIMITS: Mapping[str, str] = {}
     """Parameters of a URL that end a connection to a dead host, and limit attempts to connect."""
     PARAMETERS: str = ""

@@ -6,6 +6,7 @@ from enum import StrEnum
 
 from replayer.model import Noun
 
+_PROVEN = {True: "yes", False: "**no**", None: "not testable here"}
 _STATEMENT = re.compile(r"[|\n\r]+")
 
 
@@ -41,6 +42,17 @@ class Finding(Noun):
     found: str
 
 
+class MarkAnswer(Noun):
+    """What the engine's own file says is not verified, and what this server says about it."""
+
+    file: str
+    asks: str
+    """The words of the mark."""
+    proven: bool | None
+    """None if it could not be asked here."""
+    found: str
+
+
 class EngineProof(Noun):
     """Everything that `replayer check --prove` found out on one server."""
 
@@ -57,6 +69,8 @@ class EngineProof(Noun):
     findings: tuple[Finding, ...] = ()
     trials: tuple[VerbTrial, ...] = ()
     missing_rights: tuple[str, ...] = ()
+    marks: tuple[MarkAnswer, ...] = ()
+    """Each mark UNVERIFIED of the engine's files."""
 
     def count(self, outcome: TrialOutcome) -> int:
         """Return the number of verbs with that outcome."""
@@ -102,9 +116,15 @@ def _lines(proof: EngineProof) -> Iterator[str]:
             f"Not verified, by the engine's own file: {_cell(proof.unverified)}",
         )
     yield from ("", "| tested | proven | found |", "|---|---|---|")
-    words = {True: "yes", False: "**no**", None: "not testable here"}
     for one in proof.findings:
-        yield f"| {one.name} | {words[one.proven]} | {_cell(one.found)} |"
+        yield f"| {one.name} | {_PROVEN[one.proven]} | {_cell(one.found)} |"
+    if proof.marks:
+        yield from ("", f"## {len(proof.marks)} marks of what was never verified", "")
+        yield from ("| file | it asks | proven | found |", "|---|---|---|---|")
+    for mark in proof.marks:
+        yield (
+            f"| {mark.file} | {_cell(mark.asks)} | {_PROVEN[mark.proven]} | {_cell(mark.found)} |"
+        )
     if proof.missing_rights:
         yield from ("", "Rights that were missing:", "")
         yield from (f"- {right}" for right in proof.missing_rights)
@@ -119,7 +139,7 @@ def _table(outcome: TrialOutcome, trials: Sequence[VerbTrial]) -> Iterator[str]:
     if outcome is TrialOutcome.OK:
         yield from ("| verb | file | rows | columns |", "|---|---|---|---|")
         for one in trials:
-            yield f"| {one.verb} | {one.file} | {one.rows:,} | {', '.join(one.columns)} |"
+            yield f"| {one.verb} | {one.file} | {one.rows:,} | {_cell(', '.join(one.columns))} |"
         return
     yield from ("| verb | file | why |", "|---|---|---|")
     for one in trials:

@@ -8,34 +8,25 @@ import contextlib
 import hashlib
 import os
 import platform
+import time
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import NamedTuple
 
 from replayer import __version__
-from replayer.conditions import temperature
-from replayer.conditions.residency import residency
 from replayer.engines.connection import Database
 from replayer.engines.credentials import redact
 from replayer.engines.verbs import VerbName
-from replayer.errors import Impossible, ReplayerError, one_line
-from replayer.machine.host import Host
-from replayer.model import Temperature
-from replayer.run.checks import session_trials, table_trials
+from replayer.errors import Impossible, ReplayerError, Skip, one_line
+from replayer.run.checks import cold_count, marks, session_trials, table_trials
 from replayer.run.checks.proof import EngineProof, Finding
 from replayer.run.checks.table_trials import GROWN, TableTrials
 from replayer.run.checks.verb_trials import VerbTrials
 from replayer.servers.protocol import Server
-from replayer.tables import buffers, checksum, persons, relations
+from replayer.tables import checksum, persons, relations, unwritten
 from replayer.units import show_size
-from replayer.watch import interference
 
-_READ_SHARE = 0.25
-"""A count that reads all values reads at least this share of the bytes in the table's files: of so
-small a table the indexes, maps of free space and empty pages are up to a half."""
-_BYPASSED = 0.05
-"""Of a table that was just written, at most this share is in the page cache where the server
-bypasses it."""
 _OF_STATISTICS = ("profile/calls", "profile/statements", "capture/statements", "watch/statements")
 """Verbs that need the server's extension for statements."""
 _WHY_NOT = {
@@ -62,17 +53,19 @@ _ASK = (
     "mix/waits", "mix/others",
 )  # fmt: skip
 """Verbs that only ask."""
+_MOST_PLACES = 5
 
 
-def prove(server: Server, say: Callable[[str], None]) -> EngineProof:
+def prove(server: Server, say: Callable[[str], None], files: Path | None = None) -> EngineProof:
     """Return the proof of a server's engine; what is made for it is removed again.
 
-    Raises Impossible if a table of the user's, or of an earlier run, is in its place.
+    `files` is the server's data directory by the user's word, None to look for it.  Raises
+    Impossible if a table of the user's, or of an earlier run, is in its place.
     """
     trials = VerbTrials(Database(server.engine, server.start()))
     try:
         _refuse_table(trials.database)
-        return _proof(server, trials, say)
+        return _proof(server, trials, say, _place(server, files))
     finally:
         # A cold read may have needed another connection meanwhile.
         trials.database.close()
@@ -83,7 +76,7 @@ def _refuse_table(database: Database) -> None:
     there = persons.state(database)
     if there is None:
         return
-    if (there.rows_wanted, there.shape.segment_rows) == (GROWN, table_trials.SEGMENT_ROWS):
+    if there.shape.compression == table_trials.CHECKS_OWN:
         persons.drop(database, there.shape.layout)
         return
     raise Impossible(
@@ -92,17 +85,42 @@ def _refuse_table(database: Database) -> None:
     )
 
 
-def _proof(server: Server, trials: VerbTrials, say: Callable[[str], None]) -> EngineProof:
+class DataPlace(NamedTuple):
+    """The server's data directory on this machine."""
+
+    folder: Path | None
+    why: str
+    """Why there is none."""
+    location: Finding
+    """Whether the server itself led to it."""
+
+
+def _place(server: Server, files: Path | None) -> DataPlace:
+    """Return the data directory: the one that the user names, else the one that is proven."""
+    own = server.data_directory()
+    why = "" if own else server.explain_missing_files().why
+    proven = own is not None
+    found = "a file of the server has the content that the server says" if own else why
+    if files is None:
+        return DataPlace(own, why, Finding(name=marks.PLACE, proven=proven, found=found))
+    found = f"{found}; --files names a folder, which was taken"
+    return DataPlace(files, "", Finding(name=marks.PLACE, proven=proven, found=found))
+
+
+def _proof(
+    server: Server, trials: VerbTrials, say: Callable[[str], None], place: DataPlace
+) -> EngineProof:
     layouts = _layouts(trials.database)
     table = TableTrials(trials, layouts[0])
-    findings: list[Finding] = []
+    findings = [place.location] if server.kind == "url" else []
+    began = time.time_ns()
     schema = _schema(trials)
     say("verbs that only ask")
     _ask(trials, schema)
     if server.kind == "private":
         _lock(trials)
     else:
-        trials.attempt("holder")
+        findings.append(_guarded("holder", trials, lambda: _held(server, trials)))
     try:
         findings += [_other_layout(TableTrials(trials, other), say) for other in layouts[1:]]
         say(f"{table_trials.FEW:,} rows, verb by verb")
@@ -116,8 +134,8 @@ def _proof(server: Server, trials: VerbTrials, say: Callable[[str], None]) -> En
         table.grow()
         findings.append(_guarded("same rows", trials, lambda: _hashed(trials.database)))
         say("flush, files, cold count")
-        findings += _flushed(server, table, schema)
-        findings.append(_guarded("table/count reads", trials, lambda: _read_cold(server, trials)))
+        findings += _flushed(server, table, schema, place, began)
+        findings += cold_count.attempt(server, trials, place.folder, place.why)
     finally:
         say("remove the table")
         _cleaned(table)
@@ -133,6 +151,17 @@ def _ask(trials: VerbTrials, schema: str) -> None:
     for name in _ASK:
         if there or name not in _OF_STATISTICS:
             trials.attempt(name, {"schema": schema})
+
+
+def _held(server: Server, trials: VerbTrials) -> Finding:
+    """Return whether the verb `holder` sees the session that holds this check's own lock."""
+    if trials.database.engine.named("holder") is None:
+        return Finding(name="holder", proven=None, found="the engine has no verb `holder`")
+    # Another connection, so that there is one to be seen if the lock's is not.
+    with contextlib.closing(Database(server.engine, server.start())):
+        rows = trials.attempt("holder")
+    found = f"{len(rows):,} sessions are said to hold the lock that this check holds"
+    return Finding(name="holder", proven=bool(rows), found=found)
 
 
 def _lock(trials: VerbTrials) -> None:
@@ -237,93 +266,69 @@ def hash_of(rows: Sequence[tuple[int, str]]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _flushed(server: Server, table: TableTrials, schema: str) -> Iterator[Finding]:
+def _flushed(
+    server: Server, table: TableTrials, schema: str, place: DataPlace, began: int
+) -> Iterator[Finding]:
     """Flush; then test what is still dirty, and the list of files against the disk."""
-    trials = table.trials
+    trials, folder = table.trials, place.folder
     table.vacuum()
     trials.attempt("flush")
-    trials.attempt("dirty", {"schema": schema})
-    trials.attempt("buffered", {"schema": schema})
-    trials.attempt("evict", {"schema": schema})
+    for name in ("dirty", "buffered", "evict"):
+        trials.attempt(name, {"schema": schema})
     trials.attempt("files")
-    folder = server.data_directory()
     if folder is None:
-        why = server.explain_missing_files().why
         for name in ("flush", "files"):
-            yield Finding(name=name, proven=None, found=why)
+            yield Finding(name=name, proven=None, found=place.why)
         return
-    yield _guarded("flush", trials, lambda: _clean(trials.database, folder))
-    yield _guarded("files", trials, lambda: _files(trials.database, folder))
+    yield _guarded("flush", trials, lambda: _clean(server, trials.database, folder))
+    yield _guarded("files", trials, lambda: _files(trials.database, folder, began))
 
 
-def _clean(database: Database, folder: Path) -> Finding:
+def _clean(server: Server, database: Database, folder: Path) -> Finding:
     """Test that nothing of the table is dirty, in the server or in the page cache."""
     files = relations.files(database, folder)
-    for path in files:
-        with contextlib.suppress(FileNotFoundError):
-            descriptor = os.open(path, os.O_RDONLY)
-            try:
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
-    own, why = buffers.counted(database, VerbName(table_trials.DIRTY), "dirty")
-    seen = residency(files)
-    if seen.dirty_bytes is None:
-        return Finding(name="flush", proven=None, found=seen.why or "no dirty pages can be counted")
-    pages = seen.dirty_bytes + (seen.writeback_bytes or 0)
-    said = f"{own} dirty buffers in the server" if own is not None else why
-    found = f"{said}; {pages:,} dirty bytes in the page cache, in {len(files)} files"
-    proven = not pages and not own if own is not None else (None if not pages else False)
-    return Finding(name="flush", proven=proven, found=found)
+    unwritten.sync(files)
+    left, again = unwritten.settle(database, files, "", may_flush=server.can_stop)
+    parts = [f"{left.buffers:,} dirty buffers in the server"] if left.buffers is not None else []
+    if left.pages_bytes is not None:
+        parts.append(f"{left.pages_bytes:,} dirty bytes in the page cache, in {len(files)} files")
+    parts += left.why
+    parts += [f"flushed {again} times more"] if again else []
+    proven = left.proven if left.proven or not left.clean else None
+    return Finding(name="flush", proven=proven, found="; ".join(parts))
 
 
-def _files(database: Database, folder: Path) -> Finding:
+def _files(database: Database, folder: Path, began: int) -> Finding:
     """Compare the files that the server lists with those that are there, and with its bytes."""
-    files = relations.files(database, folder)
-    there = [path for path in files if path.is_file()]
+    listed = database.execute(VerbName("files"))
+    there: list[Path] = []
+    with contextlib.suppress(Skip):  # not even the folders that it lists are there
+        there = [path for path in relations.files(database, folder) if path.is_file()]
     size = sum(path.stat().st_size for path in there)
     reported = persons.bytes_(database)
     found = (
-        f"{len(there)} of {len(files)} listed files are there, with {show_size(size)}; table/bytes "
-        f"says {show_size(reported)}"
+        f"the server lists {len(listed):,} files; with their pieces {len(there):,} are there, of "
+        f"{show_size(size)}; table/bytes says {show_size(reported)}"
     )
+    if not there:
+        found += f"; {_written_since(folder, began)}"
     # Its own files of free space and visibility, or of a database, add to a small table.
     return Finding(name="files", proven=bool(there) and size >= 0.9 * reported, found=found)
 
 
-def _read_cold(server: Server, trials: VerbTrials) -> Finding:
-    """Make the table cold, count it, and see what its server read of the device meanwhile."""
-    folder = server.data_directory()
-    if folder is None:
-        why = server.explain_missing_files().why
-        return Finding(name="table/count reads", proven=None, found=why)
-    host = Host()
-    files = relations.files(trials.database, folder)
-    left = residency(files)
-    if server.can_stop:
-        trials.database.close()
-    cold = temperature.make(Temperature.COLD, server, files, host)
-    if server.can_stop:
-        trials.database = Database(server.engine, server.start())
-    temperature.forget(files)
-    resident = residency(files).resident_bytes
-    before = interference.point(host, interference.pids_of(server))
-    trials.attempt("table/count")
-    own = interference.server_moved(before, interference.point(host, interference.pids_of(server)))
-    after = residency(files).resident_bytes
-    if own is None and (resident is None or after is None):
-        return Finding(name="table/count reads", proven=None, found="no account of reads is here")
-    device = own.read_bytes if own is not None else 0
-    grew = (after or 0) - (resident or 0)
-    stored = cold.stored_bytes or sum(path.stat().st_size for path in files if path.is_file())
-    found = (
-        f"of {show_size(stored)} in its files the server read {show_size(device)} of the device "
-        f"(/proc/PID/io), and {show_size(max(0, grew))} came into the page cache"
-    )
-    # A server that starts reads its own programs of the device, too: that does not count.
-    around = left.share is None or left.share <= _BYPASSED
-    proven = max(grew, device if around else 0) >= _READ_SHARE * stored
-    return Finding(name="table/count reads", proven=proven, found=found)
+def _written_since(folder: Path, began: int) -> str:
+    """Return where files under a folder were written since this check began, in words."""
+    sizes: dict[str, int] = {}
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            with contextlib.suppress(OSError):
+                about = Path(parent, name).stat()
+                if about.st_mtime_ns >= began:
+                    place = os.path.relpath(parent, folder)
+                    sizes[place] = sizes.get(place, 0) + about.st_size
+    most = sorted(sizes, key=lambda place: -sizes[place])[:_MOST_PLACES]
+    where = ", ".join(f"{show_size(sizes[place])} in {place}" for place in most)
+    return f"under the folder this check made the server write {where or 'nothing'}"
 
 
 def _summed_up(server: Server, trials: VerbTrials, findings: Sequence[Finding]) -> EngineProof:
@@ -332,6 +337,7 @@ def _summed_up(server: Server, trials: VerbTrials, findings: Sequence[Finding]) 
     with contextlib.suppress(ReplayerError):
         rights = [str(row["what"]) for row in trials.database.rights() if not row["allowed"]]
     rows = trials.attempt("version")
+    tried = trials.all(_WHY_NOT)
     return EngineProof(
         replayer=__version__,
         engine=engine.name,
@@ -343,6 +349,7 @@ def _summed_up(server: Server, trials: VerbTrials, findings: Sequence[Finding]) 
         rows=table_trials.FEW,
         unverified=" ".join(engine.spec.unverified.split()),
         findings=tuple(findings),
-        trials=trials.all(_WHY_NOT),
+        trials=tried,
         missing_rights=tuple(rights),
+        marks=marks.answer(engine, findings, tried),
     )

@@ -1,0 +1,66 @@
+"""ClickHouse's HTTP interface, by clickhouse-connect."""
+
+import importlib
+from collections.abc import Mapping
+from typing import Any
+
+from replayer.engines.login import is_here
+from replayer.engines.wires import CONNECT_SECONDS
+from replayer.errors import Impossible
+
+SCHEME = "clickhousedb+connect"
+DRIVER = "clickhouse_connect.dbapi"
+EXTRA = "clickhouse"
+LIMITS = {"connect_timeout": str(CONNECT_SECONDS)}
+DIALECT = "replayer.engines.wires.clickhouse.server_dialect:ClickHouseServerDialect"
+_ALLOW = "allow_cleartext"
+_LONGEST_SECONDS = 1_000_000
+"""A statement may take hours."""
+_OF_TLS = ("ca_cert", "verify", "client_cert", "client_cert_key")
+
+
+def open_connection(arguments: Mapping[str, Any]) -> Any:
+    """Return a connection whose settings go along with each statement: it has no session.
+
+    Raises Impossible rather than send a password that other hosts can read.
+    """
+    given = {name: value for name, value in arguments.items() if name != "autocommit"}
+    allowed = str(given.pop(_ALLOW, "0")) == "1"
+    encrypted = str(given.get("secure", "")).lower() in {"1", "true"}
+    host = str(given.get("host") or "localhost")
+    if given.get("password") and not (allowed or encrypted or is_here(host)):
+        raise Impossible(
+            f"the password would go to {host} as it is, over a connection that is not encrypted: "
+            f"encrypt that with ?secure=true, or allow it with ?{_ALLOW}=1"
+        )
+    own = {
+        "secure": encrypted,
+        "autogenerate_session_id": False,
+        "send_receive_timeout": _LONGEST_SECONDS,
+        "query_retries": 0,
+    }
+    pool = {name: given[name] for name in _OF_TLS if name in given}
+    if "verify" in pool:
+        pool["verify"] = str(pool["verify"]).lower() in {"1", "true"}
+    module = importlib.import_module("replayer.engines.wires.clickhouse.http_connection")
+    return module.KnownSocketConnection(pool, {**given, **own})
+
+
+def get_process(connection: Any) -> int:
+    """Return the number of the session, which the server knows by its setting log_comment."""
+    return int(connection.number)
+
+
+def get_password(connection: Any) -> str:
+    """Return the password of the login."""
+    return str(connection.password)
+
+
+def get_descriptor(connection: Any) -> int:
+    """Return the descriptor of the socket in use."""
+    return int(connection.fileno())
+
+
+def ping(connection: Any, seconds: float) -> bool:
+    """Ask for /ping."""
+    return bool(connection.ping(seconds))

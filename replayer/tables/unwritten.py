@@ -1,0 +1,108 @@
+"""What of a table is not on the disk yet: buffers of the server and pages of the kernel."""
+
+import os
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from replayer.conditions.residency import residency
+from replayer.engines.connection import Database
+from replayer.engines.verbs import VerbName
+from replayer.errors import ReplayerError
+from replayer.machine import page_cache
+from replayer.tables import buffers as owned
+
+_FLUSH = VerbName("flush")
+_DIRTY = VerbName("dirty")
+_AGAIN = 2
+"""Flushes after the first: a server's own housekeeping writes to its dictionary at any time.
+
+On another user's server there are none: each flush is a load for all its users.
+"""
+_TRIES = 40
+_PAUSE_SECONDS = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class Unwritten:
+    """Data that is not on disk yet; None where it could not be counted (`why` has the reasons)."""
+
+    buffers: int | None
+    pages_bytes: int | None
+    why: tuple[str, ...]
+
+    @property
+    def clean(self) -> bool:
+        """Return whether nothing is left of what could be counted."""
+        return not self.buffers and not self.pages_bytes
+
+    @property
+    def proven(self) -> bool:
+        """Return whether everything was counted and nothing is left."""
+        return self.buffers == 0 and self.pages_bytes == 0
+
+
+def sync(files: Iterable[Path] | None) -> None:
+    """Write every file, and the folders of the files, to the disk with fsync."""
+    synced = list(files or ())
+    for path in (*synced, *sorted({path.parent for path in synced})):
+        try:
+            descriptor = os.open(path, os.O_RDONLY)
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            raise ReplayerError(f"{path} cannot be flushed: {error.strerror}") from error
+        try:
+            os.fsync(descriptor)
+        except OSError as error:
+            raise ReplayerError(f"{path} cannot be flushed: {error.strerror}") from error
+        finally:
+            os.close(descriptor)
+
+
+def settle(
+    database: Database, files: list[Path] | None, why_not: str, *, may_flush: bool
+) -> tuple[Unwritten, int]:
+    """Return what is left after the writes in progress, and the number of further flushes.
+
+    If it `may_flush` it flushes again, a few times.  `why_not` is why there are no files.
+    """
+    again, most = 0, _AGAIN if may_flush else 0
+    left = _waited_for(database, files, why_not)
+    while not left.clean and again < most:
+        again += 1
+        database.execute(_FLUSH)
+        sync(files)
+        left = _waited_for(database, files, why_not)
+    return left, again
+
+
+def _waited_for(database: Database, files: list[Path] | None, why_not: str) -> Unwritten:
+    """Return what is left once the writes in progress are over."""
+    left = _left(database, files, why_not)
+    for _ in range(_TRIES):
+        if left.clean:
+            break
+        time.sleep(_PAUSE_SECONDS)
+        left = _left(database, files, why_not)
+    return left
+
+
+def _left(database: Database, files: list[Path] | None, why_not: str) -> Unwritten:
+    buffers, why_buffers = owned.counted(database, _DIRTY, "dirty")
+    pages, why_pages = (None, why_not) if files is None else _dirty_pages(files)
+    return Unwritten(buffers, pages, tuple(why for why in (why_buffers, why_pages) if why))
+
+
+def _dirty_pages(files: list[Path]) -> tuple[int | None, str]:
+    """Return the bytes of dirty pages and of pages being written, or None and the reason."""
+    pages = residency(files)
+    if pages.dirty_bytes is None or pages.writeback_bytes is None:
+        return None, pages.why or (
+            "cachestat (Linux 6.5), which tells the pages that are dirty, does not see those of "
+            "this file system"
+            if page_cache.has_cachestat()
+            else "this kernel does not tell which pages are dirty (Linux 6.5 does)"
+        )
+    return pages.dirty_bytes + pages.writeback_bytes, ""

@@ -1,0 +1,1 @@
+DROP TABLE IF EXISTS replayer.replayer_lock SYNC
