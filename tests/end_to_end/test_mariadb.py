@@ -278,7 +278,7 @@ def test_flush_without_the_checkpoint_statement(context: Context, database: Data
     def flushed() -> bool:
         for statement in database.engine.needs(VerbName("flush")).statements():
             database.query(statement.replace("INNODB_LOG_CHECKPOINT_NOW", "NO_SUCH_VARIABLE"))
-        return database.execute(VerbName("dirty"))[0]["dirty"] == 0
+        return database.execute(VerbName("dirty"))[0].number("dirty") == 0
 
     wait_until(flushed)  # what the server purges meanwhile makes pages dirty again
     assert database.query(asked) == before
