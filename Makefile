@@ -13,11 +13,15 @@ demo: $(VENV)/.ready  ## the main job on a PostgreSQL of its own; LIVE=1 follows
 # Several files of tests at a time, as they wait for servers half of it; then, one by one, the tests
 # that count what the whole machine does.  Each closes with the thirty that took longest.
 PYTEST := $(BIN)/pytest --durations=30 --durations-min=1
-BESIDE := -n 4 --dist loadfile
+# The files come in the order of their names, those that wait for servers before the unit tests, so
+# that many short ones are left at the end; pytest-xdist would begin with those of the most tests.
+BESIDE := -n 4 --dist loadfile --no-loadscope-reorder
+# Only these are read for the tests that are alone: to collect all takes longer than they do.
+ALONE  = $(shell grep -lr --include='test_*.py' 'mark.alone' tests)
 
 test: compiled  ## the quick tests: some 5 minutes
 	$(PYTEST) $(BESIDE) -m "not slow and not quiet and not alone"
-	$(PYTEST) -m "alone and not slow and not quiet"
+	$(PYTEST) -m "alone and not slow and not quiet" $(ALONE)
 
 # Before a thousand processes start of which each would compile it; the tests, too, whose asserts
 # every worker of a fresh clone would rewrite for itself.
@@ -29,7 +33,7 @@ compiled: $(VENV)/.ready-dev
 test-slow: compiled  ## what takes long, with servers of other versions: some 25 minutes
 	$(BIN)/python -m tests.servers
 	$(PYTEST) $(BESIDE) -m "slow and not quiet and not alone"
-	$(PYTEST) -m "slow and alone and not quiet"
+	$(PYTEST) -m "slow and alone and not quiet" $(ALONE)
 
 # Verdicts about this machine under limits: they want it for themselves, as `make bench` does.
 test-quiet: $(VENV)/.ready-dev  ## verdicts under limits, on a machine that does nothing else

@@ -26,6 +26,9 @@ class Later:
         self._name = name
 
     def __getattr__(self, name: str) -> Any:
+        # Inspectors ask every object for names such as __wrapped__: pytest loaded scipy.stats so.
+        if name.startswith("_"):
+            raise AttributeError(f"{self._name}.{name} is not of the module's public names")
         value = getattr(load(self._name), name)
         # From now on Python finds it as an ordinary attribute, without __getattr__.
         setattr(self, name, value)

@@ -1,9 +1,9 @@
 """Replayer's command line as tests call it: the fixture `replayer` is one of these.
 
 It is called in this process, which saves each test the start of an interpreter, on a machine that
-does not change during a run, which saves the wait for one that does not.  Where the process
-is the subject (signals, streams, what `ps` shows, workers that must not outlive it) there is
-`process`, and `start` for one that goes on.
+does not change during a run (tests/still), which saves the wait for one that does not.  Where the
+process is the subject (signals, streams, what `ps` shows, workers that must not outlive it) there
+is `process`, and `start` for one that goes on.
 """
 
 import contextlib
@@ -21,7 +21,10 @@ import pytest
 from replayer import signals
 from replayer.__main__ import main
 from replayer.watch import calibration
+from tests.still.sitecustomize import still
 
+STILL = Path(__file__).parent / "still"
+"""A folder for PYTHONPATH: processes of tests take the machine for one that stays as it is."""
 COMMAND = (sys.executable, "-m", "replayer")
 _LONGEST = 300.0
 
@@ -125,7 +128,7 @@ class Replayer:
                 process.communicate(timeout=60)
 
     def _variables(self, environment: Mapping[str, str | None]) -> dict[str, str]:
-        asked = {**os.environ, **self.environment, **environment}
+        asked = {**os.environ, "PYTHONPATH": str(STILL), **self.environment, **environment}
         return {name: value for name, value in asked.items() if value is not None}
 
     @contextlib.contextmanager
@@ -143,7 +146,7 @@ class Replayer:
             # Signals are those of the process of the tests.
             patch.setattr(signals, "install", _nothing)
             # On a busy machine it takes many seconds, and says what it says: busy.
-            patch.setattr(calibration, "measure", _still)
+            patch.setattr(calibration, "measure", still)
             yield
 
 
@@ -158,13 +161,6 @@ def _status(words: tuple[object, ...]) -> int:
 def _captured(out: io.StringIO, err: io.StringIO) -> Iterator[None]:
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         yield
-
-
-def _still(when: str, _before: calibration.Control | None = None) -> dict[str, tuple[float, ...]]:
-    """Return the control of a machine that stays as it is."""
-    values = tuple(1e9 + 1e6 * number for number in range(calibration.PROCESSES))
-    named = {f"{name}.{when}": values for name in calibration.NAMES}
-    return {**named, "processes": (float(calibration.PROCESSES),)}
 
 
 def _nothing() -> None:

@@ -7,6 +7,7 @@ results folder (`$REPLAYER_RESULTS`, else ./results). At a Tab no replayer is st
 from __future__ import annotations
 
 import contextlib
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -78,14 +79,23 @@ def _completer(action: argparse.Action) -> object:
     """Return how an argument is completed, None if nothing is known of it."""
     wanted = _COMMANDS.get(str(action.metavar))
     if wanted is not None and not (action.metavar == "COMMAND" and action.option_strings):
-        return shtab.cmd(wanted())
+        return {**shtab.cmd(wanted()), "fish": _quote_for_fish(wanted())}
     if action.metavar in _FOLDERS:
         return shtab.DIRECTORY
     return shtab.FILE if action.metavar in _FILES or action.type is Path else None
 
 
+def _quote_for_fish(command: str) -> str:
+    """Return a command of sh as it stands between double quotes in a script of fish.
+
+    Fish has other words for what sh writes as `&&`, `{ }` and `${NAME:-x}`.
+    """
+    words = command.replace("\\", "\\\\").replace("'", "\\'")
+    return re.sub(r'(["$\\])', r"\\\1", f"(sh -c '{words}')")
+
+
 def _echo(names: Iterable[str]) -> str:
-    return f"echo {' '.join(names)}"
+    return rf"printf '%s\n' {' '.join(names)}"  # fish takes a line for one name
 
 
 def _find_runs() -> str:

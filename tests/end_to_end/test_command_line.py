@@ -118,6 +118,25 @@ def test_other_shells_know_every_command(replayer: Replayer, shell: str) -> None
         assert (checked.returncode, checked.stderr) == (0, "")
 
 
+def test_fish_completes_what_is_in_the_results(replayer: Replayer, tmp_path: Path) -> None:
+    """Fish has another syntax than sh, in which runs, labels and metrics are looked up."""
+    fish = shutil.which("fish") or pytest.skip("no fish here: apt-get install fish")
+    (tmp_path / "c.fish").write_text(replayer("completion", "fish").out)
+    folder = tmp_path / "results"
+    folder.mkdir()
+    head = '{\n "label": "stock",\n "metric": "sessions.riops",\n'
+    (folder / "20261120-154501-demo.json").write_text(head)
+
+    def offered(line: str) -> list[str]:
+        words = [fish, "--no-config", "-c", f"source c.fish; complete -C '{line}'"]
+        shown = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=True)
+        assert shown.stderr == ""
+        return [row.partition("\t")[0] for row in shown.stdout.splitlines()]
+
+    assert {"latest", "20261120-154501-demo", "stock"} <= set(offered("replayer show "))
+    assert offered("replayer run kern") == ["kernel-compare"]
+
+
 @pytest.mark.slow
 def test_progress_for_programs_is_json_line_by_line(
     replayer: Replayer, toml: Callable[[str], Path]

@@ -15,13 +15,18 @@ from pathlib import Path
 import pytest
 
 from replayer import journal
-from tests.command import Ended, Replayer
+from tests.command import STILL, Ended, Replayer
 from tests.ready_made import put_data
 
 ROOT = Path(__file__).resolve().parents[2]
 ORDINARY = 1234
 SHORT = ("--set", "cached.run_time=1s", "--set", "physical.run_time=1s")
 SMALL = ("--set", "build.rows=24576")
+UNNEEDED = (
+    *("zensical", "pandas", "scipy", "mypy", "pip", "pyarrow", "selenium"),
+    *("setuptools", "docutils", "trio", "hypothesis", "datastore", "ruff", "chdb", "duckdb"),
+)
+"""Packages of the tests' environment that no smoke run imports: most of its 40,000 files."""
 NAMES = [
     "build.rows",
     "build.elapsed",
@@ -93,8 +98,9 @@ def ordinary(folder: Path) -> tuple[tuple[str, ...], dict[str, str]]:
     become = ["setpriv", f"--reuid={ORDINARY}", f"--regid={ORDINARY}", "--clear-groups"]
     # This checkout may be in a folder that is closed to others: they get a copy.
     packages = folder / "packages"
-    unneeded = shutil.ignore_patterns("scipy*", "mypy*", "ruff*", "pip*")
+    unneeded = shutil.ignore_patterns(*(f"{name}*" for name in UNNEEDED))
     shutil.copytree(site.getsitepackages()[0], packages, ignore=unneeded, copy_function=linked)
+    shutil.copy(STILL / "sitecustomize.py", packages)
     # What an editable install left there has workloads and schemas of the day it was made.
     shutil.rmtree(packages / "replayer", ignore_errors=True)
     for part in ("replayer", "workloads", "schemas"):
@@ -134,7 +140,7 @@ def test_smoke_runs_every_step_and_proves_it(run: Callable[..., Ended], folder: 
     stored = list((folder / "results").glob("*.json"))
     assert [json.loads(path.read_text()) for path in stored] == [result]
     assert result["status"] == "done"
-    assert {step["status"] for step in result["steps"]} == {"done"}
+    assert [step["reason"] for step in result["steps"] if step["status"] != "done"] == []
     measured = {found["metric"] for step in result["steps"] for found in step["measurements"]}
     assert set(NAMES) <= measured
     by_name = {step["name"]: step for step in result["steps"]}

@@ -6,7 +6,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from importlib import metadata
 from pathlib import Path
 
@@ -101,9 +101,15 @@ def loaded(tmp_path_factory: pytest.TempPathFactory, results: Path) -> Loaded:
     return call
 
 
+@functools.cache
+def packages() -> Mapping[str, list[str]]:
+    """Return module -> its distributions, which are read from the list of files of each."""
+    return metadata.packages_distributions()
+
+
 def libraries(modules: Iterable[str]) -> set[str]:
     """Return the libraries, as pyproject.toml names them, that these modules belong to."""
-    known = metadata.packages_distributions()
+    known = packages()
     owners = {one for name in modules for one in known.get(name.partition(".")[0], ())}
     required = metadata.requires("replayer") or ()
     named = {line.lower() for one in required for line in re.findall(r"^[\w-]+", one)}
