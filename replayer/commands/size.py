@@ -27,22 +27,25 @@ from replayer.engines import engine
 from replayer.errors import Impossible, NotFound
 from replayer.load.objective import goals
 from replayer.machine.host import Host
+from replayer.model import Status
 from replayer.report import files
 from replayer.report.pages import sizing_page, sizing_sheet
 from replayer.report.sanitize import sanitize
 from replayer.report.terminal import capture_sizing as speed_report
 from replayer.report.terminal import console, sizing
-from replayer.report.terminal.progress import conversation
+from replayer.report.terminal.progress import Conversation, conversation
 from replayer.results import profile, store
 from replayer.run.plan import workload as workload_file
 from replayer.run.plan.request import build_request
 from replayer.run.recovery import give_back
 from replayer.run.result_writer import ResultWriter
 from replayer.run.runner import execute
+from replayer.run.time_promise import TimePromise
 from replayer.shortlist.shortlist import load_shortlist
 from replayer.sizing import candidate, capture_sizing, requirement, sizing_plan, target
 from replayer.sizing.record import Sizing
 from replayer.sizing.requirement import parse_share
+from replayer.sizing.speed_search import SpeedSearch, estimate
 from replayer.sizing.target import Fit
 from replayer.sizing.verdict import judge, refutations
 
@@ -219,17 +222,19 @@ class _Planned(NamedTuple):
     words: Group
     facts: dict[str, Any]
     """The description as JSON."""
+    between: Callable[[Run, Conversation], None] = lambda _run, _progress: None
+    """Called with the run so far after each of its steps."""
 
 
-def _ordered(args: argparse.Namespace, *files: str) -> list[RunRequest]:
-    """Return the request to run for each file, after printing what it will do; [] for --dry-run."""
+def _ordered(args: argparse.Namespace, *files: str) -> list[_Planned]:
+    """Return the plan for each file, after printing it; [] for --dry-run."""
     planned = {
         file: (_by_capture if file.endswith(ENDING) else _by_profile)(args, file) for file in files
     }
     if not args.dry_run:
         for one in planned.values():
             print(console.text(one.words), file=sys.stderr)  # noqa: T201
-        return [one.order for one in planned.values()]
+        return list(planned.values())
     if args.json:
         facts = {Path(file).name: one.facts for file, one in planned.items()}
         print(json.dumps(facts if len(files) > 1 else facts[Path(files[0]).name], indent=1))  # noqa: T201
@@ -267,6 +272,7 @@ def _by_profile(args: argparse.Namespace, file: str) -> _Planned:
         "stages": [] if why else stages,
     }
     words = sizing.beginning(record, planned, why)
+    order = replace(order, promise=TimePromise(planned.seconds))
     return _Planned(_as_far_as_needed(order, record, why), words, facts)
 
 
@@ -349,6 +355,7 @@ def _by_capture(args: argparse.Namespace, file: str) -> _Planned:
         settings=workload_file.server_settings(args.settings),
     )
     wanted, workload = capture_sizing.planned(file, asked)
+    wanted = wanted.model_copy(update={"by": _user()})
     order = build_request(
         workload,
         args.engine or wanted.source.partition(" ")[0],
@@ -357,8 +364,10 @@ def _by_capture(args: argparse.Namespace, file: str) -> _Planned:
         data_dir=args.data_dir,
         sizing=wanted.model_dump(mode="json"),
     )
-    following = replace(order, following=capture_sizing.following(wanted))
-    return _Planned(following, speed_report.beginning(wanted), wanted.model_dump(mode="json"))
+    search = SpeedSearch(wanted, TimePromise(estimate(wanted)), units.duration(args.wait))
+    order = replace(order, promise=search.promise, following=search.following)
+    words = speed_report.beginning(wanted)
+    return _Planned(order, words, wanted.model_dump(mode="json"), search.continue_with)
 
 
 def _pairs(texts: list[str]) -> dict[str, str]:
@@ -369,17 +378,25 @@ def _pairs(texts: list[str]) -> dict[str, str]:
 
 
 def _performed(
-    args: argparse.Namespace, order: RunRequest, told: Callable[[Run, Path | None], None]
+    args: argparse.Namespace, planned: _Planned, told: Callable[[Run, Path | None], None]
 ) -> None:
     """Run the plan, save the Run after every step, and pass the last one on."""
-    kept = ResultWriter(store.folder(args.results))
+    kept = ResultWriter(store.folder(args.results), worded=_with_headline)
     try:
         with conversation() as progress:
             give_back(progress.say)
-            for current in execute(order, progress):
+            for current in execute(planned.order, progress):
                 kept.keep(current, progress.say)
+                planned.between(current, progress)
     finally:
         kept.finish(told)
+
+
+def _with_headline(run: Run) -> Run:
+    """Return a run that has ended with its verdict in words, for its file."""
+    if run.status is Status.RUNNING:
+        return run
+    return run.model_copy(update={"headline": _judged(run).verdict.headline})
 
 
 def _say_where(path: Path | None) -> None:
@@ -536,7 +553,6 @@ class _Judged(NamedTuple):
     as_csv: Callable[[], str]
     as_markdown: Callable[[], str]
     sheet: Callable[[], str]
-    """Raises Impossible for the verdict on a capture."""
 
 
 def _judged(one: Run) -> _Judged:
@@ -548,7 +564,7 @@ def _judged(one: Run) -> _Judged:
             partial(speed_report.page, by_capture),
             partial(speed_report.as_csv, by_capture),
             partial(speed_report.as_markdown, by_capture),
-            _no_sheet,
+            partial(sizing_sheet.sheet, one),
         )
     record = Sizing.of(one)
     by_profile = sizing.SizingSummary(record, one, judge(record, one))
@@ -558,12 +574,8 @@ def _judged(one: Run) -> _Judged:
         partial(sizing_page.page, by_profile),
         partial(sizing.as_csv, by_profile),
         partial(sizing.as_markdown, by_profile),
-        partial(sizing_sheet.sheet, by_profile),
+        partial(sizing_sheet.sheet, one),
     )
-
-
-def _no_sheet() -> str:
-    raise Impossible("--summary is of a machine sized by a profile: by a capture there is --html")
 
 
 def _side(one: Run) -> speed_report.Side:

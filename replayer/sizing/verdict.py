@@ -275,10 +275,10 @@ def _side(step: StepResult, low: float, high: float | None) -> tuple[Fit, str]:
 def _given_up(step: StepResult) -> str:
     """Return why a search was given up; "" if it was not."""
     why = _text(step, "capacity.gave_up")
-    return f", and the search was given up: {why}; {_WAIT}" if why else ""
+    return f", and the search was given up: {why}; {WAIT}" if why else ""
 
 
-_WAIT = "end what else runs here, or have the search wait for it with --wait 30min"
+WAIT = "end what else runs here, or have the search wait for it with --wait 30min"
 
 
 def _nothing_held(sizing: Sizing, step: StepResult) -> _CameTo:
@@ -292,7 +292,7 @@ def _nothing_held(sizing: Sizing, step: StepResult) -> _CameTo:
         return _CameTo(Fit.UNCLEAR, words)
     if why := _text(step, "capacity.gave_up"):
         until = "" if held is None else f", when {three(held)} times what is required had held once"
-        return _CameTo(Fit.UNCLEAR, f"the search was given up: {why}{until}; {_WAIT}")
+        return _CameTo(Fit.UNCLEAR, f"the search was given up: {why}{until}; {WAIT}")
     if not failed:
         return _CameTo(
             Fit.UNCLEAR, "the rate could not be asked of the server: see what was not offered"

@@ -17,6 +17,7 @@ from replayer.model import Run
 from replayer.report.sanitize import sanitize
 from replayer.report.terminal.tables import NumberTable, bullets, indented, line
 from replayer.report.text import csv, markdown
+from replayer.run.time_promise import about
 from replayer.sizing.findings import Remedy, ResourceRow, here, last, required
 from replayer.sizing.recommendation import RecommendedSize
 from replayer.sizing.record import Sizing
@@ -55,14 +56,14 @@ def beginning(sizing: Sizing, plan: SizingPlan, refutations: Sequence[str] = ())
             *(line(sanitize(f"{Fit.DOES_NOT_FIT.value}: {words}")) for words in refutations),
         )
     steps = [
-        (f"{number}.", f"{stage.words} ({_about(stage.seconds)})")
+        (f"{number}.", f"{stage.words} ({about(stage.seconds)})")
         for number, stage in enumerate(plan.stages, 1)
     ]
     parts: list[RenderableType] = [
         _rule(f"what is required · {sanitize(sizing.source)}"),
         *_requirement(sizing),
         *_targets(sizing),
-        _rule(f"what will be done · {_about(plan.seconds)}"),
+        _rule(f"what will be done · {about(plan.seconds)}"),
         indented(steps),
         bullets((sanitize(words), "dim") for words in sizing.unproven),
     ]
@@ -77,10 +78,6 @@ def _targets(sizing: Sizing) -> Iterator[RenderableType]:
             (sanitize(f"{one.title}: {one.fit.value}: {one.words}"), STYLES[one.fit])
             for one in sizing.judgements
         )
-
-
-def _about(seconds: float) -> str:
-    return f"about {show_duration(max(1.0, float(round(seconds))))}"
 
 
 def _rule(text: str) -> Rule:
