@@ -293,6 +293,7 @@ def _perform(
     sampler = Sampler(host, device, watcher=watched)
     context = stage.context(run, sampler, repeat)
     stage.begun(spec, repeat, device)
+    context.promise_anew(context.still(), "the steps so far took longer than planned")
     try:
         with watched:
             try:

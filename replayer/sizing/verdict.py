@@ -73,6 +73,8 @@ class FitVerdict(Noun):
 
 
 _OUTCOMES = {"held": "held", "did not hold": "did not hold", "undecided": "is undecided"}
+_DISTURBED_HOLD = "disturbed"
+"""The fact capacity.held of a hold that others disturbed."""
 _DONE = 0.9
 """Share of the required rate: a trial below it was limited by the machine."""
 _DISTURBED = 0.2
@@ -269,7 +271,11 @@ def _side(step: StepResult, low: float, high: float | None) -> tuple[Fit, str]:
     if _text(step, "capacity.held") == "exceeded":
         why = _text(step, "capacity.held_why")
         return Fit.DOES_NOT_FIT, f" for short, but it could not be held: {why}"
-    return Fit.FITS, ""
+    if _text(step, "capacity.held") == _DISTURBED_HOLD:
+        why = _text(step, "capacity.held_why")
+        return Fit.UNCLEAR, f" for short, and whether it can be held is not known: {why}; {WAIT}"
+    why = _text(step, "capacity.gave_up")
+    return Fit.FITS, f"; the search for more was given up: {why}" if why else ""
 
 
 def _given_up(step: StepResult) -> str:
@@ -327,7 +333,7 @@ def _of_failures(sizing: Sizing, failed: Sequence[Mapping[str, Any]], words: str
 
 def _held(step: StepResult) -> str:
     held, rows = _text(step, "capacity.held"), step.tables.get("hold", ())
-    if held in {"within", "exceeded"} and rows:
+    if held in {"within", "exceeded", _DISTURBED_HOLD} and rows:
         seconds = show_duration(rows[0]["seconds"])
         if held == "within":
             return f"held for {seconds} within the objective"

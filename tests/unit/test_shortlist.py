@@ -383,7 +383,11 @@ WRONG = {
     "a burst": ("machine,iops,burst_iops\nm,300,200\n", "burst_iops is below iops"),
     "cells": ("machine,cores\nm,8,9\n", "line 2: it has 3 cells for 2 columns"),
     "JSON": ('{"Reservations": []}', "it is JSON of none of aws"),
-    "no JSON": ("[{", "it begins like JSON"),
+    "no JSON": ("[{", "it begins like JSON, and is none from line 1 on"),
+    "cut JSON": (json.dumps(AWS)[:300], "save the tool's whole output"),
+    "NaN": ('[{"name": "m", "guestCpus": NaN, "memoryMb": 1}]', "1 entries have no name, proc"),
+    "a huge number": (f'[{{"name": "m", "guestCpus": 1{"0" * 400}}}]', "1 entries have no name"),
+    "other shapes": ('[{"resourceType": "disks", "capabilities": {"a": 1}}]', "no disk: its list"),
     "an image": ("\x89PNG", "there is no column"),
 }
 

@@ -91,6 +91,7 @@ def run(spec: Spec, context: Context) -> None:
         if spec.hold and search.accepted:
             hold = replace(required, seconds=spec.hold).drawn(len(search.trials) + 1)
             held = _trial(spec, hold, context, database)
+            held = replace(held, void=held.ended is not SearchTrial.HELD and held.disturbed)
             record_hold(context.findings, held)
     if not spec.hold:
         context.findings.facts["capacity.held"] = "not asked for"
