@@ -53,7 +53,10 @@ METRICS = ("cached.*",)
 WIDTH, SHARP = 1040, 1.5
 """Pixels of the window, and how many pixels of a picture each has: sharp in README's width."""
 MOST_BYTES = 300_000
-SIZE = ("--growth", "1.5", "--headroom", "30%", "--slo", "p99=50ms", "--hold", "1min")
+SIZE = (
+    *("--growth", "1.5", "--headroom", "30%", "--slo", "p99=100ms"),
+    *("--trial", "5s", "--hold", "30s", "--wait", "5min"),
+)
 """What the sample profile is sized for."""
 MEASURED = ("5 of 6 steps", "sessions\n")
 """What the live page has while the sessions of the last step run."""

@@ -137,8 +137,8 @@ def _configure_search(parser: argparse.ArgumentParser) -> None:
     add("--source-probes", type=Path, metavar="RESULT",
         help="a result of `replayer run cpu` at the source, by which CPU is carried")  # fmt: skip
     add("--wait", default="0s", metavar="TIME",
-        help="run trials again for so long that others on this machine disturb, such as 30min; "
-        "without it the search is given up after two in a row")  # fmt: skip
+        help="wait for so long, such as 30min, until others on this machine have ended, if they "
+        "disturb two trials in a row; without it as long as keeps the promised time")  # fmt: skip
     add("--seed", type=int, default=1, metavar="N", help="of the load (default: 1)")
     add("--dry-run", action="store_true", help="say what would be done, and how long it takes")
 

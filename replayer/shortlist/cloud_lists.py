@@ -72,9 +72,7 @@ def _machines(
         elif title not in made:
             made[title] = MachineOffer(name=title, supplies=supplies, needs_disk=True)
     notes = (
-        [f"{name}: {unread} entries have no name, processors or memory that can be read"]
-        if unread
-        else []
+        [f"{name}: {unread} entries have no readable name, processors or memory"] if unread else []
     )
     return list(made.values()), notes
 

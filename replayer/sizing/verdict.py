@@ -58,6 +58,8 @@ class FitVerdict(Noun):
     """Resources that are not in the profile, or that no load can use."""
     unproven: tuple[str, ...]
     """Differences of the load from the source."""
+    source_notes: tuple[str, ...] = ()
+    """What was seen at the source and is not required, or was more than in the imitated window."""
     recommendation: tuple[RecommendedSize, ...] = ()
     """The size that the requirement asks for."""
     confidence: Confidence | None = None
@@ -104,6 +106,7 @@ def judge(sizing: Sizing, run: Run) -> FitVerdict:
         not_offered=load.not_offered,
         not_tested=sizing.requirement.not_tested,
         unproven=(*sizing.unproven, *_burnt(step)),
+        source_notes=sizing.requirement.notes,
         recommendation=recommend(sizing.requirement),
         confidence=sizing.confidence,
         prediction=_predicted(sizing, decider.fit),

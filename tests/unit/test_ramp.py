@@ -23,6 +23,7 @@ from replayer.steps.capacity.spec import Spec as CapacitySpec
 from replayer.steps.ramp import step as ramp
 from replayer.steps.ramp.outcome import RampTrial
 from replayer.steps.ramp.spec import Spec as RampSpec
+from replayer.watch import quiet_machine
 from tests.fixture_types import RunOf
 
 LEVEL = {
@@ -218,7 +219,7 @@ def test_a_search_is_given_up_where_others_are_in_the_way(
     )
     monkeypatch.setattr(capacity, "record_trial", lambda *_: None)
     monkeypatch.setattr(capacity, "record", lambda *_: None)
-    monkeypatch.setattr(capacity.quiet_machine, "wait_until_quiet", lambda *_: (0.0, False))
+    monkeypatch.setattr(quiet_machine, "wait_until_quiet", lambda *_: (0.0, False))
     spec = CapacitySpec.model_validate({"step": "capacity", "rate": 100, "most": 1, "trials": 2})
     asked = LevelRequest(sessions=1, seconds=1.0, mix=nothing, tables=nothing)
 

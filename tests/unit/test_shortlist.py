@@ -385,8 +385,11 @@ WRONG = {
     "JSON": ('{"Reservations": []}', "it is JSON of none of aws"),
     "no JSON": ("[{", "it begins like JSON, and is none from line 1 on"),
     "cut JSON": (json.dumps(AWS)[:300], "save the tool's whole output"),
-    "NaN": ('[{"name": "m", "guestCpus": NaN, "memoryMb": 1}]', "1 entries have no name, proc"),
-    "a huge number": (f'[{{"name": "m", "guestCpus": 1{"0" * 400}}}]', "1 entries have no name"),
+    "NaN": ('[{"name": "m", "guestCpus": NaN, "memoryMb": 1}]', "1 entries have no readable name"),
+    "a huge number": (
+        f'[{{"name": "m", "guestCpus": 1{"0" * 400}}}]',
+        "1 entries have no readable name",
+    ),
     "other shapes": ('[{"resourceType": "disks", "capabilities": {"a": 1}}]', "no disk: its list"),
     "an image": ("\x89PNG", "there is no column"),
 }

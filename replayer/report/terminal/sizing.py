@@ -65,7 +65,9 @@ def beginning(sizing: Sizing, plan: SizingPlan, refutations: Sequence[str] = ())
         *_targets(sizing),
         _rule(f"what will be done · {about(plan.seconds)}"),
         indented(steps),
-        bullets((sanitize(words), "dim") for words in sizing.unproven),
+        bullets(
+            (sanitize(words), "dim") for words in (*sizing.requirement.notes, *sizing.unproven)
+        ),
     ]
     return Group(*parts)
 
@@ -98,6 +100,7 @@ def render(one: SizingSummary) -> Group:
         *_curve(one),
         *_listed("what would change the answer", map(changed, verdict.changes)),
         *_recommended(verdict),
+        *_listed("seen at the source", verdict.source_notes),
         *_listed("not tested", verdict.not_tested),
         *_listed("otherwise than at the source", verdict.unproven),
     ]
@@ -449,6 +452,7 @@ def lists(verdict: FitVerdict) -> list[tuple[str, list[str]]]:
     """Return the lists that follow a verdict: heading and items of each."""
     return [
         ("What would change the answer", [changed(change) for change in verdict.changes]),
+        ("Seen at the source", list(verdict.source_notes)),
         ("Not tested", list(verdict.not_tested)),
         ("Otherwise than at the source", list(verdict.unproven)),
     ]
