@@ -74,7 +74,7 @@ class Context:
     findings: StepRecorder = field(default_factory=StepRecorder)
     """The findings of this step; they are kept even if the step is cut short."""
     promise: TimePromise = NO_PROMISE
-    """The time that the run was said to take."""
+    """The promised time of the run."""
 
     @property
     def server(self) -> Server:

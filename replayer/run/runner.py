@@ -53,7 +53,7 @@ class RunRequest:
     enough: Callable[[Run], bool] | None = None
     """Returns True if the findings so far make the remaining steps needless."""
     promise: TimePromise = NO_PROMISE
-    """The time that the run was said to take."""
+    """The promised time of the run."""
     host: Host = field(default_factory=Host)
     resumed: Run | None = None
     """The cut run that is resumed; None for a new one."""

@@ -1,4 +1,4 @@
-"""The time that a run was said to take: progress against it, and a new one if it cannot be kept."""
+"""The promised time of a run: progress against it, and a new promise if it cannot be kept."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _KEPT = 1.5
 
 
 class TimePromise:
-    """The seconds that a run was said to take, from its begin on."""
+    """The promised seconds of a run, from its begin on."""
 
     def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
         """Promise some seconds; infinite ones are no promise, which is always kept."""

@@ -1,4 +1,4 @@
-"""What is done between two replays of a sizing by a capture: time is watched, quiet is awaited."""
+"""The search of a sizing by a capture: between two replays, watch the time and wait for quiet."""
 
 from statistics import median
 
@@ -66,7 +66,9 @@ class SpeedSearch:
         progress.say(f"{why}: waiting until they are done, for up to {limit}")
         with progress.task("wait for a quiet machine", most) as task:
             waited, quiet = quiet_machine.wait_until_quiet(
-                Host(), most, told=lambda past, share: task.update(done=past, note=f"{share:.0%}")
+                Host(),
+                most,
+                watched=lambda past, share: task.update(done=past, note=f"{share:.0%}"),
             )
         given = min(waited, self._wait)
         self.promise.postpone(given)

@@ -59,7 +59,7 @@ class FitVerdict(Noun):
     unproven: tuple[str, ...]
     """Differences of the load from the source."""
     source_notes: tuple[str, ...] = ()
-    """What was seen at the source and is not required, or was more than in the imitated window."""
+    """Loads at the source that are not required, or were higher than in the imitated window."""
     recommendation: tuple[RecommendedSize, ...] = ()
     """The size that the requirement asks for."""
     confidence: Confidence | None = None

@@ -1,4 +1,4 @@
-"""Whether other programs leave the machine alone, and waiting until they do."""
+"""Wait until other programs leave the machine alone."""
 
 from __future__ import annotations
 
@@ -42,17 +42,17 @@ def wait_until_quiet(
     host: Host,
     patience: float,
     server: Callable[[], Sequence[int] | None] = _nobody,
-    told: Callable[[float, float], None] = lambda _waited, _share: None,
+    watched: Callable[[float, float], None] = lambda _waited, _share: None,
 ) -> tuple[float, bool]:
     """Wait until other programs use little, for at most `patience` seconds.
 
     Returns the seconds waited, and whether the machine is quiet.  It is watched once even if
-    `patience` is short.  `told` gets the seconds waited and the others' share after each look.
+    `patience` is short.  `watched` gets the seconds waited and the others' share after each look.
     """
     began = time.monotonic()
     while True:
         share = others(host, server=server)
         waited = time.monotonic() - began
-        told(waited, share)
+        watched(waited, share)
         if share <= BUSY or waited >= patience:
             return waited, share <= BUSY

@@ -51,7 +51,7 @@ th, td { text-align: left; padding: .4mm 2mm .4mm 0; border-bottom: 1px solid #d
 
 
 class SizingSheet(NamedTuple):
-    """What stands on the page, whatever the machine was sized by."""
+    """The content of the page, of a sizing by a profile or by a capture."""
 
     title: str
     source: str
@@ -64,7 +64,7 @@ class SizingSheet(NamedTuple):
     rows: list[list[str]]
     """The resources, one a row."""
     made: list[str]
-    """Who made it when, on what machine and by what file."""
+    """The lines on its maker, time, machine and file."""
 
 
 def sheet(run: Run) -> str:
