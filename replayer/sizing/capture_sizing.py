@@ -485,6 +485,8 @@ def _fit(
     if cut is not None and cut is not hold:
         return Fit.UNCLEAR, f"the search was cut short: {cut.reason or cut.status.value}", ""
     given_up = disturbance(speed, run)
+    if run.status is Status.INTERRUPTED and hold is None:
+        return Fit.UNCLEAR, f"the search was cut short: {run.error or run.status.value}", ""
     if given_up and hold is None:
         return Fit.UNCLEAR, f"the search was given up: {given_up}; {WAIT}", ""
     if not done or capacity.accepted is None:

@@ -18,7 +18,7 @@ _LEAST_TRIALS = 2
 def estimate(speed: CaptureRequirement, run: Run | None = None) -> float:
     """Return the seconds that a run still takes; all of its seconds without a run.
 
-    Once a replay was done, its time tells what restoring the data before each takes.
+    Once a replay was done, its time has what restoring the data takes.
     """
     replay = speed.window / speed.required
     hold = 0.0 if speed.hold is None else (speed.hold[1] - speed.hold[0]) / speed.required

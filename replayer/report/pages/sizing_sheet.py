@@ -35,16 +35,16 @@ _LONGEST = 220
 _STYLE = """
 @page { size: A4; margin: 14mm 16mm; }
 * { box-sizing: border-box; }
-body { font: 10.5pt/1.35 system-ui, sans-serif; color: #1b1f24; background: #fff;
+body { font: 10pt/1.3 system-ui, sans-serif; color: #1b1f24; background: #fff;
   max-width: 178mm; margin: 0 auto; padding: 4mm; overflow-wrap: break-word; }
-h1 { font-size: 15pt; margin: 0 0 2mm; } h2 { font-size: 11pt; margin: 3.5mm 0 1mm;
+h1 { font-size: 13pt; margin: 0 0 2mm; } h2 { font-size: 11pt; margin: 3.5mm 0 1mm;
   border-bottom: 1px solid #d5dae1; }
 p { margin: 1mm 0; } ul { margin: 1mm 0; padding-left: 5mm; } li { margin: 0; }
-.answer { font-size: 14pt; font-weight: 700; } .quiet { color: #5a6472; font-size: 8.5pt; }
+.answer { font-size: 12pt; font-weight: 700; } .quiet { color: #5a6472; font-size: 8.5pt; }
 .scroll { overflow: visible; } table { border-collapse: collapse; font-size: 9pt; width: 100%; }
 th, td { text-align: left; padding: .4mm 2mm .4mm 0; border-bottom: 1px solid #d5dae1;
   vertical-align: top; } td.number, th.number { text-align: right; white-space: nowrap; }
-.signed { display: flex; gap: 10mm; margin-top: 8mm; } .signed div { flex: 1;
+.signed { display: flex; gap: 10mm; margin-top: 8mm; break-inside: avoid; } .signed div { flex: 1;
   border-top: 1px solid #1b1f24; font-size: 8.5pt; }
 @media print { body { padding: 0; } }
 """
@@ -135,8 +135,11 @@ def _body(one: SizingSheet) -> Iterator[str]:
         yield table(one.headings, one.rows[:_MOST_ROWS], numbers=range(3, len(one.headings)))
     if verdict.recommendation:
         yield "<h2>A size that would fit, in cores as at the source</h2>"
-        sizes = [row[:2] for row in report.recommended_rows(verdict.recommendation)]
-        yield table(report.RECOMMENDED_HEADINGS[:2], sizes)
+        # Side by side, as one below the other would take a second page.
+        names, amounts = zip(
+            *(row[:2] for row in report.recommended_rows(verdict.recommendation)), strict=True
+        )
+        yield table(names, [amounts])
     for heading, texts in (
         ("What would change the answer", [report.changed(change) for change in verdict.changes]),
         ("What was not tested", verdict.not_tested or verdict.unproven),
@@ -170,8 +173,6 @@ def _sure(objective: str, verdict: FitVerdict) -> list[str]:
     if verdict.low is not None:
         high = "no known end" if verdict.high is None else f"{verdict.high:.3g}"
         words.append(f"95 % interval of the multiple: {verdict.low:.3g} to {high}")
-    if verdict.held:
-        words.append(verdict.held)
     if verdict.confidence is not None:
         words.append(starred(f"the profile: {verdict.confidence.words}"))
         words += verdict.confidence.reasons
