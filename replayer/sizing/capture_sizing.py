@@ -481,14 +481,8 @@ def _fit(
     hold: StepResult | None,
 ) -> tuple[Fit, str, str]:
     """Return the verdict, its reason, and how the hold ended."""
-    cut = next((step for step in run.steps if step.status is not Status.DONE), None)
-    if cut is not None and cut is not hold:
-        return Fit.UNCLEAR, f"the search was cut short: {cut.reason or cut.status.value}", ""
-    given_up = disturbance(speed, run)
-    if run.status is Status.INTERRUPTED and hold is None:
-        return Fit.UNCLEAR, f"the search was cut short: {run.error or run.status.value}", ""
-    if given_up and hold is None:
-        return Fit.UNCLEAR, f"the search was given up: {given_up}; {WAIT}", ""
+    if ended := _ended_early(speed, run, hold):
+        return Fit.UNCLEAR, ended, ""
     if not done or capacity.accepted is None:
         return *_nothing_held(run, done, capacity), ""
     high = "no known end" if math.isinf(capacity.high) else three(capacity.high)
@@ -505,6 +499,19 @@ def _fit(
     if failed:
         return Fit.DOES_NOT_FIT, f"{words} for short, but it could not be held", held
     return Fit.FITS, words, held
+
+
+def _ended_early(speed: CaptureRequirement, run: Run, hold: StepResult | None) -> str:
+    """Return why the search did not come to its end, "" if it did."""
+    cut = next((step for step in run.steps if step.status is not Status.DONE), None)
+    if cut is not None and cut is not hold:
+        return f"the search was cut short: {cut.reason or cut.status.value}"
+    if hold is not None:
+        return ""
+    if run.status is Status.INTERRUPTED:
+        return f"the search was cut short: {run.error or run.status.value}"
+    given_up = disturbance(speed, run)
+    return f"the search was given up: {given_up}; {WAIT}" if given_up else ""
 
 
 def _nothing_held(run: Run, done: Sequence[SpeedTrial], capacity: Capacity) -> tuple[Fit, str]:

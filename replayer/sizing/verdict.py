@@ -211,6 +211,7 @@ def _load(sizing: Sizing, step: StepResult | None, run: Run) -> Loaded:
         proof=proof,
         held=_held(step),
         not_offered=_not_offered(step),
+        given_up=_text(step, "capacity.gave_up"),
     )
 
 
@@ -277,8 +278,7 @@ def _side(step: StepResult, low: float, high: float | None) -> tuple[Fit, str]:
     if _text(step, "capacity.held") == _DISTURBED_HOLD:
         why = _text(step, "capacity.held_why")
         return Fit.UNCLEAR, f" for short, and whether it can be held is not known: {why}; {WAIT}"
-    why = _text(step, "capacity.gave_up")
-    return Fit.FITS, f"; the search for more was given up: {why}" if why else ""
+    return Fit.FITS, ""
 
 
 def _given_up(step: StepResult) -> str:
@@ -374,6 +374,8 @@ def _reasons(
         yield f"under the load: {load.words}"
     if load.held:
         yield load.held
+    if load.given_up and load.fit is Fit.FITS:
+        yield f"the search for more was given up: {load.given_up}"
     for row in rows:
         worse = row.decides and row.fit in {Fit.DOES_NOT_FIT, Fit.UNCLEAR}
         if worse and row is not decider and row.kind != "load":
