@@ -10,6 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from replayer.errors import Impossible
+from replayer.model import Run
 from replayer.results import profile
 from replayer.results.profile import ProfileSource, ResourceProfile
 from replayer.shortlist import catalogue_file, demands, matching, offers
@@ -18,6 +19,7 @@ from replayer.shortlist.demands import DemandOptions, Demands
 from replayer.shortlist.matching import MachineChoice
 from replayer.shortlist.offers import Catalogue
 from replayer.shortlist.volumes import parse_disk
+from replayer.sizing import candidate
 from replayer.sizing.target import Fit
 from tests.command import Replayer
 from tests.known import known
@@ -218,6 +220,14 @@ def test_probes_of_both_compare_cores(tmp_path: Path) -> None:
     assert (found["m02"].fit, found["m02"].known) == (NOT, "measured")
     assert known(found["m02"].multiple) == pytest.approx(6 * 0.6 / 4)
     assert found["m03"].known == "predicted"
+
+
+@pytest.mark.parametrize(("load", "refused"), [(0.9, False), (1.1, True)])
+def test_probes_of_a_busy_machine_are_refused(stored: Run, load: float, refused: bool) -> None:
+    """Above half a process for each of 2 processors they measured what others left."""
+    run = stored.model_copy(update={"host": {"host.load1": load, "cpu.threads": 2}})
+
+    assert ("when it is quiet" in candidate.busy(run)) == refused
 
 
 def test_disks_of_a_machine_are_its_choices(tmp_path: Path) -> None:
