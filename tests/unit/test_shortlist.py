@@ -223,7 +223,7 @@ def test_probes_of_both_compare_cores(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("load", "refused"), [(0.9, False), (1.1, True)])
-def test_probes_of_a_busy_machine_are_refused(stored: Run, load: float, refused: bool) -> None:
+def test_probes_of_a_busy_machine_are_refused(stored: Run, load: float, *, refused: bool) -> None:
     """Above half a process for each of 2 processors they measured what others left."""
     run = stored.model_copy(update={"host": {"host.load1": load, "cpu.threads": 2}})
 
