@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from replayer.engines.connection import Database
-    from replayer.load.level import LevelResult
     from replayer.load.machine_usage import Activity
 
 _OTHERS = VerbName("mix/others")
@@ -78,16 +77,17 @@ def notes(others: OtherSessions | None, activity: Activity) -> list[str]:
     return ledger.other_sessions(others, own, activity.seconds)
 
 
-def notes_of_levels(levels: Iterable[LevelResult]) -> list[str]:
-    """Return the note of that level in which other sessions did the largest part of the work."""
-    noted = [level for level in levels if notes(level.others, level.activity)]
+def notes_of_windows(
+    windows: Iterable[tuple[OtherSessions | None, Activity]],
+) -> list[str]:
+    """Return the note of that window in which other sessions did the largest part of the work."""
+    noted = [(others, all_) for others, all_ in windows if others and notes(others, all_)]
     if not noted:
         return []
-    most = max(noted, key=_share)
-    (note,) = notes(most.others, most.activity)
+    most = max(noted, key=lambda one: _share(*one))
+    (note,) = notes(*most)
     return [f"{note}, in {len(noted)} windows of this step; this is the one with the most"]
 
 
-def _share(level: LevelResult) -> float:
-    others, all_ = level.others, level.activity.hits + level.activity.reads
-    return ((others.hits or 0) + (others.reads or 0)) / max(1, all_) if others else 0.0
+def _share(others: OtherSessions, activity: Activity) -> float:
+    return ((others.hits or 0) + (others.reads or 0)) / max(1, activity.hits + activity.reads)

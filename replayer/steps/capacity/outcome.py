@@ -148,7 +148,9 @@ def record(
             f"others used the processors in {void} of {len(trials)} trials, which did not hold: "
             f"these do not count"
         )
-    findings.notes += other_sessions.notes_of_levels(trial.level for trial in trials)
+    findings.notes += other_sessions.notes_of_windows(
+        (trial.level.others, trial.level.activity) for trial in trials
+    )
     _record_first(findings, found, trials)
 
 

@@ -65,7 +65,9 @@ def record(spec: Spec, context: Context, trials: Sequence[RampTrial]) -> None:
         "ramp.waits": tuple(_waits(trials, found.knee)),
     }
     findings.notes += [*_notes(trials, found)]
-    findings.notes += other_sessions.notes_of_levels(trial.level for trial in trials)
+    findings.notes += other_sessions.notes_of_windows(
+        (trial.level.others, trial.level.activity) for trial in trials
+    )
 
 
 def _by_level(trials: Sequence[RampTrial]) -> list[tuple[int, list[RampTrial]]]:
