@@ -1,22 +1,24 @@
 """The pages and pictures in docs/sample, from real runs: `make sample`.
 
-    python -m tests.sample [FOLDER]
+    python -m tests.sample [pages] [live] [size] [--results FOLDER]
 
-FOLDER has the results of an earlier call: then only the pages are made again, and their pictures.
-What says where the pages were made is left out of them: the host's name, the kernel's command line
-and local version, paths, and what other programs did.
+Without a name all three parts are made: the pages of a run and of a comparison with their pictures,
+the picture of the live page, and that of the verdict of `size`.  FOLDER has the results of an
+earlier call: then nothing is measured for the pages and for the verdict.  What says where they were
+made is left out: the host's name, the kernel's command line and local version, paths, and what
+other programs did.
 
 The comparison is of the same work with and without a CPU quota of 0.6 processors, in alternating
 runs: a difference that is there, with a cause that is known.  It wants root and cgroups of version
 1, for the quota; the pictures want chromium.
 """
 
+import argparse
 import contextlib
 import os
 import secrets
 import socket
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -31,8 +33,11 @@ from replayer.analysis.differences.comparison import compare
 from replayer.analysis.differences.samples import Side
 from replayer.journal import home
 from replayer.model import Run, StackProfile, StepResult
-from replayer.report.pages import run_page
+from replayer.report.pages import run_page, sizing_page
+from replayer.report.terminal.sizing import SizingSummary
 from replayer.results import store
+from replayer.sizing.record import Sizing
+from replayer.sizing.verdict import judge
 from tests.command import COMMAND
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -45,7 +50,16 @@ ROUNDS = 6
 SHORT = ("--set", "build.rows=196608", "--set", "cached.run_time=5s")
 METRICS = ("cached.*",)
 """What the quota limits: fewer metrics are told apart by fewer runs."""
-WIDTH, HEIGHT = 1400, 1000
+WIDTH, SHARP = 1040, 1.5
+"""Pixels of the window, and how many pixels of a picture each has: sharp in README's width."""
+MOST_BYTES = 300_000
+SIZE = (
+    *("--growth", "1.5", "--headroom", "30%", "--slo", "p99=100ms"),
+    *("--trial", "5s", "--hold", "30s", "--wait", "5min"),
+)
+"""What the sample profile is sized for."""
+MEASURED = ("5 of 6 steps", "sessions\n")
+"""What the live page has while the sessions of the last step run."""
 TOKEN = secrets.token_urlsafe(16)
 """What opens the live page."""
 PRIVATE = ("kernel.cmdline", "kernel.version")
@@ -129,10 +143,13 @@ def write(results: Path) -> None:
 
 
 @contextlib.contextmanager
-def browser() -> Iterator[webdriver.Chrome]:
-    """Yield a browser that nobody sees."""
+def browser(height: int) -> Iterator[webdriver.Chrome]:
+    """Yield a browser that nobody sees, with a window of this height."""
     options = Options()
-    for word in ("--headless=new", "--no-sandbox", f"--window-size={WIDTH},{HEIGHT}"):
+    for word in (
+        *("--headless=new", "--no-sandbox", "--hide-scrollbars"),
+        *(f"--window-size={WIDTH},{height}", f"--force-device-scale-factor={SHARP}"),
+    ):
         options.add_argument(word)
     driver = webdriver.Chrome(options=options, service=Service("/usr/bin/chromedriver"))
     try:
@@ -141,15 +158,32 @@ def browser() -> Iterator[webdriver.Chrome]:
         driver.quit()
 
 
-def picture(driver: webdriver.Chrome, address: str, name: str, settle: float) -> None:
-    """Save what the first screen of a page shows after some seconds."""
-    driver.get(address)
-    time.sleep(settle)
-    driver.save_screenshot(str(HERE / f"{name}.png"))
-    print(f"{HERE / name}.png")
+def save_picture(driver: webdriver.Chrome, name: str) -> None:
+    """Save what a browser shows; README is to load quickly, so a large picture is refused."""
+    path = HERE / f"{name}.png"
+    driver.save_screenshot(str(path))
+    print(f"{path}: {path.stat().st_size:,} bytes")
+    if path.stat().st_size > MOST_BYTES:
+        raise SystemExit(f"{path} has more than {MOST_BYTES:,} bytes: show less of the page")
 
 
-def picture_of_a_live_page(driver: webdriver.Chrome, results: Path) -> None:
+def show_page(driver: webdriver.Chrome, page: Path, name: str) -> None:
+    """Save the first screen of a page, once its charts are drawn."""
+    driver.get(page.as_uri())
+    time.sleep(3)
+    save_picture(driver, name)
+
+
+def make_pages(driver: webdriver.Chrome, results: Path) -> None:
+    """Make the pages of a run and of a comparison, and their pictures."""
+    if not any(results.glob("*.json")):
+        measure(results)
+    write(results)
+    for name in ("run", "comparison"):
+        show_page(driver, HERE / f"{name}.html", name)
+
+
+def make_live(driver: webdriver.Chrome, results: Path) -> None:
     """Save the live page while the physical sessions of a run are under way."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -163,34 +197,50 @@ def picture_of_a_live_page(driver: webdriver.Chrome, results: Path) -> None:
                 break
             time.sleep(0.2)
         driver.get(address)
-        # The page names the step under way; its last one is that of the physical sessions.
-        while run.poll() is None and "physical" not in status_of(driver):
-            time.sleep(0.5)
+        # The last step is that of the physical sessions, which run after all else is prepared.
+        while run.poll() is None and not all(word in text_of(driver) for word in MEASURED):
+            time.sleep(0.2)
         time.sleep(6)
-        driver.save_screenshot(str(HERE / "live.png"))
+        save_picture(driver, "live")
 
 
-def status_of(driver: webdriver.Chrome) -> str:
-    """Return what a live page says of the step under way."""
-    script = "return document.getElementById('tasks').innerText"
-    return str(driver.execute_script(script) or "")
+def text_of(driver: webdriver.Chrome) -> str:
+    """Return the text of a page."""
+    return str(driver.execute_script("return document.body.innerText") or "")
+
+
+def make_size(driver: webdriver.Chrome, results: Path) -> None:
+    """Size this machine by the profile in this folder, and save the first screen of the verdict."""
+    if not any(results.glob("*-size-*.json")):
+        words = ("size", str(HERE / "shop.profile"), *SIZE, "--results", str(results))
+        # 3 is a machine on which it does not fit, which is a verdict as well.
+        if subprocess.run([*COMMAND, *words], cwd=ROOT, check=False).returncode not in {0, 3}:
+            raise SystemExit("there is no verdict of size to show")
+    run = neutral(store.load(max(results.glob("*-size-*.json"))))
+    record = Sizing.of(run)
+    text = sizing_page.page(SizingSummary(record, run, judge(record, run)))
+    with tempfile.TemporaryDirectory(prefix="replayer-sample-") as folder:
+        page = Path(folder) / "size.html"
+        page.write_text(text, encoding="utf-8")
+        show_page(driver, page, "size")
+
+
+HEIGHTS = {"pages": 760, "live": 1250, "size": 900}
+PARTS = {"pages": make_pages, "live": make_live, "size": make_size}
 
 
 def main() -> None:
-    """Measure, write the pages, take the pictures."""
-    with contextlib.ExitStack() as stack:
-        if len(sys.argv) > 1:
-            folder = Path(sys.argv[1])
-        else:
-            work = stack.enter_context(tempfile.TemporaryDirectory(prefix="replayer-sample-"))
-            folder = Path(work)
-            measure(folder)
-        write(folder)
-        driver = stack.enter_context(browser())
-        for name in ("run", "comparison"):
-            picture(driver, (HERE / f"{name}.html").as_uri(), name, settle=3)
-        live = stack.enter_context(tempfile.TemporaryDirectory(prefix="replayer-sample-"))
-        picture_of_a_live_page(driver, Path(live))
+    """Make the parts that are asked for."""
+    parser = argparse.ArgumentParser(prog="python -m tests.sample")
+    parser.add_argument("parts", nargs="*", choices=PARTS, default=list(PARTS))
+    parser.add_argument("--results", type=Path, metavar="FOLDER")
+    asked = parser.parse_args()
+    for part in asked.parts:
+        with (
+            browser(HEIGHTS[part]) as driver,
+            tempfile.TemporaryDirectory(prefix="replayer-sample-") as work,
+        ):
+            PARTS[part](driver, asked.results or Path(work))
 
 
 if __name__ == "__main__":

@@ -19,10 +19,7 @@ from replayer.report.pages.charts import needs
 from replayer.report.sanitize import sanitize
 from replayer.report.terminal import console
 from replayer.report.terminal.run import render
-from replayer.report.terminal.sizing import SizingSummary
 from replayer.results import store
-from replayer.sizing.record import Sizing
-from replayer.sizing.verdict import judge
 
 if TYPE_CHECKING:
     import argparse
@@ -101,9 +98,7 @@ def _write_sheet(wanted: str, chosen: Chosen) -> None:
     runs = [run for side in chosen.sides for run in side.runs]
     if len(runs) != 1:
         raise Impossible(f"--summary is of one run of `replayer size`, and {len(runs)} are named")
-    record = Sizing.of(runs[0])
-    one = SizingSummary(record, runs[0], judge(record, runs[0]))
-    if path := files.put(wanted, sizing_sheet.sheet(one)):
+    if path := files.put(wanted, sizing_sheet.sheet(runs[0])):
         print(f"written: {path}", file=sys.stderr)  # noqa: T201
 
 

@@ -133,7 +133,10 @@ def _drawn_up(args: argparse.Namespace) -> Shortlist:
     )
     needed = demands.gather(_profiles(args.profiles), asked)
     if args.source_probes is not None:
-        probes = candidate.probed(store.load(args.source_probes))
+        run = store.load(args.source_probes)
+        if why := candidate.busy(run):
+            raise Impossible(why)
+        probes = candidate.probed(run)
         if not probes:
             raise Impossible(
                 f"{args.source_probes}: it has no probe of processors: `replayer run cpu` at the "

@@ -103,11 +103,14 @@ def _capture(path: Path, *, as_json: bool) -> int:
 
 def _verdict(stored: Run) -> None:
     """Print the verdict of a run that sized a machine."""
-    from replayer.report.terminal import sizing  # noqa: PLC0415 - few runs have one
+    from replayer.report.terminal import capture_sizing, sizing  # noqa: PLC0415 - few runs have one
     from replayer.sizing.record import Sizing  # noqa: PLC0415 - few runs have one
     from replayer.sizing.verdict import judge  # noqa: PLC0415 - few runs have one
 
     try:
+        if (by_capture := capture_sizing.summary(stored)) is not None:
+            console.write(capture_sizing.render(by_capture))
+            return
         record = Sizing.of(stored)
     except Impossible as error:
         # The verdict is missing, but what the run measured can be shown.

@@ -29,6 +29,7 @@ from replayer.followers.followed_run import followed
 from replayer.followers.options import configure_followers
 from replayer.load.objective import goals
 from replayer.machine.host import Host
+from replayer.model import Status
 from replayer.report import files
 from replayer.report.pages import sizing_page, sizing_sheet
 from replayer.report.sanitize import sanitize
@@ -38,10 +39,12 @@ from replayer.results import profile, store
 from replayer.run.plan import workload as workload_file
 from replayer.run.plan.request import build_request
 from replayer.run.result_writer import ResultWriter
+from replayer.run.time_promise import TimePromise
 from replayer.shortlist.shortlist import load_shortlist
 from replayer.sizing import candidate, capture_sizing, requirement, sizing_plan, target
 from replayer.sizing.record import Sizing
 from replayer.sizing.requirement import parse_share
+from replayer.sizing.speed_search import SpeedSearch, estimate
 from replayer.sizing.target import Fit
 from replayer.sizing.verdict import judge, refutations
 
@@ -55,6 +58,7 @@ if TYPE_CHECKING:
     from replayer.model import Run
     from replayer.report.terminal.run_output import RunOutput
     from replayer.results.profile import ResourceProfile
+    from replayer.run.context import Progress
     from replayer.run.runner import RunRequest
     from replayer.sizing.prediction import Prediction
     from replayer.sizing.requirement import Requirement
@@ -136,8 +140,8 @@ def _configure_search(parser: argparse.ArgumentParser) -> None:
     add("--source-probes", type=Path, metavar="RESULT",
         help="a result of `replayer run cpu` at the source, by which CPU is carried")  # fmt: skip
     add("--wait", default="0s", metavar="TIME",
-        help="run trials again for so long that others on this machine disturb, such as 30min; "
-        "without it the search is given up after two in a row")  # fmt: skip
+        help="wait for so long, such as 30min, until others on this machine have ended, if they "
+        "disturb two trials in a row; without it as long as keeps the promised time")  # fmt: skip
     add("--seed", type=int, default=1, metavar="N", help="of the load (default: 1)")
     add("--dry-run", action="store_true", help="say what would be done, and how long it takes")
 
@@ -212,17 +216,19 @@ class _Planned(NamedTuple):
     words: Group
     facts: dict[str, Any]
     """The description as JSON."""
+    between: Callable[[Run, Progress], None] | None = None
+    """Called with the run so far after each of its steps."""
 
 
-def _ordered(args: argparse.Namespace, *files: str) -> list[RunRequest]:
-    """Return the request to run for each file, after printing what it will do; [] for --dry-run."""
+def _ordered(args: argparse.Namespace, *files: str) -> list[_Planned]:
+    """Return the plan for each file, after printing it; [] for --dry-run."""
     planned = {
         file: (_by_capture if file.endswith(ENDING) else _by_profile)(args, file) for file in files
     }
     if not args.dry_run:
         for one in planned.values():
             print(console.text(one.words), file=sys.stderr)  # noqa: T201
-        return [one.order for one in planned.values()]
+        return list(planned.values())
     if args.json:
         facts = {Path(file).name: one.facts for file, one in planned.items()}
         print(json.dumps(facts if len(files) > 1 else facts[Path(files[0]).name], indent=1))  # noqa: T201
@@ -260,6 +266,7 @@ def _by_profile(args: argparse.Namespace, file: str) -> _Planned:
         "stages": [] if why else stages,
     }
     words = sizing.beginning(record, planned, why)
+    order = replace(order, promise=TimePromise(planned.seconds))
     return _Planned(_as_far_as_needed(order, record, why), words, facts)
 
 
@@ -342,6 +349,7 @@ def _by_capture(args: argparse.Namespace, file: str) -> _Planned:
         settings=workload_file.server_settings(args.settings),
     )
     wanted, workload = capture_sizing.planned(file, asked)
+    wanted = wanted.model_copy(update={"by": _user()})
     order = build_request(
         workload,
         args.engine or wanted.source.partition(" ")[0],
@@ -350,8 +358,10 @@ def _by_capture(args: argparse.Namespace, file: str) -> _Planned:
         data_dir=args.data_dir,
         sizing=wanted.model_dump(mode="json"),
     )
-    following = replace(order, following=capture_sizing.following(wanted))
-    return _Planned(following, speed_report.beginning(wanted), wanted.model_dump(mode="json"))
+    search = SpeedSearch(wanted, TimePromise(estimate(wanted)), units.duration(args.wait))
+    order = replace(order, promise=search.promise, following=search.following)
+    words = speed_report.beginning(wanted)
+    return _Planned(order, words, wanted.model_dump(mode="json"), search.continue_with)
 
 
 def _pairs(texts: list[str]) -> dict[str, str]:
@@ -363,17 +373,17 @@ def _pairs(texts: list[str]) -> dict[str, str]:
 
 def _performed(
     args: argparse.Namespace,
-    order: RunRequest,
+    planned: _Planned,
     tell: Callable[[Run], None],
     *,
     last: bool = True,
 ) -> None:
     """Run the plan, save the Run after every step, and pass the last one on."""
     where = store.folder(args.results)
-    kept = ResultWriter(where)
+    kept = ResultWriter(where, worded=_with_headline)
     with followed(args, last=last) as follow:
         try:
-            follow.perform(order, kept, earlier=[where])
+            follow.perform(planned.order, kept, earlier=[where], between=planned.between)
         finally:
             kept.finish(partial(_end, tell, follow.output))
 
@@ -381,6 +391,13 @@ def _performed(
 def _end(tell: Callable[[Run], None], output: RunOutput, run: Run, path: Path | None) -> None:
     tell(run)
     output.ended(run, path, "")
+
+
+def _with_headline(run: Run) -> Run:
+    """Return a run that has ended with its verdict in words, for its file."""
+    if run.status is Status.RUNNING:
+        return run
+    return run.model_copy(update={"headline": _judged(run).verdict.headline})
 
 
 def _required(args: argparse.Namespace, known: ResourceProfile) -> Requirement:
@@ -532,7 +549,6 @@ class _Judged(NamedTuple):
     as_csv: Callable[[], str]
     as_markdown: Callable[[], str]
     sheet: Callable[[], str]
-    """Raises Impossible for the verdict on a capture."""
 
 
 def _judged(one: Run) -> _Judged:
@@ -544,7 +560,7 @@ def _judged(one: Run) -> _Judged:
             partial(speed_report.page, by_capture),
             partial(speed_report.as_csv, by_capture),
             partial(speed_report.as_markdown, by_capture),
-            _no_sheet,
+            partial(sizing_sheet.sheet, one),
         )
     record = Sizing.of(one)
     by_profile = sizing.SizingSummary(record, one, judge(record, one))
@@ -554,12 +570,8 @@ def _judged(one: Run) -> _Judged:
         partial(sizing_page.page, by_profile),
         partial(sizing.as_csv, by_profile),
         partial(sizing.as_markdown, by_profile),
-        partial(sizing_sheet.sheet, by_profile),
+        partial(sizing_sheet.sheet, one),
     )
-
-
-def _no_sheet() -> str:
-    raise Impossible("--summary is of a machine sized by a profile: by a capture there is --html")
 
 
 def _side(one: Run) -> speed_report.Side:

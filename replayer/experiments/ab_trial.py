@@ -20,6 +20,7 @@ from replayer.machine.host import Host
 from replayer.model import Status
 from replayer.results import store
 from replayer.units import show
+from replayer.watch import quiet_machine
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -190,7 +191,7 @@ def _take(state: TrialState, which: int, run: Run) -> tuple[str, bool]:
 
 
 def _wait(trial: Trial, say: Callable[[str], None]) -> None:
-    waited, quiet = neighbours.wait_until_quiet(trial.place.host, trial.limits.wait_quiet)
+    waited, quiet = quiet_machine.wait_until_quiet(trial.place.host, trial.limits.wait_quiet)
     if not quiet:
         say(f"the machine was not quiet within {waited:.0f} s: the run is made nevertheless")
 

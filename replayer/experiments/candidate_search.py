@@ -17,6 +17,7 @@ from replayer.model import Better
 from replayer.results import measured_runs, store
 from replayer.results.measured_runs import MeasuredValue
 from replayer.units import show
+from replayer.watch import quiet_machine
 
 TAG = "bisect"
 CANDIDATE = "candidate"
@@ -194,7 +195,7 @@ def measure_one(
     if search.build is not None and candidate.commit:
         search.build.perform(candidate.commit)
     if search.wait_quiet:
-        waited, quiet = neighbours.wait_until_quiet(search.place.host, search.wait_quiet)
+        waited, quiet = quiet_machine.wait_until_quiet(search.place.host, search.wait_quiet)
         if not quiet:
             say(f"the machine was not quiet within {waited:.0f} s: the run is made nevertheless")
     begun = time.monotonic()

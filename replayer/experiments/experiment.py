@@ -33,6 +33,7 @@ from replayer.experiments.variant import (
 )
 from replayer.model import Noun, Status
 from replayer.results import store
+from replayer.watch import quiet_machine
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -278,7 +279,7 @@ class ExperimentWork:
         again, last = "", None
         for left in reversed(range(_TRIES)):
             if self.wait_quiet:
-                neighbours.wait_until_quiet(self.place.host, self.wait_quiet)
+                quiet_machine.wait_until_quiet(self.place.host, self.wait_quiet)
             try:
                 with applied(self.variants[row], self.place):
                     last = measure(

@@ -23,10 +23,12 @@ from replayer.run.remote.placement import Placement, placed_run
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from replayer.metrics.sidecar import MetricsSidecar
+    from replayer.model import Run
+    from replayer.run.context import Progress
     from replayer.run.result_writer import ResultWriter
     from replayer.run.runner import RunRequest
 
@@ -47,10 +49,12 @@ class FollowedRun:
         *,
         earlier: Sequence[Path],
         place: Placement | None = None,
+        between: Callable[[Run, Progress], None] | None = None,
     ) -> None:
         """Perform a run, and keep it after every step; raise Impossible if it cannot be done.
 
-        `earlier` are the folders whose results tell how long its steps will take.
+        `earlier` are the folders whose results tell how long its steps will take.  `between` is
+        called with the run so far after each of its steps.
         """
         foreseen = plan(order, earlier)
         try:
@@ -66,6 +70,8 @@ class FollowedRun:
                         kept.keep(current, progress.say)
                         self.metrics.follow(kept.path)
                         self.output.told(current, kept.path)
+                        if between is not None:
+                            between(current, progress)
         except Impossible:
             kept.withdraw()
             raise

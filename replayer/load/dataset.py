@@ -17,6 +17,8 @@ from replayer.tables.pgio import TableSet
 _CREATE = VerbName("mix/create")
 _FLUSH = VerbName("flush")
 _LOADERS = 8
+_KNOWN_FROM = 0.05
+"""Share of the rows from which on the time of the rest is estimated."""
 _MIB = 1 << 20
 INSERTED = "pgio0"
 """Table for inserts.  It has a name of the method's tables, and exists only during the inserts."""
@@ -76,8 +78,13 @@ def _load(database: Database, wanted: TableSet, context: Context, why: str) -> f
     _check_space(database, wanted, context)
     sessions = min(wanted.tables, max(2, os.cpu_count() or 1), _LOADERS)
     with context.progress.task("load tables", wanted.tables * wanted.rows) as task:
+        done, every = 0, wanted.tables * wanted.rows
         for rows in pgio.load(database, wanted, sessions, f"replayer {__version__}"):
+            done += rows
             task.advance(rows)
+            if rows and done >= _KNOWN_FROM * every:
+                left = (time.monotonic() - began) * (every / done - 1)
+                context.promise_anew(left + context.still(), "loading the tables takes so long")
     try:
         database.execute(_FLUSH)
     except ReplayerError as error:

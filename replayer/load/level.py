@@ -23,7 +23,7 @@ from replayer.engines.engine import Engine
 from replayer.engines.verbs import VerbName
 from replayer.engines.wire_session import DriverStatement
 from replayer.errors import Interrupted, ReplayerError, Skip
-from replayer.load import clients, machine_usage
+from replayer.load import clients, machine_usage, other_sessions
 from replayer.load.arrivals import Arrivals
 from replayer.load.clients import ClientJob, ClientReport, ClientResult, SessionLost
 from replayer.load.dataset import INSERTED, place_for_inserts
@@ -38,6 +38,7 @@ from replayer.tables.pgio import TableSet
 from replayer.watch import client_pools
 from replayer.watch.client_pools import Clients, Pool
 from replayer.watch.histogram import Latencies
+from replayer.watch.ledger import OtherSessions
 
 _SESSION = VerbName("mix/session")
 _NAME = VerbName("slob/name")
@@ -162,6 +163,8 @@ class LevelResult:
     clients: float
     """Processors that the clients can use: one for each process, at most those of their hosts."""
     use: MachineUse
+    others: OtherSessions | None = None
+    """The work of other sessions in the same database; None if the server does not count it."""
 
     @property
     def hit_ratio(self) -> float | None:
@@ -243,6 +246,7 @@ class _Window:
     def measure(self) -> LevelResult:
         """Start the clients, watch until the window's end, and read the counters at both ends."""
         context, database, pool = self._context, self._database, self._pool
+        others = other_sessions.look(database)
         (counted, before), opened_ns = client_pools.opened(
             pool,
             context.clients,
@@ -253,6 +257,7 @@ class _Window:
         after = machine_usage.moment(context)
         results = self._kept(pool.results())
         last = machine_usage.counted(database)
+        moved = other_sessions.work_between(others, other_sessions.look(database))
         activity = machine_usage.activity(counted, last, opened_ns, pool.last_done_ns)
         lasted = max([1e-9, *(result.ended for result in results)])
         user, system = (sum(times) for times in zip(*(one.cpu for one in results), strict=True))
@@ -264,7 +269,8 @@ class _Window:
             self._hosts.heard(number, sum(result.tally.completed.values()))
         self._hosts.record(context.findings, pool.shares, self._asked.seconds)
         marks = (before.mark_ns, opened_ns, after.mark_ns)
-        return _level(self._asked, results, marks, activity, self._waits, used)
+        level = _level(self._asked, results, marks, activity, self._waits, used)
+        return replace(level, others=moved)
 
     def _watch(self, end_ns: int, task: Task) -> None:
         """Receive the clients' reports and sample the waits until the window's end."""

@@ -14,6 +14,7 @@ from replayer.model import StepResult, Workload
 from replayer.run.client_hosts import ClientHosts
 from replayer.run.event_stream.events import Event, Figures, tidy
 from replayer.run.step_recorder import StepRecorder
+from replayer.run.time_promise import NO_PROMISE, TimePromise
 from replayer.servers.open import Server
 from replayer.watch.client_pools import LOCAL_CLIENTS, Clients, Pool
 from replayer.watch.sampler import Sampler
@@ -72,6 +73,8 @@ class Context:
     """The hosts whose processes are the sessions of the database."""
     findings: StepRecorder = field(default_factory=StepRecorder)
     """The findings of this step; they are kept even if the step is cut short."""
+    promise: TimePromise = NO_PROMISE
+    """The promised time of the run."""
 
     @property
     def server(self) -> Server:
@@ -84,6 +87,16 @@ class Context:
     def engine(self) -> Engine:
         """Return the engine, at the server's version."""
         return self.server.engine
+
+    def still(self) -> float:
+        """Return the seconds that this step and those after it take by their keys."""
+        done = {step.name for step in self.done if step.repeat == self.repeat}
+        return sum(step.lasts() for step in self.workload.steps if step.name not in done)
+
+    def promise_anew(self, left: float, why: str) -> None:
+        """Print a new promise where `left` more seconds of the run break the one that was made."""
+        if words := self.promise.renewed(left, why):
+            self.progress.say(words)
 
     def figures(self, **values: float) -> None:
         """Report live figures of the step, named as in events.FIGURES; call this where it polls."""

@@ -23,6 +23,7 @@ from replayer.run.event_stream.events import Begin
 from replayer.run.event_stream.live_statistics import pulse
 from replayer.run.plan import resume
 from replayer.run.plan import workload as workload_file
+from replayer.run.time_promise import NO_PROMISE, TimePromise
 from replayer.servers import log_events
 from replayer.servers.open import Server, open_server
 from replayer.signals import interruption
@@ -51,6 +52,8 @@ class RunRequest:
     """Returns the step that follows from all findings so far, None after the last one."""
     enough: Callable[[Run], bool] | None = None
     """Returns True if the findings so far make the remaining steps needless."""
+    promise: TimePromise = NO_PROMISE
+    """The promised time of the run."""
     host: Host = field(default_factory=Host)
     resumed: Run | None = None
     """The cut run that is resumed; None for a new one."""
@@ -120,6 +123,7 @@ class _Stage:
             repeat=repeat,
             done=run.steps,
             clients=self.order.clients,
+            promise=self.order.promise,
         )
 
 
@@ -131,6 +135,7 @@ def execute(order: RunRequest, progress: Progress) -> Generator[Run]:
     yielded. A step that cannot be done here is `skipped` with its reason.
     """
     taken_up = order.resumed is not None
+    order.promise.begin()
     run = _begin(order) if order.resumed is None else resume.begun(order.resumed)
     if not taken_up:
         yield run
@@ -288,6 +293,7 @@ def _perform(
     sampler = Sampler(host, device, watcher=watched)
     context = stage.context(run, sampler, repeat)
     stage.begun(spec, repeat, device)
+    context.promise_anew(context.still(), "the steps so far took longer than planned")
     try:
         with watched:
             try:

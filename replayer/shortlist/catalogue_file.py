@@ -9,6 +9,7 @@ remarks.
 import csv
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from json import JSONDecodeError
 from pathlib import Path
 from typing import NamedTuple
 
@@ -92,12 +93,16 @@ def load_catalogue(path: Path) -> Catalogue:
         try:
             parsed = json.loads(text)
         except (ValueError, RecursionError) as error:
-            raise Impossible(f"{name}: it begins like JSON, and is none") from error
+            place = f" from line {error.lineno} on" if isinstance(error, JSONDecodeError) else ""
+            raise Impossible(
+                f"{name}: it begins like JSON, and is none{place}: save the tool's whole output"
+            ) from error
         made = cloud_lists.read_entries(name, parsed)
     else:
         made = _of_rows(name, text)
     if not made.machines and not made.disks:
-        raise Impossible(f"{name}: it has no machine and no disk")
+        why = made.notes[0].removeprefix(f"{name}: ") if made.notes else "its list is empty"
+        raise Impossible(f"{name}: it has no machine and no disk: {why}")
     return made
 
 

@@ -54,7 +54,7 @@ def _number(entry: Any, *path: str | int) -> float | None:
     """Return a positive number below an entry; None where there is none."""
     try:
         value = float(_part(entry, *path))
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return None
     return value if 0 < value < 1e18 else None
 
@@ -71,7 +71,9 @@ def _machines(
             unread += 1
         elif title not in made:
             made[title] = MachineOffer(name=title, supplies=supplies, needs_disk=True)
-    notes = [f"{name}: {unread} entries have no name, processors or memory"] if unread else []
+    notes = (
+        [f"{name}: {unread} entries have no readable name, processors or memory"] if unread else []
+    )
     return list(made.values()), notes
 
 

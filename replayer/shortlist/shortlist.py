@@ -158,7 +158,8 @@ def _headline(candidates: Sequence[MachineChoice], currency: str) -> str:
     names = {one.machine for one in candidates}
     fitting = {one.machine for one in candidates if one.fit is Fit.FITS}
     unclear = {one.machine for one in candidates if one.fit is Fit.UNCLEAR} - fitting
-    counted = f"Of {len(names)} machines {len(fitting)} fit, {len(unclear)} may fit"
+    every = "1 machine" if len(names) == 1 else f"{len(names)} machines"
+    counted = f"Of {every} {len(fitting)} fit, {len(unclear)} may fit"
     if best.fit is Fit.FITS:
         kind = "is predicted to fit" if best.known == "predicted" else "fits by its cores' probes"
         price = show_price(best.price_month, currency)
@@ -198,16 +199,24 @@ def load_shortlist(path: Path) -> Shortlist:
 def machine_speeds(folder: Path) -> dict[str, dict[str, float]]:
     """Return label -> metric -> speed of probes of processors and memory in a folder of runs.
 
-    Of several runs of one machine it is the median.  Raise Impossible if no run there has any.
+    Of several runs of one machine it is the median of those on a quiet machine.  Raise Impossible
+    if no run there has any, or if a machine has none that was quiet.
     """
+    disturbed: dict[str, str] = {}
     found: dict[str, dict[str, list[float]]] = {}
     for entry in store.runs(folder):
         try:
             run = store.load(entry.path)
         except ReplayerError:
             continue
-        for metric, value in candidate.probed(run).items() if run.label else ():
+        known = candidate.probed(run) if run.label else {}
+        if known and (why := candidate.busy(run)):
+            disturbed[run.label] = why
+            continue
+        for metric, value in known.items():
             found.setdefault(run.label, {}).setdefault(metric, []).append(value)
+    if only := next((why for label, why in disturbed.items() if label not in found), ""):
+        raise Impossible(only)
     if not found:
         raise Impossible(
             f"{folder}: no run there has a label and probes of processors: `replayer run cpu "

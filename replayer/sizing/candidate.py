@@ -12,6 +12,9 @@ from replayer.servers import data_folder, programs
 from replayer.servers.data_folder import DataFolder
 from replayer.sizing.sizing_plan import CandidateMachine
 
+_BUSY = 0.5
+"""Load average of a processor, before a run, above which its probes are not compared."""
+
 
 def seen(
     host: Host, named: str, *, bindir: Path | None = None, data_dir: Path | None = None
@@ -55,6 +58,20 @@ def probed(run: Run) -> dict[str, float]:
         for one in step.measurements
         if one.metric in (CPU_METRIC, MEMORY_METRIC)
     }
+
+
+def busy(run: Run) -> str:
+    """Return how other work disturbed a run's probes of processors, "" if little ran before it."""
+    load, threads = run.host.get("host.load1"), run.host.get("cpu.threads")
+    if not isinstance(load, int | float) or not isinstance(threads, int):
+        return ""
+    if load <= _BUSY * threads:
+        return ""
+    return (
+        f"the probes of {run.label or run.id} began at a load average of {load:.3g} on {threads} "
+        f"processors, so that they measured what others left: run `replayer run cpu` again there "
+        f"when it is quiet"
+    )
 
 
 def _taken(folder: DataFolder) -> int:

@@ -10,8 +10,9 @@ replayed at the required speed, to find what fails only after a long time.
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 from pathlib import Path
-from statistics import fmean, median
+from statistics import median
 from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
@@ -31,10 +32,10 @@ from replayer.sizing.findings import Loaded, Remedy, ResourceRow
 from replayer.sizing.replayed import Used
 from replayer.sizing.sizing_plan import NAME, spec_of
 from replayer.sizing.target import Fit
-from replayer.sizing.verdict import FitVerdict
+from replayer.sizing.verdict import WAIT, FitVerdict
 from replayer.units import show_count, show_duration, three, write_duration
 
-_WARM_UP, _TRIAL, _HOLD = "warm-up", "trial", "hold"
+_WARM_UP, _TRIAL, HOLD = "warm-up", "trial", "hold"
 _SECOND = 10**9
 _SHORTEST = 2.0
 """Seconds that the replay of the window takes at least.  This limits the speeds that are tried."""
@@ -47,7 +48,10 @@ _PART = 5
 """The lags of the first and the last of so many parts of a replay are compared."""
 _MORE_ERRORS = 0.001
 """Share of the statements: so many more may fail by chance."""
-_DISTURBED = 0.2
+_DISTURBED = 0.1
+"""Share of the time of all processors that other programs use, above which a failure is void."""
+_MOST_VOID = 2
+"""Void trials in a row after which a search waits for a quiet machine."""
 _SLOWER = 2.0
 """The default objective is so many times the source's own p99."""
 _LEAST_P99 = 0.02
@@ -79,6 +83,8 @@ class CaptureRequirement(Noun):
     hold: tuple[float, float] | None = None
     """The part of the capture that is replayed last, at the required speed: seconds from and
     until."""
+    by: str = ""
+    """The user who sized the machine; "" where the system does not name it."""
     keys: dict[str, Any] = Field(default_factory=dict)
     """Keys of the step replay, as the user gave them."""
     kind: Literal["capture"] = "capture"
@@ -245,6 +251,26 @@ class SpeedTrial(NamedTuple):
     ended: SearchTrial
     reason: str
     step: StepResult
+    void: bool = False
+    """The trial does not count, and is run again: it failed while others disturbed it."""
+
+
+def disturbance(speed: CaptureRequirement, run: Run) -> str:
+    """Return who disturbed the last trials, if each two in a row were void; else ""."""
+    done = trials(speed, run)
+    void = list(takewhile(lambda trial: trial.void, reversed(done)))
+    if not void or len(void) % _MOST_VOID:
+        return ""
+    last = void[:_MOST_VOID]
+    programs = ", ".join(last[0].step.foreign.programs) if last[0].step.foreign else ""
+    return (
+        f"others used {max(_others(trial.step) for trial in last):.0%} of the processors in "
+        f"{len(last)} trials in a row{f' ({programs})' if programs else ''}"
+    )
+
+
+def _others(step: StepResult) -> float:
+    return 0.0 if step.foreign is None else step.foreign.cpu_share or 0.0
 
 
 def following(speed: CaptureRequirement) -> Callable[[Run], StepSpec | None]:
@@ -260,9 +286,9 @@ def following(speed: CaptureRequirement) -> Callable[[Run], StepSpec | None]:
             name = f"{_TRIAL}-{len(done) + 1}"
             return _step(speed, name, asked * speed.required, begin, until)
         held = (asked.accepted or 0.0) > 1 - 1e-6
-        if not held or speed.hold is None or _named(run, _HOLD) is not None:
+        if not held or speed.hold is None or named(run, HOLD) is not None:
             return None
-        return _step(speed, _HOLD, speed.required, *speed.hold)
+        return _step(speed, HOLD, speed.required, *speed.hold)
 
     return of
 
@@ -277,7 +303,7 @@ class _Asked(Exception):
 
 def _searched(speed: CaptureRequirement, done: Sequence[SpeedTrial]) -> float | Capacity:
     """Return the multiple to try next, or the result of the search."""
-    ended = iter(done)
+    ended = (trial for trial in done if not trial.void)
 
     def recorded(multiple: float) -> SearchTrial:
         trial = next(ended, None)
@@ -303,7 +329,8 @@ def trials(speed: CaptureRequirement, run: Run) -> list[SpeedTrial]:
         multiple = float(step.spec["speed"]) / speed.required
         slower = [_failing(one.step) for one in made if one.multiple < multiple]
         ended, reason = _ended(speed, step, min([failing, *slower]))
-        made.append(SpeedTrial(multiple, ended, reason, step))
+        void = ended is not SearchTrial.HELD and _others(step) > _DISTURBED
+        made.append(SpeedTrial(multiple, ended, reason, step, void))
     return made
 
 
@@ -362,7 +389,8 @@ def _missed(speed: CaptureRequirement, step: StepResult) -> str:
     return ", ".join(over)
 
 
-def _named(run: Run, name: str) -> StepResult | None:
+def named(run: Run, name: str) -> StepResult | None:
+    """Return a run's step of a name, None if there is none."""
     return next((step for step in run.steps if step.name == name), None)
 
 
@@ -371,11 +399,12 @@ def _named(run: Run, name: str) -> StepResult | None:
 
 def judge(speed: CaptureRequirement, run: Run) -> FitVerdict:
     """Return the verdict on a machine by a capture, from a run as far as it has come."""
-    done = trials(speed, run)
+    every = trials(speed, run)
+    done = [trial for trial in every if not trial.void]
     capacity = _searched(speed, done)
     if isinstance(capacity, float):
         capacity = _so_far(done)
-    hold = _named(run, _HOLD)
+    hold = named(run, HOLD)
     fit, words, held = _fit(speed, run, done, capacity, hold)
     used = _used(done, capacity)
     judged = used.judged
@@ -452,9 +481,8 @@ def _fit(
     hold: StepResult | None,
 ) -> tuple[Fit, str, str]:
     """Return the verdict, its reason, and how the hold ended."""
-    cut = next((step for step in run.steps if step.status is not Status.DONE), None)
-    if cut is not None and cut is not hold:
-        return Fit.UNCLEAR, f"the search was cut short: {cut.reason or cut.status.value}", ""
+    if ended := _ended_early(speed, run, hold):
+        return Fit.UNCLEAR, ended, ""
     if not done or capacity.accepted is None:
         return *_nothing_held(run, done, capacity), ""
     high = "no known end" if math.isinf(capacity.high) else three(capacity.high)
@@ -473,6 +501,19 @@ def _fit(
     return Fit.FITS, words, held
 
 
+def _ended_early(speed: CaptureRequirement, run: Run, hold: StepResult | None) -> str:
+    """Return why the search did not come to its end, "" if it did."""
+    cut = next((step for step in run.steps if step.status is not Status.DONE), None)
+    if cut is not None and cut is not hold:
+        return f"the search was cut short: {cut.reason or cut.status.value}"
+    if hold is not None:
+        return ""
+    if run.status is Status.INTERRUPTED:
+        return f"the search was cut short: {run.error or run.status.value}"
+    given_up = disturbance(speed, run)
+    return f"the search was given up: {given_up}; {WAIT}" if given_up else ""
+
+
 def _nothing_held(run: Run, done: Sequence[SpeedTrial], capacity: Capacity) -> tuple[Fit, str]:
     if not done:
         return Fit.UNCLEAR, f"nothing was replayed{f': {run.error}' if run.error else ''}"
@@ -483,11 +524,6 @@ def _nothing_held(run: Run, done: Sequence[SpeedTrial], capacity: Capacity) -> t
     words = f"not even {three(least.multiple)} times what is required was kept up: {least.reason}"
     if capacity.disputed or any(one.ended is SearchTrial.HELD for one in done):
         return Fit.UNCLEAR, f"no speed was sustained for sure: {words}"
-    others = fmean(
-        one.step.foreign.cpu_share or 0.0 if one.step.foreign is not None else 0.0 for one in failed
-    )
-    if others > _DISTURBED:
-        return Fit.UNCLEAR, f"{words}, but others used {others:.0%} of the processors meanwhile"
     return Fit.DOES_NOT_FIT, words
 
 

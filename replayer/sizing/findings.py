@@ -68,6 +68,8 @@ class Loaded(NamedTuple):
     proof: str
     held: str
     not_offered: str
+    given_up: str = ""
+    """The programs that disturbed the search so that it ended early; "" if it did not."""
 
 
 def required(row: ResourceRow) -> str:

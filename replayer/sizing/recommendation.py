@@ -43,7 +43,8 @@ def recommend(wanted: Requirement) -> tuple[RecommendedSize, ...]:
 def _sizes(wanted: Requirement) -> Iterator[RecommendedSize]:
     cpu = wanted.need("server_cpu") or wanted.need("cpu")
     if cpu is not None:
-        yield _size("processors", math.ceil(cpu.required - 1e-9), "cores", cpu.arithmetic)
+        cores = math.ceil(cpu.required - 1e-9)
+        yield _size("processors", cores, "core" if cores == 1 else "cores", cpu.arithmetic)
     memory = wanted.need("memory")
     if memory is not None:
         gib = math.ceil(memory.required * _MEMORY_ROOM / _GIB)

@@ -34,6 +34,7 @@ _APART = 1.25
 on."""
 _MOST = collections.defaultdict(lambda: 1e12, {"bytes": 1e18})
 """Unit -> an amount that no machine exceeds."""
+_WRITES = ("write_iops", "write_mbps")
 _READS = frozenset({"read_iops", "read_mbps", "iops", "mbps"})
 _BLOCK = 8192
 _BY_OTHERS = 0.25
@@ -370,7 +371,13 @@ def _notes(
 
 
 def _on_the_host(profile: ResourceProfile, needs: Iterable[Need]) -> Iterable[str]:
-    """Yield a sentence on the load of others, where only the server's own CPU is required."""
+    """Yield sentences on the load of others, as far as it is or may be in the needs."""
+    writes = [need.title for need in needs if need.name in _WRITES]
+    if writes and profile.source.kind == "live":
+        yield (
+            f"{writes[0]}: of all programs on that disk, as no kernel counts whose they were; what "
+            f"others wrote is in this need"
+        )
     own = next((need for need in needs if need.name == "server_cpu"), None)
     if own is None:
         return

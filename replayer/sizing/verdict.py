@@ -58,6 +58,8 @@ class FitVerdict(Noun):
     """Resources that are not in the profile, or that no load can use."""
     unproven: tuple[str, ...]
     """Differences of the load from the source."""
+    source_notes: tuple[str, ...] = ()
+    """Loads at the source that are not required, or were higher than in the imitated window."""
     recommendation: tuple[RecommendedSize, ...] = ()
     """The size that the requirement asks for."""
     confidence: Confidence | None = None
@@ -73,6 +75,8 @@ class FitVerdict(Noun):
 
 
 _OUTCOMES = {"held": "held", "did not hold": "did not hold", "undecided": "is undecided"}
+_DISTURBED_HOLD = "disturbed"
+"""The fact capacity.held of a hold that others disturbed."""
 _DONE = 0.9
 """Share of the required rate: a trial below it was limited by the machine."""
 _DISTURBED = 0.2
@@ -102,6 +106,7 @@ def judge(sizing: Sizing, run: Run) -> FitVerdict:
         not_offered=load.not_offered,
         not_tested=sizing.requirement.not_tested,
         unproven=(*sizing.unproven, *_burnt(step)),
+        source_notes=sizing.requirement.notes,
         recommendation=recommend(sizing.requirement),
         confidence=sizing.confidence,
         prediction=_predicted(sizing, decider.fit),
@@ -206,6 +211,7 @@ def _load(sizing: Sizing, step: StepResult | None, run: Run) -> Loaded:
         proof=proof,
         held=_held(step),
         not_offered=_not_offered(step),
+        given_up=_text(step, "capacity.gave_up"),
     )
 
 
@@ -269,16 +275,19 @@ def _side(step: StepResult, low: float, high: float | None) -> tuple[Fit, str]:
     if _text(step, "capacity.held") == "exceeded":
         why = _text(step, "capacity.held_why")
         return Fit.DOES_NOT_FIT, f" for short, but it could not be held: {why}"
+    if _text(step, "capacity.held") == _DISTURBED_HOLD:
+        why = _text(step, "capacity.held_why")
+        return Fit.UNCLEAR, f" for short, and whether it can be held is not known: {why}; {WAIT}"
     return Fit.FITS, ""
 
 
 def _given_up(step: StepResult) -> str:
     """Return why a search was given up; "" if it was not."""
     why = _text(step, "capacity.gave_up")
-    return f", and the search was given up: {why}; {_WAIT}" if why else ""
+    return f", and the search was given up: {why}; {WAIT}" if why else ""
 
 
-_WAIT = "end what else runs here, or have the search wait for it with --wait 30min"
+WAIT = "end what else runs here, or have the search wait for it with --wait 30min"
 
 
 def _nothing_held(sizing: Sizing, step: StepResult) -> _CameTo:
@@ -292,7 +301,7 @@ def _nothing_held(sizing: Sizing, step: StepResult) -> _CameTo:
         return _CameTo(Fit.UNCLEAR, words)
     if why := _text(step, "capacity.gave_up"):
         until = "" if held is None else f", when {three(held)} times what is required had held once"
-        return _CameTo(Fit.UNCLEAR, f"the search was given up: {why}{until}; {_WAIT}")
+        return _CameTo(Fit.UNCLEAR, f"the search was given up: {why}{until}; {WAIT}")
     if not failed:
         return _CameTo(
             Fit.UNCLEAR, "the rate could not be asked of the server: see what was not offered"
@@ -327,7 +336,7 @@ def _of_failures(sizing: Sizing, failed: Sequence[Mapping[str, Any]], words: str
 
 def _held(step: StepResult) -> str:
     held, rows = _text(step, "capacity.held"), step.tables.get("hold", ())
-    if held in {"within", "exceeded"} and rows:
+    if held in {"within", "exceeded", _DISTURBED_HOLD} and rows:
         seconds = show_duration(rows[0]["seconds"])
         if held == "within":
             return f"held for {seconds} within the objective"
@@ -365,6 +374,8 @@ def _reasons(
         yield f"under the load: {load.words}"
     if load.held:
         yield load.held
+    if load.given_up and load.fit is Fit.FITS:
+        yield f"the search for more was given up: {load.given_up}"
     for row in rows:
         worse = row.decides and row.fit in {Fit.DOES_NOT_FIT, Fit.UNCLEAR}
         if worse and row is not decider and row.kind != "load":

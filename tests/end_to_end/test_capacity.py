@@ -1,11 +1,13 @@
 """The search for the highest rate against the real server, free and limited."""
 
+import contextlib
 import os
 from dataclasses import replace
 
 import pytest
 
 from replayer.analysis.capacity.capacity_search import SearchTrial
+from replayer.engines import connection
 from replayer.engines.connection import Database
 from replayer.load import cpu_burn, dataset
 from replayer.load.level import LevelRequest, measure_level
@@ -18,6 +20,7 @@ from replayer.steps.capacity import step as capacity
 from replayer.steps.capacity.spec import Spec
 from replayer.tables.pgio import TableSet
 from tests.beside import beside
+from tests.hooked import hooked
 from tests.limited import limited
 from tests.performed import performed
 
@@ -96,6 +99,26 @@ def test_search_beside_others_waits_for_as_long_as_it_is_told(context: Context) 
 
     assert endings.count("void") >= 5
     assert "capacity.gave_up" in outcome.facts
+
+
+@pytest.mark.slow
+def test_other_sessions_beside_a_search_are_named(context: Context) -> None:
+    """Their blocks are in the trials' counters: from PostgreSQL 18 on that is reported, once."""
+    with contextlib.ExitStack() as kept:
+
+        def reads() -> None:
+            other = kept.enter_context(context.database())
+            connection._sessions.discard(other.session)  # it is somebody else's
+            for _ in range(50):
+                other.query("SELECT sum(scratch) FROM pgio1")
+            other.query("SELECT pg_stat_force_next_flush()")
+
+        watched = hooked(context, begin={"trial": reads})
+        outcome = performed(capacity, spec_of(most=1, trials=2, hold="0s"), watched)
+    named = [note for note in outcome.notes if note.startswith("other sessions of this database")]
+
+    assert len(named) == 1
+    assert "which are counted here, in" in named[0]
 
 
 @pytest.mark.slow

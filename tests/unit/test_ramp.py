@@ -15,12 +15,15 @@ from replayer.load.level import LevelRequest
 from replayer.model import Status, StepResult
 from replayer.report.pages import charts
 from replayer.report.terminal import step_layout
+from replayer.report.terminal.progress import Silence
+from replayer.run.time_promise import NO_PROMISE
 from replayer.steps.capacity import outcome
 from replayer.steps.capacity import step as capacity
 from replayer.steps.capacity.spec import Spec as CapacitySpec
 from replayer.steps.ramp import step as ramp
 from replayer.steps.ramp.outcome import RampTrial
 from replayer.steps.ramp.spec import Spec as RampSpec
+from replayer.watch import quiet_machine
 from tests.fixture_types import RunOf
 
 LEVEL = {
@@ -198,13 +201,15 @@ def test_a_search_is_given_up_where_others_are_in_the_way(
 ) -> None:
     """Neither a failure nor clients that are too slow say anything while others are in the way.
 
-    After two such trials in a row it is given up; what held, held.
+    After two such trials in a row it waits for quiet, and is given up without; what held, held.
     """
     foreign = SimpleNamespace(cpu_share=others, programs=("cc 30%",))
     level: Any = SimpleNamespace(use=SimpleNamespace(foreign=foreign), seconds=1.0, offered=100.0)
     nothing: Any = None
     findings = SimpleNamespace(facts={})
-    context: Any = SimpleNamespace(findings=findings)
+    context: Any = SimpleNamespace(
+        findings=findings, promise=NO_PROMISE, progress=Silence(), host=nothing
+    )
     monkeypatch.setattr(
         capacity,
         "_trial",
@@ -214,6 +219,7 @@ def test_a_search_is_given_up_where_others_are_in_the_way(
     )
     monkeypatch.setattr(capacity, "record_trial", lambda *_: None)
     monkeypatch.setattr(capacity, "record", lambda *_: None)
+    monkeypatch.setattr(quiet_machine, "wait_until_quiet", lambda *_: (0.0, False))
     spec = CapacitySpec.model_validate({"step": "capacity", "rate": 100, "most": 1, "trials": 2})
     asked = LevelRequest(sessions=1, seconds=1.0, mix=nothing, tables=nothing)
 

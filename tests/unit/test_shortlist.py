@@ -10,6 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from replayer.errors import Impossible
+from replayer.model import Run
 from replayer.results import profile
 from replayer.results.profile import ProfileSource, ResourceProfile
 from replayer.shortlist import catalogue_file, demands, matching, offers
@@ -18,6 +19,7 @@ from replayer.shortlist.demands import DemandOptions, Demands
 from replayer.shortlist.matching import MachineChoice
 from replayer.shortlist.offers import Catalogue
 from replayer.shortlist.volumes import parse_disk
+from replayer.sizing import candidate
 from replayer.sizing.target import Fit
 from tests.command import Replayer
 from tests.known import known
@@ -220,6 +222,14 @@ def test_probes_of_both_compare_cores(tmp_path: Path) -> None:
     assert found["m03"].known == "predicted"
 
 
+@pytest.mark.parametrize(("load", "refused"), [(0.9, False), (1.1, True)])
+def test_probes_of_a_busy_machine_are_refused(stored: Run, load: float, *, refused: bool) -> None:
+    """Above half a process for each of 2 processors they measured what others left."""
+    run = stored.model_copy(update={"host": {"host.load1": load, "cpu.threads": 2}})
+
+    assert ("when it is quiet" in candidate.busy(run)) == refused
+
+
 def test_disks_of_a_machine_are_its_choices(tmp_path: Path) -> None:
     """The smaller limit of machine and disk counts, and the price is that of both."""
     text = (
@@ -383,7 +393,14 @@ WRONG = {
     "a burst": ("machine,iops,burst_iops\nm,300,200\n", "burst_iops is below iops"),
     "cells": ("machine,cores\nm,8,9\n", "line 2: it has 3 cells for 2 columns"),
     "JSON": ('{"Reservations": []}', "it is JSON of none of aws"),
-    "no JSON": ("[{", "it begins like JSON"),
+    "no JSON": ("[{", "it begins like JSON, and is none from line 1 on"),
+    "cut JSON": (json.dumps(AWS)[:300], "save the tool's whole output"),
+    "NaN": ('[{"name": "m", "guestCpus": NaN, "memoryMb": 1}]', "1 entries have no readable name"),
+    "a huge number": (
+        f'[{{"name": "m", "guestCpus": 1{"0" * 400}}}]',
+        "1 entries have no readable name",
+    ),
+    "other shapes": ('[{"resourceType": "disks", "capabilities": {"a": 1}}]', "no disk: its list"),
     "an image": ("\x89PNG", "there is no column"),
 }
 

@@ -132,7 +132,7 @@ def test_a_prediction_is_set_beside_the_verdict(
     assert "0 of 1 decided predictions held" in checked
     assert "did not hold" in checked
 
-    page = sizing_sheet.sheet(summary)
+    page = sizing_sheet.sheet(one)
     assert "Does made.csv fit on" in page
     assert "size: A4" in page
     assert all(word in page for word in ("signature", "10,000 cores", one.id, record.by or one.id))

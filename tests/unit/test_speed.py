@@ -7,7 +7,18 @@ from typing import Any
 import pytest
 
 from replayer.errors import Impossible
-from replayer.model import Better, Measurement, Replayed, Run, Series, Status, StepResult, StepSpec
+from replayer.model import (
+    Better,
+    Foreign,
+    Measurement,
+    Replayed,
+    Run,
+    Series,
+    Status,
+    StepResult,
+    StepSpec,
+)
+from replayer.report.pages import sizing_sheet
 from replayer.report.terminal import capture_sizing as report
 from replayer.results import stored_histogram
 from replayer.sizing import capture_sizing
@@ -257,10 +268,40 @@ def test_a_run_that_was_cut_short_is_unclear(sized: Callable[..., Any]) -> None:
     assert "Ctrl-C" in verdict.reasons[0]
 
 
+def test_void_replays_are_run_again_and_then_given_up(
+    capture: str, run_of: Callable[..., Run]
+) -> None:
+    """A failure while others took the processors decides nothing: the same speed comes again."""
+    wanted, workload = capture_sizing.planned(capture, SpeedOptions(window=10.0, objective=""))
+    foreign = Foreign(cpu_share=0.6, programs=("cc 30%",), read_bytes=None, write_bytes=None)
+    following = capture_sizing.following(wanted)
+    sizing = {"steps": (), "sizing": wanted.model_dump(mode="json")}
+    run = run_of([1.0]).model_copy(update=sizing)
+    spec: StepSpec | None = workload.steps[0]
+    for _ in range(3):
+        assert isinstance(spec, Spec)
+        assert spec.speed == 1
+        made = performed(wanted, spec, 0.1).model_copy(update={"foreign": foreign})
+        run = run.model_copy(update={"steps": (*run.steps, made)})
+        spec = following(run)
+    one = report.summary(run)
+
+    assert [trial.void for trial in capture_sizing.trials(wanted, run)] == [True, True]
+    assert "others used 60% of the processors in 2 trials in a row (cc 30%)" in (
+        capture_sizing.disturbance(wanted, run)
+    )
+    assert one is not None
+    assert one.verdict.fit is Fit.UNCLEAR
+    assert "given up" in one.verdict.headline
+
+
 def test_every_form_says_the_verdict(sized: Callable[..., Any]) -> None:
     """Page, CSV, Markdown and beside another one."""
     one = sized(3.0)
 
+    sheet = sizing_sheet.sheet(one.run)
+    assert one.verdict.reasons[0] in sheet
+    assert all(word in sheet for word in ("Yes:", "a.replay", "signature", one.run.id))
     for form in (report.page, report.as_csv, report.as_markdown):
         assert "fits" in form(one)
     assert report.trial_rows(one)[0][0].startswith("1")

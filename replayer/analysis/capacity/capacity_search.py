@@ -147,8 +147,18 @@ class _Book:
         return 3 if self.disputed else 2
 
     def sure(self, rung: int, ended: SearchTrial) -> bool:
-        """Return whether a rung has enough trials, and all of them ended in this way."""
-        return self.unanimous(rung, ended) and self.count(rung, ended) >= self.wanted
+        """Return whether a rung has enough trials, and all of them ended in this way.
+
+        A search that was cut could not run its ends again.  There a trial that held at a higher
+        rung counts as well, or one that failed at a lower one.
+        """
+        if not self.unanimous(rung, ended):
+            return False
+        beyond = (
+            range(rung, self.top + 1) if ended is SearchTrial.HELD else range(self.bottom, rung + 1)
+        )
+        many = sum(how is ended and (at in beyond) for at, how in self.history)
+        return (many if self.cut else self.count(rung, ended)) >= self.wanted
 
     def low(self, *, sure: bool = False) -> int | None:
         """Return the highest rung whose trials all held, below the rung of `high`.
@@ -217,6 +227,7 @@ def so_far(trials: Sequence[tuple[float, SearchTrial]], limits: SearchLimits) ->
     step = math.log1p(limits.resolution)
     rungs = [(round(math.log(multiple / limits.start) / step), ended) for multiple, ended in trials]
     book = _Book(_never, limits, rungs)
+    book.cut = True
     return replace(_capacity(book), clear=False)
 
 

@@ -5,13 +5,20 @@ was not tested, and by whom it was made, when, and on what machine.
 """
 
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from replayer import __version__
+from replayer.model import Run
 from replayer.report.pages.markup import escaped, table
 from replayer.report.pages.sizing_page import starred
+from replayer.report.terminal import capture_sizing as capture_report
 from replayer.report.terminal import sizing as report
+from replayer.report.terminal.capture_sizing import SpeedSummary
 from replayer.report.terminal.sizing import SizingSummary
+from replayer.sizing import capture_sizing
+from replayer.sizing.record import Sizing
 from replayer.sizing.target import Fit
+from replayer.sizing.verdict import FitVerdict, judge
 
 _ANSWERS = {
     Fit.FITS: "Yes:",
@@ -28,36 +35,93 @@ _LONGEST = 220
 _STYLE = """
 @page { size: A4; margin: 14mm 16mm; }
 * { box-sizing: border-box; }
-body { font: 10.5pt/1.35 system-ui, sans-serif; color: #1b1f24; background: #fff;
+body { font: 10pt/1.3 system-ui, sans-serif; color: #1b1f24; background: #fff;
   max-width: 178mm; margin: 0 auto; padding: 4mm; overflow-wrap: break-word; }
-h1 { font-size: 15pt; margin: 0 0 2mm; } h2 { font-size: 11pt; margin: 3.5mm 0 1mm;
+h1 { font-size: 13pt; margin: 0 0 2mm; } h2 { font-size: 11pt; margin: 3.5mm 0 1mm;
   border-bottom: 1px solid #d5dae1; }
 p { margin: 1mm 0; } ul { margin: 1mm 0; padding-left: 5mm; } li { margin: 0; }
-.answer { font-size: 14pt; font-weight: 700; } .quiet { color: #5a6472; font-size: 8.5pt; }
+.answer { font-size: 12pt; font-weight: 700; } .quiet { color: #5a6472; font-size: 8.5pt; }
 .scroll { overflow: visible; } table { border-collapse: collapse; font-size: 9pt; width: 100%; }
 th, td { text-align: left; padding: .4mm 2mm .4mm 0; border-bottom: 1px solid #d5dae1;
   vertical-align: top; } td.number, th.number { text-align: right; white-space: nowrap; }
-.signed { display: flex; gap: 10mm; margin-top: 8mm; } .signed div { flex: 1;
+.signed { display: flex; gap: 10mm; margin-top: 8mm; break-inside: avoid; } .signed div { flex: 1;
   border-top: 1px solid #1b1f24; font-size: 8.5pt; }
 @media print { body { padding: 0; } }
 """
 
 
-def sheet(one: SizingSummary) -> str:
-    """Return the HTML of the page."""
+class SizingSheet(NamedTuple):
+    """The content of the page, of a sizing by a profile or by a capture."""
+
+    title: str
+    source: str
+    machine: str
+    verdict: FitVerdict
+    sure: list[str]
+    margin: str
+    """Growth and headroom."""
+    headings: Sequence[str]
+    rows: list[list[str]]
+    """The resources, one a row."""
+    made: list[str]
+    """The lines on its maker, time, machine and file."""
+
+
+def sheet(run: Run) -> str:
+    """Return the HTML of the page for a run; raise Impossible for one that sized nothing."""
+    by_capture = capture_report.summary(run)
+    if by_capture is not None:
+        return _html(_of_capture(by_capture))
+    record = Sizing.of(run)
+    return _html(_of_profile(SizingSummary(record, run, judge(record, run))))
+
+
+def _of_profile(one: SizingSummary) -> SizingSheet:
+    record = one.sizing
+    window = dict(report.facts(record)).get("window", "")
+    return SizingSheet(
+        title=report.title(one),
+        source=record.source or record.profile,
+        machine=_machine(one.run, record.prediction.machine if record.prediction else ""),
+        verdict=one.verdict,
+        sure=_sure(f"{record.objective}, from each statement's intended start", one.verdict),
+        margin=report.margin_words(record.requirement),
+        headings=report.RESOURCE_HEADINGS,
+        rows=report.resource_rows(one.verdict),
+        made=_made(one.run, record.by, f"by the profile {record.profile}: {window}"),
+    )
+
+
+def _of_capture(one: SpeedSummary) -> SizingSheet:
+    speed = one.speed
+    facts = dict(capture_sizing.facts(speed))
+    window = f"{facts['window']}, {facts['statements']}"
+    return SizingSheet(
+        title=capture_report.title(one),
+        source=speed.source or speed.capture,
+        machine=_machine(one.run),
+        verdict=one.verdict,
+        sure=_sure(facts["objective"], one.verdict),
+        margin=f"growth {speed.growth:g}, headroom {speed.headroom:.0%}",
+        headings=capture_report.RESOURCES,
+        rows=capture_report.resource_rows(one.verdict),
+        made=_made(one.run, speed.by, f"by the capture {speed.capture}: {window}"),
+    )
+
+
+def _html(one: SizingSheet) -> str:
     body = "\n".join(_body(one))
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width">'
-        f"<title>{escaped(report.title(one))}</title><style>{_STYLE}</style></head>\n"
+        f"<title>{escaped(one.title)}</title><style>{_STYLE}</style></head>\n"
         f"<body>\n{body}\n</body></html>\n"
     )
 
 
-def _body(one: SizingSummary) -> Iterator[str]:
-    verdict, wanted = one.verdict, one.sizing.requirement
-    source = one.sizing.source or one.sizing.profile
-    yield f"<h1>Does {escaped(source)} fit on {escaped(_machine(one))}?</h1>"
+def _body(one: SizingSheet) -> Iterator[str]:
+    verdict = one.verdict
+    yield f"<h1>Does {escaped(one.source)} fit on {escaped(one.machine)}?</h1>"
     color = _COLORS.get(verdict.fit, "#6b5900")
     yield (
         f'<p class="answer" style="color:{color}">{_ANSWERS[verdict.fit]} '
@@ -65,31 +129,32 @@ def _body(one: SizingSummary) -> Iterator[str]:
     )
     yield from (f"<p>{escaped(_short(words))}</p>" for words in list(report.behind(verdict))[:3])
     yield "<h2>How sure</h2>"
-    yield _list(_sure(one))
-    if rows := report.resource_rows(verdict):
-        yield f"<h2>Resource by resource, with {escaped(report.margin_words(wanted))}</h2>"
-        yield table(report.RESOURCE_HEADINGS, rows[:_MOST_ROWS], numbers=range(3, 6))
+    yield _list(one.sure)
+    if one.rows:
+        yield f"<h2>Resource by resource, with {escaped(one.margin)}</h2>"
+        yield table(one.headings, one.rows[:_MOST_ROWS], numbers=range(3, len(one.headings)))
     if verdict.recommendation:
         yield "<h2>A size that would fit, in cores as at the source</h2>"
-        sizes = [row[:2] for row in report.recommended_rows(verdict.recommendation)]
-        yield table(report.RECOMMENDED_HEADINGS[:2], sizes)
-    changes = [report.changed(change) for change in verdict.changes]
+        # Side by side, as one below the other would take a second page.
+        names, amounts = zip(
+            *(row[:2] for row in report.recommended_rows(verdict.recommendation)), strict=True
+        )
+        yield table(names, [amounts])
     for heading, texts in (
-        ("What would change the answer", changes),
-        ("What was not tested", verdict.not_tested),
+        ("What would change the answer", [report.changed(change) for change in verdict.changes]),
+        ("What was not tested", verdict.not_tested or verdict.unproven),
     ):
         if texts:
             yield f"<h2>{heading}</h2>"
             yield _list(texts)
     yield "<h2>Made</h2>"
-    yield _list(_made(one))
+    yield _list(one.made)
     yield '<div class="signed"><div>date</div><div>name</div><div>signature</div></div>'
 
 
-def _machine(one: SizingSummary) -> str:
-    chosen = one.sizing.prediction
-    host = one.run.label or str(one.run.host.get("host.name") or "this machine")
-    return f"{host} ({chosen.machine})" if chosen is not None else host
+def _machine(run: Run, chosen: str = "") -> str:
+    host = run.label or str(run.host.get("host.name") or "this machine")
+    return f"{host} ({chosen})" if chosen else host
 
 
 def _short(words: str) -> str:
@@ -103,22 +168,19 @@ def _list(texts: Sequence[str]) -> str:
     return f"<ul>{''.join(items)}</ul>"
 
 
-def _sure(one: SizingSummary) -> list[str]:
-    verdict = one.verdict
-    words = [f"objective: {one.sizing.objective}, from each statement's intended start"]
+def _sure(objective: str, verdict: FitVerdict) -> list[str]:
+    words = [f"objective: {objective}"]
     if verdict.low is not None:
         high = "no known end" if verdict.high is None else f"{verdict.high:.3g}"
         words.append(f"95 % interval of the multiple: {verdict.low:.3g} to {high}")
-    if verdict.held:
-        words.append(verdict.held)
     if verdict.confidence is not None:
         words.append(starred(f"the profile: {verdict.confidence.words}"))
         words += verdict.confidence.reasons
     return words
 
 
-def _made(one: SizingSummary) -> list[str]:
-    run, host = one.run, one.run.host
+def _made(run: Run, by: str, source: str) -> list[str]:
+    host = run.host
     facts = [
         str(host.get("host.name") or ""),
         f"{host['cpu.threads']} processors" if host.get("cpu.threads") else "",
@@ -126,9 +188,8 @@ def _made(one: SizingSummary) -> list[str]:
         f"Linux {host['kernel.release']}" if host.get("kernel.release") else "",
         f"{run.engine.name} {run.engine.version}" if run.engine else "",
     ]
-    by = f" by {one.sizing.by}" if one.sizing.by else ""
     return [
-        f"{run.started}{by}, run {run.id}, replayer {__version__}",
+        f"{run.started}{f' by {by}' if by else ''}, run {run.id}, replayer {__version__}",
         f"on {', '.join(filter(None, facts))}",
-        f"by the profile {one.sizing.profile}: {dict(report.facts(one.sizing)).get('window', '')}",
+        source,
     ]

@@ -20,14 +20,16 @@ from replayer.report.sanitize import sanitize
 from replayer.report.terminal import sizing
 from replayer.report.terminal.tables import NumberTable, bullets, indented, line
 from replayer.report.text import csv, markdown
+from replayer.run.time_promise import about
 from replayer.sizing import capture_sizing
 from replayer.sizing.capture_sizing import CaptureRequirement, SpeedTrial
+from replayer.sizing.speed_search import estimate
 from replayer.sizing.verdict import FitVerdict
 from replayer.units import show_count, show_duration, three
 
 _PERCENTILES = ("p50", "p95", "p99")
 _SPEED = "times the required speed"
-_RESOURCES = (*sizing.RESOURCE_HEADINGS, "busy")
+RESOURCES = (*sizing.RESOURCE_HEADINGS, "busy")
 _BUSY = "busy: at the highest speed that held"
 _HEADINGS = ("times", "ended", "asked/s", "done/s", "p99", "lag p99", "why")
 
@@ -50,13 +52,15 @@ def beginning(wanted: CaptureRequirement) -> Group:
     """Return the requirement and the plan of the run, to show before it starts."""
     length = show_duration(wanted.window / wanted.required)
     stages = [f"warm up, then search the highest speed: some 8 replays of up to {length}"]
+    if wanted.keys.get("restore"):
+        stages[0] += ", with the data restored before each, which takes what it takes"
     if wanted.hold is not None:
         held = show_duration((wanted.hold[1] - wanted.hold[0]) / wanted.required)
         stages.append(f"hold the required speed for {held}, if it is sustained")
     return Group(
         _rule(f"what is required · {sanitize(wanted.capture)}"),
         indented((label, sanitize(words)) for label, words in capture_sizing.facts(wanted)),
-        _rule("what will be done"),
+        _rule(f"what will be done · {about(estimate(wanted))}"),
         indented((f"{number}.", words) for number, words in enumerate(stages, 1)),
     )
 
@@ -77,7 +81,7 @@ def render(one: SpeedSummary) -> Group:
         parts += [
             "",
             line("resource by resource", "bold"),
-            NumberTable(_RESOURCES, resources, left=2),
+            NumberTable(RESOURCES, resources, left=2),
         ]
         parts.append(bullets((words, "dim") for words in sources(verdict)))
     rows = trial_rows(one)
@@ -138,7 +142,7 @@ def _trial(wanted: CaptureRequirement, trial: SpeedTrial) -> list[str]:
     )
     return [
         three(trial.multiple),
-        trial.ended.value,
+        "void" if trial.void else trial.ended.value,
         show_count(round(trial.multiple * wanted.rate, 1)),
         "-" if done is None else show_count(round(done, 1)),
         "-" if p99 is None else show_duration(p99),
@@ -155,7 +159,7 @@ def as_csv(one: SpeedSummary) -> str:
         ("" if verdict.multiple is None else verdict.multiple, verdict.fit.value, one.speed.rate,
          "", "", "", "; ".join(verdict.reasons)),
     ]  # fmt: skip
-    resources = [[], _RESOURCES, *resource_rows(verdict)] if verdict.rows else []
+    resources = [[], RESOURCES, *resource_rows(verdict)] if verdict.rows else []
     return csv.written([*rows, *trial_rows(one), *resources])
 
 
@@ -172,7 +176,7 @@ def _markdown(one: SpeedSummary) -> Iterator[str]:
     pairs = [[label, text] for label, text in capture_sizing.facts(one.speed)]
     yield markdown.table(["what is required", ""], pairs)
     if rows := resource_rows(verdict):
-        yield markdown.table(_RESOURCES, rows)
+        yield markdown.table(RESOURCES, rows)
     if rows := trial_rows(one):
         yield markdown.table(_HEADINGS, rows)
     for heading, texts in lists(verdict):
@@ -193,7 +197,7 @@ def page(one: SpeedSummary, beside: str = "") -> str:
     head.append(f'<p class="quiet">run {escaped(one.run.id)}, {escaped(one.run.started)}</p>')
     body = [beside] if beside else []
     if rows := resource_rows(verdict):
-        body += ["<h2>Resource by resource</h2>", table(_RESOURCES, rows, numbers=range(2, 6))]
+        body += ["<h2>Resource by resource</h2>", table(RESOURCES, rows, numbers=range(2, 6))]
         body += [f'<p class="quiet">{escaped(words)}</p>' for words in sources(verdict)]
     if rows := trial_rows(one):
         body += ["<h2>Load curve</h2>", *figures(drawn, "curve")]

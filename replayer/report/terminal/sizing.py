@@ -17,6 +17,7 @@ from replayer.model import Run
 from replayer.report.sanitize import sanitize
 from replayer.report.terminal.tables import NumberTable, bullets, indented, line
 from replayer.report.text import csv, markdown
+from replayer.run.time_promise import about
 from replayer.sizing.findings import Remedy, ResourceRow, here, last, required
 from replayer.sizing.recommendation import RecommendedSize
 from replayer.sizing.record import Sizing
@@ -55,16 +56,18 @@ def beginning(sizing: Sizing, plan: SizingPlan, refutations: Sequence[str] = ())
             *(line(sanitize(f"{Fit.DOES_NOT_FIT.value}: {words}")) for words in refutations),
         )
     steps = [
-        (f"{number}.", f"{stage.words} ({_about(stage.seconds)})")
+        (f"{number}.", f"{stage.words} ({about(stage.seconds)})")
         for number, stage in enumerate(plan.stages, 1)
     ]
     parts: list[RenderableType] = [
         _rule(f"what is required · {sanitize(sizing.source)}"),
         *_requirement(sizing),
         *_targets(sizing),
-        _rule(f"what will be done · {_about(plan.seconds)}"),
+        _rule(f"what will be done · {about(plan.seconds)}"),
         indented(steps),
-        bullets((sanitize(words), "dim") for words in sizing.unproven),
+        bullets(
+            (sanitize(words), "dim") for words in (*sizing.requirement.notes, *sizing.unproven)
+        ),
     ]
     return Group(*parts)
 
@@ -77,10 +80,6 @@ def _targets(sizing: Sizing) -> Iterator[RenderableType]:
             (sanitize(f"{one.title}: {one.fit.value}: {one.words}"), STYLES[one.fit])
             for one in sizing.judgements
         )
-
-
-def _about(seconds: float) -> str:
-    return f"about {show_duration(max(1.0, float(round(seconds))))}"
 
 
 def _rule(text: str) -> Rule:
@@ -101,6 +100,7 @@ def render(one: SizingSummary) -> Group:
         *_curve(one),
         *_listed("what would change the answer", map(changed, verdict.changes)),
         *_recommended(verdict),
+        *_listed("seen at the source", verdict.source_notes),
         *_listed("not tested", verdict.not_tested),
         *_listed("otherwise than at the source", verdict.unproven),
     ]
@@ -452,6 +452,7 @@ def lists(verdict: FitVerdict) -> list[tuple[str, list[str]]]:
     """Return the lists that follow a verdict: heading and items of each."""
     return [
         ("What would change the answer", [changed(change) for change in verdict.changes]),
+        ("Seen at the source", list(verdict.source_notes)),
         ("Not tested", list(verdict.not_tested)),
         ("Otherwise than at the source", list(verdict.unproven)),
     ]

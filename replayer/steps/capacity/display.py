@@ -5,6 +5,7 @@ from typing import Any
 
 from replayer.model import StepResult
 from replayer.run.display import Chart, ChartTrace, Form, Part, Results, Sentence, TableRows, Tone
+from replayer.steps.capacity.outcome import DISTURBED
 from replayer.units import show_count, show_duration, three
 
 _FACTS = frozenset(
@@ -119,8 +120,9 @@ def _hold(result: StepResult) -> Iterator[Sentence]:
     if rows:
         seconds = show_duration(rows[0]["seconds"])
         why = result.facts.get("capacity.held_why")
-        words = f"the required rate, held for {seconds}: {held} the objective"
-        yield Sentence(f"{words} ({why})" if why else words, _TONES[held])
+        kept = held if held == DISTURBED else f"{held} the objective"
+        words = f"the required rate, held for {seconds}: {kept}"
+        yield Sentence(f"{words} ({why})" if why else words, _TONES.get(held, Tone.QUIET))
     else:
         yield Sentence(f"the required rate for long: {held}", Tone.QUIET)
 

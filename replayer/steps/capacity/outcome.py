@@ -7,6 +7,7 @@ from typing import Any
 from replayer.analysis.capacity import saturation
 from replayer.analysis.capacity.capacity_search import Capacity, SearchTrial
 from replayer.analysis.capacity.saturation import LevelPoint
+from replayer.load import other_sessions
 from replayer.load.level import LevelResult
 from replayer.load.rows import level_columns, resource_columns
 from replayer.model import Better
@@ -16,6 +17,8 @@ from replayer.units import show_count
 from replayer.watch.histogram import Latencies
 
 _NEITHER = Better.NEITHER
+DISTURBED = "disturbed"
+"""A hold that failed, but not for sure because of this machine."""
 _DISTURBED = 0.1
 """Share of the time of all processors that other programs use, above which a trial is disturbed."""
 _ALMOST = 0.999
@@ -48,7 +51,8 @@ def disturbance(trials: Sequence[CapacityTrial]) -> str:
     most = max((one.cpu_share or 0.0 for one in known), default=0.0)
     programs = ", ".join(known[-1].programs) if known else ""
     return (
-        f"others used {most:.0%} of the processors in {len(trials)} trials in a row"
+        f"others used {most:.0%} of the processors"
+        f"{f' in {len(trials)} trials in a row' if len(trials) > 1 else ' meanwhile'}"
         f"{f' ({programs})' if programs else ''}"
     )
 
@@ -144,6 +148,9 @@ def record(
             f"others used the processors in {void} of {len(trials)} trials, which did not hold: "
             f"these do not count"
         )
+    findings.notes += other_sessions.notes_of_windows(
+        (trial.level.others, trial.level.activity) for trial in trials
+    )
     _record_first(findings, found, trials)
 
 
@@ -168,8 +175,11 @@ def record_hold(findings: StepRecorder, trial: CapacityTrial) -> None:
     """Record whether the required rate was held for long within the objective."""
     level = trial.level
     findings.row("hold", **_columns(trial))
-    findings.facts["capacity.held"] = "within" if trial.ended is SearchTrial.HELD else "exceeded"
-    findings.facts["capacity.held_why"] = trial.reason
+    ended = "within" if trial.ended is SearchTrial.HELD else "exceeded"
+    findings.facts["capacity.held"] = DISTURBED if trial.void else ended
+    findings.facts["capacity.held_why"] = (
+        f"{trial.reason}, but {disturbance([trial])}" if trial.void else trial.reason
+    )
     findings.measure("capacity.hold.completed", level.completed, "1/s", _NEITHER)
     if level.sustained:
         findings.percentiles("capacity.hold.response", level.response)

@@ -10,6 +10,8 @@ from replayer.load.spec import LoadSpec
 
 _BETWEEN = 1.0
 """Seconds from the end of a trial to the begin of the next: sessions end and connect."""
+_LEAST_TRIALS = 2
+"""A result needs at least so many trials."""
 
 
 class Spec(LoadSpec):
@@ -37,8 +39,8 @@ class Spec(LoadSpec):
     """Aim at a verdict, not at the multiple: try no lower rates once it is clear that the required
     rate does not hold, and end the search when it has taken a quarter longer than announced."""
     wait: units.Duration = Field(0.0, ge=0)
-    """Seconds for which trials that other programs disturbed are run again; by default the search
-    is given up after two disturbed trials in a row."""
+    """Seconds for which a search that other programs disturb waits until they are done, and then
+    runs its trials again; by default as long as the announced time is kept within 1.5 times."""
     hold: units.Duration = Field(600.0, ge=0)
     """Seconds for which the required rate is held at the end, to find limits that show late only,
     such as the credits of a cloud's disk; 0 skips this."""
@@ -51,4 +53,8 @@ class Spec(LoadSpec):
 
     def lasts(self) -> float:
         """Return the seconds that a short search and the hold take."""
-        return USUAL_TRIALS * (self.trial + _BETWEEN) + self.hold
+        return self.search_lasts() + self.hold
+
+    def search_lasts(self, done: int = 0) -> float:
+        """Return the seconds that a short search still takes after so many trials."""
+        return max(_LEAST_TRIALS, USUAL_TRIALS - done) * (self.trial + _BETWEEN)

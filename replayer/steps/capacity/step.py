@@ -27,6 +27,7 @@ from replayer.load.resources import measure_point
 from replayer.load.spec import check_load, ready
 from replayer.run.context import Context
 from replayer.run.step_plugin import Footprint
+from replayer.run.time_promise import NO_PROMISE, TimePromise
 from replayer.steps.capacity.outcome import (
     CapacityTrial,
     disturbance,
@@ -37,6 +38,7 @@ from replayer.steps.capacity.outcome import (
 )
 from replayer.steps.capacity.spec import Spec
 from replayer.units import show_count, show_duration
+from replayer.watch import interference, quiet_machine
 
 HAS_WINDOW = False
 """Every trial has its own window, so the step has none."""
@@ -44,7 +46,7 @@ _SAMPLE_SECONDS = 0.1
 _WARM_UP_SECONDS = 5.0
 _BUSY_CLIENTS = 0.9
 _MOST_VOID = 2
-"""Disturbed trials in a row after which a search is given up."""
+"""Disturbed trials in a row after which a search waits for a quiet machine."""
 _TWICE = 2
 _DONE = 0.9
 """Share of the offered statements that must be done for a rate to be held."""
@@ -89,6 +91,7 @@ def run(spec: Spec, context: Context) -> None:
         if spec.hold and search.accepted:
             hold = replace(required, seconds=spec.hold).drawn(len(search.trials) + 1)
             held = _trial(spec, hold, context, database)
+            held = replace(held, void=held.ended is not SearchTrial.HELD and held.disturbed)
             record_hold(context.findings, held)
     if not spec.hold:
         context.findings.facts["capacity.held"] = "not asked for"
@@ -115,8 +118,13 @@ class _Search:
         )
         self._began = time.monotonic()
         self._waited = 0.0
-        """Seconds spent on void trials: the key `wait` limits them, and `decide` ignores them."""
+        """Seconds of void trials and of waiting: the key `wait` limits them, and `decide` ignores
+        them."""
         self.trials: list[CapacityTrial] = []
+        own = context.promise is NO_PROMISE
+        self._promise = TimePromise(spec.lasts()) if own else context.promise
+        self._later = 0.0 if own else max(0.0, context.still() - spec.lasts())
+        """Seconds of the steps after this one."""
 
     @property
     def accepted(self) -> bool:
@@ -126,6 +134,7 @@ class _Search:
     def run(self) -> None:
         """Run the search, and record its result."""
         spec, findings = self._spec, self._context.findings
+        self._promise_anew("what came before the search took so long")
         try:
             found = capacity_search.search(self._run_one, self._limits, self._enough)
         except _GaveUp as error:
@@ -149,25 +158,71 @@ class _Search:
         void, began = 0, time.monotonic()
         while (trial := self._run_once(multiple)).void:
             void += 1
-            self._waited += time.monotonic() - began
+            self._lose(time.monotonic() - began)
+            if void % _MOST_VOID == 0:
+                self._wait_until_quiet(disturbance(self.trials[-void:]))
             began = time.monotonic()
-            if void >= _MOST_VOID and self._waited >= self._spec.wait:
-                raise _GaveUp(disturbance(self.trials[-void:]))
         return trial.ended
+
+    def _left(self) -> float:
+        """Return the seconds that the run still takes, by the number of trials that count."""
+        counted = sum(not trial.void for trial in self.trials)
+        return self._spec.search_lasts(counted) + self._spec.hold + self._later
+
+    def _promise_anew(self, why: str) -> None:
+        if words := self._promise.renewed(self._left(), why):
+            self._context.progress.say(words)
+
+    def _lose(self, seconds: float) -> None:
+        """Count time that others cost; what the user gave for it belongs to the promise."""
+        given = min(seconds, max(0.0, self._spec.wait - self._waited))
+        self._promise.postpone(given)
+        self._waited += seconds
+
+    def _wait_until_quiet(self, why: str) -> None:
+        """Wait until others leave the machine alone; raise _GaveUp if there is no time for that.
+
+        Without the key `wait` there is as much time as keeps the promise.
+        """
+        spec, context = self._spec, self._context
+        most = spec.wait - self._waited if spec.wait else self._promise.spare(self._left())
+        if most <= 0:
+            raise _GaveUp(why)
+        limit = show_duration(max(1.0, float(round(most))))
+        context.progress.say(f"{why}: waiting until they are done, for up to {limit}")
+        with context.progress.task("wait for a quiet machine", most) as task:
+            waited, quiet = quiet_machine.wait_until_quiet(
+                context.host,
+                most,
+                lambda: interference.pids_of(context.server),
+                lambda past, share: task.update(done=past, note=f"others use {share:.0%}"),
+            )
+        self._lose(waited)
+        if not quiet:
+            raise _GaveUp(f"{why}, and did not end within {show_duration(round(waited, 1))}")
 
     def _run_once(self, multiple: float) -> CapacityTrial:
         spec = self._spec
-        title = f"{multiple:.2f} times the required rate"
+        number = len(self.trials) + 1
+        title = f"trial {number}: {multiple:.2f} times the required rate"
         wanted = replace(
             self._asked, rate=multiple * spec.rate, seconds=spec.trial, title=title
-        ).drawn(len(self.trials) + 1)
+        ).drawn(number)
         trial = _trial(spec, wanted, self._context, self._database)
         # A failure of a disturbed trial is not due to the machine or the clients; a success counts.
         failed = trial.ended is not SearchTrial.HELD and trial.level.offered > 0
         trial = replace(trial, void=failed and trial.disturbed)
         self.trials.append(trial)
         record_trial(self._context.findings, trial)
+        self._tell(trial)
         return trial
+
+    def _tell(self, trial: CapacityTrial) -> None:
+        """Print how a trial ended and how far the run is, and a new promise if that is due."""
+        ended = "void, others disturbed it" if trial.void else trial.ended.value
+        words = f"trial {len(self.trials)}: {trial.multiple:.2f} times: {ended}"
+        self._context.progress.say(f"{words} ({self._promise.progress})")
+        self._promise_anew("the search takes more trials than usual")
 
     def _enough(self) -> bool:
         """Return whether no further trial can change the verdict."""
@@ -176,9 +231,10 @@ class _Search:
             return True
         if not self._spec.decide:
             return False
-        told = self._spec.lasts() - self._spec.hold
-        most = _LONGER * told + self._waited
+        most = _LONGER * self._spec.search_lasts() + self._waited
         if time.monotonic() - self._began > most:
+            return True
+        if self._promise.spare(self._spec.trial + self._spec.hold + self._later) < 0:
             return True
         required = [t for t in self.trials if not t.void and _ALMOST < t.multiple < 2 - _ALMOST]
         return len(required) >= _TWICE and all(self._far_off(trial) for trial in required)

@@ -21,7 +21,8 @@ from replayer.conditions import temperature
 from replayer.engines.connection import Database
 from replayer.engines.verbs import VerbName
 from replayer.errors import Impossible, Interrupted, ReplayerError
-from replayer.load import machine_usage, resources
+from replayer.load import machine_usage, other_sessions, resources
+from replayer.load.other_sessions import OthersActivity
 from replayer.model import Cold, Replayed, Temperature
 from replayer.results import store
 from replayer.run.context import Context, Task
@@ -266,6 +267,7 @@ class _Replay:
         """Run the replay; record what ran even if an error ends it."""
         schedule, context = self._schedule, self._context
         jobs = schedule.jobs
+        others = other_sessions.look(self._database)
         # Never on client hosts: the jobs share the plan and the order in this host's memory.
         with WorkerPool(
             worker.work, jobs, processes=len(jobs), awaited=self._database.waiting()
@@ -302,8 +304,16 @@ class _Replay:
                         queues=self._waiting.queues(),
                     )
                 record(self._spec, context, window, self._cold)
+                self._note_others(others, window)
         self._hold_against(window)
         self._check(window, results)
+
+    def _note_others(self, before: OthersActivity | None, window: ReplayWindow) -> None:
+        """Record what sessions did that were in the database before the replay's."""
+        if window.activity is not None:
+            after = other_sessions.look(self._database)
+            moved = other_sessions.work_between(before, after, known_before=True)
+            self._context.findings.notes += other_sessions.notes(moved, window.activity)
 
     def _watch(self, pool: WorkerPool) -> None:
         """Collect the reports of the worker processes until all of them are done."""

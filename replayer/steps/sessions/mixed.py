@@ -6,13 +6,12 @@ from dataclasses import replace
 from itertools import accumulate, pairwise
 
 from replayer.engines.connection import Database
-from replayer.load import cpu_burn
+from replayer.load import cpu_burn, other_sessions
 from replayer.load.level import LevelRequest, LevelResult, measure_level
 from replayer.load.mix import WeightedMix
 from replayer.model import Better, Cold, Ledger, Series
 from replayer.run.context import Context
 from replayer.run.step_recorder import MeasuredWindow, StepRecorder
-from replayer.steps.sessions import others
 from replayer.steps.sessions.spec import Spec
 from replayer.tables.pgio import TableSet
 from replayer.units import show_duration
@@ -57,10 +56,8 @@ def measure_mix(spec: Spec, wanted: TableSet, context: Context, database: Databa
         found = cpu_burn.calibrate(asked, context, database)
         context.findings.note(found.words)
         asked = replace(asked, burn=found.units)
-    before = others.look(database)
     level = measure_level(asked, context, database)
-    blocks, seconds = level.activity.hits + level.activity.reads, level.activity.seconds
-    context.findings.notes += others.notes(before, others.look(database), blocks, seconds)
+    context.findings.notes += other_sessions.notes(level.others, level.activity)
     return level
 
 

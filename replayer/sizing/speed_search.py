@@ -1,0 +1,76 @@
+"""The search of a sizing by a capture: between two replays, watch the time and wait for quiet."""
+
+from statistics import median
+
+from replayer.machine.host import Host
+from replayer.model import Run, Status, StepResult, StepSpec
+from replayer.run.context import Progress
+from replayer.run.time_promise import TimePromise
+from replayer.sizing import capture_sizing
+from replayer.sizing.capture_sizing import HOLD, CaptureRequirement, disturbance, named, trials
+from replayer.units import show_duration
+from replayer.watch import quiet_machine
+
+_USUAL_TRIALS = 8
+_LEAST_TRIALS = 2
+
+
+def estimate(speed: CaptureRequirement, run: Run | None = None) -> float:
+    """Return the seconds that a run still takes; all of its seconds without a run.
+
+    Once a replay was done, its time has what restoring the data takes.
+    """
+    replay = speed.window / speed.required
+    hold = 0.0 if speed.hold is None else (speed.hold[1] - speed.hold[0]) / speed.required
+    if run is None or not run.steps:
+        return (1 + _USUAL_TRIALS) * replay + hold
+    if named(run, HOLD) is not None:
+        return 0.0
+    before = max(0.0, median(step.elapsed - _replayed_seconds(step) for step in run.steps))
+    counted = sum(not trial.void for trial in trials(speed, run))
+    return max(_LEAST_TRIALS, _USUAL_TRIALS - counted) * (replay + before) + hold + before
+
+
+def _replayed_seconds(step: StepResult) -> float:
+    return step.value("replay.elapsed") or 0.0
+
+
+class SpeedSearch:
+    """The search for a speed, as one process runs it."""
+
+    def __init__(self, wanted: CaptureRequirement, promise: TimePromise, wait: float) -> None:
+        """Search with a promise of time; `wait` are seconds that others may cost beyond it."""
+        self.promise = promise
+        self._wanted, self._wait = wanted, wait
+        self._next = capture_sizing.following(wanted)
+        self._gave_up = False
+
+    def following(self, run: Run) -> StepSpec | None:
+        """Return the next step of the run, None at its end."""
+        return None if self._gave_up else self._next(run)
+
+    def continue_with(self, run: Run, progress: Progress) -> None:
+        """Print a new promise if that is due; wait for others to end if they void the trials."""
+        if not run.steps or run.status is not Status.RUNNING:
+            return
+        left, last = estimate(self._wanted, run), run.steps[-1]
+        progress.say(f"{last.name}: {last.status.value} ({self.promise.progress})")
+        if words := self.promise.renewed(left, "the replays take longer than that"):
+            progress.say(words)
+        if why := disturbance(self._wanted, run):
+            self._wait_until_quiet(why, left, progress)
+
+    def _wait_until_quiet(self, why: str, left: float, progress: Progress) -> None:
+        most = max(0.0, self._wait or self.promise.spare(left))
+        limit = show_duration(max(1.0, float(round(most))))
+        progress.say(f"{why}: waiting until they are done, for up to {limit}")
+        with progress.task("wait for a quiet machine", most) as task:
+            waited, quiet = quiet_machine.wait_until_quiet(
+                Host(),
+                most,
+                watched=lambda past, share: task.update(done=past, note=f"{share:.0%}"),
+            )
+        given = min(waited, self._wait)
+        self.promise.postpone(given)
+        self._wait -= given
+        self._gave_up = not quiet
