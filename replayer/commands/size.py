@@ -27,6 +27,7 @@ from replayer.engines import engine
 from replayer.errors import Impossible, NotFound
 from replayer.load.objective import goals
 from replayer.machine.host import Host
+from replayer.model import Run, Status
 from replayer.report import files
 from replayer.report.pages import sizing_page, sizing_sheet
 from replayer.report.sanitize import sanitize
@@ -53,7 +54,6 @@ if TYPE_CHECKING:
 
     from rich.console import Group
 
-    from replayer.model import Run
     from replayer.results.profile import ResourceProfile
     from replayer.run.runner import RunRequest
     from replayer.sizing.prediction import Prediction
@@ -372,7 +372,7 @@ def _performed(
     args: argparse.Namespace, order: RunRequest, told: Callable[[Run, Path | None], None]
 ) -> None:
     """Run the plan, save the Run after every step, and pass the last one on."""
-    kept = ResultWriter(store.folder(args.results))
+    kept = ResultWriter(store.folder(args.results), worded=_with_headline)
     try:
         with conversation() as progress:
             give_back(progress.say)
@@ -380,6 +380,13 @@ def _performed(
                 kept.keep(current, progress.say)
     finally:
         kept.finish(told)
+
+
+def _with_headline(run: Run) -> Run:
+    """Return a run that has ended with its verdict as its headline."""
+    if run.status is Status.RUNNING:
+        return run
+    return run.model_copy(update={"headline": _judged(run).verdict.headline})
 
 
 def _say_where(path: Path | None) -> None:

@@ -3,6 +3,7 @@
 It is made once; the terminal, the page and Markdown show the same.
 """
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -21,6 +22,10 @@ _MOST_UNCLEAR = 4
 """The most rows of metrics of which nothing was shown, where no other metric has a row."""
 _MOST_SUSPECTS = 4
 _MOST_WARNINGS = 3
+_BAR = 6
+"""Characters of a bar on each side of its middle."""
+_SHORTEST_SCALE = math.log(1.1)
+"""The bars' scale shows at least this ratio, so that small changes have short bars."""
 _OFTEN = 1.995
 """Ratios from here on are shown with two digits, such as 2.6."""
 
@@ -34,6 +39,8 @@ class ComparisonAnswer(NamedTuple):
     headings: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     """For each of `metrics`: name, both values, ratio, interval, verdict."""
+    bars: tuple[str, ...]
+    """For each row: how many times worse (right of the middle) or better, on a log axis."""
     styles: tuple[str, ...]
     """For each row: the style of its verdict on a terminal."""
     rest: str
@@ -53,6 +60,7 @@ def answer(comparison: Comparison, asked: str = "", *, full: bool = False) -> Co
         metrics=tuple(metrics),
         headings=("", *names, "times", "95 % interval", "verdict"),
         rows=tuple(_row(row, comparison) for row in metrics),
+        bars=tuple(_bars(metrics)),
         styles=tuple(map(style_of, metrics)),
         rest=_rest(comparison, metrics, full=full),
         remarks=tuple(_remarks(comparison)),
@@ -95,6 +103,23 @@ def _row(row: MetricRow, comparison: Comparison) -> tuple[str, ...]:
         interval,
         _verdict(row, comparison.unit),
     )
+
+
+def _bars(rows: Sequence[MetricRow]) -> Iterator[str]:
+    """Yield a bar for each row: from the middle to the right if it is worse, left if it is better.
+
+    The longest one has the largest ratio, and all are on the same log axis.
+    """
+    sizes = [0.0 if not row.ratio else abs(math.log(row.ratio)) for row in rows]
+    longest = max([_SHORTEST_SCALE, *sizes])
+    for row, size in zip(rows, sizes, strict=True):
+        halves = round(2 * _BAR * size / longest)
+        if row.worse is None or not row.verdict:
+            halves = 0
+        full, half = "█" * (halves // 2), halves % 2
+        left = "" if row.worse else ("▐" if half else "") + full
+        right = full + ("▌" if half else "") if row.worse else ""
+        yield f"{left:·>{_BAR}}│{right:·<{_BAR}}"
 
 
 def _times(value: float | None) -> str:
