@@ -181,6 +181,30 @@ def test_tab_completes_runs_labels_keys_and_metrics(
     assert tab("help", "compl") == ["completion"]
 
 
+@pytest.mark.parametrize(
+    ("shell", "tab"),
+    [
+        ("zsh", "compadd() { print -l -- ${(P)@[-1]}; }; "
+                "source ./script 2>/dev/null; _replayer_runs; _replayer_metrics; _replayer_command"),
+        ("fish", "source ./script; for words in 'show ' 'compare --metric ' 'help '\n"
+                 "complete -C \"replayer $words\"\nend"),
+    ],
+)  # fmt: skip
+def test_other_shells_complete_what_is_stored_as_well(
+    shell: str, tab: str, replayer: Replayer, results: Path, tmp_path: Path
+) -> None:
+    """The script is one that zsh and fish can read, and ids, labels, metrics, topics are offered."""
+    if shutil.which(shell) is None:
+        pytest.skip(f"there is no {shell}")
+    assert results.is_dir()
+    (tmp_path / "script").write_text(replayer("completion", shell).out)
+    command = [shell, "-f", "-c", tab] if shell == "zsh" else [shell, "--no-config", "-c", tab]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    offered = {line.partition("\t")[0] for line in done.stdout.splitlines()}
+
+    assert {"latest", "stock", "uek", "walk.throughput", "completion", *RUNS} <= offered
+
+
 def test_the_bundle_for_support_has_no_secret(
     replayer: Replayer, results: Path, tmp_path: Path
 ) -> None:
