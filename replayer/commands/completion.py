@@ -94,7 +94,7 @@ def _looked_up(name: str, command: str) -> dict[str, object]:
     shtab writes a command into the middle of quoted text, which zsh and fish cannot read if it has
     quotes and parentheses of its own.
     """
-    glued = "-S '' " if "=" in command.split()[-1] else ""
+    glued = "-S '' " if "=" in command.rsplit(maxsplit=1)[-1] else ""
     quoted = command.replace("\\", "\\\\").replace("'", "\\'")
     return {
         "bash": name,
