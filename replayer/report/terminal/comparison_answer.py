@@ -12,6 +12,7 @@ from replayer.analysis.differences.finding import first_rows, name_row, show_val
 from replayer.analysis.differences.metric_names import name_fact
 from replayer.analysis.differences.metric_verdicts import MetricVerdict
 from replayer.analysis.differences.samples import Unit
+from replayer.analysis.differences.statistics import units_to_show
 from replayer.report.sanitize import sanitize
 from replayer.report.terminal import explanation as words_why
 from replayer.report.terminal.verdict_words import MOST_MORE, name_verdict, style_of
@@ -178,6 +179,28 @@ def _remarks(comparison: Comparison) -> Iterator[tuple[str, str]]:
             f"and {len(known) - _MOST_SUSPECTS} more that are known to have an effect (--full)",
         )
     yield from _beliefs(comparison)
+    if settling := _settling(comparison):
+        yield "next", settling
+
+
+def _settling(comparison: Comparison) -> str:
+    """Return what would make the answer surer: more runs, or boots in turns; "" if it is sure."""
+    rows = [row for row in comparison.rows if row.leading and row.verdict]
+    fewest = units_to_show(1.0, 1)
+    if comparison.family == 0:
+        unit = comparison.unit.value
+        return f"at least {fewest} {unit}s of each side: `replayer ab` makes runs in turns"
+    needed = [
+        row.more
+        for row in rows
+        if row.verdict in LIKELY | {MetricVerdict.UNCLEAR} and row.more and row.more <= MOST_MORE
+    ]
+    if needed:
+        many = f"{max(needed)} more {comparison.unit.value}s a side"
+        return f"{many} may settle each leading metric that is not settled"
+    if comparison.unit is Unit.RUN and any(row.verdict in SHOWN for row in rows):
+        return "to know whether it holds for other boots: `replayer plan` boots both in turns"
+    return ""
 
 
 def _needed(comparison: Comparison) -> Iterator[tuple[str, str]]:
