@@ -91,8 +91,8 @@ def _completer(action: argparse.Action) -> object:
 def _looked_up(name: str, command: str) -> dict[str, object]:
     """Return the completion by a shell command that is run at each Tab, in a function per shell.
 
-    shtab writes a command into the middle of quoted text, which zsh and fish cannot read if it has
-    quotes and parentheses of its own.
+    shtab writes a command into the middle of quoted text, which zsh and fish cannot read if the
+    command has quotes and parentheses, too.
     """
     glued = "-S '' " if "=" in command.rsplit(maxsplit=1)[-1] else ""
     quoted = command.replace("\\", "\\\\").replace("'", "\\'")
