@@ -15,11 +15,11 @@ import re
 import secrets
 import shlex
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from replayer import factors, journal, registry
 from replayer.analysis.differences.comparison import MetricVerdict
+from replayer.cli import run_options
 from replayer.errors import Impossible, Worse
 from replayer.experiments import ab_trial, looks, variant
 from replayer.experiments.ab_trial import Trial, TrialLimits, TrialState
@@ -96,29 +96,10 @@ def _configure_end(parser: argparse.ArgumentParser) -> None:
 
 
 def _configure_runs(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument_group("the runs, as `replayer run` has them").add_argument
-    add(
-        "--set",
-        action="append",
-        default=[],
-        metavar="STEP.KEY=VALUE",
-        dest="overrides",
-        help="replace one value of the workload in both variants",
-    )
-    add(
-        "--pg-set",
-        "--server-set",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        dest="settings",
-        help="a server setting in both variants",
-    )
-    add("--engine", metavar="NAME|URL", help="the engine, or the URL of a running server")
-    add("--pg-bindir", "--bindir", metavar="DIR", dest="bindir", help="programs of the server")
-    add("--data-dir", metavar="DIR", help="a folder on the disk under test for the data")
+    add = parser.add_argument_group("the runs of both variants, as of `replayer run`").add_argument
+    run_options.add_run_options(add)
+    run_options.add_left_out(add)
     add("--repeat", type=int, metavar="N", help="repeats in each run")
-    add("--without", metavar="NAME,…", help="collectors to leave out")
     add(
         "--wait-quiet",
         type=functools.partial(run_output.seconds, option="--wait-quiet"),
@@ -152,7 +133,7 @@ def _configure_output(parser: argparse.ArgumentParser) -> None:
     for form in ("html", "csv", "markdown"):
         add(f"--{form}", metavar="FILE", help=f"write the comparison as {form} (- is stdout)")
     add("--json", action="store_true", help="print the comparison as JSON")
-    add("--results", metavar="DIR", help="where the runs go (default: ./results)")
+    run_options.add_results(add)
 
 
 def _percent(text: str) -> float:
@@ -193,16 +174,16 @@ def run(args: argparse.Namespace) -> int:
 
 def _trial(args: argparse.Namespace) -> Trial:
     """Return the plan that the arguments ask for; raise Impossible for what cannot be done."""
-    data = Path(args.data_dir) if args.data_dir else journal.place() / "data"
+    data = args.data_dir or journal.place() / "data"
     place = factors.place_at(data, args.engine or "")
     both = tuple(
         variant.parse_variant(text, place, switch=args.switch) for text in (args.a, args.b)
     )
     first, second = _named_apart(args, both[0], both[1])
     _refuse_boots((first, second), place)
-    options = RunOptions(store.folder(args.results), tuple(_common(args)))
+    options = RunOptions(store.folder(args.results), run_options.list_run_arguments(args))
     if args.data_dir:
-        first, second = variant.with_own_data((first, second), Path(args.data_dir))
+        first, second = variant.with_own_data((first, second), args.data_dir)
     what = [args.workload, str(first), str(second), *options.arguments, args.switch]
     name = hashlib.sha256("\0".join(what).encode()).hexdigest()[:12]
     limits = TrialLimits(
@@ -240,20 +221,6 @@ def _refuse_boots(variants: Sequence[Variant], place: FactorPlace) -> None:
                     f"{name}={level} needs a boot of its own, and `ab` works within one: "
                     f"`replayer plan` and `replayer boots` measure kernels in turns"
                 )
-
-
-def _common(args: argparse.Namespace) -> list[str]:
-    """Return the arguments that the runs of both variants have."""
-    given = [
-        *(("--set", text) for text in args.overrides),
-        *(("--pg-set", text) for text in args.settings),
-        *(("--engine", text) for text in [args.engine] if text),
-        *(("--pg-bindir", text) for text in [args.bindir] if text),
-        *(("--data-dir", text) for text in [args.data_dir] if text),
-        *(("--repeat", str(number)) for number in [args.repeat] if number is not None),
-        *(("--without", text) for text in [args.without] if text),
-    ]
-    return [part for pair in given for part in pair]
 
 
 def _expected(workload: str, own: Variant, options: RunOptions) -> Expectation:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from replayer import assets, factors, journal
 from replayer.analysis.differences import boot_plan
 from replayer.analysis.differences.boot_plan import BootSchedule
+from replayer.cli import run_options
 from replayer.errors import Impossible, ReplayerError
 from replayer.experiments import candidate_search
 from replayer.experiments.candidate_search import CandidateSearch, CommitBuild, SearchCandidate
@@ -70,16 +71,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--runs", type=int, default=_MOST, metavar="N", help=f"at most (default: {_MOST})")
     seconds = functools.partial(run_output.seconds, option="--for")
     add("--for", type=seconds, metavar="TIME", dest="time", help="at most so long, such as 2h")
-    add("--set", action="append", default=[], metavar="STEP.KEY=VALUE", dest="overrides")
-    add("--pg-set", "--server-set", action="append", default=[], metavar="NAME=VALUE")
-    add("--engine", metavar="NAME|URL", help="the engine, or the URL of a running server")
-    add("--data-dir", metavar="DIR", help="a folder on the disk under test for the data")
+    run_options.add_run_options(add, programs=False)
     quiet = functools.partial(run_output.seconds, option="--wait-quiet")
     add("--wait-quiet", type=quiet, default=0.0, metavar="TIME", help="wait for a quiet machine")
     add("--resume", action="store_true", help="the runs of the same search that are there count")
     add("--dry-run", action="store_true", help="only print the candidates")
     add("--json", action="store_true", help="print the finding as JSON")
-    add("--results", metavar="DIR", help="where the runs go (default: ./results)")
+    run_options.add_results(add)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -115,9 +113,9 @@ def run(args: argparse.Namespace) -> int:
 def _search(args: argparse.Namespace) -> CandidateSearch:
     if args.runs < 2 * _FEWEST:
         raise Impossible(f"--runs {args.runs}: both ends are measured twice, so 4 at least")
-    data = Path(args.data_dir) if args.data_dir else journal.place() / "data"
+    data = args.data_dir or journal.place() / "data"
     place = factors.place_at(data, args.engine or "")
-    options = RunOptions(store.folder(args.results), tuple(_common(args)))
+    options = RunOptions(store.folder(args.results), run_options.list_run_arguments(args))
     build = _build(args, options.results)
     candidates = _candidates(args, place, build)
     if args.data_dir:
@@ -145,16 +143,6 @@ def _search(args: argparse.Namespace) -> CandidateSearch:
 
 def _kind(args: argparse.Namespace) -> tuple[str, ...]:
     return tuple(str(getattr(args, one) or "") for one in ("switch", "vary", "git", "bindir"))
-
-
-def _common(args: argparse.Namespace) -> list[str]:
-    given = [
-        *(("--set", text) for text in args.overrides),
-        *(("--pg-set", text) for text in args.pg_set),
-        *(("--engine", text) for text in [args.engine] if text),
-        *(("--data-dir", text) for text in [args.data_dir] if text),
-    ]
-    return [part for pair in given for part in pair]
 
 
 def _build(args: argparse.Namespace, results: Path) -> CommitBuild | None:

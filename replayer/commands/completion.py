@@ -77,41 +77,47 @@ def _keys() -> list[str]:
 
 def _completer(action: argparse.Action) -> object:
     """Return how an argument is completed, None if nothing is known of it."""
-    wanted = _COMMANDS.get(str(action.metavar))
+    if str(action.metavar) in _STORED:
+        return _looked_up(*_STORED[str(action.metavar)])
+    wanted = _NAMES.get(str(action.metavar))
     if wanted is not None and not (action.metavar == "COMMAND" and action.option_strings):
-        return {**shtab.cmd(wanted()), "fish": _quote_for_fish(wanted())}
+        name = re.sub(r"\W+", "_", f"_replayer_{action.metavar}".lower())
+        return _looked_up(name, f"printf '%s\\n' {' '.join(wanted())}")
     if action.metavar in _FOLDERS:
         return shtab.DIRECTORY
     return shtab.FILE if action.metavar in _FILES or action.type is Path else None
 
 
-def _quote_for_fish(command: str) -> str:
-    """Return a command of sh as it stands between double quotes in a script of fish.
+def _looked_up(name: str, command: str) -> dict[str, object]:
+    """Return the completion by a shell command that is run at each Tab, in a function per shell.
 
-    Fish has other words for what sh writes as `&&`, `{ }` and `${NAME:-x}`.
+    shtab writes a command into the middle of quoted text, which zsh and fish cannot read if the
+    command has quotes and parentheses, too.
     """
-    words = command.replace("\\", "\\\\").replace("'", "\\'")
-    return re.sub(r'(["$\\])', r"\\\1", f"(sh -c '{words}')")
+    glued = "-S '' " if "=" in command.rsplit(maxsplit=1)[-1] else ""
+    quoted = command.replace("\\", "\\\\").replace("'", "\\'")
+    return {
+        "bash": name,
+        "zsh": name,
+        "fish": f"({name})",
+        "preamble": {
+            "bash": f'{name}() {{\n  compgen -W "$({command})" -- $1\n}}',
+            "zsh": f'{name}() {{\n  local -a known\n  known=(${{(f)"$( {command} )"}})\n'
+            f'  compadd "$@" {glued}-a known\n}}',
+            "fish": f"function {name}\n  sh -c '{quoted}'\nend",
+        },
+    }
 
 
-def _echo(names: Iterable[str]) -> str:
-    return rf"printf '%s\n' {' '.join(names)}"  # fish takes a line for one name
-
-
-def _find_runs() -> str:
-    return f"echo latest; {_stored(_IDS)}"
-
-
-def _find_metrics() -> str:
-    return _stored(_METRICS)
-
-
-_COMMANDS: Mapping[str, Callable[[], str]] = {
-    "WORKLOAD": lambda: _echo(assets.workloads()),
-    "NAME|URL": lambda: _echo(assets.engines()),
-    "STEP.KEY=VALUE": lambda: _echo(_keys()),
-    "COMMAND": lambda: _echo(registry.names("commands")),
-    **dict.fromkeys(_RUNS, _find_runs),
-    **dict.fromkeys(("METRIC", "PATTERN"), _find_metrics),
+_NAMES: Mapping[str, Callable[[], Iterable[str]]] = {
+    "WORKLOAD": assets.workloads,
+    "NAME|URL": assets.engines,
+    "STEP.KEY=VALUE": _keys,
+    "COMMAND": lambda: registry.names("commands"),
 }
-"""The name of an argument in help -> the shell command that prints its values."""
+"""The name of an argument in help -> its values."""
+_STORED = {
+    **dict.fromkeys(_RUNS, ("_replayer_runs", f"echo latest; {_stored(_IDS)}")),
+    **dict.fromkeys(("METRIC", "PATTERN"), ("_replayer_metrics", _stored(_METRICS))),
+}
+"""The name of an argument in help -> the name of a function, and the command in it."""

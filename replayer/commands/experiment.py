@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from replayer import factors, journal, registry
 from replayer.analysis.advice import estimates
 from replayer.analysis.differences.selection import choose, no_column, pair
+from replayer.cli import run_options
 from replayer.errors import Impossible, Interrupted, ReplayerError
 from replayer.experiments.answer import analyse
 from replayer.experiments.experiment import (
@@ -97,7 +98,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--switch", default="", metavar="'CMD {}'", help="a command that switches the machine")
     add(
         "--seldom",
-        type=_names,
+        type=run_options.split_names,
         action="extend",
         default=[],
         metavar="NAME,…",
@@ -146,32 +147,17 @@ def _configure_end(parser: argparse.ArgumentParser) -> None:
 
 
 def _configure_runs(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument_group("options of all runs, as of `replayer run`").add_argument
-    add("--set", action="append", default=[], metavar="STEP.KEY=VALUE", dest="overrides")
-    add(
-        "--pg-set",
-        "--server-set",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        dest="settings",
-    )
-    add("--engine", metavar="NAME|URL")
-    add("--pg-bindir", "--bindir", type=Path, metavar="DIR", dest="bindir")
-    add("--data-dir", type=Path, metavar="DIR")
-    add("--without", metavar="NAME,…")
+    add = parser.add_argument_group("all runs, as of `replayer run`").add_argument
+    run_options.add_run_options(add)
+    run_options.add_left_out(add)
 
 
 def _configure_output(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("--results", type=Path, metavar="DIR", help="where results go (default: ./results)")
+    run_options.add_results(add)
     add("--json", action="store_true", help="print the answer as JSON instead of the report")
     add("--csv", metavar="FILE", help="write the effects as CSV (- is stdout)")
     add("--html", metavar="FILE", help=f"write the page there, too (else: {_PAGE} of its folder)")
-
-
-def _names(text: str) -> list[str]:
-    return [name.strip() for name in text.split(",") if name.strip()]
 
 
 def run(args: argparse.Namespace) -> int:
@@ -312,7 +298,7 @@ def _plan(args: argparse.Namespace, where: Path) -> ExperimentPlan:
         named = str(Path(named).absolute())
     order = _order(args, named)
     place = _place(order)
-    words = [word for text in args.factors for word in _names(text)]
+    words = [word for text in args.factors for word in run_options.split_names(text)]
     chosen = (
         find_factors(sides[0], sides[1], place)
         if sides
@@ -322,7 +308,7 @@ def _plan(args: argparse.Namespace, where: Path) -> ExperimentPlan:
     return ExperimentPlan(
         id=store.identify(datetime.now(UTC), order.workload.name, "experiment"),
         workload=named,
-        arguments=_arguments(args),
+        arguments=run_options.list_run_arguments(args),
         switch=args.switch,
         factors=chosen.factors,
         metrics=tuple(args.metric),
@@ -371,20 +357,6 @@ def _sides(args: argparse.Namespace, where: Path) -> tuple[Side, Side]:
             f"{base.name} and {other.name} did different workloads ({', '.join(sorted(names))})"
         )
     return base, other
-
-
-def _arguments(args: argparse.Namespace) -> tuple[str, ...]:
-    """Return the arguments of `replayer run` that all runs have."""
-    single = {
-        "--engine": args.engine,
-        "--pg-bindir": args.bindir,
-        "--data-dir": args.data_dir and args.data_dir.absolute(),
-        "--without": args.without,
-    }
-    repeated = {"--set": args.overrides, "--pg-set": args.settings}
-    words = [part for name, value in single.items() if value for part in (name, str(value))]
-    words += [part for name, all_ in repeated.items() for one in all_ for part in (name, one)]
-    return tuple(words)
 
 
 def _order(args: argparse.Namespace, named: str) -> RunRequest:

@@ -91,10 +91,12 @@ def _store(runs: list[Run], where: Path, *, as_json: bool) -> None:
     present = [one.id for one in runs if (where / f"{one.id}.json").exists()]
     if present:
         raise Impossible(f"{present[0]} was imported before: {where / present[0]}.json")
-    # This needs numpy, for which the help of this command must not wait.
+    # These need numpy, for which the help of this command must not wait.
     from replayer.analysis.advice.leading_metrics import leaders  # noqa: PLC0415
+    from replayer.report.terminal.summary import with_headline  # noqa: PLC0415 - as above
 
-    for one in (run.model_copy(update={"leading": leaders(run)}) for run in runs):
+    for run in runs:
+        one = with_headline(run.model_copy(update={"leading": leaders(run)}))
         path = store.reserve(where, one)
         if as_json:
             print(json.dumps(json.loads(store.text(one))))  # noqa: T201

@@ -12,9 +12,9 @@ import json
 import shlex
 import sys
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from replayer.cli import run_options
 from replayer.errors import Impossible
 from replayer.followers.followed_run import followed
 from replayer.followers.options import configure_followers
@@ -36,6 +36,8 @@ from replayer.units import show_size
 from replayer.watch import active_collectors
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from replayer.model import Run, Workload
     from replayer.report.terminal.run_output import RunOutput
     from replayer.run.runner import RunRequest
@@ -90,42 +92,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add(
         "--repeat", type=int, metavar="N", help="run the steps N times, instead of as the file says"
     )
-    add(
-        "--set",
-        action="append",
-        default=[],
-        metavar="STEP.KEY=VALUE",
-        dest="overrides",
-        help="replace one value of the workload",
-    )
-    add(
-        "--engine",
-        metavar="NAME|URL",
-        help="a name from `replayer list engines`, or the URL of a running server",
-    )
-    add(
-        "--pg-bindir",
-        "--bindir",
-        type=Path,
-        metavar="DIR",
-        dest="bindir",
-        help="the programs of another server version, such as /usr/lib/postgresql/15/bin",
-    )
-    add(
-        "--data-dir",
-        type=Path,
-        metavar="DIR",
-        help="a folder on the disk under test for the server's data; empty, or made by replayer",
-    )
-    add(
-        "--pg-set",
-        "--server-set",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        dest="settings",
-        help="a server setting",
-    )
+    run_options.add_run_options(add)
     add(
         "--clients",
         type=_clients,
@@ -174,7 +141,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="go on with a run that was cut, with the steps and repeats that are missing: an id, a "
         "path or latest; the options of the server as before",
     )
-    add("--results", type=Path, metavar="DIR", help="where results go (default: ./results)")
+    run_options.add_results(add)
     add("--json", action="store_true", help="print the result as JSON instead of the report")
     how_much = parser.add_mutually_exclusive_group().add_argument
     how_much("-q", "--quiet", action="store_true", help="no progress and no report, only the file")
@@ -204,29 +171,16 @@ def _configure_probes(parser: argparse.ArgumentParser) -> None:
 
 def _configure_watching(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument_group("what watches the steps (`replayer list collectors`)")
-    add.add_argument(
-        "--without",
-        type=_names,
-        action="extend",
-        default=[],
-        metavar="NAME,…",
-        help="leave out collectors that do something beside the steps, as profile does; `all` "
-        "leaves out all of them; so does $REPLAYER_WITHOUT",
-    )
+    run_options.add_left_out(add.add_argument)
     add.add_argument(
         "--with",
-        type=_names,
+        type=run_options.split_names,
         action="extend",
         default=[],
         metavar="NAME,…",
         dest="also",
         help="watch with collectors that are left out by default",
     )
-
-
-def _names(text: str) -> list[str]:
-    """Return the names in a list that is separated by commas."""
-    return [name.strip() for name in text.split(",") if name.strip()]
 
 
 def _clients(text: str) -> int | tuple[str, ...]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from replayer.analysis.differences import multiple_testing, statistics
 from replayer.analysis.differences.comparison import SHOWN, MetricRow, MetricVerdict
+from replayer.analysis.differences.finding import with_headline
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -56,7 +57,7 @@ def at_look(comparison: Comparison, look: int, *, last: bool = False) -> Compari
     if part >= 1:
         return comparison
     rows = tuple(_weighed(row, part, comparison.threshold, look) for row in comparison.rows)
-    return comparison.model_copy(update={"rows": rows})
+    return with_headline(comparison.model_copy(update={"rows": rows}))
 
 
 def settled(comparison: Comparison) -> bool:

@@ -25,7 +25,7 @@ def open_page(page: str) -> str:
         words = f"the page cannot be written into {tempfile.gettempdir()}: {error.strerror}"
         raise ReplayerError(words, "give a file with --html") from error
     if _may_open() and webbrowser.open(Path(name).as_uri()):
-        return f"opened in the browser: {name}"
+        return f"given to the browser: {name}"
     return f"written: {name}; no browser can be opened from here: open this file in one"
 
 

@@ -28,7 +28,7 @@ from replayer.load.objective import goals
 from replayer.model import Noun, Run, Status, StepResult, StepSpec, Workload
 from replayer.results import stored_histogram
 from replayer.sizing import replayed, what_if
-from replayer.sizing.findings import Loaded, Remedy, ResourceRow
+from replayer.sizing.findings import Loaded, Remedy, ResourceRow, show_multiple
 from replayer.sizing.replayed import Used
 from replayer.sizing.sizing_plan import NAME, spec_of
 from replayer.sizing.target import Fit
@@ -485,15 +485,13 @@ def _fit(
         return Fit.UNCLEAR, ended, ""
     if not done or capacity.accepted is None:
         return *_nothing_held(run, done, capacity), ""
-    high = "no known end" if math.isinf(capacity.high) else three(capacity.high)
-    words = (
-        f"{three(capacity.accepted)} times what is required, 95 % interval "
-        f"{three(capacity.low)} to {high}"
-    )
+    words = show_multiple(capacity.accepted, capacity.low, capacity.high)
     if capacity.low < 1:
         below = capacity.high < 1
         return (
-            (Fit.DOES_NOT_FIT, words, "") if below else (Fit.UNCLEAR, f"{words}, which holds 1", "")
+            (Fit.DOES_NOT_FIT, words, "")
+            if below
+            else (Fit.UNCLEAR, f"{words}, which contains what is required", "")
         )
     held, failed = _held(speed, hold)
     if failed:
@@ -521,7 +519,7 @@ def _nothing_held(run: Run, done: Sequence[SpeedTrial], capacity: Capacity) -> t
     if not failed:
         return Fit.UNCLEAR, "the speed could not be offered: see what was not offered"
     least = min(failed, key=lambda one: one.multiple)
-    words = f"not even {three(least.multiple)} times what is required was kept up: {least.reason}"
+    words = f"not even {show_multiple(least.multiple)} was kept up: {least.reason}"
     if capacity.disputed or any(one.ended is SearchTrial.HELD for one in done):
         return Fit.UNCLEAR, f"no speed was sustained for sure: {words}"
     return Fit.DOES_NOT_FIT, words
@@ -546,7 +544,7 @@ def _not_offered(done: Sequence[SpeedTrial]) -> str:
     if not rates:
         return ""
     return (
-        f"{three(min(rates))} times what is required could not be sent in time: replayer itself "
+        f"{show_multiple(min(rates))} could not be sent in time: replayer itself "
         f"was late, so that the server may be able to do more"
     )
 

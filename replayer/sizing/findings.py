@@ -1,10 +1,30 @@
 """Findings of a measured machine: of each resource, of the load, and of remedies."""
 
+import math
 from typing import Literal, NamedTuple
 
 from replayer.model import Noun, Run, StepResult
 from replayer.sizing.target import Fit
 from replayer.units import show, three
+
+
+def show_multiple(multiple: float, low: float | None = None, high: float | None = None) -> str:
+    """Return a multiple of the requirement in words, as a share if it is below 1.
+
+    With `low`, the lower end of its 95 percent interval, the interval is shown, too; a `high` of
+    None or infinity is not known.
+    """
+    form = _percent if multiple < 1 else three
+    times = "" if multiple < 1 else " times"
+    words = f"{form(multiple)}{times} {'of ' if multiple < 1 else ''}what is required"
+    if low is None:
+        return words
+    known = high is not None and math.isfinite(high)
+    return f"{words}, 95 % interval {form(low)} to {form(high or 0.0) if known else 'no known end'}"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.{0 if share >= 0.1 else 1}f}%"
 
 
 class ResourceRow(Noun):
@@ -44,7 +64,7 @@ class ResourceRow(Noun):
         amounts = f"{required(self)} required"
         if self.here is not None:
             amounts = f"{amounts}, {here(self)} here"
-        times = "" if self.multiple is None else f"{three(self.multiple)} times what is required, "
+        times = "" if self.multiple is None else f"{show_multiple(self.multiple)}, "
         return f"{times}{self.resource}: {amounts} ({self.proof})"
 
 

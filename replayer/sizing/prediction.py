@@ -1,8 +1,8 @@
 """The prediction of a shortlist for one machine, and how it came out when the machine was sized."""
 
 from replayer.model import Noun
+from replayer.sizing.findings import show_multiple
 from replayer.sizing.target import Fit, Limit
-from replayer.units import three
 
 
 class Prediction(Noun):
@@ -31,7 +31,7 @@ class Prediction(Noun):
     @property
     def words(self) -> str:
         """Return the prediction in one line."""
-        room = "" if self.multiple is None else f", {three(self.multiple)} times what is required"
+        room = "" if self.multiple is None else f", {show_multiple(self.multiple)}"
         first = f", {self.first} first{room}" if self.first else ""
         return f"{self.machine} was predicted on {self.made}: {self.fit.value}{first}"
 

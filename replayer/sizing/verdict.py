@@ -16,7 +16,7 @@ from replayer.analysis.profiles.confidence import Confidence
 from replayer.load import cpu_burn, resources
 from replayer.model import Noun, Run, Status, StepResult
 from replayer.sizing import demand, needs
-from replayer.sizing.findings import Loaded, Remedy, ResourceRow, last
+from replayer.sizing.findings import Loaded, Remedy, ResourceRow, last, show_multiple
 from replayer.sizing.recommendation import RecommendedSize, recommend
 from replayer.sizing.record import Sizing
 from replayer.sizing.target import Fit, Judgement
@@ -259,8 +259,7 @@ def _came_to(sizing: Sizing, step: StepResult) -> _CameTo:
     if multiple is None or low is None:
         return _nothing_held(sizing, step)
     fit, why = _side(step, low, high)
-    ends = f"{three(low)} to {'no known end' if high is None else three(high)}"
-    words = f"{three(multiple)} times what is required, 95 % interval {ends}{why}"
+    words = f"{show_multiple(multiple, low, high)}{why}"
     return _CameTo(fit, words, multiple, low, high)
 
 
@@ -269,7 +268,7 @@ def _side(step: StepResult, low: float, high: float | None) -> tuple[Fit, str]:
     if high is not None and high < 1:
         return Fit.DOES_NOT_FIT, ""
     if low < 1:
-        return Fit.UNCLEAR, f", which holds 1{_given_up(step)}"
+        return Fit.UNCLEAR, f", which contains what is required{_given_up(step)}"
     if step.status is not Status.DONE:
         return Fit.UNCLEAR, f", and it was not held: {step.status.value}, {step.reason}"
     if _text(step, "capacity.held") == "exceeded":
@@ -296,20 +295,18 @@ def _nothing_held(sizing: Sizing, step: StepResult) -> _CameTo:
     held = max((row["multiple"] for row in trials if row["ended"] == "held"), default=None)
     failed = [row for row in trials if row["ended"] == "failed"]
     if step.status is not Status.DONE:
-        until = "" if held is None else f", when {three(held)} times what is required had held once"
+        until = "" if held is None else f", when {show_multiple(held)} had held once"
         words = f"the search was cut short ({step.reason or step.status.value}){until}"
         return _CameTo(Fit.UNCLEAR, words)
     if why := _text(step, "capacity.gave_up"):
-        until = "" if held is None else f", when {three(held)} times what is required had held once"
+        until = "" if held is None else f", when {show_multiple(held)} had held once"
         return _CameTo(Fit.UNCLEAR, f"the search was given up: {why}{until}; {WAIT}")
     if not failed:
         return _CameTo(
             Fit.UNCLEAR, "the rate could not be asked of the server: see what was not offered"
         )
     least = min(failed, key=lambda row: float(row["multiple"]))
-    words = (
-        f"not even {three(least['multiple'])} times what is required was within {sizing.objective}"
-    )
+    words = f"not even {show_multiple(least['multiple'])} was within {sizing.objective}"
     if held is not None:
         return _CameTo(Fit.UNCLEAR, f"no multiple was sustained for sure: {words}")
     return _of_failures(sizing, failed, words)
@@ -329,7 +326,7 @@ def _of_failures(sizing: Sizing, failed: Sequence[Mapping[str, Any]], words: str
     reason = next((str(row["reason"]) for row in required if row["reason"]), "")
     many = f"in {len(required)} of {len(required)} trials{f': {reason}' if reason else ''}"
     if times < _DONE:
-        did = f"{three(times)} times what is required: {show_count(round(done, 1))} of the"
+        did = f"{show_multiple(times)}: {show_count(round(done, 1))} of the"
         return _CameTo(Fit.DOES_NOT_FIT, f"{did} {asked} were done {many}", times)
     return _CameTo(Fit.DOES_NOT_FIT, f"the {asked} were not within {sizing.objective} {many}")
 

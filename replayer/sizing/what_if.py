@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from replayer.load import resources
 from replayer.load.objective import goals
 from replayer.model import Run, Status, StepResult
-from replayer.sizing.findings import Loaded, Remedy, ResourceRow, last
+from replayer.sizing.findings import Loaded, Remedy, ResourceRow, last, show_multiple
 from replayer.sizing.record import Sizing
 from replayer.sizing.target import Fit
 from replayer.units import show_duration, show_size, three
@@ -159,7 +159,7 @@ def _gain(load: Loaded, rows: Sequence[ResourceRow], missed: float, less: float)
     most = min([reads, *bounds])
     if not math.isfinite(most):
         return "; nothing else that is known limits it then"
-    return f"; {three(load.multiple)} times what is required would become {three(most)} at most"
+    return f"; {show_multiple(load.multiple)} would become {show_multiple(most)} at most"
 
 
 def missed_at(

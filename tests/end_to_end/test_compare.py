@@ -335,6 +335,8 @@ def test_an_import_is_shown_and_compared(replayer: Replayer, results: Path, tmp_
     out, err = replayer("import", "pgio", source, "--label", "old")
     assert "3 steps" in out
     assert "line 20 cannot be read" in err
+    stored = [store.load(path).headline for path in results.glob("*.json")]
+    assert json.loads(replayer("show", "old", "--json").out)["headline"] in filter(None, stored)
     replayer("import", "pgio", source, status=2)
     replayer("import", "pgio", changed, "--label", "new")
     shown, _ = replayer("show", "old")

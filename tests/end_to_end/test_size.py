@@ -57,6 +57,8 @@ def test_a_small_profile_fits_and_its_result_is_like_any_other(
     results = folder / "results"
     again = replayer("size", "show", "here", "--results", results, "--json")
     assert json.loads(again.out) == sized.verdict
+    stored = json.loads(replayer("show", "here", "--results", results, "--json").out)
+    assert stored["headline"] == sized.verdict["headline"]
     shown = replayer("show", "here", "--results", results)
     assert "capacity · " in shown.out
     assert "fits: " in shown.out

@@ -181,6 +181,37 @@ def test_tab_completes_runs_labels_keys_and_metrics(
     assert tab("help", "compl") == ["completion"]
 
 
+TRY_ZSH = """
+compadd() { print -l -- ${(P)@[-1]} }
+source ./script 2>/dev/null
+_replayer_runs; _replayer_metrics; _replayer_command
+"""
+TRY_FISH = """
+source ./script
+for words in 'show ' 'compare --metric ' 'help '
+    complete -C "replayer $words"
+end
+"""
+
+
+@pytest.mark.parametrize(
+    ("shell", "tab"), [(["zsh", "-f"], TRY_ZSH), (["fish", "--no-config"], TRY_FISH)]
+)
+def test_other_shells_complete_what_is_stored_as_well(
+    shell: list[str], tab: str, replayer: Replayer, results: Path, tmp_path: Path
+) -> None:
+    """Zsh and fish can read their scripts, and are offered ids, labels, metrics and topics."""
+    if shutil.which(shell[0]) is None:
+        pytest.skip(f"there is no {shell[0]}")
+    assert results.is_dir()
+    (tmp_path / "script").write_text(replayer("completion", shell[0]).out)
+    command = [*shell, "-c", tab]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    offered = {line.partition("\t")[0] for line in done.stdout.splitlines()}
+
+    assert {"latest", "stock", "uek", "walk.throughput", "completion", *RUNS} <= offered
+
+
 def test_the_bundle_for_support_has_no_secret(
     replayer: Replayer, results: Path, tmp_path: Path
 ) -> None:

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from replayer.analysis.differences import statistics
-from replayer.analysis.differences.comparison import SHOWN
+from replayer.analysis.differences.comparison import LIKELY, SHOWN, compare
+from replayer.analysis.differences.samples import Side
 from replayer.experiments import ab_trial, looks
 from replayer.experiments.ab_trial import Trial, TrialLimits, TrialState
 from replayer.experiments.variant import RunOptions, Variant
@@ -86,3 +87,17 @@ def test_the_order_is_drawn_in_blocks() -> None:
 
     assert orders[0] == orders[1] != orders[2]
     assert all(sorted(orders[0][at : at + 2]) == [0, 1] for at in range(0, 40, 2))
+
+
+def test_the_headline_claims_no_more_than_the_verdicts_of_the_look(run_of: RunOf) -> None:
+    """What one look alone would show is only likely at the ninth, in the sentence as in a row."""
+    sides = (
+        Side(label, tuple(run_of([value * (1 + 0.01 * turn)], label=label) for turn in range(6)))
+        for label, value in (("A", 1e5), ("B", 1.2e5))
+    )
+    alone = compare(*sides)
+    late = looks.at_look(alone, 9)
+
+    assert alone.headline.startswith("B is faster than A")
+    assert {row.verdict for row in late.rows} <= LIKELY
+    assert late.headline.startswith("B is likely faster than A")

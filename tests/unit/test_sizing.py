@@ -321,7 +321,7 @@ def test_not_even_the_smallest_rate_within_the_objective_does_not_fit(sizing: Si
     trials = tuple(trial(m, sizing.rate, "failed", 0.5) for m in (1.0, 0.25, 0.0625))
     verdict = judge(sizing, run_of(sizing, multiple=None, low=None, high=None, trials=trials))
     assert verdict.fit is Fit.DOES_NOT_FIT
-    assert "0.0625" in verdict.reasons[0]
+    assert "not even 6.2% of what is required" in verdict.reasons[0]
 
 
 def test_others_on_the_machine_make_it_unclear(sizing: Sizing) -> None:
@@ -464,7 +464,7 @@ def test_cores_that_are_not_there_need_no_load(cores: float) -> None:
     assert bool(why) == (cores > 4)
     if not why:
         return
-    assert why[0].startswith("0.129 times what is required, CPU of the host: 31 cores required")
+    assert why[0].startswith("13% of what is required, CPU of the host: 31 cores required")
     verdict = judge(sizing, run_of(sizing, multiple=None, low=None, high=None)
                     .model_copy(update={"steps": ()}))  # fmt: skip
     assert verdict.fit is Fit.DOES_NOT_FIT
@@ -586,7 +586,7 @@ def test_a_rate_that_failed_for_sure_has_its_numbers_in_the_first_line(sizing: S
     verdict = judge(sizing, run_of(sizing, multiple=None, low=None, high=None, trials=trials))
     assert verdict.fit is Fit.DOES_NOT_FIT
     assert verdict.multiple == pytest.approx(0.42)
-    assert verdict.reasons[0].startswith("0.420 times what is required: ")
+    assert verdict.reasons[0].startswith("42% of what is required: ")
     assert "in 2 of 2 trials: the backlog only grew" in verdict.reasons[0]
     slow = tuple(trial(1.0, sizing.rate, "failed", 0.5, reason="p99 500 ms > 20 ms")
                  for _ in range(2))  # fmt: skip

@@ -11,7 +11,10 @@ from replayer.analysis.differences.source_times import (
     TimesOfGroups,
     compare_with_source,
 )
+from replayer.model import Spent, Status, StepResult
+from replayer.steps.replay import source_display
 from replayer.steps.replay.plans import without_values
+from tests.made import account
 
 GROUPS = 64
 
@@ -109,3 +112,40 @@ def test_a_plan_holds_no_value_of_its_statement() -> None:
         "  Index Cond: ((id = ?) AND (name = ?::text))\n"
         "  Filter: ((price > ?) AND (c7 = ANY (?::integer[])))"
     )
+
+
+@pytest.mark.parametrize(("queue", "named"), [(0.6, True), (0.02, False)])
+def test_an_equal_plan_that_waits_for_a_processor_is_told_as_that(
+    queue: float,
+    named: bool,  # noqa: FBT001
+) -> None:
+    """Only where the plan is the same on both servers, and only if it is much of the time."""
+    parts = {Spent.SERVER: 0.2, Spent.RUN_QUEUE: queue, Spent.CLIENT: 3.0}
+    slowed = [{"fingerprint": one} for one in ("equal", "other")]
+    plans = [
+        {"fingerprint": one, "text": one, "on": side, "plan": plan}
+        for one, side, plan in (
+            ("equal", "here", "Index Scan  (cost=1..2)"),
+            ("equal", "there", "Index Scan  (cost=3..4)"),
+            ("other", "here", "Seq Scan  (cost=1..2)"),
+            ("other", "there", "Index Scan  (cost=1..2)"),
+        )
+    ]
+    result = StepResult(
+        step="replay",
+        name="replay",
+        repeat=1,
+        elapsed=1.0,
+        spec={},
+        started="2026-11-23T10:00:00+00:00",
+        status=Status.DONE,
+        account=account(np.random.default_rng(1), parts),
+        tables={"plans": tuple(plans)},
+    )
+    shown = source_display.plans(result, width=40)
+    words = [one.plan for one in shown if one.plan.startswith("the same plan: ")]
+
+    assert len(words) == 1
+    assert ("run queue" in words[0]) is named
+    cause = source_display.name_cause(result, slowed)
+    assert cause.startswith("; 1 of them with the same plan") is named

@@ -2,11 +2,13 @@
 (() => {
   let data = { charts: [], series: [] };
   const dark = window.matchMedia("(prefers-color-scheme: dark)");
-  // Okabe and Ito's colours, which differ for every kind of colour vision; marks differ as well.
+  // Most are Okabe and Ito's colours, which differ for every kind of colour vision; marks differ as
+  // well.  None is red or green: those stand for worse and better alone, on each page.
   const palettes = {
-    light: ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#a07800", "#555555"],
-    dark: ["#56b4e9", "#ff9a5c", "#3fd0a4", "#e79cc5", "#a9d8ff", "#f0e442", "#bbbbbb"],
+    light: ["#0072b2", "#a07800", "#cc79a7", "#56b4e9", "#6f4fa0", "#555555", "#1b2f6b"],
+    dark: ["#56b4e9", "#f0e442", "#e79cc5", "#a9d8ff", "#b79bea", "#bbbbbb", "#7f96e8"],
   };
+  const verdicts = new Set(["worse", "better"]);
   const symbols = ["circle", "diamond", "square", "x", "triangle-up", "cross", "star",
     "triangle-left", "triangle-right"];
   const dashes = ["solid", "dash", "dot", "dashdot"];
@@ -54,7 +56,8 @@
   }
 
   function styled(trace) {
-    const color = at(palette(), trace.color);
+    const judged = verdicts.has(trace.color);
+    const color = judged ? variable(`--${trace.color}`) : at(palette(), trace.color);
     const made = { ...trace, marker: { color }, hoverlabel: { namelength: -1 } };
     for (const key of ["color", "dash", "symbol", "symbols", "pattern", "legend", "hover", "width"]) delete made[key];
     if (trace.type === "bar") {
@@ -67,7 +70,7 @@
       };
       made.textposition = "none";
     } else {
-      made.marker = { color, size: 7, symbol: at(symbols, trace.symbol ?? trace.color) };
+      made.marker = { color, size: 7, symbol: at(symbols, trace.symbol ?? (judged ? 0 : trace.color)) };
       if (trace.symbols) {
         Object.assign(made.marker, { symbol: trace.symbols.map((one) => symbols[one]), size: 11 });
         made.hoverinfo = "text";

@@ -1,7 +1,8 @@
 """The charts of a page as data, in Plotly's terms but without style.
 
 A chart is `{id, title, traces, layout}`.  `color` and `dash` of a trace are numbers; the page's
-script turns them into colours and line styles of its light or dark theme.
+script turns them into colours and line styles of its light or dark theme.  A colour that is a
+verdict is "worse" (red) or "better" (green); no number is red or green.
 """
 
 import math
@@ -38,18 +39,11 @@ _IMPORTED = "iostat."
 """The prefix of columns of a series that another tool recorded."""
 _SPREAD = (0.1, 0.9)
 """The quantiles, over several runs, that limit the band drawn for a second."""
-_SIDES = (0, 5, 3, 4, 6)
-"""The colours of the sides: red and green are left out, as they mean worse and better."""
 
 
 def needs(column: str) -> bool:
     """Return whether a column of a series is drawn."""
     return collector_columns.is_drawn(column)
-
-
-def side_color(number: int) -> int:
-    """Return the number of the colour of a side; sides are counted from 0."""
-    return _SIDES[number % len(_SIDES)]
 
 
 def word(text: object) -> str:
@@ -106,7 +100,7 @@ def repeats(sides: Sequence[Side]) -> Iterator[tuple[str, Chart]]:
                         "x": list(range(1, len(points) + 1)),
                         "y": [value for _, value in points],
                         "text": [text for text, _ in points],
-                        "color": side_color(number),
+                        "color": number,
                     }
                 )
         most = max((len(trace["x"]) for trace in traces), default=0)
@@ -143,7 +137,7 @@ def latencies(sides: Sequence[Side]) -> Iterator[tuple[str, Chart]]:
                             "x": [_nines(p) for p in shares],
                             "y": values,
                             "text": [f"p{p:g}" for p in shares],
-                            "color": side_color(number),
+                            "color": number,
                             "dash": dash,
                         }
                     )
@@ -243,7 +237,7 @@ def _traced(trace: display.ChartTrace, sides: Sequence[Side]) -> Trace:
         "name": word(" ".join(filter(None, (sides[trace.side].name, trace.name)))),
         "x": [word(value) if isinstance(value, str) else value for value in trace.x],
         "y": list(trace.y),
-        "color": side_color(trace.side),
+        "color": trace.side,
     }
     if trace.kind == "bar":
         return {**drawn, "pattern": trace.side}
@@ -380,7 +374,7 @@ def _overlaid(
     seconds, rows = _by_second(results, column)
     if len(seconds) < _FEWEST_SECONDS:
         return
-    plain: Trace = {"type": "scatter", "mode": "lines", "x": seconds, "color": side_color(number)}
+    plain: Trace = {"type": "scatter", "mode": "lines", "x": seconds, "color": number}
     if len(rows) > 1:
         low, high = (_rounded(np.nanquantile(rows, share, axis=0)) for share in _SPREAD)
         hidden = {**plain, "legend": False, "width": 0, "hover": False, "name": word(side)}

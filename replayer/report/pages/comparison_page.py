@@ -32,7 +32,9 @@ def first_screen(comparison: Comparison, drawn: Sequence[Drawn]) -> Iterator[str
     yield f'<p class="quiet">{escaped(one.scope)}</p>'
     yield from figures(drawn, ANSWER)
     if one.rows:
+        yield '<div class="answer">'
         yield table(["metric", *one.headings[1:]], one.rows, numbers=range(1, 5))
+        yield "</div>"
     if one.rest:
         rest = one.rest.removesuffix(" (--full)")
         yield f'<p class="quiet"><a href="#metrics">{escaped(rest)}</a></p>'

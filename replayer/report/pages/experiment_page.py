@@ -18,7 +18,13 @@ if TYPE_CHECKING:
 
 _LEAST_PERCENT = 3.0
 """The axis of effects reaches so far to both sides, at least."""
-_COLORS = {"worse": 1, "better": 2, NOTHING: 0, "unclear": 3, "shown": 4}
+_COLORS: dict[str, int | str] = {
+    "worse": "worse",
+    "better": "better",
+    NOTHING: 0,
+    "unclear": 5,
+    "shown": 1,
+}
 
 
 def page(answer: ExperimentAnswer) -> str:

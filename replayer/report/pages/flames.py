@@ -27,7 +27,7 @@ FEWEST = 30
 """The fewest samples of a side of which functions are compared."""
 _COLORS = {"kernel": 1, "server": 0, "client": 2, "kernel threads": 5, "others": 6, "replayer": 3}
 COLORS = (
-    "Blue is code of the server, orange the kernel, green the client, yellow the kernel's own "
+    "Blue is code of the server, violet the kernel, slate the client, yellow the kernel's own "
     "threads, pink replayer itself and grey all others.  A click on a frame makes it as wide as "
     "the page, one on what is above it goes back."
 )

@@ -30,14 +30,14 @@ _TICKS = (1.01, 1.02, 1.05, 1.1, 1.2, 1.5, 2, 3, 5, 10, 20, 50, 100, 1000, 10_00
 _NARROWEST = 0.1
 """Two ticks are at least this share of the axis apart."""
 _WORSE, _BETTER, _LIKELY, _SAME, _UNCLEAR = "worse", "better", "likely", "the same", "unclear"
-_KINDS = {
-    # kind: (colour, symbol); red is for worse alone, and green for better.
-    _WORSE: (1, 1),
-    _BETTER: (2, 0),
-    _LIKELY: (5, 4),
+_KINDS: dict[str, tuple[int | str, int]] = {
+    _WORSE: ("worse", 1),
+    _BETTER: ("better", 0),
+    _LIKELY: (1, 4),
     _SAME: (0, 2),
-    _UNCLEAR: (6, 3),
+    _UNCLEAR: (5, 3),
 }
+"""The kinds of verdicts -> their colour and symbol."""
 
 
 def intervals(comparison: Comparison, chosen: Sequence[MetricRow] | None = None) -> Chart | None:
@@ -228,7 +228,7 @@ def _beyond(
         "hovertext": [_in_words(row) for _, row, _ in marks],
         "textposition": ["top left" if right else "top right" for right, _, _ in marks],
         "symbols": [8 if right else 7 for right, _, _ in marks],
-        "color": 6,
+        "color": 5,
     }
 
 

@@ -14,7 +14,7 @@ _HEADINGS = (
     *("machine", "disk", "verdict", "gives first", "times", "price a month"),
     "with another disk",
 )
-_COLORS = {Fit.FITS: 2, Fit.UNCLEAR: 4, Fit.DOES_NOT_FIT: 1}
+_COLORS = {Fit.FITS: "better", Fit.UNCLEAR: 5, Fit.DOES_NOT_FIT: "worse"}
 _DETAILED = 100
 """Machines with a table of their resources."""
 

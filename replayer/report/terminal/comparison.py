@@ -22,6 +22,7 @@ from replayer.report.terminal import explanation as words_why
 from replayer.report.terminal.comparison_answer import ComparisonAnswer, answer
 from replayer.report.terminal.tables import (
     INDENT,
+    WIDEST,
     Fitting,
     Flow,
     indented,
@@ -86,7 +87,9 @@ def _answer(comparison: Comparison, asked: str, *, full: bool) -> Iterator[Rende
     yield Text(one.scope)
     if one.rows:
         yield ""
-        yield Fitting(_answer_table(one), indented(map(_answer_flow, one.rows)))
+        plain = Fitting(_answer_table(one), indented(map(_answer_flow, one.rows)))
+        judged_rows = any(bar.strip("·│") for bar in one.bars)
+        yield Fitting(_answer_table(one, bars=True), plain, WIDEST) if judged_rows else plain
     if one.rest:
         yield line(one.rest, style="dim")
     if one.remarks:
@@ -98,17 +101,20 @@ def _answer(comparison: Comparison, asked: str, *, full: bool) -> Iterator[Rende
         yield pairs(one.next)
 
 
-def _answer_table(one: ComparisonAnswer) -> Padding:
+def _answer_table(one: ComparisonAnswer, *, bars: bool = False) -> Padding:
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
     for number, heading in enumerate(one.headings):
         right = 0 < number < len(one.headings) - 2
         table.add_column(
             Text(heading),
             justify="right" if right else "left",
-            no_wrap=number < len(one.headings) - 1,
+            no_wrap=number < len(one.headings) - 1 or bars,
         )
-    for row, style in zip(one.rows, one.styles, strict=True):
-        table.add_row(*map(Text, row[:-1]), Text(row[-1], style=style))
+    if bars:
+        table.add_column(Text("better │ worse"), no_wrap=True)
+    for row, bar, style in zip(one.rows, one.bars, one.styles, strict=True):
+        shown = [Text(f" {bar}", style=style)] if bars else []
+        table.add_row(*map(Text, row[:-1]), Text(row[-1], style=style), *shown)
     return Padding(table, (0, 0, 0, INDENT), expand=False)
 
 

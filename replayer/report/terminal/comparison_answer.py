@@ -3,6 +3,7 @@
 It is made once; the terminal, the page and Markdown show the same.
 """
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -11,6 +12,7 @@ from replayer.analysis.differences.finding import first_rows, name_row, show_val
 from replayer.analysis.differences.metric_names import name_fact
 from replayer.analysis.differences.metric_verdicts import MetricVerdict
 from replayer.analysis.differences.samples import Unit
+from replayer.analysis.differences.statistics import units_to_show
 from replayer.report.sanitize import sanitize
 from replayer.report.terminal import explanation as words_why
 from replayer.report.terminal.verdict_words import MOST_MORE, name_verdict, style_of
@@ -21,6 +23,10 @@ _MOST_UNCLEAR = 4
 """The most rows of metrics of which nothing was shown, where no other metric has a row."""
 _MOST_SUSPECTS = 4
 _MOST_WARNINGS = 3
+_BAR = 6
+"""Characters of a bar on each side of its middle."""
+_SHORTEST_SCALE = math.log(1.1)
+"""The bars' scale shows at least this ratio, so that small changes have short bars."""
 _OFTEN = 1.995
 """Ratios from here on are shown with two digits, such as 2.6."""
 
@@ -34,6 +40,8 @@ class ComparisonAnswer(NamedTuple):
     headings: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     """For each of `metrics`: name, both values, ratio, interval, verdict."""
+    bars: tuple[str, ...]
+    """For each row: how many times worse (right of the middle) or better, on a log axis."""
     styles: tuple[str, ...]
     """For each row: the style of its verdict on a terminal."""
     rest: str
@@ -53,6 +61,7 @@ def answer(comparison: Comparison, asked: str = "", *, full: bool = False) -> Co
         metrics=tuple(metrics),
         headings=("", *names, "times", "95 % interval", "verdict"),
         rows=tuple(_row(row, comparison) for row in metrics),
+        bars=tuple(_bars(metrics)),
         styles=tuple(map(style_of, metrics)),
         rest=_rest(comparison, metrics, full=full),
         remarks=tuple(_remarks(comparison)),
@@ -95,6 +104,23 @@ def _row(row: MetricRow, comparison: Comparison) -> tuple[str, ...]:
         interval,
         _verdict(row, comparison.unit),
     )
+
+
+def _bars(rows: Sequence[MetricRow]) -> Iterator[str]:
+    """Yield a bar for each row: from the middle to the right if it is worse, left if it is better.
+
+    The longest one has the largest ratio, and all are on the same log axis.
+    """
+    sizes = [0.0 if not row.ratio else abs(math.log(row.ratio)) for row in rows]
+    longest = max([_SHORTEST_SCALE, *sizes])
+    for row, size in zip(rows, sizes, strict=True):
+        halves = round(2 * _BAR * size / longest)
+        if row.worse is None or not row.verdict:
+            halves = 0
+        full, half = "█" * (halves // 2), halves % 2
+        left = "" if row.worse else ("▐" if half else "") + full
+        right = full + ("▌" if half else "") if row.worse else ""
+        yield f"{left:·>{_BAR}}│{right:·<{_BAR}}"
 
 
 def _times(value: float | None) -> str:
@@ -153,6 +179,28 @@ def _remarks(comparison: Comparison) -> Iterator[tuple[str, str]]:
             f"and {len(known) - _MOST_SUSPECTS} more that are known to have an effect (--full)",
         )
     yield from _beliefs(comparison)
+    if settling := _settling(comparison):
+        yield "next", settling
+
+
+def _settling(comparison: Comparison) -> str:
+    """Return what would make the answer surer: more runs, or boots in turns; "" if it is sure."""
+    rows = [row for row in comparison.rows if row.leading and row.verdict]
+    fewest = units_to_show(1.0, 1)
+    if comparison.family == 0:
+        unit = comparison.unit.value
+        return f"at least {fewest} {unit}s of each side: `replayer ab` makes runs in turns"
+    needed = [
+        row.more
+        for row in rows
+        if row.verdict in LIKELY | {MetricVerdict.UNCLEAR} and row.more and row.more <= MOST_MORE
+    ]
+    if needed:
+        many = f"{max(needed)} more {comparison.unit.value}s a side"
+        return f"{many} may settle each leading metric that is not settled"
+    if comparison.unit is Unit.RUN and any(row.verdict in SHOWN for row in rows):
+        return "to know whether it holds for other boots: `replayer plan` boots both in turns"
+    return ""
 
 
 def _needed(comparison: Comparison) -> Iterator[tuple[str, str]]:

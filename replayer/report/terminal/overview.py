@@ -7,9 +7,10 @@ rest.
 
 import contextlib
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from rich.console import Group, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.table import Table
 from rich.text import Text
 
@@ -20,6 +21,7 @@ from replayer.errors import ReplayerError
 from replayer.model import Run, StepResult
 from replayer.report.sanitize import NOTE, sanitize, short
 from replayer.report.terminal import account, step_layout, summary, time_spent
+from replayer.report.terminal.console import WIDTH
 from replayer.report.terminal.step_summary import Remark, RunsSummary, StepSummary, Trust
 from replayer.report.terminal.tables import Flow, pairs
 from replayer.results import store
@@ -31,30 +33,55 @@ _WORDS = {Trust.YES: "yes", Trust.CARE: "care", Trust.NO: "no"}
 _HEADINGS = ("step", "what it did", "result", "proof", "believe?")
 _MOST_REMARKS = 6
 """The most remarks that are printed in words; the others are counted."""
+_FEWEST_REMARKS = 3
+_MOST_LINES, _MOST_LINES_NARROW = 45, 60
+"""The lines of one screen, with 100 columns and with fewer."""
 _EXPLAINED = " · each (name) is explained in docs/reference.md#NAME"
 _MOST_PROOFS = 2
 _GAP = 2
 _LABEL = 9
 
 
-def render(run: Run, path: Path | None = None, left: str = "", *, lines: bool = True) -> Group:
+def render(
+    run: Run, path: Path | None = None, left: str = "", *, lines: bool = True
+) -> RenderableType:
     """Return one screen about a run.
 
     `path` is its result file, and `left` a sentence on what replayer left on a server.  With
     `lines`, the lines that programs search for stand above the table.
     """
     one = summary.summarise([run])
-    return Group(
+    above = (
         Text(_title(run), style="bold"),
         *_named(run),
         *(_verbatim(run) if lines else ()),
         Text(""),
         _table(one.lines),
         *_spent(run),
-        *_remarks(one, run),
-        *_end(run, one.headline, path, left),
-        *answer(one.headline),
     )
+    below = (*_end(run, one.headline, path, left), *answer(one.headline))
+    return _OneScreen(
+        [
+            Group(*above, *_remarks(one, run, most), *below)
+            for most in range(_MOST_REMARKS, _FEWEST_REMARKS - 1, -1)
+        ]
+    )
+
+
+@dataclass(frozen=True)
+class _OneScreen:
+    """The same report with fewer and fewer remarks: the first that one screen holds is printed."""
+
+    choices: Sequence[RenderableType]
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Yield the first that fits, else the last."""
+        most = _MOST_LINES if options.max_width >= WIDTH else _MOST_LINES_NARROW
+        for choice in self.choices[:-1]:
+            if len(console.render_lines(choice, options, pad=False)) <= most:
+                yield choice
+                return
+        yield self.choices[-1]
 
 
 def answer(headline: Headline) -> Iterator[RenderableType]:
@@ -169,12 +196,15 @@ def _middle(results: Sequence[StepResult]) -> StepResult:
     return account.middle(results) or results[-1]
 
 
-def _remarks(one: RunsSummary, run: Run) -> Iterator[RenderableType]:
-    """Yield what changes a decision, each with the number by which the steps name it."""
+def _remarks(one: RunsSummary, run: Run, most: int) -> Iterator[RenderableType]:
+    """Yield what changes a decision, each with the number by which the steps name it.
+
+    Those of the whole run are left out first if there are more than `most`, loud ones never.
+    """
     loud = [number for number, point in enumerate(one.points, 1) if point.loud]
     others = [number for number, point in enumerate(one.points, 1) if not point.loud]
     ranked = [*loud, *sorted(others, key=lambda number: not one.points[number - 1].steps)]
-    chosen = sorted(ranked[: max(_MOST_REMARKS, len(loud))])
+    chosen = sorted(ranked[: max(most, len(loud))])
     rows: list[tuple[str, str | Text | Flow]] = [
         (f"  [{number}]", _remark(one.points[number - 1])) for number in chosen
     ]

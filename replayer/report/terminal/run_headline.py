@@ -24,7 +24,12 @@ _NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight"
 
 
 def headline(runs: Sequence[Run], lines: Sequence[StepSummary]) -> Headline:
-    """Return the headline of some runs, from the summaries of their steps."""
+    """Return the headline of some runs, from the summaries of their steps.
+
+    That of a sizing is its verdict, which it has been stored with.
+    """
+    if len(runs) == 1 and runs[0].sizing is not None and runs[0].headline:
+        return Headline(what=sanitize(runs[0].headline))
     return Headline(
         what=". ".join(filter(None, [_ending(runs), *_results(lines)])) or "No step was done",
         sure=believed(lines),
@@ -74,7 +79,8 @@ def believed(lines: Sequence[StepSummary]) -> str:
     if care:
         words += f", {'all' if not good else _number(care)} with care"
     if bad:
-        words += f"; not {_listed(line.name for line in lines if line.trust.value == 'no')}"
+        names = _listed(line.name for line in lines if line.trust is Trust.NO)
+        words += f"; {names} cannot"
     return words
 
 

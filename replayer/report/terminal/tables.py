@@ -24,7 +24,7 @@ _NARROWEST = 12
 _WHOLE_FROM = 100
 _BREAKS = re.compile(r"[^,/]*[,/]|[^,/]+")
 """The pieces of a word: it may be broken after each comma and slash."""
-_WIDEST = 1000
+WIDEST = 1000
 _BLOCKS = "▁▂▃▄▅▆▇█"
 _PLAIN_BLOCKS = "_.-:=+*#"
 _SUFFIXES = {
@@ -216,12 +216,14 @@ class Fitting:
 
     table: RenderableType
     otherwise: RenderableType
+    always_from: int = _WHOLE_FROM
+    """The columns from which on it is always the table."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Yield one of the two; with 100 columns it is always the table."""
+        """Yield one of the two."""
         room = options.max_width
-        wide = Measurement.get(console, options.update(max_width=_WIDEST), self.table).maximum
-        yield self.table if room >= _WHOLE_FROM or wide <= room else self.otherwise
+        wide = Measurement.get(console, options.update(max_width=WIDEST), self.table).maximum
+        yield self.table if room >= self.always_from or wide <= room else self.otherwise
 
 
 @dataclass(frozen=True)

@@ -6,14 +6,17 @@ from typing import Any, NamedTuple
 
 from replayer.analysis.differences.comparison import MetricVerdict
 from replayer.analysis.differences.source_times import allowed_factor
-from replayer.model import StepResult
+from replayer.model import Spent, StepResult
 from replayer.units import show_count, show_duration
 
 TABLE, PLANS = "against_source", "plans"
 _SLOWER = (MetricVerdict.WORSE.value, MetricVerdict.LIKELY_WORSE.value)
 _NAMED = 3
 _COSTS = re.compile(r"  \(cost=[^)]*\)")
-_SAME = "the same plan: it waits for something here, or this machine is slower"
+_SAME = "the same plan"
+_NOT_KNOWN = "it waits for something here, or this machine is slower"
+_QUEUED = 0.2
+"""Share of the sessions' time in statements: above it, waits for a processor are named."""
 _HEADINGS = (
     *("statement", "verdict", "executions", "p50 source", "p50", "p99 source", "p99"),
     *("total source", "total", "ratio", "95 % interval", "p", "rows", "errors"),
@@ -51,7 +54,7 @@ def section(result: StepResult, *, most: int, width: int) -> SourceSection | Non
         return None
     slower = [row for row in table if row["verdict"] == MetricVerdict.WORSE.value]
     return SourceSection(
-        answer=_answer(table, slower, width),
+        answer=_answer(table, slower, width) + name_cause(result, slower),
         bad=bool(slower),
         remarks=tuple(_remarks(result, table)),
         headings=_HEADINGS,
@@ -71,9 +74,27 @@ def plans(result: StepResult, *, width: int) -> list[SlowedPlan]:
         shape = _COSTS.sub("", row["plan"])
         same = last.get(row["fingerprint"]) == shape
         last[row["fingerprint"]] = shape
-        plan = _SAME if same else row["plan"]
+        plan = f"{_SAME}: {name_wait(result) or _NOT_KNOWN}" if same else row["plan"]
         shown.append(SlowedPlan(shorten(row["text"], width), row["on"], plan))
     return shown
+
+
+def name_wait(result: StepResult) -> str:
+    """Return how long statements waited for a processor; "" if that is no cause, or not known."""
+    spent = {} if result.account is None else result.account.session
+    whole = sum(seconds for part, seconds in spent.items() if part is not Spent.CLIENT)
+    share = spent.get(Spent.RUN_QUEUE, 0.0) / whole if whole > 0 else 0.0
+    if share < _QUEUED:
+        return ""
+    return f"{share:.0%} of the time in statements was waiting for a processor (run queue)"
+
+
+def _with_the_same_plan(result: StepResult) -> set[str]:
+    """Return the fingerprints whose plan is the same on both servers."""
+    shapes: dict[str, list[str]] = {}
+    for row in result.tables.get(PLANS, ()):
+        shapes.setdefault(row["fingerprint"], []).append(_COSTS.sub("", row["plan"]))
+    return {one for one, plans in shapes.items() if len(plans) > 1 and len(set(plans)) == 1}
 
 
 def shorten(text: str, width: int) -> str:
@@ -104,6 +125,15 @@ def _answer(
     rest = f"; {others}" if others else ""
     many = f"{len(slower):,} of {len(table):,} statements are slower than in the source"
     return f"{many}: {named}{more}{rest}"
+
+
+def name_cause(result: StepResult, slower: Sequence[Mapping[str, Any]]) -> str:
+    """Return that statements with an equal plan waited for a processor; "" if none did."""
+    same = _with_the_same_plan(result) & {row["fingerprint"] for row in slower}
+    words = name_wait(result)
+    if not same or not words:
+        return ""
+    return f"; {len(same):,} of them with the same plan on both servers: {words}"
 
 
 def _added(row: Mapping[str, Any]) -> str:

@@ -1,0 +1,103 @@
+"""Options of a run that `run` has, and the commands that make several runs pass on to each."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable, Iterator
+
+
+def add_run_options(add: Callable[..., object], *, programs: bool = True) -> None:
+    """Add the options of a run's work, server and disk, by the `add_argument` of a parser or group.
+
+    Without `programs` the folder of the server's programs is no option.
+    """
+    add(
+        "--set",
+        action="append",
+        default=[],
+        metavar="STEP.KEY=VALUE",
+        dest="overrides",
+        help="replace one value of the workload",
+    )
+    add(
+        "--engine",
+        metavar="NAME|URL",
+        help="a name from `replayer list engines`, or the URL of a running server",
+    )
+    if programs:
+        add(
+            "--pg-bindir",
+            "--bindir",
+            type=Path,
+            metavar="DIR",
+            dest="bindir",
+            help="the programs of another server version, such as /usr/lib/postgresql/15/bin",
+        )
+    add(
+        "--data-dir",
+        type=Path,
+        metavar="DIR",
+        help="a folder on the disk under test for the server's data; empty, or made by replayer",
+    )
+    add(
+        "--pg-set",
+        "--server-set",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        dest="settings",
+        help="a server setting",
+    )
+
+
+def add_left_out(add: Callable[..., object]) -> None:
+    """Add the option that leaves out collectors."""
+    add(
+        "--without",
+        type=split_names,
+        action="extend",
+        default=[],
+        metavar="NAME,…",
+        help="leave out collectors that do something beside the steps, as profile does; `all` "
+        "leaves out all of them; so does $REPLAYER_WITHOUT",
+    )
+
+
+def add_results(add: Callable[..., object]) -> None:
+    """Add the option for the folder of the results."""
+    add(
+        "--results",
+        type=Path,
+        metavar="DIR",
+        help="where results go (default: $REPLAYER_RESULTS or ./results)",
+    )
+
+
+def split_names(text: str) -> list[str]:
+    """Return the names in a list that is separated by commas."""
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def list_run_arguments(args: argparse.Namespace) -> tuple[str, ...]:
+    """Return the options that were given as arguments of `replayer run`, with absolute paths."""
+    return tuple(part for pair in _pairs(args) for part in pair)
+
+
+def _pairs(args: argparse.Namespace) -> Iterator[tuple[str, str]]:
+    yield from (("--set", text) for text in args.overrides)
+    yield from (("--pg-set", text) for text in args.settings)
+    if args.engine:
+        yield "--engine", args.engine
+    # bisect has a --bindir of another meaning: the programs within a clone.
+    if isinstance(args.bindir, Path):
+        yield "--pg-bindir", str(args.bindir.absolute())
+    if args.data_dir:
+        yield "--data-dir", str(args.data_dir.absolute())
+    if getattr(args, "repeat", None) is not None:
+        yield "--repeat", str(args.repeat)
+    if getattr(args, "without", None):
+        yield "--without", ",".join(args.without)
