@@ -13,6 +13,7 @@ from replayer.experiments.variant import RunOptions as Options
 from replayer.experiments.variant import Variant, applied, parse_variant, run_arguments
 from replayer.factors import FactorPlace
 from replayer.machine.host import Host
+from replayer.run.recovery import give_back
 
 
 @pytest.fixture
@@ -73,6 +74,32 @@ def test_a_level_that_the_kernel_changes_is_refused(place: FactorPlace) -> None:
         pass
 
     assert factors.load("read_ahead_kb").current(place) == before
+
+
+@pytest.mark.root
+def test_a_level_that_another_program_changed_is_left_and_reported(place: FactorPlace) -> None:
+    """The run that had it fails; after a kill the next command reports it."""
+    before, level = another(place, "rq_affinity")
+    (path,) = Path("/").glob(f"{place.disk}/queue/rq_affinity".lstrip("/"))
+    foreign = next(one for one in "012" if one not in (before, level))
+    messages: list[str] = []
+    try:
+        with (
+            pytest.raises(ReplayerError, match=rf"another program meanwhile.*is {foreign}\)"),
+            applied(parse_variant(f"rq_affinity={level}", place), place),
+        ):
+            (note,) = kernel_settings.own()
+            path.write_text(foreign)
+        journal.take("kernel-setting", **note.details)
+        (left,) = kernel_settings.own()
+        left.path.write_text(left.path.read_text().replace(left.owner, "gone:1:1"))
+        give_back(messages.append)
+
+        assert "rq_affinity was changed by another program" in messages[0]
+        assert path.read_text().strip() == foreign
+        assert kernel_settings.own() == []
+    finally:
+        path.write_text(before)
 
 
 @pytest.mark.root
