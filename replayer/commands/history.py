@@ -115,7 +115,7 @@ def _check(args: argparse.Namespace) -> None:
 
 def _runs(args: argparse.Namespace, where: Path) -> list[MeasuredRun]:
     """Return the runs to look at, in the order of their start."""
-    found = measured_runs.read(where, args.by)
+    found = measured_runs.read(where, args.by, _note)
     measured = {one.path: run for one, run in found}
     runs = run_listing.only([one for one, _ in found], args.where)
     if not runs:

@@ -1,10 +1,10 @@
 """Run every benchmark of this folder, or those named: `python -m tests.benchmarks walk build`.
 
-A benchmark is a module with NAME and `run(workdir) -> rows`, or `run(workdir, seed)` where it draws
-what it measures from the seed, which is printed and which --seed gives again, or with `cases`,
-the words that choose some of its cases, or with `seconds`, which bound each of its parts; a row is
-a dict of `what`, `against`, `bar` (text such as ">= 0.95"), `ratio` (number or None), `samples` and, where a
-peer is missing, `skipped` with the reason.  One with ASKED_FOR runs only when it is named.
+A benchmark is a module with NAME and `run(workdir) -> rows`.  `run` may take `seed` too, from which
+it draws what it measures, and which is printed and given again by --seed; `cases`, the words that
+choose some of its cases; and `seconds`, which bound each of its parts.  A row is a dict of `what`,
+`against`, `bar` (text such as ">= 0.95"), `ratio` (number or None), `samples` and, where a peer is
+missing, `skipped` with the reason.  One with ASKED_FOR runs only when it is named.
 
 The table goes to stdout, the rows to bench-results/<time>.json.
 """

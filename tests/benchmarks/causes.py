@@ -30,7 +30,7 @@ NAME = "causes"
 ASKED_FOR = True
 WITHIN = 20
 """Percent: a cause planted here does more, and every interval is narrower at the end."""
-LEAST_PAIRS, TRUE_PAIRS = 4, 10
+LEAST_PAIRS, TRUE_PAIRS = 4, 6
 NOTHINGS = 20
 MOST_RUNS = 60
 Interval = tuple[float, float, float]
@@ -118,15 +118,21 @@ _QUIET_LOG = ("pg.wal_sync_method", "fdatasync:fsync")
 _SAME_BUFFERS = ("pg.log_line_prefix", "a:b")
 _IN_MEMORY = _SESSIONS.format(scale="8M", more='shared_buffers = "64M"')
 _FROM_FILES = {"checksums": _QUIET_LOG, "shared_buffers": _SAME_BUFFERS}
+_OTHER_FILES = {
+    **_FROM_FILES,
+    "read_ahead_kb": ("swappiness", "60:50"),
+    "thp": ("thp_defrag", "madvise:never"),
+    "nr_requests": ("dirty_ratio", "20:25"),
+}
 
 CAUSES = (
-    PlantedCause("cpu quota", _IN_MEMORY, "cpu_quota", "64:0.3", "sessions.riops"),
+    PlantedCause("cpu quota", _IN_MEMORY, "cpu_quota", "64:0.3", "sessions.operations"),
     PlantedCause(
         "shared buffers",
         _SESSIONS.format(scale="32M", more=""),
         "shared_buffers",
         "1MB:64MB",
-        "sessions.riops",
+        "sessions.operations",
         {"checksums": _QUIET_LOG},
     ),
     PlantedCause(
@@ -134,8 +140,8 @@ CAUSES = (
         _SESSIONS.format(scale="1G", more=""),
         "memory_limit",
         "8GiB:256MiB",
-        "sessions.riops",
-        _FROM_FILES,
+        "sessions.operations",
+        _OTHER_FILES,
     ),
     PlantedCause(
         "read-ahead",
@@ -166,7 +172,7 @@ CAUSES = (
         _SESSIONS.format(scale="32M", more='shared_buffers = "1M"'),
         "checksums",
         "off:on",
-        "sessions.riops",
+        "sessions.operations",
         {"shared_buffers": _SAME_BUFFERS},
     ),
     PlantedCause(
@@ -174,7 +180,7 @@ CAUSES = (
         _SESSIONS.format(scale="512M", more='shared_buffers = "768M"'),
         "huge_pages",
         "off:on",
-        "sessions.riops",
+        "sessions.operations",
         _FROM_FILES,
     ),
 )
@@ -296,7 +302,7 @@ def plant_two(place: CausesPlace) -> list[Row]:
     """Return whether an interaction is named: sessions help only as far as the quota goes."""
     began = time.monotonic()
     words = "cpu_quota=64:0.3,sessions.num_threads=1:4,io_method=worker:sync"
-    answer = place.experiment(_IN_MEMORY, words, "sessions.riops")
+    answer = place.experiment(_IN_MEMORY, words, "sessions.operations")
     tell("interaction", answer, began)
     shown = set(named(answer))
     return [
