@@ -63,6 +63,16 @@ once = true
 """
 _WALK = '[[step]]\nstep = "walk"\ncold = "{cold}"\n{more}\n'
 _SCAN = '[[step]]\nstep = "scan"\ncold = "{cold}"\n'
+_READS = """\
+[[step]]
+step = "probe"
+name = "io"
+probe = "io"
+size = "384M"
+direct = false
+warm_up = "0s"
+duration = "500ms"
+"""
 _SPIN = """\
 [[step]]
 step = "probe"
@@ -137,10 +147,10 @@ CAUSES = (
     ),
     PlantedCause(
         "memory",
-        _SESSIONS.format(scale="1G", more=""),
+        _READS,
         "memory_limit",
         "8GiB:256MiB",
-        "sessions.operations",
+        "io.iops",
         _OTHER_FILES,
     ),
     PlantedCause(

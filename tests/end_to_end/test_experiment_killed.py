@@ -6,6 +6,7 @@ import random
 import subprocess
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -82,7 +83,8 @@ def test_a_kill_at_any_moment_is_made_good_by_the_next_command(
     replayer.process("run", "./sessions.toml", "--without", "all")
     asked = ("experiment", "./sessions.toml", "--factors", FACTORS, "--within", 10_000)
     words: tuple[object, ...] = (*asked, "--without", "all", "--yes")
-    seconds, seen = 0.0, set()
+    seconds = 0.0
+    seen: set[str] = set()
     for moment in range(MOMENTS):
         begin = time.monotonic()
         killed = replayer.start(*words)
@@ -116,6 +118,6 @@ def _is_of(pid: int, folder: Path) -> bool:
     return str(folder) in processes.arguments(pid)
 
 
-def _read(path: Path) -> dict[str, object]:
-    run: dict[str, object] = json.loads(path.read_text())
+def _read(path: Path) -> dict[str, Any]:
+    run: dict[str, Any] = json.loads(path.read_text())
     return run
