@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from replayer import factors, interpreter, journal
+from replayer.analysis.differences import comparison
 from replayer.analysis.differences.comparison import Comparison
 from replayer.analysis.differences.statistics import units_to_differ
 from replayer.errors import ReplayerError
@@ -351,14 +352,14 @@ def plant_three_percent(place: CausesPlace) -> list[Row]:
     noise = math.sqrt(statistics.fmean(statistics.variance(side) for side in logs))
     error = noise * math.sqrt(2 / runs)
     needed = units_to_differ(math.log(0.206 / 0.2), error, runs, runs, family=1)
-    if needed is None:
-        return [_skipped("3 percent", f"noise of {noise:.1%} is too much")]
     print(
         f"3 percent: {row.verdict}, {row.ratio}, noise {noise:.1%}, {runs} runs of each, "
-        f"{needed:.1f} by the power calculation, {time.monotonic() - began:.0f} s, "
+        f"{needed} by the power calculation, {time.monotonic() - began:.0f} s, "
         f"load {os.getloadavg()[0]:.0f}",
         flush=True,
     )
+    if needed is None or row.verdict not in comparison.SHOWN:
+        return [_skipped("3 percent", f"{runs} runs of each, noise {noise:.1%}")]
     return [_row("3 percent: runs until it is settled", "<= 1.5", runs / needed)]
 
 

@@ -43,9 +43,10 @@ FACTORS = "rq_affinity=1:2,cpu_quota=64:32,memory_limit=4GiB:2GiB"
 
 def machine(home: Path) -> dict[str, object]:
     """Return what an experiment changes, as it is now."""
+    mounts = Path("/proc/mounts").read_text()
     return {
         "level": factors.load("rq_affinity").current(factors.place_at(home, "")),
-        "mounts": Path("/proc/mounts").read_text(),
+        "mounts": [line for line in mounts.splitlines() if "replayer" in line],
         "huge pages": Path("/proc/sys/vm/nr_hugepages").read_text(),
     }
 
