@@ -34,8 +34,8 @@ examples:
   replayer history --where label=nightly --fail-if-worse 5
 exit status: 3 if the newest change of a metric is for the worse, by at least --fail-if-worse
 """
-_VARIANT = "variant"
-"""The tag of runs that an experiment made: their levels were changed on purpose."""
+_SWITCHED = (("ab",), ("bisect",), ("experiment", "block", "combination"), ("variant",))
+"""Tags of runs whose settings were changed on purpose: by `ab`, `bisect`, `experiment`, `boots`."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -115,7 +115,7 @@ def _check(args: argparse.Namespace) -> None:
 
 def _runs(args: argparse.Namespace, where: Path) -> list[MeasuredRun]:
     """Return the runs to look at, in the order of their start."""
-    found = measured_runs.read(where, args.by)
+    found = measured_runs.read(where, args.by, _note)
     measured = {one.path: run for one, run in found}
     runs = run_listing.only([one for one, _ in found], args.where)
     if not runs:
@@ -149,13 +149,15 @@ def _without_variants(args: argparse.Namespace, runs: Sequence[StoredRun]) -> li
     """Leave out the runs of experiments, unless they are asked for by a tag."""
     if any(condition.startswith("tag.") for condition in args.where):
         return list(runs)
-    kept = [one for one in runs if _VARIANT not in one.tags]
-    if len(kept) < len(runs):
-        _note(
-            f"{len(runs) - len(kept)} runs of experiments are left out, as their settings were "
-            f"changed on purpose: --where 'tag.{_VARIANT}=*' shows them"
-        )
-    return kept
+    made = {tags[0]: [one for one in runs if set(tags) <= one.tags.keys()] for tags in _SWITCHED}
+    for tag, switched in made.items():
+        if switched:
+            _note(
+                f"{len(switched)} runs of experiments are left out, as their settings were changed "
+                f"on purpose: --where 'tag.{tag}=*' shows them"
+            )
+    out = {one.path for switched in made.values() for one in switched}
+    return [one for one in runs if one.path not in out]
 
 
 def _print(args: argparse.Namespace, history: RunHistory) -> None:

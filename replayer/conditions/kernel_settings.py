@@ -2,7 +2,8 @@
 
 Each setting is a file below /proc/sys or /sys.  Before it is written, a note in the journal keeps
 the value that it had.  So it is given back at the end, at Ctrl-C, and by the next command after a
-kill.  What was written is read back, and a kernel that keeps another value is an error.
+kill.  What was written is read back, and a kernel that keeps another value is an error.  A value
+that another program wrote meanwhile is left as it is, and reported.
 """
 
 from __future__ import annotations
@@ -67,17 +68,41 @@ def change(host: Host, name: str, files: Mapping[str, str], also: Sequence[str] 
             _write(host, name, path, value)
     except ReplayerError:
         with signals.shield():
-            recover(note, host)
+            _put_back(host, name, before)
+            note.drop()
         raise
+    with signals.shield():
+        # From now on another value is another program's; until now it may have been the kernel's.
+        journal.take(_KIND, name=name, files=before, written=dict(files))
+        note.drop()
 
 
 def recover(note: Note, host: Host | None = None) -> str:
     """Give back the values that a note keeps, drop it, and return a message on that.
 
+    A value that another program wrote meanwhile is left as it is.  That is an error if the note is
+    of this process: what was measured had another level than it was to have.
     Raises journal.Untrusted, and changes nothing, for a file that replayer never changes.
     """
     host = host or Host()
-    name, files = note.text("name"), _files(note)
+    name, files = note.text("name"), _table(note, "files")
+    written = _table(note, "written") if "written" in note.details else {}
+    now = {path: level(host.read(path)) for path in written}
+    foreign = {path: now[path] for path, value in written.items() if now[path] != value}
+    _put_back(host, name, {path: was for path, was in files.items() if path not in foreign})
+    note.drop()
+    message = (
+        f"the setting {name} was changed by another program meanwhile, and is left as it is "
+        f"({_shown(foreign)})"
+    )
+    if foreign and note.owner == journal.identity(os.getpid()):
+        raise ReplayerError(message)
+    if all(files.get(path) == value for path, value in foreign.items()):
+        return f"the setting {name} of the kernel was given back ({_shown(files)})"
+    return message
+
+
+def _put_back(host: Host, name: str, files: Mapping[str, str]) -> None:
     refused = []
     for path, value in files.items():
         try:
@@ -87,8 +112,6 @@ def recover(note: Note, host: Host | None = None) -> str:
             refused.append(f"/{path} did not take {value} ({error.strerror})")
     if refused:
         raise ReplayerError(f"the setting {name} could not be given back: {'; '.join(refused)}")
-    note.drop()
-    return f"the setting {name} of the kernel was given back ({_shown(files)})"
 
 
 def own(kinds: frozenset[str] = NOTES) -> list[Note]:
@@ -123,9 +146,9 @@ def _refuse_taken(name: str, files: Mapping[str, str]) -> None:
             )
 
 
-def _files(note: Note) -> dict[str, str]:
+def _table(note: Note, key: str) -> dict[str, str]:
     """Return path -> value of a note; raise Untrusted for content that replayer never writes."""
-    files = note.details.get("files")
+    files = note.details.get(key)
     if not isinstance(files, dict) or not files:
         raise journal.Untrusted(note, "its files are no table")
     for path, value in files.items():

@@ -14,12 +14,13 @@ from replayer.conditions import memory_bound
 from replayer.errors import Impossible, ReplayerError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Mapping, Sequence
 
     from replayer.journal import Note
     from replayer.machine.host import Host
 
 _CPU_SET = "cpu-set"
+_SHOWN = 16
 NOTES = frozenset({_CPU_SET})
 """Kinds of notes that `recover` handles; those on cgroups are of memory_bound."""
 
@@ -60,16 +61,26 @@ def choose_processors(numbers: Collection[int]) -> None:
     Raises Impossible for processors that do not exist or are not allowed.
     """
     before = sorted(os.sched_getaffinity(0))
+    # The kernel takes a set of which one processor exists, and leaves out the others.
+    if not numbers or not set(numbers) <= set(before):
+        raise Impossible(
+            f"the processors {_few(sorted(numbers))} cannot be chosen: this process may use "
+            f"{_few(before)}"
+        )
     with signals.shield():
         note = journal.take(_CPU_SET, before=",".join(map(str, before)))
     try:
         os.sched_setaffinity(0, numbers)
-    except (OSError, ValueError, OverflowError) as error:
+    except OSError as error:
         note.drop()
         raise Impossible(
-            f"the processors {','.join(map(str, sorted(numbers)))} cannot be chosen: this process "
-            f"may use {','.join(map(str, before))}"
+            f"the processors {_few(sorted(numbers))} cannot be chosen: {error.strerror}"
         ) from error
+
+
+def _few(numbers: Sequence[int]) -> str:
+    shown = ",".join(map(str, numbers[:_SHOWN]))
+    return f"{shown},…" if len(numbers) > _SHOWN else shown
 
 
 def recover(note: Note) -> str:

@@ -138,6 +138,9 @@ class Factor(Protocol):
             return f"{place.engine} has no such setting"
         return "" if self.FILE is None else self.FILE.unavailable(place)
 
+    def check_level(self, level: str) -> None:
+        """Raise Impossible for a level that no machine can have; the default takes any."""
+
     def set_level(self, place: FactorPlace, level: str) -> None:
         """Switch the machine, with a note in the journal; read the level back.
 
@@ -192,6 +195,7 @@ def check_level(name: str, place: FactorPlace, level: str) -> None:
         raise Impossible(f"{name} has no level {level!r}{nearest(level, known)}")
     if not level:
         raise Impossible(f"{name}= has no level: it must be such as {name}={known or '1'}")
+    factor.check_level(level)
 
 
 def place_of(

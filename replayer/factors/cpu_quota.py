@@ -21,6 +21,12 @@ def unavailable(place: FactorPlace) -> str:
     return own_group.refusal(place.host, "cpu")
 
 
+def check_level(level: str) -> None:
+    """Raise Impossible for what is no number of processors."""
+    if level != _NONE:
+        _quota(level)
+
+
 def set_level(place: FactorPlace, level: str) -> None:
     """Move replayer into a cgroup with this quota, and read it back."""
     before = current(place)
@@ -42,7 +48,7 @@ def set_level(place: FactorPlace, level: str) -> None:
 def _quota(level: str) -> int:
     try:
         quota = round(float(level) * _PERIOD)
-    except ValueError:
+    except (ValueError, OverflowError):
         quota = 0
     if not 1000 <= quota <= 1024 * _PERIOD:
         raise Impossible(f"cpu_quota={level}: it must be a number of processors, such as 1.5")

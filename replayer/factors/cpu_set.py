@@ -16,6 +16,11 @@ def current(_place: FactorPlace) -> str | None:
     return ",".join(map(str, sorted(os.sched_getaffinity(0))))
 
 
+def check_level(level: str) -> None:
+    """Raise Impossible for what is no list of processors."""
+    _numbers(level)
+
+
 def set_level(_place: FactorPlace, level: str) -> None:
     """Choose the processors, and read them back."""
     own_group.choose_processors(_numbers(level))

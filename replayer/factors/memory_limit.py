@@ -8,7 +8,7 @@ from replayer.factors import FactorPlace, Scope
 SCOPE: Scope = "machine"
 NEEDS_ROOT = True
 _NONE = "none"
-_LEAST = 256 << 20
+_LEAST, _MOST = 256 << 20, 1 << 50
 
 
 def current(place: FactorPlace) -> str | None:
@@ -22,13 +22,18 @@ def unavailable(place: FactorPlace) -> str:
     return own_group.refusal(place.host, "memory")
 
 
+def check_level(level: str) -> None:
+    """Raise Impossible for what is no size, or too small for a server."""
+    _limit(level)
+
+
 def set_level(place: FactorPlace, level: str) -> None:
     """Move replayer into a cgroup with this limit, and read it back."""
     if level == current(place):
         return
-    limit = 0 if level == _NONE else units.size(level)
-    if limit < _LEAST:
-        raise Impossible(f"memory_limit={level}: it must be at least 256MiB")
+    limit = _limit(level)
+    if limit is None:
+        raise Impossible(f"memory_limit={level}: a cgroup above leaves {current(place)} bytes only")
     own_group.confine(
         place.host,
         "memory",
@@ -37,3 +42,10 @@ def set_level(place: FactorPlace, level: str) -> None:
     kept = place.host.memory_limit_bytes() or 0
     if abs(kept - limit) > 1 << 20:
         raise ReplayerError(f"memory_limit={level}: the kernel leaves {kept:,} bytes")
+
+
+def _limit(level: str) -> int | None:
+    limit = None if level == _NONE else units.size(level)
+    if limit is not None and not _LEAST <= limit <= _MOST:
+        raise Impossible(f"memory_limit={level}: it must be from 256MiB to 1024TiB")
+    return limit

@@ -63,17 +63,27 @@ class MeasuredRun:
     """The leading metrics of its steps, or all metrics."""
 
 
-def read(where: str | Path, fact: str) -> list[tuple[StoredRun, MeasuredRun]]:
+def read(
+    where: str | Path, fact: str, warn: Callable[[str], None] = lambda _: None
+) -> list[tuple[StoredRun, MeasuredRun]]:
     """Return the runs of a folder by their start: the summary, and the run's leading metrics.
 
-    `fact` is a key such as host.kernel.release.  Files that are no runs, and runs whose start is
-    not known, are left out.
+    `fact` is a key such as host.kernel.release.  Files that are no runs, runs whose start is not
+    known, and copies of a run that is there already are left out; `warn` is given their number.
     """
-    found = []
+    found: dict[str, tuple[StoredRun, MeasuredRun]] = {}
+    read = 0
     for summary, keys in store.headed(where):
         with contextlib.suppress(ReplayerError, OSError, *_MALFORMED):
-            found.append((summary, _measured(summary, keys, fact)))
-    return sorted(found, key=lambda pair: (pair[1].when, pair[1].id))
+            one = _measured(summary, keys, fact)
+            read += 1
+            found.setdefault(one.id, (summary, one))
+    damaged, copies = len(store.names(where)) - read, read - len(found)
+    if damaged:
+        warn(f"{damaged:,} files cannot be read as runs, and are left out: `replayer runs list`")
+    if copies:
+        warn(f"{copies:,} files are copies of other runs (the same id), and are left out")
+    return sorted(found.values(), key=lambda pair: (pair[1].when, pair[1].id))
 
 
 def with_all(run: MeasuredRun) -> MeasuredRun:

@@ -269,11 +269,11 @@ def runs(where: str | Path) -> list[StoredRun | Unreadable]:
     Only the heads of files are read, so thousands of files take only a second or two.
     """
     where = Path(where)
-    entries = [summary(where / name) for name in sorted(_names(where))]
+    entries = [summary(where / name) for name in sorted(names(where))]
     return sorted(entries, key=_when)
 
 
-def _names(where: Path) -> list[str]:
+def names(where: str | Path) -> list[str]:
     """Return the names of files in a folder that may be runs; [] if there is no folder."""
     try:
         # Names that begin with a dot are drafts.
@@ -317,7 +317,7 @@ def headed(where: str | Path, only: str = "") -> Iterator[tuple[StoredRun, dict[
     files but the one of this name.
     """
     where = Path(where)
-    for name in [only] if only else sorted(_names(where)):
+    for name in [only] if only else sorted(names(where)):
         path = where / name
         kept: dict[str, Any] = {}
         one = _summarised(path, functools.partial(_kept, path, kept))

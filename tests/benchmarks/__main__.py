@@ -1,10 +1,10 @@
 """Run every benchmark of this folder, or those named: `python -m tests.benchmarks walk build`.
 
-A benchmark is a module with NAME and `run(workdir) -> rows`, or `run(workdir, seed)` where it draws
-what it measures from the seed, which is printed and which --seed gives again, or with `cases`,
-the words that choose some of its cases; a row is a dict of
-`what`, `against`, `bar` (text such as ">= 0.95"), `ratio` (number or None), `samples` and, where a
-peer is missing, `skipped` with the reason.  One with ASKED_FOR runs only when it is named.
+A benchmark is a module with NAME and `run(workdir) -> rows`.  `run` may take `seed` too, from which
+it draws what it measures, and which is printed and given again by --seed; `cases`, the words that
+choose some of its cases; and `seconds`, which bound each of its parts.  A row is a dict of `what`,
+`against`, `bar` (text such as ">= 0.95"), `ratio` (number or None), `samples` and, where a peer is
+missing, `skipped` with the reason.  One with ASKED_FOR runs only when it is named.
 
 The table goes to stdout, the rows to bench-results/<time>.json.
 """
@@ -77,6 +77,13 @@ def main() -> int:
         metavar="WORDS",
         help="those cases of a benchmark that have these words in their names",
     )
+    parser.add_argument(
+        "--for",
+        type=float,
+        dest="seconds",
+        metavar="SECONDS",
+        help="a bound on the time of each part of a benchmark that takes one",
+    )
     args = parser.parse_args()
     seed = secrets.randbelow(1 << 32) if args.seed is None else args.seed
     unknown = set(args.names) - set(names())
@@ -92,7 +99,7 @@ def main() -> int:
             # A server's unprivileged user must be able to pass through.
             Path(folder).chmod(0o755)
             run = importlib.import_module(f"tests.benchmarks.{name}").run
-            given = {"seed": seed, "cases": args.cases}
+            given = {"seed": seed, "cases": args.cases, "seconds": args.seconds}
             taken = inspect.signature(run).parameters
             rows += run(Path(folder), **{key: given[key] for key in given if key in taken})
         stored = {"host": facts, "seed": seed, "rows": rows}

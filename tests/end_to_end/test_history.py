@@ -116,6 +116,38 @@ def test_runs_of_an_older_replayer_are_points_of_the_same_history(
     assert [point["value"] for point in one["points"]] == noisy(2e8, 4, 1)
 
 
+def test_files_that_count_for_nothing_are_counted(replayer: Replayer, nightly: Nightly) -> None:
+    """What cannot be read is not silently missing, and a copy of a run is no second run."""
+    folder = nightly(noisy(100.0, 12, 1))
+    first = next(folder.iterdir()).read_text()
+    for name, text in (("cut", first[:300]), ("empty", ""), ("one", first), ("two", first)):
+        (folder / f"20260101-{name}.json").write_text(text)
+
+    out, err = replayer("history", "--results", folder)
+
+    assert "12 runs" in out
+    assert "2 files cannot be read as runs" in err
+    assert "2 files are copies of other runs" in err
+
+
+@pytest.mark.parametrize("tags", [("ab",), ("bisect",), ("experiment", "block", "combination")])
+def test_what_an_experiment_switched_is_no_change(
+    replayer: Replayer, nightly: Nightly, tags: tuple[str, ...]
+) -> None:
+    """Its runs stand in the same folder as those of every night, and are left out."""
+    nightly(noisy(100.0, 12, 1))
+    folder = nightly(noisy(50.0, 12, 2), tags=dict.fromkeys(tags, "1"))
+
+    out, err = replayer("history", "--results", folder)
+    shown = replayer("history", "--results", folder, "--where", f"tag.{tags[0]}=*").out
+
+    assert "12 runs" in out
+    assert "no level changed" in out
+    assert "12 runs of experiments are left out" in err
+    assert f"--where 'tag.{tags[0]}=*' shows them" in err
+    assert "12 runs" in shown
+
+
 def test_other_settings_of_a_workload_are_another_history(
     replayer: Replayer, nightly: Nightly
 ) -> None:

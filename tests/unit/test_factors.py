@@ -13,6 +13,7 @@ from replayer.experiments.variant import RunOptions as Options
 from replayer.experiments.variant import Variant, applied, parse_variant, run_arguments
 from replayer.factors import FactorPlace
 from replayer.machine.host import Host
+from replayer.run.recovery import give_back
 
 
 @pytest.fixture
@@ -73,6 +74,64 @@ def test_a_level_that_the_kernel_changes_is_refused(place: FactorPlace) -> None:
         pass
 
     assert factors.load("read_ahead_kb").current(place) == before
+
+
+def change_within(place: FactorPlace, level: str, path: Path, foreign: str) -> None:
+    """Write another value to a factor's file while an experiment has set its level."""
+    with applied(parse_variant(f"rq_affinity={level}", place), place):
+        path.write_text(foreign)
+
+
+@pytest.mark.root
+def test_a_level_that_another_program_changed_is_left_and_reported(place: FactorPlace) -> None:
+    """The run that had it fails; after a kill the next command reports it."""
+    before, level = another(place, "rq_affinity")
+    (path,) = Path("/").glob(f"{place.disk}/queue/rq_affinity".lstrip("/"))
+    foreign = next(one for one in "012" if one not in (before, level))
+    messages: list[str] = []
+    try:
+        with pytest.raises(ReplayerError, match=rf"another program meanwhile.*is {foreign}\)"):
+            change_within(place, level, path, foreign)
+        path.write_text(before)
+        kernel_settings.change(place.host, "rq_affinity", {str(path).lstrip("/"): level})
+        (left,) = kernel_settings.own()
+        left.path.write_text(left.path.read_text().replace(left.owner, "gone:1:1"))
+        path.write_text(foreign)
+        give_back(messages.append)
+
+        assert "rq_affinity was changed by another program" in messages[0]
+        assert path.read_text().strip() == foreign
+        assert kernel_settings.own() == []
+    finally:
+        path.write_text(before)
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        *("cpu_quota=nan", "cpu_quota=inf", "cpu_quota=-1", "cpu_quota=1e308"),
+        *("memory_limit=1e308", "memory_limit=-5", "memory_limit=1MiB", "memory_limit=nan"),
+        *("cpu_set=-1", "cpu_set=0-", "cpu_set=x", "cpu_set="),
+    ],
+)
+def test_a_level_that_no_machine_has_is_refused_when_it_is_read(
+    place: FactorPlace, word: str
+) -> None:
+    """It is found before anything is set, run or written."""
+    name, _, level = word.partition("=")
+    if factors.load(name).unavailable(place):
+        pytest.skip(f"{name} cannot be switched here")
+    with pytest.raises(Impossible, match=r"must be|no size|such as"):
+        factors.check_level(name, place, level)
+
+
+def test_a_processor_that_does_not_exist_is_not_left_out(place: FactorPlace) -> None:
+    """The kernel takes 0,8191 for 0: then the run has another level than its tag says."""
+    with (
+        pytest.raises(Impossible, match=r"0,8191 cannot be chosen"),
+        applied(parse_variant("cpu_set=0,8191", place), place),
+    ):
+        pass
 
 
 @pytest.mark.root
