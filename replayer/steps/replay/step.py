@@ -31,10 +31,11 @@ from replayer.steps.replay.choice import Choice
 from replayer.steps.replay.copy_files import CopyFiles
 from replayer.steps.replay.outcome import ReplayWindow, record
 from replayer.steps.replay.replay_counts import First, ReplayCounts
+from replayer.steps.replay.replay_statistics import GIVEN_UP, ReplayProgress
 from replayer.steps.replay.schedule import Planner, ReplaySchedule, processes_for
 from replayer.steps.replay.spec import Spec
 from replayer.steps.replay.work import Blocked
-from replayer.steps.replay.worker import GIVEN_UP, ReplayProgress, WorkerResult
+from replayer.steps.replay.worker import WorkerResult
 from replayer.tables import relations
 from replayer.watch.workers import WorkerPool
 
