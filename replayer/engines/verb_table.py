@@ -29,6 +29,7 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {
     "files": ("path",),
     "location": ("directory", "file", "content", "process"),
     "rights": ("verb", "what", "allowed", "grants"),
+    "replay/guarded": ("table_name", "column_name"),
     "settings": ("name", "value"),
     "slob/files": ("path",),
     "slob/slice": (

@@ -264,6 +264,23 @@ def test_what_waits_for_its_turn_goes_when_it_comes_or_when_it_is_late(
         assert not second.forced
 
 
+def test_nobody_is_late_while_actions_end(parts: Callable[..., Parts]) -> None:
+    """A replay that is behind keeps its order; one in which nothing ends does not."""
+    order = Sequenced()
+    for turn in range(2):
+        order.takes(1, turn)
+    with order.shared(1, 2) as shared:
+        loop = parts([record(), record()], [record(chain=1, turn=1)], order=shared)
+        loop.go()
+        loop.clock.seen_ns += 5 * SECOND
+        loop.made[0].answer()
+        loop.runner.receive(loop.timetable.clients[0], select.EPOLLIN)
+        assert loop.turns is not None
+        assert loop.turns.late() == []
+        loop.clock.seen_ns += SECOND
+        assert loop.turns.late() == [1]
+
+
 def change(row: int, begun: float, ended: float, kind: int = 2) -> RowChange:
     """Return a change of a row between two seconds."""
     return RowChange(kind, row, round(begun * SECOND), round(ended * SECOND))

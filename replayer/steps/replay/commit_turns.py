@@ -49,6 +49,8 @@ class CommitTurns:
         self._lookout = lookout
         self._look_ns, self._look_pause = 0, _LOOK_NS
         """Time of the next check for deadlocks, and the pause after that check, in ns."""
+        self._moved_ns = 0
+        """Time at which an action last ended, here or in another process where it matters here."""
         self._waiting: dict[int, int] = {}
         """Clients that wait for their turn -> when they give up waiting, in ns.
 
@@ -90,6 +92,7 @@ class CommitTurns:
 
     def end(self, record: Record) -> None:
         """Mark what an action ends: a transaction, and the turn of a change."""
+        self._moved_ns = self._clock.seen_ns
         self._gate.end(record.ends, record.chain, record.turn)
 
     def meet(self, client: ReplayClient) -> None:
@@ -118,8 +121,13 @@ class CommitTurns:
         self._gate.ring()
 
     def late(self) -> list[int]:
-        """Return the clients that have waited for too long."""
+        """Return the clients that have waited for too long, while no action ended.
+
+        A replay that is slower than its capture lets many wait for long, and still goes on.
+        """
         now = self._clock.seen_ns
+        if now - self._moved_ns < self._timeout_ns:
+            return []
         return [number for number, _ in takewhile(lambda w: w[1] <= now, self._waiting.items())]
 
     def force(self, client: ReplayClient) -> None:
@@ -149,6 +157,7 @@ class CommitTurns:
         """
         if fd == self._gate.bell:
             self._gate.silence()
+            self._moved_ns = self._clock.seen_ns
         elif self._lookout is not None and fd == self._lookout.bell:
             for asked_ns, waits in self._lookout.answers():
                 numbers = self._gate.deadlocked(waits, asked_ns)
