@@ -28,8 +28,8 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {
     "extensions": ("name", "version"),
     "files": ("path",),
     "location": ("directory", "file", "content", "process"),
-    "rights": ("verb", "what", "allowed", "grants"),
     "replay/guarded": ("table_name", "column_name"),
+    "rights": ("verb", "what", "allowed", "grants"),
     "settings": ("name", "value"),
     "slob/files": ("path",),
     "slob/slice": (
