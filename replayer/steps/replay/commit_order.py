@@ -88,7 +88,7 @@ class Shared:
 
 
 class RowChange(NamedTuple):
-    """What is known of a change, at its turn."""
+    """The facts about a change, at its turn."""
 
     kind: int
     """WHOLE_TABLE, or the number of the columns that choose its row (see `Sequenced.kind`)."""

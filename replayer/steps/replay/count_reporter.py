@@ -1,4 +1,4 @@
-"""Counting of records in a thread of its own, so that the loop of a replay does not wait for it."""
+"""Counting of records in a separate thread, so that the loop of a replay does not wait for it."""
 
 import queue
 import sys

@@ -1,4 +1,4 @@
-"""What happened in one process of a replay: statements in records, other events in counts."""
+"""The events in one process of a replay: statements in records, all others in counts."""
 
 from array import array
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Which row a change is for, as its text says: changes of different rows need no order.
+"""Find the row that a change is for in its text: changes of different rows need no order.
 
 Only what is certain counts.  A change has a row if its WHERE has nothing but columns of unique
 indexes that are equal to numbers or UUIDs, if it sets no such column, and if its table has neither
@@ -18,7 +18,7 @@ _UNSURE = re.compile(
     r"(?<=\w)\s*\(",
     re.DOTALL,
 )
-"""What a text must not have before its WHERE.
+"""Parts that a text must not have before its WHERE.
 
 Comments, other tables, and calls of functions: they may have effects, as nextval() has.
 """

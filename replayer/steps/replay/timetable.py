@@ -1,4 +1,4 @@
-"""When the sessions of a process go on: which are under way, and which are due next."""
+"""The sessions of a process in time: those under way, and those that are due next."""
 
 import heapq
 
