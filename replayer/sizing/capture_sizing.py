@@ -293,29 +293,18 @@ def following(speed: CaptureRequirement) -> Callable[[Run], StepSpec | None]:
     return of
 
 
-class _Asked(Exception):
-    """The search wants a trial that was not run yet."""
-
-    def __init__(self, multiple: float) -> None:
-        super().__init__()
-        self.multiple = multiple
-
-
 def _searched(speed: CaptureRequirement, done: Sequence[SpeedTrial]) -> float | Capacity:
     """Return the multiple to try next, or the result of the search."""
-    ended = (trial for trial in done if not trial.void)
-
-    def recorded(multiple: float) -> SearchTrial:
-        trial = next(ended, None)
-        if trial is None:
-            raise _Asked(multiple)
-        return trial.ended
-
     most = min(_MOST, max(1.0, speed.window / speed.required / _SHORTEST))
+    steps = capacity_search.search_steps(SearchLimits(least=1 / 16, most=most, trials=30))
+    multiple = next(steps)
     try:
-        return capacity_search.search(recorded, SearchLimits(least=1 / 16, most=most, trials=30))
-    except _Asked as asked:
-        return asked.multiple
+        for trial in (one for one in done if not one.void):
+            multiple = steps.send(trial.ended)
+    except StopIteration as end:
+        capacity: Capacity = end.value
+        return capacity
+    return multiple
 
 
 def trials(speed: CaptureRequirement, run: Run) -> list[SpeedTrial]:

@@ -31,8 +31,6 @@ LARGE = {
     "steps/replay/mysql_connection.py:MySQLConnection": "one protocol",
     "steps/replay/postgres_connection.py:PostgresConnection": "one protocol",
     "steps/replay/schedule.py:Planner": "one pass over a capture",
-    "steps/replay/worker.py": "pool, order, verification and statistics of a replay in one",
-    "steps/replay/worker.py:_Clients": "the same",
     "storage/io_worker.py:_IoWorker": "one timed loop",
 }
 """What is larger than the limits -> what holds it together, and is to be divided: only shrinks."""

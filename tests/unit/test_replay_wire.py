@@ -15,7 +15,13 @@ from typing import Any, cast
 
 import pytest
 
-from replayer.steps.replay import mysql_connection, postgres_connection, wire_message, worker
+from replayer.steps.replay import (
+    connection_pool,
+    mysql_connection,
+    postgres_connection,
+    wire_message,
+    worker,
+)
 from replayer.steps.replay.failures import ConnectionGone, Refused
 
 BEYOND = 2000
@@ -282,9 +288,9 @@ def test_an_attempt_of_any_number_is_waited_for(files: int) -> None:
     ours, theirs = socket.socketpair()
     with beyond(ours) as ours, theirs:
         attempt = SimpleNamespace(fileno=ours.fileno, events=select.EPOLLIN)
-        assert not worker._answered(attempt, 0.01)
+        assert not connection_pool.is_ready(attempt, 0.01)
         theirs.sendall(b"x")
-        assert worker._answered(attempt, 10)
+        assert connection_pool.is_ready(attempt, 10)
 
 
 def test_a_process_may_have_all_connections_that_the_system_allows(files: int) -> None:

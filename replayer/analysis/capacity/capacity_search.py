@@ -5,7 +5,7 @@ the objective, fails it, or could not be offered by the clients.
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
@@ -88,7 +88,6 @@ class SearchLimits:
 class _Book:
     """The trials so far, by rung: rung n is the multiple start * (1 + resolution) ** n."""
 
-    trial: Callable[[float], SearchTrial]
     limits: SearchLimits
     history: list[tuple[int, SearchTrial]] = field(default_factory=list)
     top: int = 0
@@ -105,12 +104,10 @@ class _Book:
     def multiple(self, rung: int) -> float:
         return float(self.limits.start * (1 + self.limits.resolution) ** rung)
 
-    def run(self, rung: int) -> SearchTrial:
-        ended = self.trial(self.multiple(rung))
+    def add(self, rung: int, ended: SearchTrial) -> None:
         self.history.append((rung, ended))
         if ended is SearchTrial.NOT_OFFERED:
             self.top = min(self.top, rung - 1)
-        return ended
 
     def count(self, rung: int, ended: SearchTrial) -> int:
         return sum(1 for at, how in self.history if (at, how) == (rung, ended))
@@ -213,12 +210,29 @@ def search(
     model, each trial has its own capacity, whose logarithm is normally distributed.  Its standard
     deviation, the noise from trial to trial, is between half a percent and a quarter.
     """
-    book = _Book(trial, limits or SearchLimits())
+    steps = search_steps(limits or SearchLimits(), enough)
+    multiple = next(steps)
+    while True:
+        try:
+            multiple = steps.send(trial(multiple))
+        except StopIteration as end:
+            capacity: Capacity = end.value
+            return capacity
+
+
+def search_steps(
+    limits: SearchLimits, enough: Callable[[], bool] = _never_enough
+) -> Generator[float, SearchTrial, Capacity]:
+    """Yield each multiple to try, and take how its trial ended; return the result at the end.
+
+    The search is that of `search`, of which this is one step at a time.
+    """
+    book = _Book(limits)
     for rung in _rungs(book):
         book.cut = bool(book.history) and enough()
         if book.spent or book.cut:
             break
-        book.run(rung)
+        book.add(rung, (yield book.multiple(rung)))
     return _capacity(book)
 
 
@@ -226,13 +240,9 @@ def so_far(trials: Sequence[tuple[float, SearchTrial]], limits: SearchLimits) ->
     """Return the capacity from the trials of a search that was interrupted: it is never clear."""
     step = math.log1p(limits.resolution)
     rungs = [(round(math.log(multiple / limits.start) / step), ended) for multiple, ended in trials]
-    book = _Book(_never, limits, rungs)
+    book = _Book(limits, rungs)
     book.cut = True
     return replace(_capacity(book), clear=False)
-
-
-def _never(_: float) -> SearchTrial:
-    raise AssertionError("a search that was cut short runs nothing")
 
 
 def _rungs(book: _Book) -> Iterator[int]:

@@ -4,6 +4,10 @@ The memory has one byte for each transaction, at its rank, and one for each chan
 its turn.  A byte becomes 1 when its transaction or change has ended.  A process that ends one wakes
 only those processes in which a client waits.
 
+A change waits for all changes of its table that had ended at the source when it began, and for
+those that may be of the same row.  So changes of different rows run at the same time, as they did
+at the source.  The memory has, for each turn, how many turns must have ended, and one more.
+
 A client may wait here for a second client, which waits in the server for a lock of the first.
 Neither would ever go on, and the server sees no deadlock.  So the memory also has the owner of each
 rank and turn, and what each client waits for.  Together with the lock waits that the server
@@ -17,19 +21,30 @@ import os
 import time
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from replayer.watch.workers import Descriptor
 
 _NEVER = b"\0"
 _NOBODY = -1
 _WORD = 8
+_TURN_COLUMNS = 2
+"""Columns of a turn: offset of the turn before which all must have ended, and one more or -1."""
 _SESSION, _WAITS, _SINCE, _COLUMNS = range(4)
 """Columns of a client: its session in the server, what it waits for, and since when (ns)."""
 _FREE, _BY_RANK, _BY_TURN = range(3)
-"""Waits of a client: none, for a rank, or for a turn of a chain (the chain's number is added)."""
+"""Waits of a client: none, for a rank, or for a turn of a chain (the chain's number is added).
+
+Below 0, it is a wait for one turn: -1 minus its offset.
+"""
+_RESOLUTION_NS = 10**6
+"""Resolution of logs' stamps, in nanoseconds: the order of closer events is not certain."""
+_GAP, WHOLE_TABLE, _FIRST_KIND = range(3)
+"""Kinds of changes: none at this turn, one of any rows; from _FIRST_KIND on, one of one row."""
 
 
 def client_number(process: int, who: int, processes: int) -> int:
@@ -59,6 +74,8 @@ class Shared:
     """Offset of the owners: 8 bytes for each rank and turn, the number of a client."""
     clients: int
     """Offset of the columns of the clients."""
+    turns: int
+    """Offset of the waits of the turns: two columns of 8 bytes for each (see _TURN_COLUMNS)."""
     end: int
 
     def number(self, process: int, who: int) -> int:
@@ -70,10 +87,70 @@ class Shared:
         return number % len(self.bells), number // len(self.bells)
 
 
+class RowChange(NamedTuple):
+    """The facts about a change, at its turn."""
+
+    kind: int
+    """WHOLE_TABLE, or the number of the columns that choose its row (see `Sequenced.kind`)."""
+    row: int
+    """A number that is equal for changes of the same row, from 0 to 2^63 - 1."""
+    start_ns: int
+    end_ns: int
+
+
+_NO_CHANGE = RowChange(WHOLE_TABLE, 0, 0, 0)
+
+
+@dataclass(eq=False)
+class _Changes:
+    """The changes of a table, by turn."""
+
+    kinds: "array[int]" = field(default_factory=lambda: array("i"))
+    rows: "array[int]" = field(default_factory=lambda: array("q"))
+    starts: "array[int]" = field(default_factory=lambda: array("q"))
+    ends: "array[int]" = field(default_factory=lambda: array("q"))
+
+    def put(self, turn: int, change: RowChange) -> None:
+        """Note the change at a turn."""
+        more = turn + 1 - len(self.kinds)
+        columns = (self.kinds, self.rows, self.starts, self.ends)
+        for column, value in zip(columns, change, strict=True):
+            if more > 0:
+                column.extend([0] * more)
+            column[turn] = value
+
+    def waits(self, offset: int) -> npt.NDArray[np.int64]:
+        """Return the columns `after` and `follows` of each turn (see `Gate.waits`).
+
+        `offset` is that of the first turn.
+        """
+        kinds = np.frombuffer(self.kinds, np.int32)
+        turns = np.arange(len(kinds))
+        counted = np.bincount(kinds)
+        counted[:_FIRST_KIND] = 0
+        of_row = (kinds == counted.argmax()) & (kinds >= _FIRST_KIND)
+        # A change that chooses its row by other columns may be of any row.
+        whole = (kinds != _GAP) & ~of_row
+        ends = np.maximum.accumulate(np.frombuffer(self.ends, np.int64))
+        starts = np.frombuffer(self.starts, np.int64) - _RESOLUTION_NS
+        ended = np.minimum(np.searchsorted(ends, starts), turns)
+        behind_whole = np.maximum.accumulate(np.where(whole, turns + 1, 0))
+        after = np.where(of_row, np.maximum(ended, behind_whole), turns)
+        follows = np.full(len(kinds), -1)
+        (places,) = np.nonzero(of_row)
+        rows = np.frombuffer(self.rows, np.int64)[places]
+        order = np.argsort(rows, kind="stable")
+        same = rows[order][1:] == rows[order][:-1]
+        follows[places[order][1:][same]] = places[order][:-1][same]
+        return np.column_stack([after + offset, np.where(follows < 0, -1, follows + offset)])
+
+
 class Sequenced:
     """The ranks and turns of a replay with their owners, collected while it is prepared."""
 
     def __init__(self) -> None:
+        self._kinds: dict[tuple[str, ...], int] = {}
+        self._changes: dict[int, _Changes] = {}
         self._ranks = bytearray()
         self._chains: dict[int, bytearray] = {}
         self._of_ranks = array("q")
@@ -83,8 +160,15 @@ class Sequenced:
         """Mark a rank as one whose transaction `owner` will end; unmarked ranks count as ended."""
         _mark(self._ranks, self._of_ranks, rank, owner)
 
-    def takes(self, chain: int, turn: int, owner: int = _NOBODY) -> None:
-        """Mark a turn of a chain as one that `owner` will take."""
+    def kind(self, columns: tuple[str, ...]) -> int:
+        """Return the kind of changes that choose their row by these columns."""
+        return self._kinds.setdefault(columns, len(self._kinds) + _FIRST_KIND)
+
+    def takes(
+        self, chain: int, turn: int, owner: int = _NOBODY, change: RowChange = _NO_CHANGE
+    ) -> None:
+        """Mark a turn of a chain as one that `owner` will take, for a change."""
+        self._changes.setdefault(chain, _Changes()).put(turn, change)
         owners = self._of_turns.setdefault(chain, array("q"))
         _mark(self._chains.setdefault(chain, bytearray()), owners, turn, owner)
 
@@ -111,6 +195,11 @@ class Sequenced:
                 _write(memory, owned.tobytes())
             known = bytes(clients * processes * _COLUMNS * _WORD)
             _write(memory, known)
+            width = 0
+            for chain, changes in self._changes.items():
+                columns = changes.waits(places[chain][0]).astype(np.int64).tobytes()
+                _write(memory, columns)
+                width += len(columns)
             bells = []
             for _ in range(processes):
                 bells.append(os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC))
@@ -124,7 +213,8 @@ class Sequenced:
                 size=size,
                 owners=owners,
                 clients=behind,
-                end=behind + len(known),
+                turns=behind + len(known),
+                end=behind + len(known) + width,
             )
 
 
@@ -152,7 +242,8 @@ class Gate:
         self._bytes = mmap.mmap(shared.memory.fd, shared.end)
         self._views: list[memoryview] = []
         self._owners = self._words(shared.owners, shared.clients)
-        self._clients = self._words(shared.clients, shared.end)
+        self._clients = self._words(shared.clients, shared.turns)
+        self._turns = self._words(shared.turns, shared.end)
         self._own = shared.size + process
         self._others = [
             (shared.size + other, bell.fd)
@@ -164,6 +255,10 @@ class Gate:
         self._next = {chain: first for chain, (first, _) in shared.chains.items()}
         self._by_rank: list[tuple[int, int]] = []
         self._by_turn: dict[int, list[tuple[int, int]]] = {}
+        self._by_row: dict[int, list[int]] = {}
+        """Offset of a turn -> the clients that wait for it alone."""
+        self._free: list[int] = []
+        """Clients whose turn of `_by_row` has ended."""
         self._moved = False
 
     def _words(self, begin: int, end: int) -> memoryview:
@@ -182,8 +277,8 @@ class Gate:
     def waits(self, who: int, needs: int, chain: int, turn: int) -> bool:
         """Return whether a client has to wait; `released` returns it when its wait may be over.
 
-        `needs` is the number of ranks that must have ended, `chain` and `turn` the turn to wait
-        for.  `needs` or `chain` is -1 if there is nothing to wait for.
+        `needs` is the number of ranks that must have ended, `chain` and `turn` the client's turn.
+        `needs` or `chain` is -1 if there is nothing to wait for.
         """
         if needs > self._ended and needs > self._prefix():
             heapq.heappush(self._by_rank, (needs, who))
@@ -192,10 +287,17 @@ class Gate:
         if chain < 0:
             return False
         place = self._shared.chains[chain][0] + turn
-        if place <= self._next[chain] or place <= self._turn(chain):
+        at = (place - self._shared.ranks) * _TURN_COLUMNS
+        after = self._turns[at]
+        if after > self._next[chain] and after > self._turn(chain):
+            heapq.heappush(self._by_turn.setdefault(chain, []), (after, who))
+            self._note(who, _BY_TURN + chain)
+            return True
+        follows = self._turns[at + 1]
+        if follows < 0 or self._bytes[follows]:
             return False
-        heapq.heappush(self._by_turn.setdefault(chain, []), (place, who))
-        self._note(who, _BY_TURN + chain)
+        self._by_row.setdefault(follows, []).append(who)
+        self._note(who, -1 - follows)
         return True
 
     def _note(self, who: int, waits: int) -> None:
@@ -267,7 +369,10 @@ class Gate:
 
     def _owner(self, waits: int) -> int:
         """Return the client that must end the first unended item of a wait, _NOBODY if none."""
-        if waits == _BY_RANK:
+        if waits < 0:
+            place, end = -1 - waits, self._shared.size
+            place = end if self._bytes[place] else place
+        elif waits == _BY_RANK:
             place, end = self._prefix(), self._shared.ranks
         else:
             chain = waits - _BY_TURN
@@ -293,12 +398,18 @@ class Gate:
             self._bytes[rank] = 1
             self._moved = True
         if chain >= 0:
-            self._bytes[self._shared.chains[chain][0] + turn] = 1
+            place = self._shared.chains[chain][0] + turn
+            self._bytes[place] = 1
             self._moved = True
+            if place in self._by_row:
+                self._free += self._by_row.pop(place)
 
     def released(self) -> Sequence[int]:
         """Return the clients that may go on; each must call `waits` again."""
-        free: list[int] = []
+        free, self._free = self._free, []
+        if self._others and self._by_row:
+            for place in [place for place in self._by_row if self._bytes[place]]:
+                free += self._by_row.pop(place)
         if self._by_rank:
             prefix = self._prefix()
             while self._by_rank and self._by_rank[0][0] <= prefix:
@@ -323,7 +434,7 @@ class Gate:
 
         After True, call `released` again before sleeping: something may have ended meanwhile.
         """
-        waiting = bool(self._by_rank) or any(self._by_turn.values())
+        waiting = bool(self._by_rank or self._by_row or self._free) or any(self._by_turn.values())
         self._bytes[self._own] = waiting
         return waiting
 

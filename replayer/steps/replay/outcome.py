@@ -24,9 +24,7 @@ from replayer.steps.replay.replay_counts import (
     by_place,
     latencies,
 )
-from replayer.steps.replay.schedule import ReplaySchedule
-from replayer.steps.replay.spec import Spec
-from replayer.steps.replay.worker import (
+from replayer.steps.replay.replay_statistics import (
     GIVEN_UP,
     IMPOSED_FAILURES,
     LOST_SESSIONS,
@@ -36,6 +34,8 @@ from replayer.steps.replay.worker import (
     REFUSED,
     SHARED,
 )
+from replayer.steps.replay.schedule import ReplaySchedule
+from replayer.steps.replay.spec import Spec
 from replayer.watch import ledger
 from replayer.watch.histogram import Latencies
 

@@ -233,7 +233,7 @@ class ReplayCounts:
     The SQLSTATE is below 0 for an error that only the log has, and 0 for other rows than the log's.
     """
     happened: Mapping[str, int] = field(default_factory=dict)
-    """Other events -> how often they happened; worker.py has their names."""
+    """Other events -> how often they happened; replay_statistics.py has their names."""
 
     @classmethod
     def of(cls, parts: Sequence["ReplayCounts"]) -> "ReplayCounts":

@@ -20,9 +20,15 @@ from replayer.capture.action import (
     LoggedStatement,
 )
 from replayer.steps.replay import mysql_connection, wire_message
-from replayer.steps.replay.commit_order import Sequenced, client_number
+from replayer.steps.replay.commit_order import (
+    WHOLE_TABLE,
+    RowChange,
+    Sequenced,
+    client_number,
+)
 from replayer.steps.replay.read_only import ReadOnlyTest
 from replayer.steps.replay.replay_counts import number_of
+from replayer.steps.replay.row_keys import RowKeys, UncertainOrder
 from replayer.steps.replay.spec import Spec
 from replayer.steps.replay.spool import Spool
 from replayer.steps.replay.work import (
@@ -55,6 +61,7 @@ _CORES_OF_A_PROCESS = 4
 _FORGETS = re.compile(r"\s*(?:deallocate|discard)\b", re.IGNORECASE)
 _INTO = re.compile(r"\binto\b", re.IGNORECASE)
 _MOST_NAMED = 5
+_MOST_HASH = (1 << 63) - 1
 _MOST_HELD = 1 << 16
 """Limit of records in memory that wait for a full chunk; then shorter chunks are written."""
 _NO_NAME = "one that the log does not name"
@@ -136,9 +143,13 @@ class Planner:
         span_ns: int = 0,
         folder: Path | None = None,
         blocked: Blocked | None = None,
+        rows: RowKeys | None = None,
     ) -> None:
         self._spec = spec
         self._blocked = blocked
+        self._rows = rows
+        self.uncertain = UncertainOrder()
+        """The rows whose changes have no certain order in the log, if the order is kept."""
         self._conninfo = conninfo
         self._described: dict[int, LoggedSession] = {}
         self._wire = wire
@@ -205,7 +216,10 @@ class Planner:
                 self._others[self._of_others[action.session]] += 1
         else:
             record = self._record(action, statement, place, self._intended(action, since))
-            self._put(session, self._sent(record, action, statement, feed))
+            record = self._sent(record, action, statement, feed)
+            self._put(session, record)
+            if statement is not None and record.chain >= 0:
+                self._take_turn(session, record, action, statement)
             process = self._processes[session.process]
             end = since + max(0, action.duration_ns)
             process.last_ns[session.place] = max(process.last_ns[session.place], end)
@@ -386,8 +400,22 @@ class Planner:
         owner = client_number(session.process, session.place, len(self._processes))
         if record.ends >= 0:
             self._order.ends(record.ends, owner)
-        if record.chain >= 0:
-            self._order.takes(record.chain, record.turn, owner)
+
+    def _take_turn(
+        self, session: _Session, record: Record, action: Action, statement: LoggedStatement
+    ) -> None:
+        """Note the turn of a change, and the row that it is for."""
+        owner = client_number(session.process, session.place, len(self._processes))
+        start_ns, end_ns = action.start_ns, action.start_ns + max(0, action.duration_ns)
+        kind, row = WHOLE_TABLE, 0
+        writes = statement.fingerprint.writes
+        if self._rows is not None and record.chain > 0 and writes:
+            key = self._rows.find(writes, statement.text, action.parameters or ())
+            if key is not None:
+                kind, row = self._order.kind(key.columns), hash(key) & _MOST_HASH
+                alone = record.needs >= 0 and record.ends >= 0
+                self.uncertain.add(writes[0], key, start_ns, end_ns, alone=alone)
+        self._order.takes(record.chain, record.turn, owner, RowChange(kind, row, start_ns, end_ns))
 
     @contextlib.contextmanager
     def schedule(self) -> Iterator[ReplaySchedule]:

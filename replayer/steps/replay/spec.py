@@ -32,8 +32,8 @@ class Spec(StepSpec):
     ended that had ended before it started in the capture, and changes of a table follow each other
     as they did there.  `serial`: one transaction after the other, in the order of their ends."""
     order_timeout: units.Duration = Field(10.0, gt=0)
-    """Seconds after which a statement that waits for its place in the order runs without it; such
-    statements are counted."""
+    """Seconds after which a statement that waits for its place in the order runs without it, if no
+    statement ended meanwhile; such statements are counted."""
     idle: Literal["keep", "skip"] = "keep"
     """`skip`: a pause in which no session did anything is shortened to a second."""
     read_only: bool = False

@@ -32,10 +32,12 @@ from replayer.steps.replay.choice import Choice
 from replayer.steps.replay.copy_files import CopyFiles
 from replayer.steps.replay.outcome import ReplayWindow, record
 from replayer.steps.replay.replay_counts import First, ReplayCounts
+from replayer.steps.replay.replay_statistics import GIVEN_UP, ReplayProgress
+from replayer.steps.replay.row_keys import RowKeys, guarded_columns
 from replayer.steps.replay.schedule import Planner, ReplaySchedule, processes_for
 from replayer.steps.replay.spec import Spec
 from replayer.steps.replay.work import Blocked
-from replayer.steps.replay.worker import GIVEN_UP, ReplayProgress, WorkerResult
+from replayer.steps.replay.worker import WorkerResult
 from replayer.tables import relations
 from replayer.watch.workers import WorkerPool
 
@@ -44,6 +46,7 @@ _FILES = VerbName("replay/files")
 _SETTLE = VerbName("mix/settle")
 _WAITS = VerbName("replay/waits")
 _BLOCKED = VerbName("replay/blocked")
+_GUARDED = VerbName("replay/guarded")
 _ASKED_EVERY = 0.25
 """Seconds between two samples of what the sessions wait for."""
 _MERGED_AT = 32
@@ -193,6 +196,7 @@ def _planned(
         span_ns=summary.span_ns,
         folder=journal.home(),
         blocked=_blocked(spec, context, conninfo),
+        rows=_row_keys(spec, context, database),
     )
     try:
         if spec.order != "none":
@@ -204,8 +208,9 @@ def _planned(
     except BaseException:
         planner.close()
         raise
-    if note := conninfo.note():
-        context.findings.note(note)
+    for note in (conninfo.note(), planner.uncertain.sentence()):
+        if note:
+            context.findings.note(note)
     return planner
 
 
@@ -245,6 +250,16 @@ def _blocked(spec: Spec, context: Context, conninfo: replay_target.Conninfo) -> 
         return None
     (statement,) = verb.statements()
     return Blocked(conninfo(LoggedSession(-1)), statement)
+
+
+def _row_keys(spec: Spec, context: Context, database: Database) -> RowKeys | None:
+    """Return how to find the rows of changes; None if their order is not kept, or not known."""
+    verb = context.engine.verb(_GUARDED)
+    if spec.order != "commit" or verb is None:
+        return None
+    rows = database.execute(verb)
+    names = ((str(row["table_name"]), str(row["column_name"])) for row in rows)
+    return RowKeys(guarded_columns(names))
 
 
 class _Replay:

@@ -1,0 +1,68 @@
+"""Comparison of each answer with the log: its error, and its number of rows."""
+
+from replayer.errors import UNKNOWN_STATE
+from replayer.steps.replay.replay_client import ReplayClient
+from replayer.steps.replay.replay_counts import FOLLOWS, OTHERWISE, SAME, held, number_of
+from replayer.steps.replay.replay_statistics import IMPOSED_FAILURES, ReplayStatistics
+from replayer.steps.replay.wire import Connection
+from replayer.steps.replay.work import IMPOSED, Record
+
+_IN_FAILED_TRANSACTION = number_of("25P02")
+_ANY_STATE = number_of(UNKNOWN_STATE)
+_MISSING = frozenset(map(number_of, ("26000", "34000", "3B001")))
+"""No such prepared statement, cursor or savepoint, if the statement that creates it failed."""
+
+
+class AnswerVerification:
+    """Compares answers with the log, and notes the first difference of each kind."""
+
+    def __init__(self, statistics: ReplayStatistics, *, rows: bool) -> None:
+        """Compare errors, and with `rows` numbers of rows, too."""
+        self._statistics = statistics
+        self._with_rows = rows
+
+    def check(self, client: ReplayClient, record: Record, connection: Connection) -> None:
+        """Compare the answer that a connection has received, and record the statement."""
+        code = number_of(connection.sqlstate) if connection.sqlstate else 0
+        if record.flags & IMPOSED:
+            self._statistics.count(IMPOSED_FAILURES)
+            # Some wire protocols cannot fail with a chosen SQLSTATE.
+            code = code or record.logged
+        if code:
+            code = self.judge(client, record, code)
+        elif record.logged > 0:
+            self._stray(client, record, -record.logged)
+        held_rows = -1
+        if record.rows >= 0 and self._with_rows and not (code or record.logged):
+            held_rows = self._hold(client, record, connection)
+        self._statistics.write(client, record, code, connection.rows, connection.hash, held_rows)
+
+    def judge(self, client: ReplayClient, record: Record, code: int) -> int:
+        """Return the SQLSTATE of an error, negative if it only follows from an earlier error."""
+        if code == _IN_FAILED_TRANSACTION or (code in _MISSING and client.failed):
+            return -code
+        client.failed = True
+        if record.logged not in {code, _ANY_STATE}:
+            self._stray(client, record, code)
+        return code
+
+    def _stray(self, client: ReplayClient, record: Record, code: int) -> None:
+        client.strayed = True
+        self._statistics.note_first(record, code, client.work.number)
+
+    def _hold(self, client: ReplayClient, record: Record, connection: Connection) -> int:
+        """Compare the number of rows of an answer with the log's.
+
+        Return the result of the comparison together with the log's number, as `held` packs them; -1
+        for an answer that has no number of rows.
+        """
+        logged = record.rows
+        if connection.rows < 0:
+            return -1
+        # A MySQL client may have asked for the number of rows found instead of rows changed.
+        if logged in {connection.rows, connection.matched}:
+            return held(logged, SAME)
+        if client.strayed:
+            return held(logged, FOLLOWS)
+        self._stray(client, record, 0)
+        return held(logged, OTHERWISE)

@@ -1,0 +1,167 @@
+"""Clients of one process that wait for their turn in the order of commits."""
+
+import select
+from collections.abc import Iterator, Sequence
+from itertools import takewhile
+from typing import Protocol
+
+from replayer.steps.replay.commit_order import Gate
+from replayer.steps.replay.lookout import Lookout
+from replayer.steps.replay.replay_client import WAITING, LoopClock, ReplayClient
+from replayer.steps.replay.work import Record, ReplayJob
+
+_LOOK_AGAIN = 0.1
+"""Seconds after which a waiting client checks the order again, in case a wake-up was missed."""
+_LOOK_NS, _LONGEST_LOOK_NS = 5_000_000, 100_000_000
+"""Wait before the first check for deadlocks, and the longest pause until the next check.
+
+The wait is that of the client that waits in the order for longest.
+"""
+
+
+class LockWaits(Protocol):
+    """Queries for lock waits in the server, as in lookout.py."""
+
+    bell: int
+
+    def ask(self) -> None:
+        """Start a query."""
+        ...
+
+    def answers(self) -> Iterator[tuple[int, list[tuple[int, int]]]]:
+        """Yield the answers that have come."""
+        ...
+
+    def close(self) -> None:
+        """End the queries."""
+        ...
+
+
+class CommitTurns:
+    """The order of commits, and the clients that wait for their turn in it."""
+
+    def __init__(
+        self, gate: Gate, clock: LoopClock, timeout_s: float, lookout: LockWaits | None = None
+    ) -> None:
+        self._gate = gate
+        self._clock = clock
+        self._timeout_ns = round(timeout_s * 1e9)
+        self._lookout = lookout
+        self._look_ns, self._look_pause = 0, _LOOK_NS
+        """Time of the next check for deadlocks, and the pause after that check, in ns."""
+        self._moved_ns = 0
+        """Time at which an action last ended, here or in another process where it matters here."""
+        self._waiting: dict[int, int] = {}
+        """Clients that wait for their turn -> when they give up waiting, in ns.
+
+        They are in the order in which they began to wait.
+        """
+
+    @classmethod
+    def of(cls, job: ReplayJob, clock: LoopClock) -> "CommitTurns | None":
+        """Return the order of a process, None if it keeps none."""
+        if job.order is None:
+            return None
+        lookout = None if job.blocked is None else Lookout(job)
+        return cls(Gate(job.order, job.process), clock, job.order_timeout, lookout)
+
+    def close(self) -> None:
+        """Release the shared memory, and end the queries."""
+        self._gate.close()
+        if self._lookout is not None:
+            self._lookout.close()
+
+    def register(self, poll: select.epoll) -> None:
+        """Have a poll wait for wake-ups by other processes, and for answers of queries."""
+        poll.register(self._gate.bell, select.EPOLLIN)
+        if self._lookout is not None:
+            poll.register(self._lookout.bell, select.EPOLLIN)
+
+    def waits(self, client: ReplayClient, record: Record) -> bool:
+        """Return whether a client has to wait for its turn, and note it if it has to."""
+        now = self._clock.seen_ns
+        if not self._gate.waits(client.number, record.needs, record.chain, record.turn):
+            if client.state == WAITING:
+                client.free_ns = now
+                self._waiting.pop(client.number, None)
+                self._gate.goes(client.number)
+            return False
+        client.state = WAITING
+        self._waiting.setdefault(client.number, now + self._timeout_ns)
+        return True
+
+    def end(self, record: Record) -> None:
+        """Mark what an action ends: a transaction, and the turn of a change."""
+        self._moved_ns = self._clock.seen_ns
+        self._gate.end(record.ends, record.chain, record.turn)
+
+    def meet(self, client: ReplayClient) -> None:
+        """Publish to all processes which session in the server a client has now."""
+        connection = client.connection
+        self._gate.meet(client.number, 0 if connection is None else connection.session)
+
+    def released(self) -> Sequence[int]:
+        """Return the clients whose turn may have come."""
+        return self._gate.released()
+
+    def sleep(self) -> float | None:
+        """Return the seconds that the loop may sleep, None if no client waits for its turn.
+
+        Unless it is None, `released` has to be called again: transactions may have ended before the
+        other processes knew that clients wait here.
+        """
+        if not self._gate.sleep():
+            return None
+        if self._lookout is None:
+            return _LOOK_AGAIN
+        return min(_LOOK_AGAIN, max(1_000_000, self._look_ns - self._clock.seen_ns) / 1e9)
+
+    def wake_others(self) -> None:
+        """Wake the other processes in which a client waits, if something has ended here."""
+        self._gate.ring()
+
+    def late(self) -> list[int]:
+        """Return the clients that have waited for too long, while no action ended.
+
+        A replay that is slower than its capture lets many wait for long, and still goes on.
+        """
+        now = self._clock.seen_ns
+        if now - self._moved_ns < self._timeout_ns:
+            return []
+        return [number for number, _ in takewhile(lambda w: w[1] <= now, self._waiting.items())]
+
+    def force(self, client: ReplayClient) -> None:
+        """Release a client that waits, although it is not its turn."""
+        del self._waiting[client.number]
+        self._gate.goes(client.number)
+        client.forced = True
+        client.free_ns = self._clock.seen_ns
+
+    def look(self) -> None:
+        """Start a query for lock waits in the server, once a client has waited here for a while."""
+        now = self._clock.seen_ns
+        if self._lookout is None or not self._waiting or now < self._look_ns:
+            return
+        since = next(iter(self._waiting.values())) - self._timeout_ns
+        if now - since < _LOOK_NS:
+            self._look_ns = since + _LOOK_NS
+            return
+        self._look_ns = now + self._look_pause
+        self._look_pause = min(2 * self._look_pause, _LONGEST_LOOK_NS)
+        self._lookout.ask()
+
+    def hear(self, fd: int) -> Iterator[list[int]]:
+        """Read a descriptor of `register`; yield clients to force for each deadlock that it shows.
+
+        Their wait here is part of a deadlock with lock waits in the server.
+        """
+        if fd == self._gate.bell:
+            self._gate.silence()
+            self._moved_ns = self._clock.seen_ns
+        elif self._lookout is not None and fd == self._lookout.bell:
+            for asked_ns, waits in self._lookout.answers():
+                numbers = self._gate.deadlocked(waits, asked_ns)
+                going = [number for number in numbers if number in self._waiting]
+                if going:
+                    yield going
+                    self._look_ns, self._look_pause = self._clock.seen_ns, _LOOK_NS

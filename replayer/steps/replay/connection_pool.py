@@ -1,0 +1,259 @@
+"""Connections of the clients of one process: made, handed on, lost and closed."""
+
+import contextlib
+import select
+import time
+from collections import deque
+from functools import partial
+from typing import TYPE_CHECKING
+
+from replayer.steps.replay.commit_turns import CommitTurns
+from replayer.steps.replay.failures import ConnectionGone, Refused
+from replayer.steps.replay.replay_client import (
+    BARRED,
+    BUSY,
+    CONNECTING,
+    DUE,
+    FIRST_PAUSE_NS,
+    RETRYING,
+    WANTING,
+    LoopClock,
+    ReplayClient,
+)
+from replayer.steps.replay.replay_statistics import (
+    LOST_SESSIONS,
+    REFUSED,
+    SHARED,
+    ReplayStatistics,
+)
+from replayer.steps.replay.timetable import SessionTimetable
+from replayer.steps.replay.wire import Connection, ConnectionAttempt, connecting
+from replayer.steps.replay.work import ReplayJob
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_PATIENCE_NS = 30 * 10**9
+"""Time for which a server that refuses connections is tried again, while it answers no client."""
+_CONNECT_NS = 10 * 10**9
+_LONGEST_PAUSE_NS = 1_000_000_000
+
+
+class ConnectionPool:
+    """The connections of one process, and the poll that waits for them.
+
+    Without a limit each session has its own connection.  With one, sessions hand idle connections
+    on to those that want one.
+    """
+
+    def __init__(
+        self,
+        job: ReplayJob,
+        clock: LoopClock,
+        timetable: SessionTimetable,
+        statistics: ReplayStatistics,
+        turns: CommitTurns | None,
+    ) -> None:
+        self._begin_connecting: Callable[[str], ConnectionAttempt] = partial(connecting, job.wire)
+        self._verify, self._read_only = job.verify, job.read_only
+        self._limit = job.connections
+        self._clock = clock
+        self._timetable = timetable
+        self._statistics = statistics
+        self._turns = turns
+        self.poll = select.epoll()
+        self.by_fd: dict[int, ReplayClient] = {}
+        """Descriptor of a connection, or of an attempt to connect -> its client."""
+        self._open = 0
+        self.wanting: deque[ReplayClient] = deque()
+        """Clients that want a connection, while there are as many as may be."""
+        self.refusal = ""
+        """The server's reason to refuse connections, if sessions were given up for it; else ""."""
+
+    def close(self) -> None:
+        """Close all connections."""
+        for client in self._timetable.clients.values():
+            if client.connection is not None:
+                client.connection.close()
+            if client.connecting is not None:
+                client.connecting.close()
+        self.poll.close()
+
+    def connect_now(self, client: ReplayClient) -> None:
+        """Connect before the clock starts, and wait for it.
+
+        A refused connection is ignored here: the session tries again during the replay.
+        """
+        with contextlib.suppress(Refused):
+            attempt = self._begin_connecting(client.work.conninfo)
+            end = time.monotonic_ns() + _CONNECT_NS
+            made = False
+            while not made:
+                if not is_ready(attempt, (end - time.monotonic_ns()) / 1e9):
+                    attempt.close()
+                    return
+                made = attempt.go_on()
+            client.connection = self._made(attempt)
+            self._open += 1
+            self._register(client, client.connection.fd)
+
+    def _made(self, attempt: ConnectionAttempt) -> Connection:
+        return attempt.connection(self._verify, read_only=self._read_only)
+
+    def _register(self, client: ReplayClient, fd: int) -> None:
+        self._meet(client)
+        self.by_fd[fd] = client
+        self.poll.register(fd, select.EPOLLIN)
+
+    def _meet(self, client: ReplayClient) -> None:
+        if self._turns is not None:
+            self._turns.meet(client)
+
+    def serve(self, client: ReplayClient) -> bool:
+        """Start to connect, or take over an idle connection; return True if there is one now."""
+        if self._limit is not None and self._open >= self._limit:
+            other = self._find_idle(client)
+            if other is None:
+                client.state = WANTING
+                self.wanting.append(client)
+                return False
+            if other.work.conninfo == client.work.conninfo:
+                self._take_over(client, other)
+                return True
+            self.let_go(other)
+        self._connect(client)
+        return False
+
+    def _find_idle(self, client: ReplayClient) -> ReplayClient | None:
+        """Return a client whose connection is idle, if possible one with the same conninfo."""
+        idle = [
+            one
+            for one in self.by_fd.values()
+            if one.connection is not None and one.state != BUSY and one.connection.idle
+        ]
+        alike = (one for one in idle if one.work.conninfo == client.work.conninfo)
+        return next(alike, idle[0] if idle else None)
+
+    def _take_over(self, client: ReplayClient, other: ReplayClient) -> None:
+        assert other.connection is not None
+        client.connection, other.connection = other.connection, None
+        self._meet(client)
+        self._meet(other)
+        self.by_fd[client.connection.fd] = client
+        self._statistics.count(SHARED)
+
+    def hand_on(self, client: ReplayClient) -> ReplayClient:
+        """Hand an idle connection on to the client that has wanted one for longest; return it."""
+        other = self.wanting.popleft()
+        other.state = DUE
+        if other.work.conninfo == client.work.conninfo:
+            self._take_over(other, client)
+        else:
+            self.let_go(client)
+        other.free_ns = self._clock.seen_ns
+        return other
+
+    def _connect(self, client: ReplayClient) -> None:
+        """Start to connect; a refusal at once is handled as a later one."""
+        client.state = CONNECTING
+        client.asked_ns = self._clock.seen_ns
+        client.since_ns = client.since_ns or client.asked_ns
+        try:
+            client.connecting = self._begin_connecting(client.work.conninfo)
+        except Refused as refusal:
+            self._refuse(client, refusal)
+            return
+        self._open += 1
+        fd = client.connecting.fileno()
+        self.by_fd[fd] = client
+        self.poll.register(fd, client.connecting.events)
+
+    def go_on(self, client: ReplayClient) -> bool:
+        """Continue an attempt to connect; return True once the connection is made."""
+        attempt = client.connecting
+        assert attempt is not None
+        before = attempt.fileno()
+        try:
+            made = attempt.go_on()
+        except Refused as refusal:
+            self._forget(before)
+            self._open -= 1
+            client.connecting = None
+            self._refuse(client, refusal)
+            return False
+        fd = attempt.fileno()
+        if fd != before:
+            # libpq went on to the next address, with another socket.
+            self._forget(before)
+            self.by_fd[fd] = client
+            self.poll.register(fd, attempt.events)
+        if not made:
+            self.poll.modify(fd, attempt.events)
+            return False
+        self._forget(fd)
+        client.connection, client.connecting = self._made(attempt), None
+        client.since_ns, client.pause_ns = 0, FIRST_PAUSE_NS
+        self._register(client, client.connection.fd)
+        client.state = DUE
+        client.free_ns = self._clock.seen_ns
+        return True
+
+    def _refuse(self, client: ReplayClient, refusal: Refused) -> None:
+        """Schedule another attempt a little later, or bar the client for good."""
+        now = time.monotonic_ns()
+        self._statistics.count(REFUSED)
+        waited = now - max(client.since_ns, self._clock.answered_ns)
+        if not refusal.passing or waited >= _PATIENCE_NS:
+            self.refusal = self.refusal or str(refusal)
+            client.state = BARRED
+            return
+        client.state = RETRYING
+        self._timetable.put(client, now + client.pause_ns)
+        client.pause_ns = min(2 * client.pause_ns, _LONGEST_PAUSE_NS)
+
+    def read_interrupted(self, client: ReplayClient) -> None:
+        """Handle a connection that ended while no statement was under way on it."""
+        connection = client.connection
+        if connection is None:
+            return
+        try:
+            connection.receive()
+        except ConnectionGone:
+            self._statistics.count(LOST_SESSIONS)
+            client.cut = not connection.idle
+            self.let_go(client)
+
+    def let_go(self, client: ReplayClient) -> None:
+        """Close the connection of a client, and its attempt to connect, if it has one."""
+        if client.connecting is not None:
+            self._forget(client.connecting.fileno())
+            client.connecting.close()
+            client.connecting = None
+            self._open -= 1
+        if client.connection is not None:
+            self._forget(client.connection.fd)
+            client.connection.close()
+            client.connection = None
+            self._meet(client)
+            self._open -= 1
+            if self.wanting:
+                self._begin_wanting()
+
+    def _begin_wanting(self) -> None:
+        """Let the client connect that has wanted a connection for longest: there is room again."""
+        other = self.wanting.popleft()
+        other.state = RETRYING
+        self._timetable.put(other, self._clock.seen_ns)
+
+    def _forget(self, fd: int) -> None:
+        if self.by_fd.pop(fd, None) is not None:
+            with contextlib.suppress(OSError):
+                self.poll.unregister(fd)
+
+
+def is_ready(attempt: ConnectionAttempt, seconds: float) -> bool:
+    """Return whether an attempt to connect can go on; wait at most `seconds` for it."""
+    # select(2) supports no descriptor above 1023.
+    poll = select.poll()
+    poll.register(attempt.fileno(), attempt.events)
+    return bool(poll.poll(max(0.0, seconds) * 1e3))

@@ -1,0 +1,65 @@
+"""One captured session while it is replayed, and the clock that all parts of a loop share."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from replayer.steps.replay.replay_counts import where
+from replayer.steps.replay.work import Record, SessionWork
+
+if TYPE_CHECKING:
+    from replayer.steps.replay.wire import Connection, ConnectionAttempt
+
+DUE, BUSY, WAITING, CONNECTING, RETRYING, WANTING, BARRED, OVER = range(8)
+"""States of a client.
+
+It waits for its start time, an answer, its turn in the order, a connection, another attempt to
+connect, or a connection of another client.  BARRED: the server refused it for good.  OVER: it has
+finished.
+"""
+FIRST_PAUSE_NS = 100_000_000
+"""Pause before the second attempt to connect."""
+
+
+class LoopClock:
+    """The times of a loop, on the monotonic clock in ns."""
+
+    __slots__ = ("answered_ns", "begin_ns", "seen_ns")
+
+    def __init__(self, begin_ns: int = 0) -> None:
+        self.begin(begin_ns)
+
+    def begin(self, begin_ns: int) -> None:
+        """Set the begin of the replay."""
+        self.begin_ns = self.seen_ns = self.answered_ns = begin_ns
+
+    @property
+    def seconds(self) -> float:
+        """Return the seconds since the begin of the replay, when the loop last looked."""
+        return (self.seen_ns - self.begin_ns) / 1e9
+
+
+class ReplayClient:
+    """One captured session in the replay."""
+
+    __slots__ = (
+        *("asked_ns", "begun_ns", "connecting", "connection", "cut", "failed", "forced"),
+        *("free_ns", "number", "pause_ns", "record", "records", "since_ns", "state"),
+        *("strayed", "where", "work"),
+    )
+
+    def __init__(self, number: int, work: SessionWork, todo: Iterator[Record]) -> None:
+        self.number = number
+        self.work = work
+        self.records = todo
+        self.record: Record | None = next(todo, None)
+        self.connection: Connection | None = None
+        self.connecting: ConnectionAttempt | None = None
+        self.state = DUE
+        self.begun_ns = self.free_ns = self.since_ns = self.asked_ns = 0
+        self.pause_ns = FIRST_PAUSE_NS
+        self.cut = self.failed = self.forced = False
+        """Flags: the rest of its transaction is skipped, as its connection was lost; a statement
+        failed; it no longer waits for its turn."""
+        self.strayed = False
+        """A statement of its open transaction ended in another way than in the log."""
+        self.where = where(work.number, 0)

@@ -1,0 +1,116 @@
+"""The events in one process of a replay: statements in records, all others in counts."""
+
+from array import array
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from replayer.steps.replay.replay_client import LoopClock, ReplayClient
+from replayer.steps.replay.replay_counts import First, ReplayCounts, paired
+from replayer.steps.replay.work import Record
+
+LOST_SESSIONS: Final = "sessions lost"
+NOT_RUN: Final = "not run"
+ORDER_TIMEOUTS: Final = "order timeouts"
+OUT_OF_TURN: Final = "out of turn"
+IMPOSED_FAILURES: Final = "imposed failures"
+REFUSED: Final = "connections refused"
+GIVEN_UP: Final = "sessions given up"
+SHARED: Final = "connections handed on"
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayProgress:
+    """The work of a process since its last report."""
+
+    process: int
+    seconds: float
+    """Time since the start of the replay."""
+    tally: ReplayCounts
+    at_work: int
+    """Sessions with a statement under way."""
+    done: int
+    """Actions of the capture that are finished."""
+    behind: float
+    """Seconds by which the session that is due for longest is late; 0 if none is late."""
+
+
+class Uncounted(NamedTuple):
+    """Records that are not counted yet, and the report that is to carry their counts."""
+
+    progress: ReplayProgress
+    records: "array[int]"
+    """FIELDS numbers for each statement, as in replay_counts.py."""
+    hashes: "array[int]"
+    """A hash of the rows for each statement; empty if none were asked for."""
+    begin_ns: int
+
+
+class ReplayStatistics:
+    """Collects what happens until it is reported."""
+
+    def __init__(self, process: int, clock: LoopClock, *, timed: bool, hashes: bool) -> None:
+        self._process = process
+        self._clock = clock
+        self._timed = timed
+        self._with_hashes = hashes
+        self._records = array("q")
+        self._hashes = array("Q")
+        self._first: dict[tuple[int, int], First] = {}
+        self._happened: dict[str, int] = {}
+        self._reported = -1
+        self.done = self.at_work = 0
+
+    def count(self, event: str) -> None:
+        """Count an event."""
+        self._happened[event] = self._happened.get(event, 0) + 1
+
+    def note_first(self, record: Record, code: int, session: int) -> None:
+        """Note when a statement ended in another way than in the log, for the first such time.
+
+        `code` is as in ReplayCounts.first.
+        """
+        key = (record.fingerprint, code)
+        if key not in self._first:
+            self._first[key] = First(self._clock.seconds, session)
+
+    def write(  # noqa: PLR0917 - the columns of a record
+        self, client: ReplayClient, record: Record, code: int, rows: int, hashed: int, held: int
+    ) -> None:
+        """Record the times and the result of a statement that ended now."""
+        begun = client.begun_ns
+        # At speed 0 there is no intended start: the statement was due when it was sent.
+        intended = self._clock.begin_ns + record.start_ns if self._timed else begun
+        self._records.extend(
+            (
+                record.fingerprint,
+                intended,
+                client.free_ns,
+                begun,
+                self._clock.seen_ns,
+                code,
+                rows,
+                record.logged,
+                held,
+                client.where + record.part,
+                paired(record.source_ns, client.work.number),
+            )
+        )
+        if self._with_hashes:
+            self._hashes.append(hashed)
+
+    def take(self, behind: float) -> Uncounted | None:
+        """Return what was collected since the last call, None if nothing happened.
+
+        A report means that the server answered: a silent server shows by missing reports.
+        """
+        if not self._records and not self._happened and self._reported == self.done:
+            return None
+        self._reported = self.done
+        counts = ReplayCounts(first=dict(self._first), happened=self._happened)
+        progress = ReplayProgress(
+            self._process, self._clock.seconds, counts, self.at_work, self.done, behind
+        )
+        taken = Uncounted(progress, self._records, self._hashes, self._clock.begin_ns)
+        self._records, self._hashes = array("q"), array("Q")
+        self._happened = {}
+        return taken

@@ -1,0 +1,232 @@
+"""The actions of the clients of one process: each is started, sent, answered and over."""
+
+import select
+import time
+from collections.abc import Sequence
+
+from replayer.steps.replay.answer_verification import AnswerVerification
+from replayer.steps.replay.commit_turns import CommitTurns
+from replayer.steps.replay.connection_pool import ConnectionPool
+from replayer.steps.replay.failures import LOST, ConnectionGone
+from replayer.steps.replay.replay_client import (
+    BARRED,
+    BUSY,
+    DUE,
+    OVER,
+    RETRYING,
+    WAITING,
+    LoopClock,
+    ReplayClient,
+)
+from replayer.steps.replay.replay_counts import number_of
+from replayer.steps.replay.replay_statistics import (
+    GIVEN_UP,
+    LOST_SESSIONS,
+    NOT_RUN,
+    ReplayStatistics,
+)
+from replayer.steps.replay.timetable import SessionTimetable
+from replayer.steps.replay.work import (
+    CONNECT,
+    DISCONNECT,
+    EXTENDED,
+    FED,
+    FORGETS,
+    IN_ORDER,
+    NAMED,
+    Record,
+    ReplayJob,
+)
+
+
+class SessionRunner:
+    """Runs the actions of clients, as far as they can go on."""
+
+    def __init__(  # noqa: PLR0917 - the parts of a loop
+        self,
+        job: ReplayJob,
+        clock: LoopClock,
+        timetable: SessionTimetable,
+        pool: ConnectionPool,
+        turns: CommitTurns | None,
+        statistics: ReplayStatistics,
+    ) -> None:
+        self._prepared, self._feeds = job.prepared, job.feeds
+        self._several = job.connections is not None
+        self._clock = clock
+        self._timetable = timetable
+        self._timed = timetable.timed
+        self._pool = pool
+        self._turns = turns
+        self._statistics = statistics
+        self._verification = AnswerVerification(statistics, rows=job.verify != "none")
+        self.ended_ns = 0
+        """Time at which the last action was over."""
+
+    def go(self, client: ReplayClient) -> None:
+        """Continue a client whose time has come, for an action or another attempt to connect."""
+        if client.state == RETRYING:
+            client.state = DUE
+            self.resume(client)
+        elif client.state == DUE:
+            self.advance(client)
+
+    def advance(self, client: ReplayClient) -> None:
+        """Start the actions of a client until one is under way, or waits."""
+        clock = self._clock
+        while (record := client.record) is not None:
+            if self._timed and clock.begin_ns + record.start_ns > clock.seen_ns:
+                self._timetable.await_start(client, record.start_ns)
+                return
+            if not self._start(client, record):
+                return
+        self._finish(client)
+
+    def resume(self, client: ReplayClient) -> None:
+        """Start the action that waited, and the actions that follow it."""
+        assert client.record is not None
+        if self._start(client, client.record):
+            self.advance(client)
+
+    def release(self, numbers: Sequence[int]) -> None:
+        """Resume those clients that still wait for their turn."""
+        for number in numbers:
+            client = self._timetable.clients.get(number)
+            # A client that gave up waiting is still in the gate's queue.
+            if client is not None and client.state == WAITING and not client.forced:
+                self.resume(client)
+
+    def force(self, number: int, why: str) -> None:
+        """Resume a client that waits for its turn, although it is not its turn."""
+        assert self._turns is not None
+        client = self._timetable.clients[number]
+        self._statistics.count(why)
+        self._turns.force(client)
+        self.resume(client)
+
+    def _start(self, client: ReplayClient, record: Record) -> bool:
+        """Start the next action of a client; return True if it is over at once."""
+        if client.cut:
+            self._skip(client, record)
+            return True
+        if self._turns is not None and not client.forced and self._turns.waits(client, record):
+            return False
+        if record.does == DISCONNECT:
+            self._pool.let_go(client)
+            self._end(client, record)
+            return True
+        if client.connection is None and not self._pool.serve(client):
+            if client.state == BARRED:
+                self._give_up(client)
+            return False
+        if record.does == CONNECT:
+            self._end(client, record)
+            if self._pool.wanting:
+                self.resume(self._pool.hand_on(client))
+            return True
+        return self._send(client, record)
+
+    def _send(self, client: ReplayClient, record: Record) -> bool:
+        connection = client.connection
+        assert connection is not None
+        client.begun_ns = time.monotonic_ns()
+        in_order = bool(record.flags & IN_ORDER)
+        if fed := record.flags >> FED:
+            connection.feed = self._feeds[fed - 1].fd
+        try:
+            if record.does == NAMED:
+                name, text = self._prepared[record.named]
+                if self._several:
+                    name = b"%d.%s" % (client.work.number, name)
+                connection.execute(name, record.named, text, record.payload, in_order=in_order)
+            else:
+                extended = bool(record.flags & EXTENDED)
+                connection.send(record.payload, extended=extended, in_order=in_order)
+        except ConnectionGone as error:
+            self._lose(client, record, error)
+            return True
+        if connection.unsent:
+            self._pool.poll.modify(connection.fd, select.EPOLLIN | select.EPOLLOUT)
+        client.state = BUSY
+        self._statistics.at_work += 1
+        return False
+
+    def receive(self, client: ReplayClient, mask: int) -> None:
+        """Read the answer of a statement under way; at its end, go on with the next action."""
+        connection, record = client.connection, client.record
+        assert connection is not None
+        assert record is not None
+        try:
+            if mask & select.EPOLLOUT:
+                connection.flush()
+                if not connection.unsent:
+                    self._pool.poll.modify(connection.fd, select.EPOLLIN)
+            if not mask & ~select.EPOLLOUT or not connection.receive():
+                if connection.unsent:
+                    self._pool.poll.modify(connection.fd, select.EPOLLIN | select.EPOLLOUT)
+                return
+        except ConnectionGone as error:
+            self._statistics.at_work -= 1
+            self._lose(client, record, error)
+        else:
+            self._statistics.at_work -= 1
+            self._verification.check(client, record, connection)
+            if record.flags & FORGETS:
+                connection.prepared.clear()
+            self._clock.answered_ns = self._clock.seen_ns
+            self._end(client, record)
+            if self._pool.wanting and connection.idle:
+                self.resume(self._pool.hand_on(client))
+        self.advance(client)
+
+    def connect(self, client: ReplayClient) -> None:
+        """Continue an attempt to connect, and the session once the connection is made."""
+        if self._pool.go_on(client):
+            self.resume(client)
+        elif client.state == BARRED:
+            self._give_up(client)
+
+    def _give_up(self, client: ReplayClient) -> None:
+        self._statistics.count(GIVEN_UP)
+        while (record := client.record) is not None:
+            self._skip(client, record)
+        self._finish(client)
+
+    def _skip(self, client: ReplayClient, record: Record) -> None:
+        """Skip an action of a session that was cut off; clients that wait for it are released."""
+        if record.fingerprint >= 0:
+            self._statistics.count(NOT_RUN)
+        if record.ends >= 0 or record.does == DISCONNECT:
+            client.cut = False
+        self._end(client, record)
+
+    def _lose(self, client: ReplayClient, record: Record, error: ConnectionGone) -> None:
+        """Handle a lost connection: what is left of its transaction cannot be run."""
+        connection = client.connection
+        assert connection is not None
+        self._statistics.count(LOST_SESSIONS)
+        state = number_of(error.sqlstate) or number_of(LOST)
+        code = self._verification.judge(client, record, state)
+        self._statistics.write(client, record, code, -1, 0, -1)
+        open_before = not connection.idle
+        self._pool.let_go(client)
+        self._end(client, record)
+        client.cut = open_before and record.ends < 0
+
+    def _end(self, client: ReplayClient, record: Record) -> None:
+        """Mark the current action of a client as over, and move to its next."""
+        if record.ends >= 0:
+            client.strayed = False
+        if self._turns is not None:
+            self._turns.end(record)
+        self._statistics.done += 1
+        client.state = DUE
+        client.forced = False
+        client.free_ns = self.ended_ns = self._clock.seen_ns
+        client.record = next(client.records, None)
+
+    def _finish(self, client: ReplayClient) -> None:
+        """Mark a session as over, and release its connection."""
+        if client.state != OVER:
+            self._pool.let_go(client)
+            self._timetable.end(client)
