@@ -337,9 +337,7 @@ class Database:
         compiled = sqlalchemy.text(statement).compile(dialect=self._sql.dialect)
         return str(compiled)
 
-    def numbered(
-        self, statement: str, *, by_driver: bool = False
-    ) -> tuple[str, tuple[str, ...]]:
+    def numbered(self, statement: str, *, by_driver: bool = False) -> tuple[str, tuple[str, ...]]:
         """Return a statement in the server's own prepare format, and its parameters in order.
 
         `:name` becomes `$1` on PostgreSQL's wire and `?` on MySQL's; there a name that is used

@@ -39,8 +39,7 @@ class DbapiSession:
     def prepare(self, statements: Sequence[DriverStatement]) -> None:
         """Keep the texts: a cursor sends them whole each time."""
         self._statements = [
-            (statement.text, struct.Struct(f"<{len(statement.names)}q"))
-            for statement in statements
+            (statement.text, struct.Struct(f"<{len(statement.names)}q")) for statement in statements
         ]
 
     def fileno(self) -> int:

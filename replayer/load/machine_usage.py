@@ -173,7 +173,7 @@ def counted(database: Database) -> Counted:
         except ReplayerError:
             more = {}
     if database.engine.verb(protocol.COUNTERS) is None:
-        return Counted(ServerCounters(time.time(), 0, 0), more, time.monotonic_ns())
+        return Counted(ServerCounters(time.monotonic(), 0, 0), more, time.monotonic_ns())
     row = database.row(protocol.COUNTERS)
     counters = ServerCounters(row.real("clock"), row.number("hits"), row.number("reads"))
     return Counted(counters, more, time.monotonic_ns())

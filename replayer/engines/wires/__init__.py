@@ -87,9 +87,7 @@ def open_by_driver(wire: Wire, connection: Any) -> WireSession:
     # A control connection needs no sessions: they are loaded where they are used.
     sessions = importlib.import_module("replayer.engines.dbapi_session")
     error = importlib.import_module(wire.DRIVER).Error
-    session: WireSession = sessions.DbapiSession(
-        connection, error, wire.get_descriptor(connection)
-    )
+    session: WireSession = sessions.DbapiSession(connection, error, wire.get_descriptor(connection))
     return session
 
 

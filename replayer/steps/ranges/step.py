@@ -146,9 +146,7 @@ def _bounded(spec: Spec, files: list[Path], context: Context) -> Iterator[None]:
         )
     # What the process holds already is not charged to the group: only what it takes from now on.
     limit = cached + keys.memory_per_session * spec.sessions
-    with memory_bound.bound(
-        _GROUP, context.server, context.host, limit_bytes=limit
-    ) as taken:
+    with memory_bound.bound(_GROUP, context.server, context.host, limit_bytes=limit) as taken:
         context.findings.facts |= {"reads.how": taken.how, "reads.limit_bytes": taken.bytes}
         yield
 
