@@ -1,4 +1,4 @@
-"""Sessions by a driver's own cursor, for wires that have no session of their own.
+"""Sessions by the cursor of a driver, for wires without sessions.
 
 A cursor waits for its answer, so each session has a thread that waits in its place.  A statement
 costs the driver's work, and two changes of threads: see `replayer.load.session_path`.

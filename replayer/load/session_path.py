@@ -1,4 +1,4 @@
-"""The cost of sessions by a driver's cursor, where a wire has no sessions of its own."""
+"""The cost of sessions by a driver's cursor, on a wire without sessions."""
 
 import contextlib
 import select

@@ -195,7 +195,7 @@ def page(one: SideBySide) -> str:
     body = [
         "<h2>Side by side</h2>",
         markup.table(one.headings, one.rows, numbers=range(1, len(one.headings))),
-        f"<h2>What to know about it</h2><ul>{notes}</ul>",
+        f"<h2>Notes</h2><ul>{notes}</ul>",
     ]
     head = (
         f'<p class="verdict">{markup.escaped(one.headline)}</p>'

@@ -57,7 +57,7 @@ class _Folder:
         self._first = self.connect()
 
     def connect(self) -> GuestSession:
-        """Return a session with a connection of its own: they work at the same time."""
+        """Return a session with its own connection: sessions work at the same time."""
         session = _Session(importlib.import_module("chdb").connect(self._path))
         for name, value in self._settings.items():
             session.execute(f"SET {name} = '{value}'")

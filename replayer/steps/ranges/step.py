@@ -1,7 +1,7 @@
 """Read random ranges of the built table by its sort key, from many sessions.
 
-A columnstore keeps no row in a block of its own, so that sessions of the SLOB method have no
-meaning there.  What a session can ask for is a range of neighbouring rows.  The engine reads whole
+A columnstore has many rows in each block, so that sessions of the SLOB method have no
+meaning there.  A session can ask for a range of neighbouring rows.  The engine reads whole
 blocks of each column for it.  The ledger counts what the server's processes asked the kernel for
 (`rchar` and `syscr` of /proc/PID/io), and what of it a device delivered (`read_bytes`).
 """
@@ -144,7 +144,7 @@ def _bounded(spec: Spec, files: list[Path], context: Context) -> Iterator[None]:
             f"the table has {show_size(size)}, where {show_size(cached)} are left to cache it: "
             f"build at least {_LARGER} times as much, or set buffers and page_cache lower"
         )
-    # What the process holds already is not charged to the group: only what it takes from now on.
+    # Memory that the process holds already is not charged to the group: only what it takes from now on.
     limit = cached + keys.memory_per_session * spec.sessions
     with memory_bound.bound(_GROUP, context.server, context.host, limit_bytes=limit) as taken:
         context.findings.facts |= {"reads.how": taken.how, "reads.limit_bytes": taken.bytes}
@@ -174,7 +174,7 @@ def _measure_idle(database: Database, context: Context) -> Traffic:
 
 
 def _without(idle: Traffic, level: LevelResult) -> LevelResult:
-    """Return a level without what its statements asked the kernel for besides the table."""
+    """Return a level without the reads that its statements need for no table."""
     own, done = level.use.own, level.completed * level.seconds / _IDLE
     if own is None:
         return level
@@ -254,7 +254,7 @@ def _tell_path(context: Context, level: LevelResult, empty_s: float) -> None:
     median = level.service.percentile_ns(50) / 1e9
     context.findings.measure("ranges.path", empty_s, "s", Better.NEITHER)
     context.findings.note(
-        f"the sessions are a driver's cursor (DBAPI), as this wire has none of its own: an empty "
+        f"the sessions are a driver's cursor (DBAPI), as this wire has no sessions: an empty "
         f"statement takes {show_duration(empty_s)} by it, of {show_duration(median)} for a range; "
         f"{session_path.ON_POSTGRES}"
     )
