@@ -304,10 +304,14 @@ class Database:
         holes: Mapping[str, str | int] | None = None,
         **parameters: Any,
     ) -> Row:
-        """Return the first row of a verb; raise ReplayerError if it has none."""
+        """Return the row of a verb; raise ReplayerError, with its file, for none or several."""
         rows = self.execute(verb, holes, **parameters)
-        if not rows:
-            raise ReplayerError(f"{getattr(verb, 'name', verb)}: the database answered with no row")
+        if len(rows) != 1:
+            found = f"{len(rows)} rows" if rows else "no row"
+            source = self._source(str(getattr(verb, "name", verb)))
+            raise ReplayerError(
+                f"{source}: the database answered with {found}, where one row belongs"
+            )
         return rows[0]
 
     def value(

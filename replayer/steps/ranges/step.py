@@ -144,7 +144,7 @@ def _bounded(spec: Spec, files: list[Path], context: Context) -> Iterator[None]:
             f"the table has {show_size(size)}, where {show_size(cached)} are left to cache it: "
             f"build at least {_LARGER} times as much, or set buffers and page_cache lower"
         )
-    # Memory that the process holds already is not charged to the group: only what it takes from now on.
+    # Memory that the process holds already is not charged to the group.
     limit = cached + keys.memory_per_session * spec.sessions
     with memory_bound.bound(_GROUP, context.server, context.host, limit_bytes=limit) as taken:
         context.findings.facts |= {"reads.how": taken.how, "reads.limit_bytes": taken.bytes}
@@ -181,7 +181,7 @@ def _without(idle: Traffic, level: LevelResult) -> LevelResult:
     left = replace(
         own,
         asks=max(0, own.asks - round(done * idle.asks)),
-        asked_bytes=max(own.read_bytes, own.asked_bytes - round(done * idle.asked_bytes)),
+        asked_bytes=max(0, own.asked_bytes - round(done * idle.asked_bytes)),
     )
     return replace(level, use=replace(level.use, own=left))
 
