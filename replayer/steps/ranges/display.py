@@ -33,7 +33,7 @@ def form(result: StepResult) -> Form:
 def _brief(result: StepResult) -> Brief:
     got = result.ledger.verdict if result.ledger is not None else ReadOrigin.UNKNOWN
     source = _SOURCES.get(got, "")
-    rate, unit = result.value("ranges.completed"), result.facts.get("work_unit")
+    rate, unit = result.value("ranges.completed"), result.spec.get("work_unit")
     did = f"ranges of {unit} rows{source}"
     if rate is None:
         return Brief(did)
