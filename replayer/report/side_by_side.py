@@ -160,11 +160,10 @@ def _notes(runs: Sequence[Run]) -> Iterator[str]:
                 yield sanitize(f"{title}: {step.name}: {step.status.value}: {step.reason}")
             elif step.cold is not None and step.cold.got is not step.cold.asked and step.cold.why:
                 yield sanitize(f"{title}: {step.name}: {step.cold.why}")
-        path = next(
-            (note for step in run.steps if step.step == "ranges" for note in step.notes), ""
-        )
-        if path:
-            yield sanitize(f"{title}: {path}")
+        # The cost of the sessions' path is the last note of a step.
+        paths = [step.notes[-1] for step in run.steps if step.step == "ranges" and step.notes]
+        if paths:
+            yield sanitize(f"{title}: {paths[0]}")
         sure = summary.summarise([run]).headline.sure
         if sure:
             yield sanitize(f"{title}: {sure}")
