@@ -592,5 +592,7 @@ class Workload(Noun):
     description: str
     comment: str
     repeat: int = 1
+    engines: tuple[str, ...] = ()
+    """Engines on which it runs, one after another, unless one is named; () for the default."""
     settings: dict[str, str] = Field(default_factory=dict)
     steps: tuple[StepSpec, ...]

@@ -7,9 +7,11 @@ two kernels.
 
 from __future__ import annotations
 
+import json
 import math
 import shlex
 import sys
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from replayer.analysis.differences import boot_plan, replays
@@ -17,7 +19,7 @@ from replayer.analysis.differences.comparison import MetricVerdict, compare
 from replayer.analysis.differences.samples import Unit
 from replayer.analysis.differences.selection import choose, no_column, pair
 from replayer.errors import Impossible, Worse
-from replayer.report import files
+from replayer.report import files, side_by_side
 from replayer.report.pages.charts import needs
 from replayer.report.sanitize import sanitize
 from replayer.report.terminal import comparison, console
@@ -26,13 +28,17 @@ from replayer.results import store
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Sequence
     from pathlib import Path
 
     from replayer.analysis.differences.comparison import Comparison
     from replayer.analysis.differences.selection import Chosen, Columns
+    from replayer.model import Run
 
 _THRESHOLD = 2.0
 """Percent."""
+_ENGINES = 3
+"""As many engines are shown side by side; two are compared."""
 
 EPILOG = """\
 examples:
@@ -41,6 +47,7 @@ examples:
   replayer compare --by host.kernel results/
   replayer compare --by host.kernel=6.1.0-44-amd64,6.12.9-amd64 results/
   replayer compare stock uek --full
+  replayer compare postgres duckdb clickhouse       three engines or more: side by side
   replayer compare boots.plan --html comparison.html
   replayer compare stock uek --fail-if-worse 5
 exit status: 3 if something is worse by more than --fail-if-worse
@@ -105,6 +112,10 @@ def run(args: argparse.Namespace) -> int:
     chosen = _chosen(args, store.folder(args.results))
     for words in chosen.said:
         print(f"note: {sanitize(words)}", file=sys.stderr)  # noqa: T201
+    runs = _of_engines(chosen)
+    if runs:
+        _tell_engines(args, runs)
+        return 0
     base, other = pair(chosen)
     compared = compare(
         base,
@@ -120,6 +131,34 @@ def run(args: argparse.Namespace) -> int:
     _tell(args, chosen, compared)
     _fail_if_worse(compared, args.fail_if_worse)
     return 0
+
+
+def _of_engines(chosen: Chosen) -> list[Run]:
+    """Return the newest run of each side if there are three or more, each of another engine."""
+    runs = [max(side.runs, key=lambda run: run.started) for side in chosen.sides if side.runs]
+    engines = {run.engine.name for run in runs if run.engine is not None}
+    return runs if len(runs) >= _ENGINES and len(engines) == len(runs) else []
+
+
+def _tell_engines(args: argparse.Namespace, runs: Sequence[Run]) -> None:
+    """Print runs of several engines side by side."""
+    if args.csv or args.fail_if_worse:
+        raise Impossible(
+            "--csv and --fail-if-worse compare two sides, and these are several engines side by "
+            "side: name two of them"
+        )
+    one = side_by_side.line_up(runs)
+    on_stdout = False
+    for wanted, write in ((args.html, side_by_side.page), (args.markdown, side_by_side.markdown)):
+        if wanted is not None:
+            path = files.put(wanted, write(one))
+            on_stdout |= path is None
+            if path is not None:
+                print(f"written: {path}", file=sys.stderr)  # noqa: T201
+    if args.json:
+        print(json.dumps(asdict(one), indent=1))  # noqa: T201
+    elif not on_stdout:
+        console.write(side_by_side.render(one))
 
 
 def _chosen(args: argparse.Namespace, where: Path) -> Chosen:

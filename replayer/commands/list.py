@@ -65,6 +65,7 @@ _NEEDED = {
     "build": VerbName("table/create"),
     "walk": VerbName("files"),
     "sessions": VerbName("slob/slice"),
+    "ranges": VerbName("table/range"),
     "rate, ramp, capacity, buffers": VerbName("mix/session"),
     "replay": VerbName("replay/tables"),
     "cold at a URL": VerbName("evict"),

@@ -7,6 +7,7 @@ its files from a proven cold cache, and runs pgio-style sessions, cached and phy
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import functools
 import json
 import shlex
@@ -19,6 +20,7 @@ from replayer.errors import Impossible
 from replayer.followers.followed_run import followed
 from replayer.followers.options import configure_followers
 from replayer.model import Status
+from replayer.report import side_by_side
 from replayer.report.sanitize import sanitize
 from replayer.report.terminal import console, overview, summary
 from replayer.report.terminal import forecast as foretold
@@ -36,6 +38,7 @@ from replayer.units import show_size
 from replayer.watch import active_collectors
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from replayer.model import Run, Workload
@@ -196,6 +199,65 @@ def _clients(text: str) -> int | tuple[str, ...]:
 
 def run(args: argparse.Namespace) -> int:
     """Run the workload; the Run is saved after every step."""
+    several = _several(args)
+    if several:
+        return _run_each(args, several)
+    _run_one(args)
+    return 0
+
+
+def _several(args: argparse.Namespace) -> tuple[str, ...]:
+    """Return the engines of a workload that runs on several, unless one is named."""
+    if args.engine or args.resume or args.bindir:
+        return ()
+    workload = _workload(args, {})
+    return workload.engines
+
+
+def _run_each(args: argparse.Namespace, names: Sequence[str]) -> int:
+    """Run the workload on each engine in turn, and print all of them side by side."""
+    runs: list[Run] = []
+    refused = []
+    if args.data_dir is not None and not args.dry_run:
+        try:
+            args.data_dir.mkdir(exist_ok=True)
+        except OSError as error:
+            raise Impossible(
+                f"--data-dir {args.data_dir} cannot be made: {error.strerror}"
+            ) from error
+    for name in names:
+        folder = args.data_dir and args.data_dir / name
+        own = {"engine": name, "label": args.label or name, "data_dir": folder}
+        own |= {"json": args.json and args.dry_run, "quiet": args.quiet or args.json}
+        print(f"engine: {name}", file=sys.stderr)  # noqa: T201
+        try:
+            path = _run_one(argparse.Namespace(**{**vars(args), **own}), last=name == names[-1])
+        except Impossible as error:
+            # The others can be measured all the same.
+            refused.append(f"{name}: {error}")
+            continue
+        runs += [] if path is None else [store.load(path)]
+    for words in refused:
+        print(f"left out: {sanitize(words)}", file=sys.stderr)  # noqa: T201
+    if refused and not runs and len(refused) == len(names):
+        raise Impossible(f"no engine of {args.workload} can run here: {refused[0]}")
+    if args.dry_run or not runs:
+        return 0
+    one = side_by_side.line_up(runs)
+    if args.json:
+        print(json.dumps(dataclasses.asdict(one), indent=1))  # noqa: T201
+    elif not args.quiet:
+        ids = " ".join(run.id for run in runs)
+        folder = f" --results {shlex.quote(str(args.results))}" if args.results else ""
+        console.write(side_by_side.render(one, f"page  replayer compare {ids}{folder} --html FILE"))
+    return 0
+
+
+def _run_one(args: argparse.Namespace, *, last: bool = True) -> Path | None:
+    """Run the workload on one engine; return the result's file, None if there is none.
+
+    The live page stays after the last one only.
+    """
     where = store.folder(args.results)
     asked = {key: getattr(args, key) for key in _STEP_KEYS}
     wanted = Placement(watch=args.watch, cluster=args.cluster)
@@ -216,14 +278,15 @@ def run(args: argparse.Namespace) -> int:
     notes = tuple(args.note)
     order = replace(order, notes=notes, tags=tags.given(args.tag), resumed=stored)
     if args.dry_run:
-        return _forecast(order, as_json=args.json, where=where)
+        _forecast(order, as_json=args.json, where=where)
+        return None
     kept = ResultWriter(where, goes_on=path, worded=summary.with_headline)
-    with followed(args) as follow:
+    with followed(args, last=last) as follow:
         try:
             follow.perform(order, kept, earlier=[where], place=wanted)
         finally:
             kept.finish(functools.partial(_tell, args, follow.output))
-    return 0
+    return kept.path
 
 
 def _workload(args: argparse.Namespace, probe: dict[str, Any]) -> Workload:
@@ -266,7 +329,7 @@ def _resumed(args: argparse.Namespace, wanted: Placement, where: Path) -> tuple[
     return path, stored
 
 
-def _forecast(order: RunRequest, *, as_json: bool, where: Path) -> int:
+def _forecast(order: RunRequest, *, as_json: bool, where: Path) -> None:
     """Print what a run would do."""
     foreseen = forecast(order, [where])
     if as_json:
@@ -274,7 +337,6 @@ def _forecast(order: RunRequest, *, as_json: bool, where: Path) -> int:
     else:
         console.write(*foretold.render(foreseen))
         print("nothing was started, and nothing was written", file=sys.stderr)  # noqa: T201
-    return 0
 
 
 def _tell(args: argparse.Namespace, voice: RunOutput, run: Run, path: Path | None) -> None:

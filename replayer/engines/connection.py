@@ -305,10 +305,14 @@ class Database:
         holes: Mapping[str, str | int] | None = None,
         **parameters: Any,
     ) -> Row:
-        """Return the first row of a verb; raise ReplayerError if it has none."""
+        """Return the row of a verb; raise ReplayerError, with its file, for none or several."""
         rows = self.execute(verb, holes, **parameters)
-        if not rows:
-            raise ReplayerError(f"{getattr(verb, 'name', verb)}: the database answered with no row")
+        if len(rows) != 1:
+            found = f"{len(rows)} rows" if rows else "no row"
+            source = self._source(str(getattr(verb, "name", verb)))
+            raise ReplayerError(
+                f"{source}: the database answered with {found}, where one row belongs"
+            )
         return rows[0]
 
     def value(
@@ -338,18 +342,22 @@ class Database:
         compiled = sqlalchemy.text(statement).compile(dialect=self._sql.dialect)
         return str(compiled)
 
-    def numbered(self, statement: str) -> tuple[str, tuple[str, ...]]:
+    def numbered(self, statement: str, *, by_driver: bool = False) -> tuple[str, tuple[str, ...]]:
         """Return a statement in the server's own prepare format, and its parameters in order.
 
         `:name` becomes `$1` on PostgreSQL's wire and `?` on MySQL's; there a name that is used
-        twice is two parameters.
+        twice is two parameters.  It becomes `%s` for sessions by the driver's cursor.
         """
-        style = wires.load(self._wire).PARAMETERS
-        if not style:
-            raise Impossible(f"{self.engine.title} prepares no statements over {self._wire}")
+        own = "" if by_driver else wires.load(self._wire).PARAMETERS
         make: Any = type(self._sql.dialect)
-        compiled: Any = sqlalchemy.text(statement).compile(dialect=make(paramstyle=style))
+        dialect = make(paramstyle=own or "format")
+        compiled: Any = sqlalchemy.text(statement).compile(dialect=dialect)
         return str(compiled), tuple(compiled.positiontup or ())
+
+    @property
+    def has_own_sessions(self) -> bool:
+        """Return whether sessions on this wire do without the driver's cursor."""
+        return wires.has_own_sessions(self._wire)
 
     def connector(self) -> Connector:
         """Return a connector with which a worker process connects as this connection does."""

@@ -27,6 +27,8 @@ class Connector:
     arguments: dict[str, Any] = field(repr=False)
     first: tuple[str, ...] = ()
     """Statements that every new connection starts with."""
+    by_driver: bool = False
+    """True if sessions use the driver's cursor although their wire has a cheaper way."""
 
 
 def open_connection(wire: str, arguments: Mapping[str, Any]) -> Any:
@@ -94,7 +96,11 @@ def connect_worker(connector: Connector, *extra: str) -> Any:
 
 def connect_session(connector: Connector, *extra: str) -> WireSession:
     """Return a session that sends without waiting; raise ReplayerError as `connect` does."""
-    return wires.load(connector.wire).open_session(connect(connector, *extra))
+    wire = wires.load(connector.wire)
+    connection = connect(connector, *extra)
+    if connector.by_driver:
+        return wires.open_by_driver(wire, connection)
+    return wire.open_session(connection)
 
 
 def driver_error(connector: Connector) -> type[Exception]:

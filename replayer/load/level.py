@@ -61,6 +61,7 @@ _BURNING = {
     "compute": VerbName("mix/burning/compute"),
 }
 """The same statements with CPU burning: on each row by an index, once in a scan."""
+_SORTED = {"range": VerbName("table/range")}
 _OF_NO_TABLE = frozenset({"insert", "compute"})
 _RATE_OF_A_PROCESS = 12_000
 """Statements a second that one client process can send without being busy all the time."""
@@ -100,6 +101,10 @@ class LevelRequest:
     """Seconds between two samples of the sessions' waits."""
     title: str = "load"
     """Title in the progress display."""
+    by_sort_key: bool = False
+    """True to read ranges of the step build's table: the only kind of statement then."""
+    by_driver: bool = False
+    """True if sessions use the driver's cursor although their wire has a cheaper way."""
 
     def drawn(self, number: int) -> "LevelRequest":
         """Return the same load with different keys and starts, another set for each number.
@@ -188,6 +193,9 @@ class LevelResult:
 
 def check(asked: LevelRequest, engine: Engine) -> None:
     """Raise Skip if the engine lacks such statements or a session cannot prepare them all."""
+    if asked.by_sort_key:
+        check_ranges(engine)
+        return
     engine.needs(_SESSION)
     for kind in asked.mix.weights:
         engine.needs(_said(asked)[kind])
@@ -197,6 +205,11 @@ def check(asked: LevelRequest, engine: Engine) -> None:
             f"{kinds} kinds of statements on {asked.tables.tables} tables are more than the "
             f"{_MOST_STATEMENTS} that a session prepares: use fewer tables"
         )
+
+
+def check_ranges(engine: Engine) -> None:
+    """Raise Skip if the engine reads no ranges of the step build's table by a sort key."""
+    engine.needs(_SORTED["range"])
 
 
 def measure_level(asked: LevelRequest, context: Context, database: Database) -> LevelResult:
@@ -347,7 +360,7 @@ def _jobs(asked: LevelRequest, database: Database, hosts: Clients) -> Iterator[C
             number=process,
             stream=stream,
             part=StreamPart(process // streams, processes // streams, in_stream),
-            connector=database.connector(),
+            connector=replace(database.connector(), by_driver=asked.by_driver),
             first=first,
             names=tuple(_texts(database, _NAME, number=number) for number in own),
             statements=statements,
@@ -385,6 +398,8 @@ def _parts(asked: LevelRequest, streams: int, hosts: Clients) -> int:
 
 
 def _said(asked: LevelRequest) -> Mapping[str, VerbName]:
+    if asked.by_sort_key:
+        return _SORTED
     return _BURNING if asked.burn else _STATEMENTS
 
 
@@ -396,7 +411,7 @@ def _statements(asked: LevelRequest, database: Database) -> Iterator[DriverState
         tables = [INSERTED] if kind in _OF_NO_TABLE else asked.tables.names
         for table in tables:
             (text,) = database.engine.needs(_said(asked)[kind]).statements(table=table)
-            numbered, names = database.numbered(text)
+            numbered, names = database.numbered(text, by_driver=asked.by_driver)
             yield DriverStatement(
                 kind=kind,
                 text=numbered,

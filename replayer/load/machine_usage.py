@@ -66,13 +66,22 @@ class MachineUse:
     """True if the clients ran on this machine."""
     device: DeviceDelta | None
     """The data's device, used by any process."""
-    own_read_bytes: int | None
-    """Bytes that the server's processes read from devices."""
-    own_write_bytes: int | None
+    own: interference.Traffic | None
+    """Reads and writes of the server's processes."""
     memory_bytes: int | None
     """Memory in use at the end, without the memory that the kernel can free at once."""
     foreign: Foreign | None = None
     granted: Granted = Granted()
+
+    @property
+    def own_read_bytes(self) -> int | None:
+        """Return the bytes that the server's processes read from devices."""
+        return self.own.read_bytes if self.own else None
+
+    @property
+    def own_write_bytes(self) -> int | None:
+        """Return the bytes that they wrote to devices."""
+        return self.own.write_bytes if self.own else None
 
     @property
     def server(self) -> float | None:
@@ -163,6 +172,8 @@ def counted(database: Database) -> Counted:
             raise
         except ReplayerError:
             more = {}
+    if database.engine.verb(protocol.COUNTERS) is None:
+        return Counted(ServerCounters(time.monotonic(), 0, 0), more, time.monotonic_ns())
     row = database.row(protocol.COUNTERS)
     counters = ServerCounters(row.real("clock"), row.number("hits"), row.number("reads"))
     return Counted(counters, more, time.monotonic_ns())
@@ -229,8 +240,7 @@ def use(
         client_processors=client.processors,
         client_here=client.here,
         device=delta,
-        own_read_bytes=own.read_bytes if own else None,
-        own_write_bytes=own.write_bytes if own else None,
+        own=own,
         memory_bytes=memory or None,
         foreign=interference.between(before.accounts, after.accounts, delta),
         granted=_granted(before.groups, after.groups, seconds),

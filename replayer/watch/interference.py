@@ -13,7 +13,7 @@ import os
 import re
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from typing import Protocol
 
 from replayer.machine import processes, processors
@@ -32,6 +32,9 @@ _TICK = os.sysconf("SC_CLK_TCK")
 _NAMED = 0.1
 """A program is named if it used at least this share of what all others used."""
 _MOST_NAMES = 3
+_COUNT = re.compile(r"^(\w+): (\d+)$", re.MULTILINE)
+_COUNTS = ("read_bytes", "write_bytes", "rchar", "syscr")
+"""Lines of /proc/PID/io, in the order of the fields of Traffic."""
 _TRIES = 20
 _PAUSE_SECONDS = 0.03
 
@@ -66,6 +69,10 @@ class Traffic:
 
     read_bytes: int
     write_bytes: int
+    asked_bytes: int = 0
+    """Bytes that they had by read() and its like, from the page cache or a device."""
+    asks: int = 0
+    """Calls of read() and its like."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,10 +150,8 @@ def server_moved(before: AccountMark, after: AccountMark) -> Traffic | None:
     """Return what the server's processes read and wrote between two points; None if unknown."""
     if before.traffic is None or after.traffic is None:
         return None
-    return Traffic(
-        after.traffic.read_bytes - before.traffic.read_bytes,
-        after.traffic.write_bytes - before.traffic.write_bytes,
-    )
+    pairs = zip(astuple(after.traffic), astuple(before.traffic), strict=True)
+    return Traffic(*(last - first for last, first in pairs))
 
 
 def server_traffic(host: Host, main: int) -> Traffic | None:
@@ -162,9 +167,7 @@ def server_traffic(host: Host, main: int) -> Traffic | None:
         counts = [_bytes(text) for text in texts]
         if pids and all(counts) and processes.family(main, ended=True) == pids:
             known = [one for one in counts if one is not None]
-            return Traffic(
-                sum(one.read_bytes for one in known), sum(one.write_bytes for one in known)
-            )
+            return Traffic(*map(sum, zip(*map(astuple, known), strict=True)))
         time.sleep(_PAUSE_SECONDS)
     return None
 
@@ -175,9 +178,10 @@ def counts_reads(host: Host) -> bool:
 
 
 def _bytes(text: str) -> Traffic | None:
-    read = re.search(r"^read_bytes: (\d+)$", text, re.MULTILINE)
-    written = re.search(r"^write_bytes: (\d+)$", text, re.MULTILINE)
-    return Traffic(int(read[1]), int(written[1])) if read and written else None
+    found = dict(_COUNT.findall(text))
+    if not {"read_bytes", "write_bytes"} <= found.keys():
+        return None
+    return Traffic(*(int(found.get(name, 0)) for name in _COUNTS))
 
 
 def _families(table: Mapping[int, Process], roots: Sequence[int]) -> set[int]:

@@ -49,13 +49,38 @@ def run(workdir: Path) -> list[Row]:
         )
         dataset.provide_tables(TABLES, context)
         with context.database() as database:
-            return [*costs(context, database), *agreement(context, database, workdir)]
+            return [
+                *costs(context, database),
+                *by_driver(context, database),
+                *agreement(context, database, workdir),
+            ]
 
 
 def level(context: Context, database: Database, **keys: Any) -> LevelResult:
     """Measure one level."""
     asked = LevelRequest(seconds=SECONDS, tables=TABLES, **{"sessions": SESSIONS, **keys})
     return measure_level(asked, context, database)
+
+
+def by_driver(context: Context, database: Database) -> list[Row]:
+    """Return what sessions by the driver's cursor cost, against those of the wire itself."""
+    rates: Pairs = []
+    cores: Pairs = []
+    for number in range(SAMPLES):
+        pair = [
+            level(context, database, mix=WeightedMix(point=1), seed=number + 1, by_driver=kind)
+            for kind in (True, False)
+        ]
+        slow, fast = pair
+        rates.append((slow.completed, fast.completed))
+        cores.append((slow.use.client / slow.completed, fast.use.client / fast.completed))
+    title = f"sessions by DBAPI, reads of one row, {SESSIONS} sessions, closed loop"
+    return [
+        {"what": title, "against": "sessions of the wire", "bar": "", "unit": "statements/s",
+         "ratio": statistics.median(a / b for a, b in rates), "samples": rates},
+        {"what": title, "against": "sessions of the wire", "bar": "", "unit": "client CPU each",
+         "ratio": statistics.median(a / b for a, b in cores), "samples": cores},
+    ]  # fmt: skip
 
 
 def costs(context: Context, database: Database) -> list[Row]:

@@ -2,8 +2,10 @@
 
 import contextlib
 import os
+import select
 import signal
 import socket
+import struct
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -15,9 +17,11 @@ from replayer.conditions import temperature
 from replayer.engines import driver
 from replayer.engines import engine as engines
 from replayer.engines.connection import Database
-from replayer.errors import ReplayerError
+from replayer.engines.verbs import Verb
+from replayer.engines.wire_session import DriverStatement, SessionGone
+from replayer.errors import ReplayerError, Skip
 from replayer.machine import processes
-from replayer.model import Outcome, Temperature
+from replayer.model import Outcome, ReadOrigin, Temperature
 from replayer.run import recovery
 from replayer.run.context import Context
 from replayer.servers import private
@@ -26,6 +30,8 @@ from replayer.servers.protocol import Server
 from replayer.steps.build import step as build
 from replayer.steps.build.spec import Spec as BuildSpec
 from replayer.steps.flush import step as flush
+from replayer.steps.ranges import step as ranges
+from replayer.steps.ranges.spec import Spec as RangesSpec
 from replayer.steps.scan import step as scan
 from replayer.steps.walk import step as walk
 from replayer.steps.walk.spec import Spec as WalkSpec
@@ -211,3 +217,60 @@ def test_the_process_ends_with_its_run_even_when_that_is_killed(
     recovery.give_back(lambda _: None)
     with open_server(engines.load(engine), data_dir=own_home / "data") as server:
         server.start()
+
+
+def ranges_of(context: Context, **keys: object) -> Outcome:
+    """Run two seconds of ranges."""
+    own = {"step": "ranges", "name": "ranges", "run_time": "2s", "sessions": 4, **keys}
+    return performed(ranges, RangesSpec.model_validate(own), context)
+
+
+@pytest.mark.slow
+@pytest.mark.alone  # other tests drop the page cache
+def test_sessions_read_ranges_from_memory_or_from_the_device(
+    table: Outcome, context: Context
+) -> None:
+    """The ledger and the process agree; DuckDB refuses a table that its memory would hold."""
+    cached = ranges_of(context)
+    values = {one.metric: one.value for one in cached.measurements}
+    assert values["ranges.completed"] > 0
+    assert known(cached.ledger).verdict in {ReadOrigin.BUFFERED, ReadOrigin.CACHED}
+    assert values["ranges.path"] < values["ranges.service.p50"]
+    assert any("DBAPI" in note for note in cached.notes)
+
+    if context.engine.name == "duckdb":
+        with pytest.raises(Skip, match="left to cache it"):
+            ranges_of(context, reads="physical")
+        return
+    physical = ranges_of(context, reads="physical")
+    assert known(physical.ledger).verdict is ReadOrigin.PHYSICAL
+    assert known(known(physical.cold).own_bytes) > 0
+
+
+def test_a_session_by_the_drivers_cursor_reports_errors_and_ends(server: Server) -> None:
+    """An error ends with one sentence; a statement under way ends with its session."""
+    statements = [
+        DriverStatement("range", text, names, 1.0, 1, 0.0)
+        for text, names in (("SELECT %s + %s", ("first", "last")), ("SELECT nothing", ()))
+    ]
+    with closing(Database(server.engine, server.start())) as database:
+        connector = database.connector()
+    with closing(driver.connect_session(connector)) as session:
+        session.prepare(statements)
+        session.send(0, struct.pack("<2q", 1, 2))
+        select.select([session], [], [])
+        assert session.receive() is True
+        session.send(1, b"")
+        select.select([session], [], [])
+        with pytest.raises(SessionGone, match="the database said: "):
+            session.receive()
+        session.send(0, struct.pack("<2q", 3, 4))
+
+
+def test_a_verb_without_its_one_row_is_named_by_its_file(server: Server) -> None:
+    """No row, and two."""
+    with closing(Database(server.engine, server.start())) as database:
+        for rows, words in ((0, "no row"), (2, "2 rows")):
+            text = f"SELECT 1 AS one FROM (SELECT 1 UNION ALL SELECT 1) AS t LIMIT {rows}"
+            with pytest.raises(ReplayerError, match=rf"toy\.sql of .* answered with {words}"):
+                database.row(Verb("toy", Path("toy.sql"), text))

@@ -13,6 +13,7 @@ from replayer.load.machine_usage import Granted, MachineUse
 from replayer.machine.host import Host
 from replayer.model import Status, StepResult
 from replayer.run.context import Context
+from replayer.watch.interference import Traffic
 from replayer.watch.sampler import DeviceDelta
 
 
@@ -131,8 +132,7 @@ def test_reads_that_others_did_are_not_of_the_load() -> None:
     used = MachineUse(
         seconds=2.0, processors=2, busy=1.0, user=0.8, system=0.2, steal=0.0, server_user=0.5,
         server_system=0.1, client_user=0.1, client_system=0.0, client_processors=1.0,
-        client_here=True, device=device, own_read_bytes=4_096_000, own_write_bytes=0,
-        memory_bytes=None,
+        client_here=True, device=device, own=Traffic(4_096_000, 0), memory_bytes=None,
     )  # fmt: skip
     reads = dict(resources.uses(used, None, {}, 0))[resources.READS]
     assert (reads.busy, reads.own) == (1000, 250)

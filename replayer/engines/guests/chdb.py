@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import json
-import threading
 from typing import TYPE_CHECKING, Any
 
 from replayer.engines.guests import (
@@ -46,23 +45,36 @@ def load() -> None:
 
 def open(data: Path, settings: Mapping[str, str]) -> OpenGuest:  # noqa: A001 - as the face names it
     """Open the folder with these settings of its sessions."""
-    opened = _Folder(importlib.import_module("chdb").connect(str(data / _FOLDER)))
-    for name, value in settings.items():
-        opened.execute(f"SET {name} = '{value}'")
-    return opened
+    return _Folder(str(data / _FOLDER), settings)
 
 
 class _Folder:
-    """The open folder: one connection for all, as the library has one state for a process."""
+    """The open folder; its first connection keeps it open."""
 
+    def __init__(self, path: str, settings: Mapping[str, str]) -> None:
+        self._path = path
+        self._settings = settings
+        self._first = self.connect()
+
+    def connect(self) -> GuestSession:
+        """Return a session with its own connection: sessions work at the same time."""
+        session = _Session(importlib.import_module("chdb").connect(self._path))
+        for name, value in self._settings.items():
+            session.execute(f"SET {name} = '{value}'")
+        return session
+
+    def close(self) -> None:
+        """Close the folder."""
+        self._first.close()
+
+
+class _Session:
     def __init__(self, connection: Any) -> None:
         self._connection = connection
-        self._lock = threading.Lock()
 
     def execute(self, statement: str) -> GuestRows:
-        """Execute a statement after those of other sessions."""
-        with self._lock:
-            lines = self._connection.query(statement, _FORMAT).bytes().decode().splitlines()
+        """Execute a statement; one that returns no rows has no columns."""
+        lines = self._connection.query(statement, _FORMAT).bytes().decode().splitlines()
         if len(lines) < 2:
             return GuestRows()
         names, types, *rows = map(json.loads, lines)
@@ -72,29 +84,12 @@ class _Folder:
             [[_text(cell) for cell in row] for row in rows],
         )
 
-    def connect(self) -> GuestSession:
-        """Return a session: it takes its turn."""
-        return _Session(self)
-
-    def close(self) -> None:
-        """Close the folder."""
-        with self._lock:
-            self._connection.close()
-
-
-class _Session:
-    def __init__(self, folder: _Folder) -> None:
-        self._folder = folder
-
-    def execute(self, statement: str) -> GuestRows:
-        """Execute a statement; one that returns no rows has no columns."""
-        return self._folder.execute(statement)
-
     def interrupt(self) -> None:
         """Do nothing: the library has no way to end a statement of another thread."""
 
     def close(self) -> None:
-        """Do nothing: a session holds nothing."""
+        """Close the connection."""
+        self._connection.close()
 
 
 def _kind(name: str) -> int:

@@ -9,11 +9,12 @@ A wire imports its driver in its functions, as listing engines must not load dri
 
 from __future__ import annotations
 
+import importlib
 from abc import abstractmethod
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from replayer import registry
-from replayer.errors import Impossible, nearest
+from replayer.errors import nearest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -39,7 +40,8 @@ class Wire(Protocol):
     PARAMETERS: str = ""
     """The server's form of parameters in prepared statements, by SQLAlchemy's name.
 
-    numeric_dollar is `$1`, qmark is `?`, and "" means that it prepares none.
+    numeric_dollar is `$1`, qmark is `?`.  "" means that it prepares none: its driver's cursor has
+    the values.
     """
     DIALECT: str = ""
     """`module:class` of an SQLAlchemy dialect for SCHEME; "" for SQLAlchemy's."""
@@ -74,14 +76,26 @@ class Wire(Protocol):
     def sleep_soundly(self, connection: Any) -> None:
         """Make a worker's connection wait without periodic wake-ups, if its driver has such."""
 
-    def open_session(self, connection: Any) -> WireSession:  # noqa: ARG002
-        """Return a session that sends without waiting; raise Impossible if the wire has none."""
-        raise Impossible(
-            f"there are no sessions of a mix on the wire {self.SCHEME}: it sends nothing ahead"
-        )
+    def open_session(self, connection: Any) -> WireSession:
+        """Return a session that sends without waiting; without one here, by the driver's cursor."""
+        return open_by_driver(self, connection)
 
 
 FACE = Wire
+
+
+def open_by_driver(wire: Wire, connection: Any) -> WireSession:
+    """Return a session by the driver's cursor, whose statements have parameters as `%s`."""
+    # A control connection needs no sessions: they are loaded where they are used.
+    sessions = importlib.import_module("replayer.engines.dbapi_session")
+    error = importlib.import_module(wire.DRIVER).Error
+    session: WireSession = sessions.DbapiSession(connection, error, wire.get_descriptor(connection))
+    return session
+
+
+def has_own_sessions(name: str) -> bool:
+    """Return whether the wire of that name has sessions that cost less than its driver's cursor."""
+    return "open_session" in vars(type(load(name)))
 
 
 def load(name: str) -> Wire:

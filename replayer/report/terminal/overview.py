@@ -110,13 +110,13 @@ def _title(run: Run) -> str:
         f"{run.workload.name}{f', {many}' if many else ''}",
         ", ".join(filter(None, machine)),
         f"Linux {kernel}" if kernel else "",
-        _engine(run),
+        name_engine(run),
         took,
     ]
     return " · ".join(sanitize(part) for part in parts if part)
 
 
-def _engine(run: Run) -> str:
+def name_engine(run: Run) -> str:
     """Return the engine by its title, such as PostgreSQL, and its version; "" without one."""
     if run.engine is None:
         return ""

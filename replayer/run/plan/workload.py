@@ -1,6 +1,7 @@
 """Workload files: TOML -> Workload; an error suggests the nearest right word.
 
 description = "…"           one line
+engines = ["postgres", …]   on each of them in turn, unless one is named
 repeat = 3                  how often the steps run
 [settings]                  server settings
 shared_buffers = "1GB"
@@ -28,7 +29,7 @@ from replayer.run import step_plugin
 
 CAPTURE = ".replay"
 """The end of a capture's name; a capture is a workload of one step, its replay."""
-_TOP = ("description", "repeat", "settings", "step")
+_TOP = ("description", "engines", "repeat", "settings", "step")
 _MOST_REPEATS = 10_000
 _MOST_SHOWN = 100
 
@@ -71,6 +72,7 @@ def load(
         description=str(table.get("description", "")),
         comment=_comment(text),
         repeat=_repeat(path, table.get("repeat", 1) if repeat is None else repeat),
+        engines=_engines(path, table),
         settings={**_settings(path, table), **server_settings(settings)},
         steps=specs,
     )
@@ -287,6 +289,17 @@ def _settings(path: Path, table: Mapping[str, Any]) -> dict[str, str]:
         if isinstance(value, dict | list):
             raise Impossible(f"{path.name}: settings: {name} must be a text, a number or a boolean")
     return {name: _plain(value) for name, value in settings.items()}
+
+
+def _engines(path: Path, table: Mapping[str, Any]) -> tuple[str, ...]:
+    names = table.get("engines", [])
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise Impossible(f"{path.name}: engines = {_short(names)}: it must be a list of names")
+    known = assets.engines()
+    for name in names:
+        if name not in known:
+            raise NotFound(f"{path.name}: there is no engine {name!r}{nearest(name, known)}")
+    return tuple(names)
 
 
 def _plain(value: Any) -> str:

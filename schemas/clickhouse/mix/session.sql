@@ -1,2 +1,2 @@
--- a granule has 8,192 rows, and no block holds one row: the SLOB method needs that.
--- Rows in blocks are measured with --engine postgres.
+-- a granule has 8,192 rows, and no block holds one row: the SLOB method needs that. The step `ranges`
+-- reads ranges of rows; rows in blocks are measured with --engine postgres.

@@ -1,2 +1,2 @@
--- a row group has 122,880 rows, and no block holds one row: the SLOB method needs that.
--- Rows in blocks are measured with --engine postgres.
+-- a row group has 122,880 rows, and no block holds one row: the SLOB method needs that. The step `ranges`
+-- reads ranges of rows; rows in blocks are measured with --engine postgres.

@@ -1,0 +1,94 @@
+"""Sessions by the cursor of a driver, for wires without sessions.
+
+A cursor waits for its answer, so each session has a thread that waits in its place.  A statement
+costs the driver's work, and two changes of threads: see `replayer.load.session_path`.
+"""
+
+import contextlib
+import os
+import queue
+import socket
+import struct
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+from replayer.engines.server_message import explain
+from replayer.engines.wire_session import DriverStatement, Packing, SessionGone, check_refusal
+
+_END_SECONDS = 5.0
+
+
+class DbapiSession:
+    """A session over any DBAPI connection; its statements have parameters in the form `%s`."""
+
+    packing = Packing("<")
+
+    def __init__(self, connection: Any, error: type[Exception], descriptor: int) -> None:
+        """Take a connection, the driver's `Error`, and the descriptor of its socket."""
+        self._connection = connection
+        self._error = error
+        self._socket = descriptor
+        self._statements: list[tuple[str, struct.Struct]] = []
+        self._asked: queue.SimpleQueue[tuple[int, bytes] | None] = queue.SimpleQueue()
+        self._failed: Exception | None = None
+        self._answered = os.eventfd(0)
+        self._thread = threading.Thread(target=self._work, daemon=True)
+        self._thread.start()
+
+    def prepare(self, statements: Sequence[DriverStatement]) -> None:
+        """Keep the texts: a cursor sends them whole each time."""
+        self._statements = [
+            (statement.text, struct.Struct(f"<{len(statement.names)}q")) for statement in statements
+        ]
+
+    def fileno(self) -> int:
+        """Return the descriptor that becomes readable when the thread has the answer."""
+        return self._answered
+
+    def send(self, place: int, payload: bytes) -> None:
+        """Have the thread execute a statement."""
+        self._asked.put((place, payload))
+
+    def receive(self) -> bool | None:
+        """Return True for an answer, None if a retry is asked for; call it once for each answer."""
+        os.eventfd_read(self._answered)
+        failed, self._failed = self._failed, None
+        if failed is None:
+            return True
+        if not isinstance(failed, self._error):
+            raise SessionGone(explain(failed)) from failed
+        code = getattr(failed, "sqlstate", None) or next(iter(failed.args), "")
+        check_refusal(str(code), explain(failed))
+        return None
+
+    def execute(self, texts: Sequence[str]) -> None:
+        """Execute the statements while none is under way."""
+        try:
+            with contextlib.closing(self._connection.cursor()) as cursor:
+                for text in texts:
+                    cursor.execute(text)
+        except self._error as error:
+            raise SessionGone(explain(error)) from error
+
+    def close(self) -> None:
+        """Close the connection; a statement that is under way is cut off."""
+        self._asked.put(None)
+        with contextlib.suppress(OSError), socket.socket(fileno=os.dup(self._socket)) as copy:
+            copy.shutdown(socket.SHUT_RDWR)
+        self._thread.join(_END_SECONDS)
+        with contextlib.suppress(self._error):
+            self._connection.close()
+        os.close(self._answered)
+
+    def _work(self) -> None:
+        with contextlib.closing(self._connection.cursor()) as cursor:
+            while (asked := self._asked.get()) is not None:
+                text, numbers = self._statements[asked[0]]
+                try:
+                    cursor.execute(text, numbers.unpack(asked[1]))
+                    if cursor.description:
+                        cursor.fetchall()
+                except Exception as error:  # noqa: BLE001 - receive() raises it
+                    self._failed = error
+                os.eventfd_write(self._answered, 1)

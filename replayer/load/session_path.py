@@ -1,0 +1,36 @@
+"""The cost of sessions by a driver's cursor, on a wire without sessions."""
+
+import contextlib
+import select
+import statistics
+import time
+from typing import TYPE_CHECKING
+
+from replayer.engines import driver
+from replayer.engines.wire_session import DriverStatement, WireSession
+
+if TYPE_CHECKING:
+    from replayer.engines.connection import Database
+
+ON_POSTGRES = (
+    "on PostgreSQL such sessions took 6 times the client's CPU for a statement that the wire's own "
+    "sessions take"
+)
+"""Measured by `python -m tests.benchmarks load`: reads of one row, 8 sessions, a closed loop."""
+_TIMES = 500
+_NOTHING = DriverStatement(kind="compute", text="", names=(), weight=1.0, span=1, burn=0.0)
+
+
+def measure_empty(database: "Database") -> float:
+    """Return the median seconds of an empty statement by such a session, from send to answer."""
+    with contextlib.closing(driver.connect_session(database.connector())) as session:
+        session.prepare((_NOTHING,))
+        return statistics.median(_timed(session) for _ in range(_TIMES))
+
+
+def _timed(session: WireSession) -> float:
+    began = time.perf_counter()
+    session.send(0, b"")
+    while session.receive() is False:
+        select.select([session], [], [])
+    return time.perf_counter() - began

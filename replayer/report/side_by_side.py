@@ -1,0 +1,216 @@
+"""One page about the same workload on several engines: a column for each, the answer first.
+
+`line_up` makes the document once; `render`, `page` and `markdown` write it, and its `asdict` is
+the JSON.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from rich.console import Group, RenderableType
+from rich.rule import Rule
+from rich.text import Text
+
+from replayer.analysis.advice.leading_metrics import leader
+from replayer.model import Cold, Run, Status, StepResult, Temperature
+from replayer.report.pages import markup
+from replayer.report.sanitize import sanitize, short
+from replayer.report.terminal import overview, summary
+from replayer.report.terminal.tables import WordTable, bullets
+from replayer.report.text import markdown as markdown_text
+from replayer.units import show, show_count, show_duration, show_size
+
+_METRICS: Mapping[str, tuple[tuple[str, str], ...]] = {
+    "build": (("time", "build.elapsed"),),
+    "flush": (("time", "flush.elapsed"),),
+    "walk": (("files", "walk.files"), ("bytes", "walk.bytes"), ("throughput", "walk.throughput")),
+    "scan": (("time", "scan.elapsed"),),
+    "ranges": (("rate", "ranges.completed"), ("p50", "ranges.service.p50")),
+}
+"""Step -> (row's name, metric); a step without an entry has its leading metric."""
+
+
+@dataclass(frozen=True)
+class SideBySide:
+    """The document: the answer, a table with a column for each engine, and what to know."""
+
+    headline: str
+    scope: str
+    headings: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    notes: tuple[str, ...]
+
+
+def line_up(runs: Sequence[Run]) -> SideBySide:
+    """Return the document of runs, one for each engine, in their order."""
+    names = [_name(run) for run in runs]
+    steps = list(dict.fromkeys(step.name for run in runs for step in run.steps))
+    rows = tuple(row for step in steps for row in _rows(step, runs))
+    return SideBySide(
+        headline=_headline(runs),
+        scope=_scope(runs),
+        headings=("", *names),
+        rows=rows,
+        notes=tuple(_notes(runs)),
+    )
+
+
+def _name(run: Run) -> str:
+    return sanitize(overview.name_engine(run))
+
+
+def _scope(runs: Sequence[Run]) -> str:
+    first = runs[0]
+    machines = {str(run.host.get("machine.id") or run.host.get("host.name")) for run in runs}
+    where = "on one machine" if len(machines) == 1 else f"on {len(machines)} machines"
+    names = ", ".join(short(run.id) for run in runs)
+    return sanitize(f"{first.workload.name}, {len(runs)} engines {where}: {names}")
+
+
+def _headline(runs: Sequence[Run]) -> str:
+    """Return the cold scans in the order of their times, and whether each is proven."""
+    scans = [(run, step) for run in runs for step in run.steps if _is_cold_scan(step)]
+    timed = [(run, step, step.value("scan.elapsed")) for run, step in scans]
+    known = sorted(
+        ((run, step, value) for run, step, value in timed if value is not None),
+        key=lambda one: one[2],
+    )
+    if not known:
+        return "No engine has a cold scan of the table: see the rows below."
+    same = len({step.facts.get("rows") for _, step, _ in known}) == 1
+    rows = known[0][1].facts.get("rows")
+    what = f"the same {show_count(rows)} rows" if same and isinstance(rows, int) else "its rows"
+    (first, _, fastest), *others = known
+    words = [f"{_title(first)} reads {what} cold in {show_duration(fastest)}"]
+    words += [f"{_title(run)} in {show_duration(value)}" for run, _, value in others]
+    unproven = [_title(run) for run, step, _ in known if not _is_proven(step.cold)]
+    if not unproven:
+        ending = "each proven cold by bytes that the process read of the device"
+    else:
+        ending = f"not proven cold: {', '.join(unproven)}"
+    different = "" if same else " (the tables have different numbers of rows)"
+    return sanitize(f"{', '.join(words)}, {ending}{different}.")
+
+
+def _title(run: Run) -> str:
+    return overview.name_engine(run).rpartition(" ")[0] or overview.name_engine(run)
+
+
+def _is_cold_scan(step: StepResult) -> bool:
+    cold = step.cold
+    return (
+        step.step == "scan"
+        and step.status is Status.DONE
+        and cold is not None
+        and cold.asked is Temperature.COLD
+    )
+
+
+def _is_proven(cold: Cold | None) -> bool:
+    return cold is not None and cold.got is Temperature.COLD and bool(cold.own_bytes)
+
+
+def _rows(name: str, runs: Sequence[Run]) -> Iterator[tuple[str, ...]]:
+    found = [next((step for step in run.steps if step.name == name), None) for run in runs]
+    first = next(step for step in found if step is not None)
+    named = _METRICS.get(first.step) or tuple(("", m.metric) for m in leader(first))
+    for title, metric in named:
+        label = f"{name}, {title}" if title else name
+        yield (sanitize(label), *(_cell(step, metric) for step in found))
+    proofs = [_proof(step) for step in found]
+    if any(proofs):
+        yield (sanitize(f"{name}, proof"), *proofs)
+
+
+def _cell(step: StepResult | None, metric: str) -> str:
+    if step is None:
+        return "-"
+    if step.status is not Status.DONE:
+        return step.status.value
+    measured = next((m for m in step.measurements if m.metric == metric), None)
+    if measured is None:
+        return "-"
+    if measured.unit == "files":
+        return show_count(round(measured.value))
+    return show(measured.value, measured.unit)
+
+
+def _proof(step: StepResult | None) -> str:
+    """Return what proves the temperature of a step, or the origin of its reads, in few words."""
+    if step is None or step.status is not Status.DONE:
+        return ""
+    if step.ledger is not None:
+        moved = step.value("ranges.device_bytes")
+        each = "" if moved is None else f", {show_size(round(moved))} each"
+        return f"{step.ledger.verdict.value}{each}"
+    cold = step.cold
+    if cold is not None:
+        own = "" if cold.own_bytes is None else f", {show_size(cold.own_bytes)} of disk"
+        wrong = "" if cold.got is cold.asked else f"NOT {cold.asked.value.upper()}: "
+        return f"{wrong}{cold.got.value}{own}"
+    proven = step.facts.get("proven")
+    return "" if proven is None else "0 dirty" if proven else "NOT PROVEN CLEAN"
+
+
+def _notes(runs: Sequence[Run]) -> Iterator[str]:
+    for run in runs:
+        title = _title(run)
+        for step in run.steps:
+            if step.status is not Status.DONE:
+                yield sanitize(f"{title}: {step.name}: {step.status.value}: {step.reason}")
+            elif step.cold is not None and step.cold.got is not step.cold.asked and step.cold.why:
+                yield sanitize(f"{title}: {step.name}: {step.cold.why}")
+        # The cost of the sessions' path is the last note of a step.
+        paths = [step.notes[-1] for step in run.steps if step.step == "ranges" and step.notes]
+        if paths:
+            yield sanitize(f"{title}: {paths[0]}")
+        sure = summary.summarise([run]).headline.sure
+        if sure:
+            yield sanitize(f"{title}: {sure}")
+
+
+def render(one: SideBySide, again: str = "") -> Group:
+    """Return the document for a terminal, which shows its end: the answer is last.
+
+    `again` is a command that makes it again.
+    """
+    parts: list[RenderableType] = [
+        Rule(Text("side by side", style="bold"), align="left", style="dim"),
+        Text(one.scope),
+        Text(""),
+        WordTable(one.headings, one.rows),
+        Text(""),
+        bullets((note, "dim") for note in one.notes),
+        *([Text(again, style="dim")] if again else []),
+        Text(""),
+        Text(one.headline, style="bold", overflow="fold"),
+    ]
+    return Group(*parts)
+
+
+def page(one: SideBySide) -> str:
+    """Return the HTML page, which opens from disk."""
+    notes = "".join(f"<li>{markup.escaped(note)}</li>" for note in one.notes)
+    body = [
+        "<h2>Side by side</h2>",
+        markup.table(one.headings, one.rows, numbers=range(1, len(one.headings))),
+        f"<h2>Notes</h2><ul>{notes}</ul>",
+    ]
+    head = (
+        f'<p class="verdict">{markup.escaped(one.headline)}</p>'
+        f'<p class="quiet">{markup.escaped(one.scope)}</p>'
+    )
+    return markup.document("side by side", head=head, body=body, drawn=[], series=[])
+
+
+def markdown(one: SideBySide) -> str:
+    """Return Markdown."""
+    plain = markdown_text.plain
+    notes = "\n".join(f"- {plain(note)}" for note in one.notes)
+    parts = (
+        f"**{plain(one.headline)}**",
+        plain(one.scope),
+        markdown_text.table(one.headings, one.rows),
+        notes,
+    )
+    return "\n\n".join(parts) + "\n"

@@ -1,0 +1,1 @@
+"""The step `ranges`: sessions that read random ranges of the table by its sort key."""

@@ -1,0 +1,2 @@
+-- the built table has no sort key by which a range of rows is found: the step sessions reads ranges by
+-- an index.

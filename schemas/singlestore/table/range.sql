@@ -1,0 +1,1 @@
+-- its ids are not dense, so that a range of them has no known number of rows.
