@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from replayer import assets, factors, journal
-from replayer.analysis.differences import boot_plan
-from replayer.analysis.differences.boot_plan import BootSchedule
+from replayer.conditions import switch_back
 from replayer.errors import Impossible, ReplayerError
-from replayer.experiments import candidate_search
+from replayer.experiments import candidate_search, work_lock
+from replayer.experiments.boot_turns import BootJob
 from replayer.experiments.candidate_search import CandidateSearch, CommitBuild, SearchCandidate
 from replayer.experiments.variant import RunOptions, Variant, parse_variant
 from replayer.machine.host import Host
@@ -42,9 +42,11 @@ examples:
   replayer bisect storage --switch ./to-{} --over balanced,performance,powersave
   replayer bisect slob-cached --vary pg.shared_buffers={} --over 1GB,2GB,4GB,8GB
   replayer bisect slob-cached --git pg --over A..B --build ./build --bindir inst/bin
-  replayer bisect slob-cached --kernels 'vmlinuz-*'     at each boot; it names the next
+  replayer bisect slob-cached --kernels 'vmlinuz-*'     one boot each: it names the next
+  replayer bisect slob-cached --kernels '6.1.0-56,6.1.0-56 slub_debug=P'
 the order is yours: the first of the list is the one before the change
 """
+_FILES = (".toml", ".replay")
 _IMAGE = "vmlinuz-"
 _BOOT = Path("/boot")
 _FEWEST = 2
@@ -63,6 +65,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     kinds.add_argument("--switch", metavar="'CMD {}'", help="a command that switches the machine")
     kinds.add_argument("--vary", metavar="NAME={}", help="a variant as in `replayer ab`")
     kinds.add_argument("--git", metavar="DIR", type=Path, help="a repository; --over GOOD..BAD")
+    what.add_argument(
+        "--switch-back",
+        default="",
+        metavar="CMD",
+        help="what takes --switch back (default: --switch with the first level)",
+    )
     what.add_argument("--over", metavar="A,B,…", help="the levels for {}, in their order")
     what.add_argument("--build", metavar="CMD", help="what makes a commit, run in a clone of it")
     what.add_argument("--bindir", metavar="DIR", help="server programs in the clone, after --build")
@@ -91,13 +99,26 @@ def run(args: argparse.Namespace) -> int:
             print(f"{number:4}  {sanitize(candidate.name)}")  # noqa: T201
         return 0
     give_back(_say)
+    results = search.options.results
+    with work_lock.held(results, f".bisect-{search.name}", f"this search in {results}/"):
+        _measure(args, search, state)
+    return _conclude(args, search, state)
+
+
+def _measure(args: argparse.Namespace, search: CandidateSearch, state: SearchState) -> None:
+    """Make the runs that are needed, or that of this boot."""
     if args.resume or args.kernels:
-        candidate_search.take_up(search, state, _folders(search))
+        candidate_search.take_up(search, state)
         _say(f"{len(state.values)} runs of this search are there already")
     if args.kernels:
-        _one_boot(search, state)
-    else:
+        _one_boot(search, state, _job(args, search))
+        return
+    with switch_back.switched_back(args.switch_back or search.candidates[0].variant.switch):
         candidate_search.perform(search, state, _say)
+
+
+def _conclude(args: argparse.Namespace, search: CandidateSearch, state: SearchState) -> int:
+    """Print the finding; raise what ended the search early."""
     if state.values:
         _tell(args, search, state)
     elif state.reason and state.error is None:
@@ -113,8 +134,15 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _search(args: argparse.Namespace) -> CandidateSearch:
+    if args.time is not None and args.kernels:
+        raise Impossible("--for is for a search within one boot: give --runs N, the most boots")
+    if args.switch_back and not args.switch:
+        raise Impossible("--switch-back takes back what --switch does: give that, too")
     if args.runs < 2 * _FEWEST:
         raise Impossible(f"--runs {args.runs}: both ends are measured twice, so 4 at least")
+    if args.workload.endswith(_FILES):
+        # Each boot begins in another folder.
+        args.workload = str(Path(args.workload).absolute())
     data = Path(args.data_dir) if args.data_dir else journal.place() / "data"
     place = factors.place_at(data, args.engine or "")
     options = RunOptions(store.folder(args.results), tuple(_common(args)))
@@ -173,7 +201,10 @@ def _candidates(
     if build is not None:
         return [_commit(args, build, one) for one in candidate_search.commits(args.git, args.over)]
     if args.kernels:
-        return [SearchCandidate(name, Variant(name)) for name in _kernels(args.kernels)]
+        return [
+            SearchCandidate(name, Variant(name, switched_by_boot=name))
+            for name in _kernels(args.kernels)
+        ]
     if args.pg_bindirs:
         folders = _words(args.pg_bindirs)
         absent = [one for one in folders if not Path(one).is_dir()]
@@ -209,17 +240,19 @@ def _words(text: str) -> list[str]:
 def _kernels(text: str) -> list[str]:
     """Return the releases that the words mean; a pattern those in /boot, by their version."""
     file = Path(text)
-    words = assets.text(file).split() if file.is_file() else _words(text)
+    lines = assets.text(file).splitlines() if file.is_file() else text.split(",")
+    words = [line.strip() for line in lines if line.strip()]
     found: list[str] = []
     for word in words:
         plain = word.removeprefix("/boot/").removeprefix(_IMAGE)
-        if "*" not in plain:
-            found.append(plain)
+        pattern, *more = plain.split()
+        if "*" not in pattern:
+            found.append(" ".join([pattern, *more]))
             continue
-        images = [path.name.removeprefix(_IMAGE) for path in _BOOT.glob(f"{_IMAGE}{plain}")]
+        images = [path.name.removeprefix(_IMAGE) for path in _BOOT.glob(f"{_IMAGE}{pattern}")]
         if not images:
             raise Impossible(f"--kernels {word}: {_BOOT} has no kernel of such a name")
-        found += sorted(images, key=_version)
+        found += [" ".join([one, *more]) for one in sorted(images, key=_version)]
     return list(dict.fromkeys(found))
 
 
@@ -230,19 +263,39 @@ def _version(name: str) -> list[tuple[int, str]]:
 # Kernels: one boot at a time
 
 
-def _folders(search: CandidateSearch) -> list[Path]:
-    """Return the folders that may have runs of the search: its own, and those of its plans."""
-    results = search.options.results
-    return [results, *sorted(results.glob(f"bisect-{search.name}-*.runs"))]
+def _job(args: argparse.Namespace, search: CandidateSearch) -> BootJob:
+    """Return the work of the boots of a search among kernels."""
+    results = search.options.results.absolute()
+    names = [candidate.name for candidate in search.candidates]
+    words = ["bisect", args.workload, "--kernels", ",".join(names), "--runs", str(search.most)]
+    words += [*search.options.arguments, "--results", str(results)]
+    words += ["--metric", search.metric] if search.metric else []
+    words += ["--wait-quiet", f"{search.wait_quiet:g}s"] if search.wait_quiet else []
+    return BootJob(
+        path=search.plan.absolute(),
+        kernels=tuple(names),
+        words=tuple(words),
+        arguments=(search.workload, *search.options.arguments),
+    )
 
 
-def _one_boot(search: CandidateSearch, state: SearchState) -> None:
+def name_next_boot(args: argparse.Namespace) -> str:
+    """Return the kernel that a search wants next; "" if it is over."""
+    search = _search(args)
+    state = candidate_search.begin(search)
+    candidate_search.take_up(search, state)
+    number = candidate_search.due(state)
+    if number is None or len(state.values) >= search.most:
+        return ""
+    return search.candidates[number].name
+
+
+def _one_boot(search: CandidateSearch, state: SearchState, job: BootJob) -> None:
     """Measure this boot if it is its turn, and name the one to boot next."""
-    host = Host()
-    release, boot = host.read("proc/sys/kernel/osrelease"), host.boot_id()
+    job.write()
     names = [candidate.name for candidate in search.candidates]
     number = candidate_search.due(state)
-    if number is not None and names[number] == release and boot not in state.boots:
+    if number is not None and job.is_here(Host(), names[number], sorted(state.boots)):
         try:
             _say(candidate_search.measure_one(search, state, number, _say))
         except ReplayerError as error:
@@ -254,32 +307,7 @@ def _one_boot(search: CandidateSearch, state: SearchState) -> None:
     if len(state.values) >= search.most:
         state.reason = f"stopped after {search.most} boots"
         return
-    state.reason = f"next: boot {names[number]}, then the same command again"
-    plan = _plan(search, names[number], len(state.values) + 1)
-    _say(
-        f"or let the machine do it alone: replayer boots start {plan} --yes --then "
-        f"{shlex.quote(f'cd {Path.cwd()} && {shlex.join(_again())}')}"
-    )
-
-
-def _plan(search: CandidateSearch, kernel: str, number: int) -> Path:
-    """Write a plan of one boot into the folder of results, unless it is there; return its path."""
-    path = search.options.results / f"bisect-{search.name}-{number:03}-{kernel}.plan"
-    tags = [f"{candidate_search.TAG}={search.name}", f"{candidate_search.CANDIDATE}={kernel}"]
-    words = [search.workload, *search.options.arguments]
-    words += [part for tag in (*tags, f"variant={kernel}") for part in ("--tag", tag)]
-    schedule = BootSchedule(
-        kernels=(kernel,), order=(kernel,), method="alternating", arguments=tuple(words)
-    )
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if not path.exists():
-        boot_plan.write(path, schedule)
-    return path
-
-
-def _again() -> list[str]:
-    """Return the words of this command."""
-    return ["replayer", *sys.argv[1:]] if sys.argv[1:2] == ["bisect"] else ["replayer", "bisect"]
+    state.reason = job.what_next(names[number])
 
 
 # The finding
@@ -313,8 +341,6 @@ def _tell(args: argparse.Namespace, search: CandidateSearch, state: SearchState)
     _print(f"{noise}the runs are in {search.options.results}/")
     if state.busy:
         _print(f"{state.busy} runs were next to other programs, which is noise, too")
-    if any(candidate.variant.switch for candidate in search.candidates):
-        _print("the machine is as the last switching command left it")
 
 
 def _cost(state: SearchState) -> str:

@@ -17,7 +17,9 @@ from typing import TYPE_CHECKING
 from replayer import factors, journal, registry
 from replayer.analysis.advice import estimates
 from replayer.analysis.differences.selection import choose, no_column, pair
+from replayer.conditions import switch_back
 from replayer.errors import Impossible, Interrupted, ReplayerError
+from replayer.experiments import work_lock
 from replayer.experiments.answer import analyse
 from replayer.experiments.experiment import (
     FILE,
@@ -26,6 +28,7 @@ from replayer.experiments.experiment import (
     RunDone,
     changes,
     commands,
+    due_run,
     find_experiment,
     load_plan,
     make_folder,
@@ -51,8 +54,11 @@ from replayer.run.recovery import give_back
 from replayer.units import show_duration
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from replayer.analysis.differences.samples import Side
     from replayer.experiments.answer import ExperimentAnswer
+    from replayer.experiments.boot_turns import BootJob
     from replayer.factors import FactorPlace
     from replayer.model import Run, Workload
     from replayer.run.runner import RunRequest
@@ -66,6 +72,7 @@ examples:
   replayer experiment --resume latest
 """
 _PAGE = "experiment.html"
+_LOCK = ".lock"
 _DEFAULT_WITHIN = 2.0
 
 
@@ -95,6 +102,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="take what differs between two labels, folders or runs for the factors",
     )
     add("--switch", default="", metavar="'CMD {}'", help="a command that switches the machine")
+    add(
+        "--switch-back",
+        default="",
+        metavar="CMD",
+        help="what takes that back (default: --switch with the first level)",
+    )
     add(
         "--seldom",
         type=_names,
@@ -190,6 +203,7 @@ def run(args: argparse.Namespace) -> int:
         return _forecast(work, where)
     give_back(_say)
     changed = changes(work)
+    _refuse_here(work)
     if changed and not args.yes:
         raise Impossible(
             f"this experiment changes the machine ({', '.join(changed)}), and gives it back after "
@@ -198,10 +212,54 @@ def run(args: argparse.Namespace) -> int:
     if not args.resume:
         make_folder(folder)
         save_plan(folder, plan)
+    with work_lock.held(folder, _LOCK, f"the experiment {plan.id}"):
+        return _work(args, work, where)
+
+
+def _work(args: argparse.Namespace, work: ExperimentWork, where: Path) -> int:
+    plan = work.plan
     for words in (*plan.notes, *(f"not switched here: {one}" for one in plan.not_switched)):
         _say(f"note: {words}")
     _say(_beginning(work, where))
-    return _tell(args, work, _perform(args, work))
+    with switch_back.switched_back(plan.back()):
+        if work.boots is not None:
+            return _one_boot(args, work, work.boots)
+        blocks = _perform(args, work)
+    return _tell(args, work, blocks)
+
+
+def name_next_boot(args: argparse.Namespace) -> str:
+    """Return the kernel that an experiment wants next; "" if it is over."""
+    folder = _resumed(args, store.folder(args.results))
+    plan = load_plan(folder)
+    work = ExperimentWork.of_plan(plan, folder, _place(_planned_order(plan)))
+    due = due_run(work, work.done(), _settled(work))
+    return work.kernel_of(due[1]) if due is not None else ""
+
+
+def _one_boot(args: argparse.Namespace, work: ExperimentWork, job: BootJob) -> int:
+    """Do the run of this boot if it is its turn; print what to boot next, or the answer."""
+    job.write()
+    done, host = work.done(), work.place.host
+    due = due_run(work, done, _settled(work))
+    used = [str(run.host.get("boot.id")) for run in done.runs.values()]
+    if due is not None and job.is_here(host, work.kernel_of(due[1]), used):
+        done.runs[due], _ = work.measure(*due)
+        _say(f"run {len(done.runs)}, {work.plan.text(work.design, due[1])}: done")
+        due = due_run(work, done, _settled(work))
+    if due is None:
+        return _tell(args, work, done.blocks(work.design.size))
+    _say(f"{len(done.runs)} boots are done; {job.what_next(work.kernel_of(due[1]))}")
+    return 0
+
+
+def _refuse_here(work: ExperimentWork) -> None:
+    """Raise Impossible for what needs a boot and cannot live through one."""
+    if work.boots is not None and work.plan.switch:
+        raise Impossible(
+            "--switch and a factor that needs a boot are not measured together: what a command "
+            "switched is gone after the boot"
+        )
 
 
 def _check(work: ExperimentWork) -> None:
@@ -209,17 +267,18 @@ def _check(work: ExperimentWork) -> None:
     parser = argparse.ArgumentParser(prog="replayer run", allow_abbrev=False)
     registry.load("commands", "run").configure(parser)
     for row, variant in enumerate(work.variants):
-        options = work.plan.options(work.design, work.folder, 0, row)
+        options = work.plan.options(work.design, work.runs_folder, 0, row)
         asked = parser.parse_args(run_arguments(work.plan.workload, variant, options)[1:])
         _order(asked, asked.workload)
+
+
+def _settled(work: ExperimentWork) -> Callable[[list[list[Run]]], bool]:
+    return lambda blocks: analyse(work.plan, work.design, blocks).settled
 
 
 def _perform(args: argparse.Namespace, work: ExperimentWork) -> list[list[Run]]:
     """Do the runs, and return those of all complete blocks."""
     size = work.design.size
-
-    def settled(blocks: list[list[Run]]) -> bool:
-        return analyse(work.plan, work.design, blocks).settled
 
     def tell(done: RunDone) -> None:
         again = f"; done again, as {done.again}" if done.again else ""
@@ -229,7 +288,7 @@ def _perform(args: argparse.Namespace, work: ExperimentWork) -> list[list[Run]]:
         )
 
     try:
-        return perform(work, over=settled, seconds=args.budget, told=tell)
+        return perform(work, over=_settled(work), seconds=args.budget, told=tell)
     except Interrupted:
         _say(
             f"stopped; what was measured is kept: `replayer experiment --resume {work.plan.id}` "
@@ -279,6 +338,7 @@ def _resumed(args: argparse.Namespace, where: Path) -> Path:
         "--factors": args.factors,
         "--between": args.between,
         "--switch": args.switch,
+        "--switch-back": args.switch_back,
         "--seldom": args.seldom,
         "--metric": args.metric,
         "--seed": args.seed is not None,
@@ -324,6 +384,9 @@ def _plan(args: argparse.Namespace, where: Path) -> ExperimentPlan:
         workload=named,
         arguments=_arguments(args),
         switch=args.switch,
+        switch_back=args.switch_back,
+        release=place.host.read("proc/sys/kernel/osrelease"),
+        boots_for=args.budget,
         factors=chosen.factors,
         metrics=tuple(args.metric),
         seed=secrets.randbelow(1 << 31) if args.seed is None else args.seed,

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from replayer import factors, interpreter, shell, signals
+from replayer.analysis.differences import boot_plan
 from replayer.conditions import kernel_settings, memory_bound, own_group
 from replayer.engines import engine
 from replayer.errors import Impossible, ReplayerError
@@ -67,6 +68,21 @@ class Variant:
     """(name of a factor, level), of every scope; those of a server are in `arguments`, too."""
     switch: str = ""
     """The command that switches the machine to it, with its level filled in; "" for none."""
+    switched_by_boot: str = ""
+    """The kernel, as a plan of boots has it, that its runs need; "" for what its levels say."""
+
+    def boot_kernel(self, release: str) -> str | None:
+        """Return the kernel, as a plan of boots has it, that its runs need; None for any boot.
+
+        `release` is the kernel of a variant that names none.
+        """
+        levels = dict(self.of_scope("boot"))
+        if not levels:
+            return self.switched_by_boot or None
+        words = [
+            word for name, level in levels.items() for word in factors.load(name).boot_words(level)
+        ]
+        return " ".join([levels.get("kernel", release), *words])
 
     def of_scope(self, *scopes: str) -> tuple[tuple[str, str], ...]:
         """Return its levels of factors that have one of these scopes."""
@@ -105,7 +121,7 @@ def parse_variant(text: str, place: FactorPlace, *, label: str = "", switch: str
             arguments += more
             levels += level
         elif switch and not command:
-            command = _filled(switch, word)
+            command = fill_switch(switch, word)
         else:
             raise _no_word(word, switch)
     if switch and not command:
@@ -121,13 +137,12 @@ def parse_variant(text: str, place: FactorPlace, *, label: str = "", switch: str
 def applied(variant: Variant, place: FactorPlace) -> Iterator[None]:
     """Set the machine's levels of a variant for the `with` block, and give them back after it.
 
-    Every change has a note in the journal. A switching command is run, and cannot be taken back:
-    only another level of it can be set. Raises Impossible for a level that needs another boot.
+    Every change has a note in the journal. A switching command is run; `switched_back` around all
+    runs takes it back. Raises Impossible for a level that needs another boot.
     """
     before = {note.path for note in _taken()}
     try:
-        for name, level in variant.of_scope("boot"):
-            _refuse_other_boot(name, level, factors.load(name).current(place))
+        _refuse_other_boot(variant, place)
         for name, level in variant.of_scope("machine"):
             factors.load(name).set_level(place, level)
         if variant.switch:
@@ -279,7 +294,8 @@ def _assigned(word: str, place: FactorPlace) -> tuple[tuple[str, ...], tuple[tup
     return factors.load(plain).run_arguments(value), ((plain, value),)
 
 
-def _filled(switch: str, level: str) -> str:
+def fill_switch(switch: str, level: str) -> str:
+    """Return a switching command for a level; raise Impossible if it has no place for one."""
     if _HOLE not in switch:
         raise Impossible(f"--switch {switch!r} has no {{}} where the level goes")
     return switch.replace(_HOLE, shlex.quote(level))
@@ -301,11 +317,17 @@ def _refuse_twice(levels: Sequence[tuple[str, str]]) -> None:
         raise Impossible(f"the variant sets {', '.join(twice)} twice: give it one level")
 
 
-def _refuse_other_boot(name: str, level: str, current: str | None) -> None:
-    if level != current:
+def _refuse_other_boot(variant: Variant, place: FactorPlace) -> None:
+    wanted = variant.boot_kernel("*")
+    if wanted is None:
+        return
+    release, line = (
+        place.host.read(f"proc/{name}") for name in ("sys/kernel/osrelease", "cmdline")
+    )
+    if not boot_plan.target_of(wanted).fits(release, line.split()):
+        levels = " ".join(f"{name}={level}" for name, level in variant.of_scope("boot"))
         raise Impossible(
-            f"{name}={level} needs another boot, and this one has {current}: `replayer plan` and "
-            f"`replayer boots` do the boots"
+            f"{levels} needs another boot: this one is {release} with {line or 'no words'}"
         )
 
 
