@@ -7,7 +7,6 @@ steps (walk.threads=8), factors of the machine (read_ahead_kb=128, see `replayer
 
 from __future__ import annotations
 
-import argparse
 import functools
 import hashlib
 import math
@@ -19,7 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from replayer import factors, journal, registry
+from replayer import factors, journal
 from replayer.analysis.differences.comparison import MetricVerdict
 from replayer.conditions import switch_back
 from replayer.errors import Impossible, Worse
@@ -32,13 +31,12 @@ from replayer.report.sanitize import sanitize
 from replayer.report.terminal import comparison as comparison_report
 from replayer.report.terminal import console, run_output
 from replayer.results import store
-from replayer.run.plan import workload as workload_file
 from replayer.run.plan.forecast import forecast
-from replayer.run.plan.request import build_request
 from replayer.run.recovery import give_back
 from replayer.units import show_duration
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Callable, Sequence
 
     from replayer.analysis.advice.estimates import Expectation
@@ -306,7 +304,8 @@ def _name_kernels(args: argparse.Namespace, place: FactorPlace) -> bool:
     given = [name for name, value in refused.items() if value]
     if given:
         raise Impossible(
-            f"{given[0]} is for a trial within one boot, and {both[1]} needs boots: leave it out"
+            f"{given[0]} is for a trial within one boot, and {(both[1] if both[1].of_scope('boot') else both[0]).label} needs "
+            f"boots: leave it out"
         )
     release = place.host.read("proc/sys/kernel/osrelease")
     for name, own in zip("ab", both, strict=True):
@@ -334,18 +333,7 @@ def _common(args: argparse.Namespace) -> list[str]:
 
 def _expected(workload: str, own: Variant, options: RunOptions) -> Expectation:
     """Return what is known of a run of a variant; raise what `replayer run` would refuse."""
-    parser = argparse.ArgumentParser(prog="replayer run", allow_abbrev=False)
-    registry.load("commands", "run").configure(parser)
-    asked = parser.parse_args(variant.run_arguments(workload, own, options)[1:])
-    order = build_request(
-        workload_file.load(
-            asked.workload, asked.overrides, repeat=asked.repeat, settings=asked.settings
-        ),
-        asked.engine or "",
-        label=own.label,
-        bindir=asked.bindir,
-        data_dir=asked.data_dir,
-    )
+    order = variant.plan_run(workload, own, options)
     return forecast(order, [options.results]).expected
 
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from replayer import assets, factors, journal
 from replayer.conditions import switch_back
 from replayer.errors import Impossible, ReplayerError
-from replayer.experiments import candidate_search, work_lock
+from replayer.experiments import candidate_search, variant, work_lock
 from replayer.experiments.boot_turns import BootJob
 from replayer.experiments.candidate_search import CandidateSearch, CommitBuild, SearchCandidate
 from replayer.experiments.variant import RunOptions, Variant, parse_variant
@@ -93,6 +93,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Search, and print the finding on stdout."""
     search = _search(args)
+    for candidate in search.candidates:
+        if not candidate.commit:
+            variant.plan_run(search.workload, candidate.variant, search.options)
     state = candidate_search.begin(search)
     if args.dry_run:
         for number, candidate in enumerate(search.candidates, start=1):

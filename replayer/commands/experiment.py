@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from replayer import factors, journal, registry
+from replayer import factors, journal
 from replayer.analysis.advice import estimates
 from replayer.analysis.differences.selection import choose, no_column, pair
 from replayer.conditions import switch_back
@@ -41,7 +41,7 @@ from replayer.experiments.factor_choice import (
     gaps_of,
     parse_factors,
 )
-from replayer.experiments.variant import run_arguments
+from replayer.experiments.variant import plan_run
 from replayer.report import files
 from replayer.report.pages import experiment_page
 from replayer.report.sanitize import sanitize
@@ -264,12 +264,12 @@ def _refuse_here(work: ExperimentWork) -> None:
 
 def _check(work: ExperimentWork) -> None:
     """Raise now, before anything is written, what `replayer run` would refuse at some run."""
-    parser = argparse.ArgumentParser(prog="replayer run", allow_abbrev=False)
-    registry.load("commands", "run").configure(parser)
     for row, variant in enumerate(work.variants):
-        options = work.plan.options(work.design, work.runs_folder, 0, row)
-        asked = parser.parse_args(run_arguments(work.plan.workload, variant, options)[1:])
-        _order(asked, asked.workload)
+        plan_run(
+            work.plan.workload,
+            variant,
+            work.plan.options(work.design, work.runs_folder, 0, row),
+        )
 
 
 def _settled(work: ExperimentWork) -> Callable[[list[list[Run]]], bool]:

@@ -11,6 +11,7 @@ A variant is written as on the command line of `replayer ab`:
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import re
 import shlex
@@ -20,13 +21,14 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from replayer import factors, interpreter, shell, signals
+from replayer import factors, interpreter, registry, shell, signals
 from replayer.analysis.differences import boot_plan
 from replayer.conditions import kernel_settings, memory_bound, own_group
 from replayer.engines import engine
 from replayer.errors import Impossible, ReplayerError
 from replayer.results import store
 from replayer.run.plan import workload as workload_file
+from replayer.run.plan.request import build_request
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     from replayer.factors import FactorPlace
     from replayer.journal import Note
     from replayer.model import Run
+    from replayer.run.runner import RunRequest
 
 _SERVER = ("pg.", "server.", "mysql.")
 _OPTIONS = frozenset(
@@ -143,13 +146,34 @@ def applied(variant: Variant, place: FactorPlace) -> Iterator[None]:
     before = {note.path for note in _taken()}
     try:
         _refuse_other_boot(variant, place)
-        for name, level in variant.of_scope("machine"):
+        machine = sorted(variant.of_scope("machine"), key=_changes_others, reverse=True)
+        for name, level in machine:
             factors.load(name).set_level(place, level)
         if variant.switch:
             shell.run(shlex.split(variant.switch), timeout=_SWITCH_TIMEOUT)
+        _read_back(machine, place)
         yield
     finally:
         _give_back([note for note in _taken() if note.path not in before])
+
+
+def _changes_others(level: tuple[str, str]) -> bool:
+    """Return whether setting a factor changes files of others: those are set after it."""
+    file = factors.load(level[0]).FILE
+    return file is not None and bool(file.also)
+
+
+def _read_back(levels: Sequence[tuple[str, str]], place: FactorPlace) -> None:
+    """Raise Impossible if a level that is one file is no longer in force after all were set."""
+    for name, level in levels:
+        file = factors.load(name).FILE
+        kept = level if file is None else file.current(place)
+        if kept != level:
+            raise Impossible(
+                f"{name}={level} is not in force next to "
+                f"{' '.join(f'{one}={other}' for one, other in levels if one != name)}: the kernel "
+                f"keeps {kept}"
+            )
 
 
 def check_levels(variants: Sequence[Variant], place: FactorPlace) -> None:
@@ -181,6 +205,32 @@ def run_arguments(workload: str, variant: Variant, options: RunOptions) -> list[
         *("--label", variant.label, *given, "--results", str(options.results)),
         *("--progress", "none", "--quiet"),
     ]
+
+
+def plan_run(workload: str, variant: Variant, options: RunOptions) -> RunRequest:
+    """Return the request of one run of a variant.
+
+    Raises what `replayer run` would refuse, and Impossible for settings of a server if no step of
+    the workload uses one.
+    """
+    parser = argparse.ArgumentParser(prog="replayer run", allow_abbrev=False)
+    registry.load("commands", "run").configure(parser)
+    asked = parser.parse_args(run_arguments(workload, variant, options)[1:])
+    request = build_request(
+        workload_file.load(
+            asked.workload, asked.overrides, repeat=asked.repeat, settings=asked.settings
+        ),
+        asked.engine or "",
+        label=variant.label,
+        bindir=asked.bindir,
+        data_dir=asked.data_dir,
+    )
+    if asked.settings and not request.needs_database:
+        raise Impossible(
+            f"the setting {asked.settings[0]} is of a database server, and {request.workload.name} "
+            f"uses none: it cannot make a difference"
+        )
+    return request
 
 
 def with_own_data(variants: Sequence[Variant], folder: Path) -> tuple[Variant, ...]:
