@@ -32,6 +32,7 @@ LEAST_BYTES = 64 << 20
 _SETTLE_SECONDS = 300.0
 _END_SECONDS = 90.0
 _POLL_SECONDS = 1.0
+_ERROR = "replayer: error: "
 _NEXT_SECONDS = 1200.0
 """What a job's look at its runs may take, on an emulated machine, too."""
 
@@ -203,7 +204,10 @@ def performed(
     text = output.read_text(encoding="utf-8", errors="replace").strip()
     if process.returncode < 0:
         return f"the step was killed by {signals.name_of(-process.returncode)}"
-    last = text.splitlines()[-1].removeprefix("replayer: error: ") if text else "it printed nothing"
+    # What it printed besides may come after its error, as that is written at once.
+    lines = text.splitlines() or ["it printed nothing"]
+    errors = [line for line in lines if line.startswith(_ERROR)]
+    last = (errors or lines)[-1].removeprefix(_ERROR)
     return f"the step failed with status {process.returncode}: {last}"
 
 

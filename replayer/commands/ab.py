@@ -303,9 +303,9 @@ def _name_kernels(args: argparse.Namespace, place: FactorPlace) -> bool:
     refused = {"--switch": args.switch, "--for": args.time is not None, "--resume": args.resume}
     given = [name for name, value in refused.items() if value]
     if given:
+        needs = next(own.label for own in both if own.of_scope("boot"))
         raise Impossible(
-            f"{given[0]} is for a trial within one boot, and {(both[1] if both[1].of_scope('boot') else both[0]).label} needs "
-            f"boots: leave it out"
+            f"{given[0]} is for a trial within one boot, and {needs} needs boots: leave it out"
         )
     release = place.host.read("proc/sys/kernel/osrelease")
     for name, own in zip("ab", both, strict=True):

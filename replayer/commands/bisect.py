@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import json
 import re
 import shlex
 import sys
@@ -22,13 +21,16 @@ from replayer.errors import Impossible, ReplayerError
 from replayer.experiments import candidate_search, variant, work_lock
 from replayer.experiments.boot_turns import BootJob
 from replayer.experiments.candidate_search import CandidateSearch, CommitBuild, SearchCandidate
+from replayer.experiments.search_answer import ALIKE, SearchAnswer
 from replayer.experiments.variant import RunOptions, Variant, parse_variant
 from replayer.machine.host import Host
+from replayer.report import files
+from replayer.report.pages import search_page
 from replayer.report.sanitize import sanitize
 from replayer.report.terminal import run_output
+from replayer.report.terminal import search as report
 from replayer.results import store
 from replayer.run.recovery import give_back
-from replayer.units import show, show_duration
 
 if TYPE_CHECKING:
     import argparse
@@ -87,6 +89,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--resume", action="store_true", help="the runs of the same search that are there count")
     add("--dry-run", action="store_true", help="only print the candidates")
     add("--json", action="store_true", help="print the finding as JSON")
+    for form in ("html", "markdown"):
+        add(f"--{form}", metavar="FILE", help=f"write the finding as {form} (- is stdout)")
     add("--results", metavar="DIR", help="where the runs go (default: ./results)")
 
 
@@ -123,13 +127,13 @@ def _measure(args: argparse.Namespace, search: CandidateSearch, state: SearchSta
 def _conclude(args: argparse.Namespace, search: CandidateSearch, state: SearchState) -> int:
     """Print the finding; raise what ended the search early."""
     if state.values:
-        _tell(args, search, state)
+        _tell(args, SearchAnswer.of_state(search, state))
     elif state.reason and state.error is None:
         _print(state.reason)
     if state.error is not None:
         raise state.error
-    if state.reason == "alike":
-        raise Impossible(_alike(search, state))
+    if state.reason == ALIKE:
+        raise Impossible(report.alike(SearchAnswer.of_state(search, state)))
     return 0
 
 
@@ -316,76 +320,19 @@ def _one_boot(search: CandidateSearch, state: SearchState, job: BootJob) -> None
 # The finding
 
 
-def _tell(args: argparse.Namespace, search: CandidateSearch, state: SearchState) -> None:
-    posterior = state.state.posterior()
-    names = [candidate.name for candidate in search.candidates]
-    left = [names[place] for place in posterior.left()]
+def _tell(args: argparse.Namespace, answer: SearchAnswer) -> None:
+    """Print the answer, and write its page and its Markdown."""
+    written = [
+        files.put(wanted, text(answer))
+        for wanted, text in ((args.html, search_page.page), (args.markdown, report.page))
+        if wanted
+    ]
     if args.json:
-        print(json.dumps(_as_json(search, state), indent=1))  # noqa: T201
-        return
-    if state.reason == "found":
-        _print(
-            f"{names[posterior.best]} is the first that is {_word(state)}: {state.metric} "
-            f"{state.change:+.1%} ({posterior.chance:.0%} sure, after {len(state.values)} runs)"
-        )
-    elif state.reason != "alike":
-        _print(f"not found yet; {len(left)} of {len(names) - 1} places are left with 95 %:")
-        _print(f"  {', '.join(left)}" if len(left) <= 12 else f"  {left[0]} … {left[-1]}")
-        _print(f"{_cost(state)}; --resume goes on")
-        _print(state.reason)
-    for number, name in enumerate(names):
-        own = [value for candidate, value in state.values if candidate == number]
-        if own:
-            shown = ", ".join(show(value, state.unit) for value in own)
-            place = posterior.chances[number - 1] if number else 0.0
-            first = f"first with {place:.0%}" if number else "the first of the list"
-            _print(f"  {name}: {first}; {shown}")
-    noise = f"noise between runs {posterior.noise:.1%}; " if state.knows_noise else ""
-    _print(f"{noise}the runs are in {search.options.results}/")
-    if state.busy:
-        _print(f"{state.busy} runs were next to other programs, which is noise, too")
-
-
-def _cost(state: SearchState) -> str:
-    if not state.knows_noise:
-        return "how many runs that takes is known when both ends were measured twice"
-    steps = state.state.posterior().steps_left()
-    each = state.took / state.made if state.made else 0.0
-    time = f", {show_duration(steps * each)}" if each else ""
-    return f"to tell them apart takes about {steps} more runs{time}"
-
-
-def _word(state: SearchState) -> str:
-    return {True: "worse", False: "better", None: "different"}[state.is_worse]
-
-
-def _alike(search: CandidateSearch, state: SearchState) -> str:
-    posterior = state.state.posterior()
-    ends = search.candidates[0].name, search.candidates[-1].name
-    return (
-        f"{ends[0]} and {ends[1]} do not differ in {state.metric} ({state.change:+.1%}, noise "
-        f"{posterior.noise:.1%}, no change is {posterior.no_change:.0%} likely after "
-        f"{len(state.values)} runs): there is nothing to find between them"
-    )
-
-
-def _as_json(search: CandidateSearch, state: SearchState) -> dict[str, object]:
-    posterior = state.state.posterior()
-    names = [candidate.name for candidate in search.candidates]
-    return {
-        "found": names[posterior.best] if state.reason == "found" else None,
-        "reason": state.reason,
-        "chance": posterior.chance,
-        "no_change": posterior.no_change,
-        "metric": state.metric,
-        "change": state.change,
-        "worse": state.is_worse,
-        "noise": posterior.noise if state.knows_noise else None,
-        "left": [names[place] for place in posterior.left()],
-        "runs_left": posterior.steps_left() if state.knows_noise else None,
-        "chances": dict(zip(names[1:], posterior.chances.tolist(), strict=True)),
-        "runs": [{"candidate": names[number], "value": value} for number, value in state.values],
-    }
+        print(answer.model_dump_json(indent=1))  # noqa: T201
+    elif "-" not in {args.html, args.markdown}:
+        _print(report.render(answer))
+    for path in filter(None, written):
+        _say(f"written: {path}")
 
 
 def _say(text: str) -> None:

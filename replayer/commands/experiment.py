@@ -359,8 +359,10 @@ def _resumed(args: argparse.Namespace, where: Path) -> Path:
 
 def _plan(args: argparse.Namespace, where: Path) -> ExperimentPlan:
     """Return the plan of a new experiment; raise Impossible for what cannot be done here."""
-    if args.within <= 0:
-        raise Impossible(f"--within {args.within:g} must be above 0 percent")
+    if not 0 < args.within < 100:
+        raise Impossible(f"--within {args.within:g} must be above 0 and below 100 percent")
+    if args.seed is not None and args.seed < 0:
+        raise Impossible(f"--seed {args.seed}: it must be 0 or more")
     if bool(args.factors) == bool(args.between):
         raise Impossible("an experiment needs --factors NAME,… or --between A B, one of them")
     sides = _sides(args, where) if args.between else ()

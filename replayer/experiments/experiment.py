@@ -36,7 +36,7 @@ from replayer.experiments.variant import (
     with_own_data,
 )
 from replayer.model import Noun, Status
-from replayer.results import store
+from replayer.results import editing, store
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -50,6 +50,8 @@ BOOTS = "boots.plan"
 """The plan of boots in the folder of an experiment that needs them."""
 SWITCH = "switch"
 """The factor whose levels are the words for the command of --switch."""
+REFUSED = {"not-counted": "yes"}
+"""The tag of a run that was done again: its factor was not in force, or others disturbed it."""
 _TRIES = 2
 _TAGS = ("experiment", "block", "combination")
 
@@ -96,8 +98,8 @@ class ExperimentPlan(Noun):
     factors: tuple[TwoLevels, ...]
     metrics: tuple[str, ...] = ()
     """Patterns of the metrics that are judged; () for the leading ones."""
-    seed: int
-    within: float
+    seed: int = Field(ge=0)
+    within: float = Field(gt=0, lt=1)
     """The share within which an effect counts as settled."""
     sides: tuple[str, ...] = ()
     """The names of the two sides whose difference is to be explained, if there are any."""
@@ -233,7 +235,7 @@ class ExperimentRuns:
         for entry in store.runs(folder):
             if isinstance(entry, store.Unreadable) or entry.status != Status.DONE.value:
                 continue
-            if entry.tags.get("experiment") != plan.id:
+            if entry.tags.get("experiment") != plan.id or REFUSED.keys() & entry.tags.keys():
                 continue
             try:
                 place = int(entry.tags["block"]) - 1, int(entry.tags["combination"]) - 1
@@ -325,6 +327,7 @@ class ExperimentWork:
             if self.wait_quiet:
                 neighbours.wait_until_quiet(self.place.host, self.wait_quiet)
             try:
+                last = None
                 with applied(self.variants[row], self.place):
                     last = measure(
                         self.plan.workload,
@@ -332,6 +335,7 @@ class ExperimentWork:
                         self.plan.options(self.design, self.runs_folder, block, row),
                     )
             except ReplayerError as error:
+                self._refuse(last)
                 if isinstance(error, Impossible) or not left:
                     raise self._failed(row, f"failed ({error})") from error
                 again = str(error)
@@ -339,8 +343,17 @@ class ExperimentWork:
             disturbed = neighbours.spoilt(last) if self.wait_quiet else ""
             if last.status is Status.DONE and (not disturbed or not left):
                 return last, again
+            self._refuse(last)
             again = disturbed or f"it was {last.status.value}"
         raise self._failed(row, f"ended as {last.status.value if last else 'failed'} twice")
+
+    def _refuse(self, run: Run | None) -> None:
+        """Mark a stored run that does not count, so that a resumed experiment leaves it out."""
+        if run is not None:
+            path = self.runs_folder / f"{run.id}.json"
+            editing.change(
+                path, lambda run: run.model_copy(update={"tags": {**run.tags, **REFUSED}})
+            )
 
     def _failed(self, row: int, what: str) -> ReplayerError:
         return ReplayerError(

@@ -10,7 +10,7 @@ it once, and nobody touches it until it switches itself off: the plan's unit doe
     python -m tests.kernel_lab boots --panic             a kernel that panics: the plan stops itself
     python -m tests.kernel_lab boots --by ssh            the plan is this machine's, by --via
     python -m tests.kernel_lab boots --job bisect        three kernels, the last one slow on purpose
-    python -m tests.kernel_lab boots --job experiment    a factor of the kernel's command line
+    python -m tests.kernel_lab boots --job experiment    mitigations=off against auto
 
 `--image DIR` keeps the machine's first disk there, which takes minutes to make, and uses it again.
 It needs what the lab needs that it is a part of.
@@ -60,14 +60,15 @@ START_BYTES = 1 << 20
 DISK_BYTES = 4 << 30
 LAB_BYTES = 4 << 30
 SECTOR = 512
-SLOW = "maxcpus=1"
-"""A word on the command line that costs half of the processors."""
+SLOW = "mitigations=auto"
+"""A word on the command line that costs at each system call: the others have mitigations=off."""
 JOBS = {
     "bisect": """\
-exec python3 -m replayer bisect ./boots.toml --kernels "$1,$2,$2 {slow}" --results /lab/results
+exec python3 -m replayer bisect ./boots.toml --kernels "$1,$2,$2 {slow}" --runs {boots} \\
+    --results /lab/results
 """,
     "experiment": """\
-begin="./boots.toml --factors command_line=none:{slow} --within 30"
+begin="./boots.toml --factors mitigations=off:auto --within 30"
 [ ! -d /lab/results ] || begin="--resume latest"
 exec python3 -m replayer experiment $begin --yes --results /lab/results
 """,
@@ -109,7 +110,7 @@ def parsed(words: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--by", choices=["itself", "ssh"], default="itself")
     parser.add_argument("--workload", type=Path, default=lab.HERE / "boots.toml", metavar="FILE")
     parser.add_argument("--memory", type=int, default=1536, metavar="MIB")
-    parser.add_argument("--cpus", type=int, default=1, help="a job has two")
+    parser.add_argument("--cpus", type=int, default=1)
     parser.add_argument("--image", type=Path, metavar="DIR")
     parser.add_argument("--keep", type=Path, metavar="DIR")
     return parser.parse_args(words)
@@ -311,7 +312,9 @@ def second_disk(args: argparse.Namespace, work: Path, releases: Sequence[str]) -
     if args.job:
         shutil.copy(lab.HERE / "job.toml", folder / "boots.toml")
         names = " ".join(releases)
-        (folder / "job.sh").write_text(f"set -- {names}\n{JOBS[args.job].format(slow=SLOW)}")
+        (folder / "job.sh").write_text(
+            f"set -- {names}\n{JOBS[args.job].format(slow=SLOW, boots=args.boots)}"
+        )
     if args.by == "ssh":
         (folder / "by-hand").touch()
         lab.run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", work / "key")
@@ -338,7 +341,7 @@ class Guest:
         words = [
             *("qemu-system-x86_64", "-machine", "q35,sata=off,usb=off", *accelerator),
             *("-nodefaults", "-vga", "none", "-display", "none"),
-            *("-smp", 2 if self.args.job else self.args.cpus, "-m", self.args.memory),
+            *("-smp", self.args.cpus, "-m", self.args.memory),
             *("-drive", f"file={self.first},format=raw,if=none,id=first,cache=writethrough"),
             *("-device", "nvme,drive=first,serial=first,bootindex=1"),
             *("-drive", f"file={self.second},format=raw,if=none,id=second,cache=writethrough"),
@@ -470,7 +473,7 @@ def judged(args: argparse.Namespace, work: Path, disk: Path) -> int:
     if args.job:
         answer = (disk / "answer.txt").read_text()
         lab.say(answer)
-        said = f"{SLOW} is the first" in answer or "command_line" in answer
+        said = f"{SLOW} is the first" in answer or "mitigations off -> auto" in answer
         return 0 if outcome.startswith("done") and same and said else 1
     wanted = "stopped" if args.panic else "done"
     compared = subprocess.run([*COMMAND, "compare", disk / "boots.plan"], check=False)
