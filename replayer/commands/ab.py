@@ -271,6 +271,8 @@ def _trial(args: argparse.Namespace) -> Trial:
         options = replace(options, results=options.results.absolute() / f"ab-{name}.runs")
     # Another boot must draw the same order.
     drawn = int(name, 16) % (1 << 31) if between_boots else secrets.randbelow(1 << 31)
+    if args.seed is not None and args.seed < 0:
+        raise Impossible(f"--seed {args.seed}: it must be 0 or more")
     seed = drawn if args.seed is None else args.seed
     both = (first, second)
     return Trial(args.workload, both, place, options, limits, name, seed, between_boots)

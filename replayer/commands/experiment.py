@@ -20,7 +20,7 @@ from replayer.analysis.differences.selection import choose, no_column, pair
 from replayer.conditions import switch_back
 from replayer.errors import Impossible, Interrupted, ReplayerError
 from replayer.experiments import work_lock
-from replayer.experiments.answer import analyse
+from replayer.experiments.answer import analyse, check_metrics
 from replayer.experiments.experiment import (
     FILE,
     ExperimentPlan,
@@ -41,7 +41,7 @@ from replayer.experiments.factor_choice import (
     gaps_of,
     parse_factors,
 )
-from replayer.experiments.variant import plan_run
+from replayer.experiments.variant import check_levels, plan_run
 from replayer.report import files
 from replayer.report.pages import experiment_page
 from replayer.report.sanitize import sanitize
@@ -209,6 +209,7 @@ def run(args: argparse.Namespace) -> int:
             f"this experiment changes the machine ({', '.join(changed)}), and gives it back after "
             f"each run: allow it with --yes, or look at it with --dry-run"
         )
+    check_levels(work.variants, place)
     if not args.resume:
         make_folder(folder)
         save_plan(folder, plan)
@@ -286,6 +287,8 @@ def _perform(args: argparse.Namespace, work: ExperimentWork) -> list[list[Run]]:
             f"block {done.block + 1}, run {done.number} of {size}: {done.text} "
             f"({show_duration(done.seconds)}{again})"
         )
+        if (done.block, done.number) == (0, 1):
+            check_metrics(work.plan, done.run)
 
     try:
         return perform(work, over=_settled(work), seconds=args.budget, told=tell)

@@ -11,7 +11,9 @@ import contextlib
 import os
 import shlex
 import shutil
+import signal
 import stat
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -65,8 +67,31 @@ def recover(note: Note) -> str:
     return f"the machine was switched back by {note.text('command')!r}"
 
 
+def run_command(command: str, folder: Path | None = None) -> None:
+    """Run a switching command in a folder; raise ReplayerError if it fails or does not end.
+
+    Children that it leaves behind are not waited for, and what it prints on stdout is not kept.
+    """
+    words = ["/bin/sh", "-c", 'exec "$@" > /dev/null', "sh", *shlex.split(command)]
+    with tempfile.TemporaryDirectory(prefix="replayer-switch-") as scratch:
+        errors = Path(scratch) / "errors"
+        process = shell.start(words, output=errors, folder=folder)
+        try:
+            is_over = shell.ended(process, within=_TIMEOUT)
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+        text = errors.read_text(encoding="utf-8", errors="replace").strip()
+    if not is_over:
+        raise ReplayerError(f"{command!r} did not end within {_TIMEOUT:.0f} s, and was killed")
+    if process.returncode:
+        why = f": {text.splitlines()[-1]}" if text else ""
+        raise ReplayerError(f"{command!r} failed with status {process.returncode}{why}")
+
+
 def _run(note: Note) -> None:
-    shell.run(shlex.split(note.text("command")), folder=Path(note.text("folder")), timeout=_TIMEOUT)
+    run_command(note.text("command"), Path(note.text("folder")))
     note.drop()
 
 

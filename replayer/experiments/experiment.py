@@ -77,8 +77,8 @@ class SidesGap(Noun):
     The difference of logarithms, and its standard error and degrees of freedom.
     """
 
-    value: float
-    error: float | None
+    value: float = Field(ge=-50, le=50)
+    error: float | None = Field(ge=0, le=50)
     free: int
 
 
@@ -201,6 +201,8 @@ def load_plan(folder: Path) -> ExperimentPlan:
         raise Impossible(
             f"{path} is no plan of an experiment ({where or 'it'}: {error.errors()[0]['msg']})"
         ) from error
+    if plan.id != folder.absolute().name:
+        raise Impossible(f"{path} is the plan of another experiment ({plan.id!r})")
     if plan.format > FORMAT:
         raise Impossible(f"{path} is of format {plan.format}, and this replayer reads {FORMAT}")
     return plan
@@ -258,6 +260,7 @@ class ExperimentRuns:
 class RunDone:
     """A run that is done."""
 
+    run: Run
     block: int
     number: int
     """Its number within its block, from 1."""
@@ -389,10 +392,11 @@ def perform(
             if not clock.allows(1):
                 return done.blocks(design.size)
             begin = time.monotonic()
-            done.runs[block, row], again = work.measure(block, row)
+            run, again = work.measure(block, row)
+            done.runs[block, row] = run
             took = time.monotonic() - begin
             clock.note(took)
-            told(RunDone(block, number, work.plan.text(design, row), took, again))
+            told(RunDone(run, block, number, work.plan.text(design, row), took, again))
         block += 1
         blocks = done.blocks(design.size)
         # Of runs that are there already only all of them together are looked at.

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 
 from replayer import factors, interpreter, registry, shell, signals
 from replayer.analysis.differences import boot_plan
-from replayer.conditions import kernel_settings, memory_bound, own_group
+from replayer.conditions import kernel_settings, memory_bound, own_group, switch_back
 from replayer.engines import engine
 from replayer.errors import Impossible, ReplayerError
 from replayer.results import store
@@ -56,7 +56,6 @@ _TAKERS: dict[str, Callable[[Note], str]] = {
 """Kind of a note on what a factor took -> the function that gives it back."""
 _HOLE = "{}"
 _STOPS_WITHIN = 60.0
-_SWITCH_TIMEOUT = 600.0
 _TAG = re.compile(r"[^A-Za-z0-9_.-]")
 
 
@@ -150,7 +149,7 @@ def applied(variant: Variant, place: FactorPlace) -> Iterator[None]:
         for name, level in machine:
             factors.load(name).set_level(place, level)
         if variant.switch:
-            shell.run(shlex.split(variant.switch), timeout=_SWITCH_TIMEOUT)
+            switch_back.run_command(variant.switch)
         _read_back(machine, place)
         yield
     finally:
@@ -179,10 +178,11 @@ def _read_back(levels: Sequence[tuple[str, str]], place: FactorPlace) -> None:
 def check_levels(variants: Sequence[Variant], place: FactorPlace) -> None:
     """Set the machine's levels of each variant once, and give them back at once.
 
-    A level that this machine refuses is reported before any run. Commands are not run.
+    A level that this machine refuses is reported before any run. Commands are not run, and levels
+    that need a boot are left out.
     """
-    for variant in variants:
-        with applied(replace(variant, switch=""), place):
+    for levels in dict.fromkeys(variant.of_scope("machine") for variant in variants):
+        with applied(Variant("", levels=levels), place):
             pass
 
 
