@@ -93,7 +93,7 @@ def test_a_plan_that_is_not_there_says_what_makes_one(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"plan": 99}, "this replayer reads 1"),
+        ({"plan": 99}, "this replayer reads 2"),
         ({"order": []}, "order names kernels"),
         ({"order": ["6.6.6"]}, "order names kernels"),
         ({"order": 3}, "order"),
