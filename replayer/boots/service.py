@@ -34,7 +34,7 @@ _END_SECONDS = 90.0
 _POLL_SECONDS = 1.0
 _ERROR = "replayer: error: "
 _NEXT_SECONDS = 1200.0
-"""What a job's look at its runs may take, on an emulated machine, too."""
+"""The time for a job to read its runs, on an emulated machine, too."""
 
 
 class Stop(ReplayerError):
@@ -204,7 +204,7 @@ def performed(
     text = output.read_text(encoding="utf-8", errors="replace").strip()
     if process.returncode < 0:
         return f"the step was killed by {signals.name_of(-process.returncode)}"
-    # What it printed besides may come after its error, as that is written at once.
+    # Its other output may come after its error, as that is written at once.
     lines = text.splitlines() or ["it printed nothing"]
     errors = [line for line in lines if line.startswith(_ERROR)]
     last = (errors or lines)[-1].removeprefix(_ERROR)

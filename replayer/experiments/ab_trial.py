@@ -65,7 +65,7 @@ class Trial:
     """The name that its runs have as a tag."""
     seed: int
     between_boots: bool = False
-    """True if each run needs a boot of its own."""
+    """True if each run needs a boot."""
 
     @property
     def tagged(self) -> RunOptions:

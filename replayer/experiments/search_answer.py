@@ -47,7 +47,7 @@ class SearchAnswer(Noun):
     runs_left: int | None
     """About how many more runs settle it; None if the noise is not known."""
     seconds_left: float | None
-    """How long those take; None if that is not known."""
+    """Seconds that those take; None if that is not known."""
     names: tuple[str, ...]
     """All candidates in their order."""
     chances: dict[str, float]

@@ -71,7 +71,7 @@ class Variant:
     switch: str = ""
     """The command that switches the machine to it, with its level filled in; "" for none."""
     switched_by_boot: str = ""
-    """The kernel, as a plan of boots has it, that its runs need; "" for what its levels say."""
+    """The kernel, as a plan of boots has it, that its runs need; "" to follow its levels."""
 
     def boot_kernel(self, release: str) -> str | None:
         """Return the kernel, as a plan of boots has it, that its runs need; None for any boot.

@@ -35,7 +35,7 @@ class MetricsCache:
     """The metrics of the runs of a folder, from its cache where that is true of the file now."""
 
     def __init__(self, folder: Path, wanted: Callable[[str], bool]) -> None:
-        """Read the cache of a folder; `wanted` tells which names of metrics are of use."""
+        """Read the cache of a folder; `wanted` returns whether a metric is of use."""
         self._folder, self._wanted = folder, wanted
         self._lists: list[tuple[_Kind, ...]] = []
         self._numbers: dict[tuple[_Kind, ...], int] = {}

@@ -56,7 +56,7 @@ class BootSchedule(Noun):
 
 
 class BootTarget(NamedTuple):
-    """What a kernel of a plan stands for."""
+    """A release of a plan, with words of its command line."""
 
     release: str
     """The release, or a pattern of releases."""
