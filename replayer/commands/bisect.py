@@ -44,8 +44,7 @@ examples:
   replayer bisect storage --switch ./to-{} --over balanced,performance,powersave
   replayer bisect slob-cached --vary pg.shared_buffers={} --over 1GB,2GB,4GB,8GB
   replayer bisect slob-cached --git pg --over A..B --build ./build --bindir inst/bin
-  replayer bisect slob-cached --kernels 'vmlinuz-*'     one boot each: it names the next
-  replayer bisect slob-cached --kernels '6.1.0-56,6.1.0-56 slub_debug=P'
+  replayer bisect slob-cached --kernels 'vmlinuz-*'
 the order is yours: the first of the list is the one before the change
 """
 _FILES = (".toml", ".replay")
