@@ -66,7 +66,7 @@ _STEP = """\
 echo "$@" >> {root}/steps
 [ -e {root}/fails ] && {{ echo "replayer: error: the disk is on fire" >&2; exit 1; }}
 [ -e {root}/hangs ] && {{ echo $$ > {root}/hangs; exec sleep 600; }}
-exec {python} -m tests.booted {root} step "$2"
+exec {python} -m tests.booted {root} step "$2" "$3"
 """
 
 
@@ -178,6 +178,12 @@ class Machine:
         folder.mkdir(exist_ok=True)
         (folder / f"{made.id}.json").write_text(store.text(made))
 
+    def name_next(self, plan: Path) -> None:
+        """Print the kernel that a plan's job wants next: the file `nexts` has them in order."""
+        done = len(list(plan.with_name(f"{plan.stem}.runs").glob("*.json")))
+        left = self.read("nexts").splitlines()[done:]
+        print(f"next boot: {left[0]}" if left else "all boots are done")
+
     def boots(self) -> int:
         """Return how often it restarted."""
         return self.read("calls").split("\n").count("reboot")
@@ -217,7 +223,9 @@ def plan(
 if __name__ == "__main__":
     os.umask(0o022)
     here = Machine(Path(sys.argv[1]))
-    if sys.argv[2:]:
+    if "--next" in sys.argv:
+        here.name_next(Path(sys.argv[3]))
+    elif sys.argv[2:]:
         here.step(Path(sys.argv[3]))
     else:
         here.restart()

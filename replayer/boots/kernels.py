@@ -52,11 +52,16 @@ def resolved(
     first: dict[str, KernelEntry] = {}
     for entry in entries:
         first.setdefault(entry.release, entry)
+    named = [target.release for target in map(boot_plan.target_of, schedule.kernels)]
     fitting: dict[str, list[KernelEntry]] = {kernel: [] for kernel in schedule.kernels}
-    for release, entry in first.items():
-        kernel = boot_plan.planned(schedule, release)
-        if kernel is not None:
-            fitting[kernel].append(entry)
+    for kernel, choice in fitting.items():
+        target = boot_plan.target_of(kernel)
+        choice += [
+            entry
+            for release, entry in first.items()
+            if release == target.release
+            or (release not in named and target.fits(release, target.words))
+        ]
     for kernel, choice in fitting.items():
         if not choice:
             raise NotFound(

@@ -34,6 +34,8 @@ class BootObservation(NamedTuple):
     missing: str
     """Why the turn cannot be done although the right kernel runs, "" if it can."""
     now: str
+    lacking: tuple[str, ...] = ()
+    """Words of the due boot that are not on the kernel's command line."""
 
 
 class Move(Enum):
@@ -100,7 +102,10 @@ def _judged(last: Attempt, seen: BootObservation) -> tuple[Outcome, str]:
     if last.chosen_in == seen.boot:
         return "failed", f"the machine was to restart into {last.release} and did not"
     if seen.release == last.release and seen.came is not False:
-        return "working", ""
+        if not seen.lacking:
+            return "working", ""
+        words = " ".join(seen.lacking)
+        return "failed", f"{last.release} came up without {words} on its command line"
     return _another(last, seen)
 
 

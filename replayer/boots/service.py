@@ -32,6 +32,9 @@ LEAST_BYTES = 64 << 20
 _SETTLE_SECONDS = 300.0
 _END_SECONDS = 90.0
 _POLL_SECONDS = 1.0
+_ERROR = "replayer: error: "
+_NEXT_SECONDS = 1200.0
+"""The time for a job to read its runs, on an emulated machine, too."""
 
 
 class Stop(ReplayerError):
@@ -100,7 +103,14 @@ def _seen(system: System, current: BootsState) -> BootObservation:
         default=current.began_as,
         missing=missing,
         now=state.now(),
+        lacking=_lacking(system, current.last.kernel if current.last else ""),
     )
+
+
+def _lacking(system: System, kernel: str) -> tuple[str, ...]:
+    """Return the words of a kernel of the plan that are not on this boot's command line."""
+    words = boot_plan.target_of(kernel).words if kernel else ()
+    return tuple(word for word in words if word not in system.arguments)
 
 
 def booted_as_chosen(system: System, way: BootLoader, release: str) -> bool | None:
@@ -194,7 +204,10 @@ def performed(
     text = output.read_text(encoding="utf-8", errors="replace").strip()
     if process.returncode < 0:
         return f"the step was killed by {signals.name_of(-process.returncode)}"
-    last = text.splitlines()[-1].removeprefix("replayer: error: ") if text else "it printed nothing"
+    # Its other output may come after its error, as that is written at once.
+    lines = text.splitlines() or ["it printed nothing"]
+    errors = [line for line in lines if line.startswith(_ERROR)]
+    last = (errors or lines)[-1].removeprefix(_ERROR)
     return f"the step failed with status {process.returncode}: {last}"
 
 
@@ -218,7 +231,7 @@ def chosen(system: System, inner: Folder, current: BootsState) -> BootsState:
     enough = sequence.enough(current)
     if enough:
         raise Stop(enough)
-    turn = sequence.due(current, _done(current))
+    turn = _due(current)
     if turn is None:
         return teardown.end(system, inner, current, "done")
     number, kernel, release = turn
@@ -227,12 +240,38 @@ def chosen(system: System, inner: Folder, current: BootsState) -> BootsState:
     )
     current = state.save(inner, sequence.asked(current, attempt))
     try:
-        choose(system, loaders.load(current.way), release, current.arguments.get(release, ""))
+        line = boot_plan.target_of(kernel).merged(current.arguments.get(release, ""))
+        choose(system, loaders.load(current.way), release, line)
     except ReplayerError as error:
         raise Stop(f"{release} could not be chosen for the next boot: {error}") from error
-    words = f"turn {number} of {len(current.schedule.order)}: restarts into {release}"
+    more = " ".join(("", *boot_plan.target_of(kernel).words))
+    words = f"{current.schedule.turn(number)}: restarts into {release}{more}"
     state.say(inner, words)
     return current
+
+
+def _due(current: BootsState) -> tuple[int, str, str] | None:
+    """Return the number, the kernel and the release of the next turn; None after the last.
+
+    The job of a plan is asked for its next kernel.
+    """
+    done = _done(current)
+    if not current.schedule.job:
+        return sequence.due(current, done)
+    kernel = named_next(current.command, Path(current.plan), Path(current.folder))
+    if kernel and kernel not in current.kernels:
+        raise Stop(f"the plan's job asks for {kernel}, which is no kernel of the plan")
+    return (done + 1, kernel, current.kernels[kernel]) if kernel else None
+
+
+def named_next(command: Sequence[str], plan: Path, folder: Path) -> str:
+    """Return the kernel that a plan's job wants next, "" if it is at its end.
+
+    Raises ReplayerError, with the job's sentence, if it fails.
+    """
+    said = shell.run((*command, "step", plan, "--next"), folder=folder, timeout=_NEXT_SECONDS)
+    lines = [line for line in said.splitlines() if line.startswith(boot_plan.NEXT)]
+    return lines[-1].removeprefix(boot_plan.NEXT) if lines else ""
 
 
 def _done(current: BootsState) -> int:
@@ -283,7 +322,7 @@ def _tell(inner: Folder, current: BootsState, system: System) -> None:
     last = current.last
     if last is None:
         return
-    title = f"turn {last.turn} of {len(current.schedule.order)} ({last.kernel})"
+    title = f"{current.schedule.turn(last.turn)} ({last.kernel})"
     reason = f": {last.reason}" if last.reason else ""
     words = "begins" if last.outcome == "working" else last.outcome
     state.say(inner, f"{title} {words}{reason} · {system.release}, boot {system.boot[:8]}")

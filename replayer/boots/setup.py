@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import stat
 import sys
 from dataclasses import dataclass
@@ -41,18 +42,18 @@ class Intent:
 
     def lines(self, time: str) -> Iterator[str]:
         """Yield lines that describe what will be done; `time` is a sentence about the duration."""
-        way, total = loaders.load(self.way), len(self.schedule.order)
+        way = loaders.load(self.way)
         names = [
-            kernel if kernel == entry.release else f"{kernel} ({entry.release})"
+            kernel if kernel.startswith(entry.release) else f"{kernel} ({entry.release})"
             for kernel, entry in self.entries.items()
         ]
-        yield f"plan      {self.plan}: {self.left} of {total} boots are left"
+        yield f"plan      {self.plan}: {self._left()}"
         yield f"kernels   {', '.join(names)}"
         yield f"way       {way.TITLE}, for one boot at a time"
         yield f"default   {way.default(self.system)}: stays as it is"
         yield (
-            f"restarts  {self.left + 1}: one before each boot's step, and one at the end into the "
-            f"default; a boot that fails costs one more, three of them end the plan"
+            f"restarts  {self._restarts()}: one before each boot's step, and one at the end into "
+            f"the default; a boot that fails costs one more, three of them end the plan"
         )
         yield f"time      {time}"
         yield "service   replayer-boots, removed at the end; `replayer boots stop` ends it before"
@@ -61,6 +62,14 @@ class Intent:
         if self.then:
             yield f"at end    {self.then}"
         yield from (f"remark    {remark}" for remark in self._remarks())
+
+    def _left(self) -> str:
+        if self.schedule.job:
+            return f"as many boots as its {self.schedule.job[0]} needs"
+        return f"{self.left} of {len(self.schedule.order)} boots are left"
+
+    def _restarts(self) -> str:
+        return "at least 2" if self.schedule.job else f"{self.left + 1}"
 
     def _remarks(self) -> Iterator[str]:
         way = loaders.load(self.way)
@@ -82,12 +91,12 @@ def intent(
     permit(system)
     path = trusted_path.real(plan)
     schedule = _trusted(path)
-    left = len(schedule.order) - len(boot_plan.finished(schedule, boot_plan.runs(path)))
+    left = _boots_left(system, schedule, path)
     if not left:
-        raise Impossible(
-            f"all boots of the plan are done; compare them with replayer compare {plan}"
-        )
-    chosen = loaders.chosen(system, way)
+        how = f"replayer {shlex.join(schedule.job)}" if schedule.job else f"replayer compare {plan}"
+        raise Impossible(f"all boots of the plan are done: `{how}` shows what they say")
+    words = any(boot_plan.target_of(kernel).words for kernel in schedule.kernels)
+    chosen = loaders.chosen(system, way or ("kexec" if words else ""))
     entries = installed(system, schedule, chosen)
     systemd_unit.check(system)
     mounts = {
@@ -96,6 +105,13 @@ def intent(
         if (mount := system.host.mount_of(folder)) is not None and mount.point != "/"
     }
     return Intent(system, path, schedule, left, chosen, entries, tuple(sorted(mounts)), then)
+
+
+def _boots_left(system: System, schedule: BootSchedule, path: Path) -> int:
+    """Return how many boots are left; 1 for a job that wants another one."""
+    if schedule.job:
+        return int(bool(service.named_next(command(system), path, Path.cwd())))
+    return len(schedule.order) - len(boot_plan.finished(schedule, boot_plan.runs(path)))
 
 
 def _own_folders() -> tuple[Path, ...]:
@@ -153,6 +169,12 @@ def installed(system: System, schedule: BootSchedule, name: str) -> dict[str, Ke
     pending.
     """
     way = loaders.load(name)
+    with_words = [one for one in schedule.kernels if boot_plan.target_of(one).words]
+    if with_words and name != "kexec":
+        raise Impossible(
+            f"{with_words[0]} has words for the kernel's command line, which {way.TITLE} cannot "
+            f"give for one boot: use --way kexec"
+        )
     pending = way.pending(system)
     if pending:
         raise Impossible(

@@ -194,7 +194,10 @@ class BootDriver:
         title = f"turn {number} of {len(self.schedule.order)}"
         say(f"{title}: {self.machine.host} restarts into {release}")
         self.machine.ask(
-            "choose", way=current.way, release=release, arguments=current.arguments[release]
+            "choose",
+            way=current.way,
+            release=release,
+            arguments=boot_plan.target_of(kernel).merged(current.arguments[release]),
         )
         seen = self._returned(current, attempt)
         current, move = sequence.arrived(current, seen)

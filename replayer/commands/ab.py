@@ -7,7 +7,6 @@ steps (walk.threads=8), factors of the machine (read_ahead_kb=128, see `replayer
 
 from __future__ import annotations
 
-import argparse
 import functools
 import hashlib
 import math
@@ -15,27 +14,30 @@ import re
 import secrets
 import shlex
 import sys
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from replayer import factors, journal, registry
+from replayer import factors, journal
 from replayer.analysis.differences.comparison import MetricVerdict
 from replayer.cli import run_options
+from replayer.conditions import switch_back
 from replayer.errors import Impossible, Worse
-from replayer.experiments import ab_trial, looks, variant
+from replayer.experiments import ab_trial, looks, variant, work_lock
 from replayer.experiments.ab_trial import Trial, TrialLimits, TrialState
+from replayer.experiments.boot_turns import BootJob
 from replayer.experiments.variant import RunOptions, Variant
 from replayer.report import files
 from replayer.report.sanitize import sanitize
 from replayer.report.terminal import comparison as comparison_report
 from replayer.report.terminal import console, run_output
 from replayer.results import store
-from replayer.run.plan import workload as workload_file
 from replayer.run.plan.forecast import forecast
-from replayer.run.plan.request import build_request
 from replayer.run.recovery import give_back
 from replayer.units import show_duration
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Callable, Sequence
 
     from replayer.analysis.advice.estimates import Expectation
@@ -69,6 +71,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         default="",
         metavar="'CMD {}'",
         help="a command that switches the machine; a word of each variant replaces {}",
+    )
+    add(
+        "--switch-back",
+        default="",
+        metavar="CMD",
+        help="what takes --switch back (default: --switch with the level of --a)",
     )
     _configure_end(parser)
     _configure_runs(parser)
@@ -159,28 +167,80 @@ def run(args: argparse.Namespace) -> int:
         _say("nothing was started, and nothing was changed")
         return 0
     give_back(_say)
+    results = trial.options.results
+    with work_lock.held(results, f".ab-{trial.name}", f"this trial in {results}/"):
+        state = _boot_once(args, trial) if trial.between_boots else _measure(args, trial, expected)
+    _tell(args, trial, state)
+    if state.error is not None:
+        raise state.error
+    _fail_if_worse(trial, state.comparison, args.fail_if_worse)
+    return 0
+
+
+def _measure(args: argparse.Namespace, trial: Trial, expected: Sequence[Expectation]) -> TrialState:
+    """Make the runs within this boot."""
     variant.check_levels(trial.variants, trial.place)
     state = ab_trial.found_again(trial) if args.resume else TrialState()
     if args.resume:
         _say(f"{state.count()} runs of this trial were found in {trial.options.results}/")
     _foretell(trial, expected, _say)
-    ab_trial.perform(trial, state, _say)
-    _tell(args, trial, state)
-    if state.error is not None:
-        raise state.error
-    _fail_if_worse(state.comparison, args.fail_if_worse)
-    return 0
+    with switch_back.switched_back(args.switch_back or trial.variants[0].switch):
+        return ab_trial.perform(trial, state, _say)
+
+
+def name_next_boot(args: argparse.Namespace) -> str:
+    """Return the kernel that a trial wants next; "" if it is over."""
+    trial = _trial(args)
+    which = ab_trial.due(trial, ab_trial.found_again(trial))
+    return "" if which is None else _kernels(trial)[which]
+
+
+def _boot_once(args: argparse.Namespace, trial: Trial) -> TrialState:
+    """Do the run of this boot if it is its turn, and print what to boot next."""
+    job = _job(args, trial)
+    job.write()
+    state = ab_trial.found_again(trial)
+    used = [str(run.host.get("boot.id")) for side in state.runs for run in side]
+    which = ab_trial.due(trial, state)
+    if which is not None and job.is_here(trial.place.host, _kernels(trial)[which], used):
+        ab_trial.perform_one(trial, state, which, _say)
+        which = ab_trial.due(trial, state)
+    if which is not None:
+        _say(f"{state.count()} boots are done; {job.what_next(_kernels(trial)[which])}")
+    return state
+
+
+def _kernels(trial: Trial) -> tuple[str, ...]:
+    return tuple(own.boot_kernel("") or "" for own in trial.variants)
+
+
+def _job(args: argparse.Namespace, trial: Trial) -> BootJob:
+    words = ["ab", args.workload, f"--a={args.a}", f"--b={args.b}", f"--within={args.within:%}"]
+    words += [f"--runs={args.runs}"] if args.runs else []
+    words += ["--all"] if args.all else []
+    words += [f"--wait-quiet={args.wait_quiet:g}s"] if args.wait_quiet else []
+    words += [
+        *run_options.list_run_arguments(args),
+        f"--seed={trial.seed}",
+        f"--results={args.results or store.folder()}",
+    ]
+    return BootJob(
+        path=trial.options.results.with_suffix(".plan"),
+        kernels=_kernels(trial),
+        words=tuple(words),
+        arguments=(args.workload, *trial.options.arguments),
+    )
 
 
 def _trial(args: argparse.Namespace) -> Trial:
     """Return the plan that the arguments ask for; raise Impossible for what cannot be done."""
     data = args.data_dir or journal.place() / "data"
     place = factors.place_at(data, args.engine or "")
+    between_boots = _name_kernels(args, place)
     both = tuple(
         variant.parse_variant(text, place, switch=args.switch) for text in (args.a, args.b)
     )
     first, second = _named_apart(args, both[0], both[1])
-    _refuse_boots((first, second), place)
     options = RunOptions(store.folder(args.results), run_options.list_run_arguments(args))
     if args.data_dir:
         first, second = variant.with_own_data((first, second), args.data_dir)
@@ -193,8 +253,15 @@ def _trial(args: argparse.Namespace) -> Trial:
         wait_quiet=args.wait_quiet,
         settle=not args.all,
     )
-    seed = secrets.randbelow(1 << 31) if args.seed is None else args.seed
-    return Trial(args.workload, (first, second), place, options, limits, name, seed)
+    if between_boots:
+        options = replace(options, results=options.results.absolute() / f"ab-{name}.runs")
+    # Another boot must draw the same order.
+    drawn = int(name, 16) % (1 << 31) if between_boots else secrets.randbelow(1 << 31)
+    if args.seed is not None and args.seed < 0:
+        raise Impossible(f"--seed {args.seed}: it must be 0 or more")
+    seed = drawn if args.seed is None else args.seed
+    both = (first, second)
+    return Trial(args.workload, both, place, options, limits, name, seed, between_boots)
 
 
 def _named_apart(
@@ -213,30 +280,34 @@ def _named_apart(
     return first, second
 
 
-def _refuse_boots(variants: Sequence[Variant], place: FactorPlace) -> None:
-    for own in variants:
-        for name, level in own.of_scope("boot"):
-            if factors.load(name).current(place) != level:
-                raise Impossible(
-                    f"{name}={level} needs a boot of its own, and `ab` works within one: "
-                    f"`replayer plan` and `replayer boots` measure kernels in turns"
-                )
+def _name_kernels(args: argparse.Namespace, place: FactorPlace) -> bool:
+    """Return whether each run needs a boot; then each variant names its kernel.
+
+    Raises Impossible for options that cannot live through a boot.
+    """
+    both = [variant.parse_variant(text, place, switch=args.switch) for text in (args.a, args.b)]
+    if not any(own.of_scope("boot") for own in both):
+        return False
+    refused = {"--switch": args.switch, "--for": args.time is not None, "--resume": args.resume}
+    given = [name for name, value in refused.items() if value]
+    if given:
+        needs = next(own.label for own in both if own.of_scope("boot"))
+        raise Impossible(
+            f"{given[0]} is for a trial within one boot, and {needs} needs boots: leave it out"
+        )
+    release = place.host.read("proc/sys/kernel/osrelease")
+    for name, own in zip("ab", both, strict=True):
+        if "kernel" not in dict(own.levels):
+            setattr(args, name, f"kernel={release} {getattr(args, name)}".strip())
+    if args.workload.endswith((".toml", ".replay")):
+        # Each boot begins in another folder.
+        args.workload = str(Path(args.workload).absolute())
+    return True
 
 
 def _expected(workload: str, own: Variant, options: RunOptions) -> Expectation:
     """Return what is known of a run of a variant; raise what `replayer run` would refuse."""
-    parser = argparse.ArgumentParser(prog="replayer run", allow_abbrev=False)
-    registry.load("commands", "run").configure(parser)
-    asked = parser.parse_args(variant.run_arguments(workload, own, options)[1:])
-    order = build_request(
-        workload_file.load(
-            asked.workload, asked.overrides, repeat=asked.repeat, settings=asked.settings
-        ),
-        asked.engine or "",
-        label=own.label,
-        bindir=asked.bindir,
-        data_dir=asked.data_dir,
-    )
+    order = variant.plan_run(workload, own, options)
     return forecast(order, [options.results]).expected
 
 
@@ -301,15 +372,13 @@ def _tell(args: argparse.Namespace, trial: Trial, state: TrialState) -> None:
             _say(f"written: {path}")
     for sentence in ab_trial.shared_settings(state, trial.variants):
         _say(f"note: {sentence}")
-    if any(own.switch for own in trial.variants):
-        _say("note: --switch is not taken back: the machine is as its last command left it")
     if state.reason and state.error is None:
         again = f"; {len(state.spoilt)} spoilt by other programs and done again"
         _say(f"{state.reason}{again if state.spoilt else ''}")
     _say(f"the runs are in {trial.options.results}/")
 
 
-def _fail_if_worse(compared: Comparison | None, least: float | None) -> None:
+def _fail_if_worse(trial: Trial, compared: Comparison | None, least: float | None) -> None:
     """Raise Worse if a leading metric was shown to be worse; within one boot that is called so."""
     if least is None or compared is None:
         return
@@ -323,9 +392,10 @@ def _fail_if_worse(compared: Comparison | None, least: float | None) -> None:
         and row.change >= max(least, compared.threshold if least == 0 else least) - math.ulp(1)
     ]
     if worse:
+        where = "" if trial.between_boots else ", within one boot"
         raise Worse(
-            f"{compared.other.name} is worse than {compared.base.name} in these runs, within one "
-            f"boot: {', '.join(worse)}"
+            f"{compared.other.name} is worse than {compared.base.name} in these runs{where}: "
+            f"{', '.join(worse)}"
         )
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import json
 import re
 import shlex
 import sys
@@ -17,19 +16,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from replayer import assets, factors, journal
-from replayer.analysis.differences import boot_plan
-from replayer.analysis.differences.boot_plan import BootSchedule
 from replayer.cli import run_options
+from replayer.conditions import switch_back
 from replayer.errors import Impossible, ReplayerError
-from replayer.experiments import candidate_search
+from replayer.experiments import candidate_search, variant, work_lock
+from replayer.experiments.boot_turns import BootJob
 from replayer.experiments.candidate_search import CandidateSearch, CommitBuild, SearchCandidate
+from replayer.experiments.search_answer import ALIKE, SearchAnswer
 from replayer.experiments.variant import RunOptions, Variant, parse_variant
 from replayer.machine.host import Host
+from replayer.report import files
+from replayer.report.pages import search_page
 from replayer.report.sanitize import sanitize
 from replayer.report.terminal import run_output
+from replayer.report.terminal import search as report
 from replayer.results import store
 from replayer.run.recovery import give_back
-from replayer.units import show, show_duration
 
 if TYPE_CHECKING:
     import argparse
@@ -43,9 +45,10 @@ examples:
   replayer bisect storage --switch ./to-{} --over balanced,performance,powersave
   replayer bisect slob-cached --vary pg.shared_buffers={} --over 1GB,2GB,4GB,8GB
   replayer bisect slob-cached --git pg --over A..B --build ./build --bindir inst/bin
-  replayer bisect slob-cached --kernels 'vmlinuz-*'     at each boot; it names the next
+  replayer bisect slob-cached --kernels 'vmlinuz-*'
 the order is yours: the first of the list is the one before the change
 """
+_FILES = (".toml", ".replay")
 _IMAGE = "vmlinuz-"
 _BOOT = Path("/boot")
 _FEWEST = 2
@@ -64,6 +67,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     kinds.add_argument("--switch", metavar="'CMD {}'", help="a command that switches the machine")
     kinds.add_argument("--vary", metavar="NAME={}", help="a variant as in `replayer ab`")
     kinds.add_argument("--git", metavar="DIR", type=Path, help="a repository; --over GOOD..BAD")
+    what.add_argument(
+        "--switch-back",
+        default="",
+        metavar="CMD",
+        help="what takes --switch back (default: --switch with the first level)",
+    )
     what.add_argument("--over", metavar="A,B,…", help="the levels for {}, in their order")
     what.add_argument("--build", metavar="CMD", help="what makes a commit, run in a clone of it")
     what.add_argument("--bindir", metavar="DIR", help="server programs in the clone, after --build")
@@ -77,33 +86,51 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--resume", action="store_true", help="the runs of the same search that are there count")
     add("--dry-run", action="store_true", help="only print the candidates")
     add("--json", action="store_true", help="print the finding as JSON")
+    for form in ("html", "markdown"):
+        add(f"--{form}", metavar="FILE", help=f"write the finding as {form} (- is stdout)")
     run_options.add_results(add)
 
 
 def run(args: argparse.Namespace) -> int:
     """Search, and print the finding on stdout."""
     search = _search(args)
+    for candidate in search.candidates:
+        if not candidate.commit:
+            variant.plan_run(search.workload, candidate.variant, search.options)
     state = candidate_search.begin(search)
     if args.dry_run:
         for number, candidate in enumerate(search.candidates, start=1):
             print(f"{number:4}  {sanitize(candidate.name)}")  # noqa: T201
         return 0
     give_back(_say)
+    results = search.options.results
+    with work_lock.held(results, f".bisect-{search.name}", f"this search in {results}/"):
+        _measure(args, search, state)
+    return _conclude(args, search, state)
+
+
+def _measure(args: argparse.Namespace, search: CandidateSearch, state: SearchState) -> None:
+    """Make the runs that are needed, or that of this boot."""
     if args.resume or args.kernels:
-        candidate_search.take_up(search, state, _folders(search))
+        candidate_search.take_up(search, state)
         _say(f"{len(state.values)} runs of this search are there already")
     if args.kernels:
-        _one_boot(search, state)
-    else:
+        _one_boot(search, state, _job(args, search))
+        return
+    with switch_back.switched_back(args.switch_back or search.candidates[0].variant.switch):
         candidate_search.perform(search, state, _say)
+
+
+def _conclude(args: argparse.Namespace, search: CandidateSearch, state: SearchState) -> int:
+    """Print the finding; raise what ended the search early."""
     if state.values:
-        _tell(args, search, state)
+        _tell(args, SearchAnswer.of_state(search, state))
     elif state.reason and state.error is None:
         _print(state.reason)
     if state.error is not None:
         raise state.error
-    if state.reason == "alike":
-        raise Impossible(_alike(search, state))
+    if state.reason == ALIKE:
+        raise Impossible(report.alike(SearchAnswer.of_state(search, state)))
     return 0
 
 
@@ -111,8 +138,15 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _search(args: argparse.Namespace) -> CandidateSearch:
+    if args.time is not None and args.kernels:
+        raise Impossible("--for is for a search within one boot: give --runs N, the most boots")
+    if args.switch_back and not args.switch:
+        raise Impossible("--switch-back takes back what --switch does: give that, too")
     if args.runs < 2 * _FEWEST:
         raise Impossible(f"--runs {args.runs}: both ends are measured twice, so 4 at least")
+    if args.workload.endswith(_FILES):
+        # Each boot begins in another folder.
+        args.workload = str(Path(args.workload).absolute())
     data = args.data_dir or journal.place() / "data"
     place = factors.place_at(data, args.engine or "")
     options = RunOptions(store.folder(args.results), run_options.list_run_arguments(args))
@@ -161,7 +195,10 @@ def _candidates(
     if build is not None:
         return [_commit(args, build, one) for one in candidate_search.commits(args.git, args.over)]
     if args.kernels:
-        return [SearchCandidate(name, Variant(name)) for name in _kernels(args.kernels)]
+        return [
+            SearchCandidate(name, Variant(name, switched_by_boot=name))
+            for name in _kernels(args.kernels)
+        ]
     if args.pg_bindirs:
         folders = _words(args.pg_bindirs)
         absent = [one for one in folders if not Path(one).is_dir()]
@@ -197,17 +234,19 @@ def _words(text: str) -> list[str]:
 def _kernels(text: str) -> list[str]:
     """Return the releases that the words mean; a pattern those in /boot, by their version."""
     file = Path(text)
-    words = assets.text(file).split() if file.is_file() else _words(text)
+    lines = assets.text(file).splitlines() if file.is_file() else text.split(",")
+    words = [line.strip() for line in lines if line.strip()]
     found: list[str] = []
     for word in words:
         plain = word.removeprefix("/boot/").removeprefix(_IMAGE)
-        if "*" not in plain:
-            found.append(plain)
+        pattern, *more = plain.split()
+        if "*" not in pattern:
+            found.append(" ".join([pattern, *more]))
             continue
-        images = [path.name.removeprefix(_IMAGE) for path in _BOOT.glob(f"{_IMAGE}{plain}")]
+        images = [path.name.removeprefix(_IMAGE) for path in _BOOT.glob(f"{_IMAGE}{pattern}")]
         if not images:
             raise Impossible(f"--kernels {word}: {_BOOT} has no kernel of such a name")
-        found += sorted(images, key=_version)
+        found += [" ".join([one, *more]) for one in sorted(images, key=_version)]
     return list(dict.fromkeys(found))
 
 
@@ -218,19 +257,39 @@ def _version(name: str) -> list[tuple[int, str]]:
 # Kernels: one boot at a time
 
 
-def _folders(search: CandidateSearch) -> list[Path]:
-    """Return the folders that may have runs of the search: its own, and those of its plans."""
-    results = search.options.results
-    return [results, *sorted(results.glob(f"bisect-{search.name}-*.runs"))]
+def _job(args: argparse.Namespace, search: CandidateSearch) -> BootJob:
+    """Return the work of the boots of a search among kernels."""
+    results = search.options.results.absolute()
+    names = [candidate.name for candidate in search.candidates]
+    words = ["bisect", args.workload, "--kernels", ",".join(names), "--runs", str(search.most)]
+    words += [*search.options.arguments, "--results", str(results)]
+    words += ["--metric", search.metric] if search.metric else []
+    words += ["--wait-quiet", f"{search.wait_quiet:g}s"] if search.wait_quiet else []
+    return BootJob(
+        path=search.plan.absolute(),
+        kernels=tuple(names),
+        words=tuple(words),
+        arguments=(search.workload, *search.options.arguments),
+    )
 
 
-def _one_boot(search: CandidateSearch, state: SearchState) -> None:
+def name_next_boot(args: argparse.Namespace) -> str:
+    """Return the kernel that a search wants next; "" if it is over."""
+    search = _search(args)
+    state = candidate_search.begin(search)
+    candidate_search.take_up(search, state)
+    number = candidate_search.due(state)
+    if number is None or len(state.values) >= search.most:
+        return ""
+    return search.candidates[number].name
+
+
+def _one_boot(search: CandidateSearch, state: SearchState, job: BootJob) -> None:
     """Measure this boot if it is its turn, and name the one to boot next."""
-    host = Host()
-    release, boot = host.read("proc/sys/kernel/osrelease"), host.boot_id()
+    job.write()
     names = [candidate.name for candidate in search.candidates]
     number = candidate_search.due(state)
-    if number is not None and names[number] == release and boot not in state.boots:
+    if number is not None and job.is_here(Host(), names[number], sorted(state.boots)):
         try:
             _say(candidate_search.measure_one(search, state, number, _say))
         except ReplayerError as error:
@@ -242,109 +301,25 @@ def _one_boot(search: CandidateSearch, state: SearchState) -> None:
     if len(state.values) >= search.most:
         state.reason = f"stopped after {search.most} boots"
         return
-    state.reason = f"next: boot {names[number]}, then the same command again"
-    plan = _plan(search, names[number], len(state.values) + 1)
-    _say(
-        f"or let the machine do it alone: replayer boots start {plan} --yes --then "
-        f"{shlex.quote(f'cd {Path.cwd()} && {shlex.join(_again())}')}"
-    )
-
-
-def _plan(search: CandidateSearch, kernel: str, number: int) -> Path:
-    """Write a plan of one boot into the folder of results, unless it is there; return its path."""
-    path = search.options.results / f"bisect-{search.name}-{number:03}-{kernel}.plan"
-    tags = [f"{candidate_search.TAG}={search.name}", f"{candidate_search.CANDIDATE}={kernel}"]
-    words = [search.workload, *search.options.arguments]
-    words += [part for tag in (*tags, f"variant={kernel}") for part in ("--tag", tag)]
-    schedule = BootSchedule(
-        kernels=(kernel,), order=(kernel,), method="alternating", arguments=tuple(words)
-    )
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if not path.exists():
-        boot_plan.write(path, schedule)
-    return path
-
-
-def _again() -> list[str]:
-    """Return the words of this command."""
-    return ["replayer", *sys.argv[1:]] if sys.argv[1:2] == ["bisect"] else ["replayer", "bisect"]
+    state.reason = job.what_next(names[number])
 
 
 # The finding
 
 
-def _tell(args: argparse.Namespace, search: CandidateSearch, state: SearchState) -> None:
-    posterior = state.state.posterior()
-    names = [candidate.name for candidate in search.candidates]
-    left = [names[place] for place in posterior.left()]
+def _tell(args: argparse.Namespace, answer: SearchAnswer) -> None:
+    """Print the answer, and write its page and its Markdown."""
+    written = [
+        files.put(wanted, text(answer))
+        for wanted, text in ((args.html, search_page.page), (args.markdown, report.page))
+        if wanted
+    ]
     if args.json:
-        print(json.dumps(_as_json(search, state), indent=1))  # noqa: T201
-        return
-    if state.reason == "found":
-        _print(
-            f"{names[posterior.best]} is the first that is {_word(state)}: {state.metric} "
-            f"{state.change:+.1%} ({posterior.chance:.0%} sure, after {len(state.values)} runs)"
-        )
-    elif state.reason != "alike":
-        _print(f"not found yet; {len(left)} of {len(names) - 1} places are left with 95 %:")
-        _print(f"  {', '.join(left)}" if len(left) <= 12 else f"  {left[0]} … {left[-1]}")
-        _print(f"{_cost(state)}; --resume goes on")
-        _print(state.reason)
-    for number, name in enumerate(names):
-        own = [value for candidate, value in state.values if candidate == number]
-        if own:
-            shown = ", ".join(show(value, state.unit) for value in own)
-            place = posterior.chances[number - 1] if number else 0.0
-            first = f"first with {place:.0%}" if number else "the first of the list"
-            _print(f"  {name}: {first}; {shown}")
-    noise = f"noise between runs {posterior.noise:.1%}; " if state.knows_noise else ""
-    _print(f"{noise}the runs are in {search.options.results}/")
-    if state.busy:
-        _print(f"{state.busy} runs were next to other programs, which is noise, too")
-    if any(candidate.variant.switch for candidate in search.candidates):
-        _print("the machine is as the last switching command left it")
-
-
-def _cost(state: SearchState) -> str:
-    if not state.knows_noise:
-        return "how many runs that takes is known when both ends were measured twice"
-    steps = state.state.posterior().steps_left()
-    each = state.took / state.made if state.made else 0.0
-    time = f", {show_duration(steps * each)}" if each else ""
-    return f"to tell them apart takes about {steps} more runs{time}"
-
-
-def _word(state: SearchState) -> str:
-    return {True: "worse", False: "better", None: "different"}[state.is_worse]
-
-
-def _alike(search: CandidateSearch, state: SearchState) -> str:
-    posterior = state.state.posterior()
-    ends = search.candidates[0].name, search.candidates[-1].name
-    return (
-        f"{ends[0]} and {ends[1]} do not differ in {state.metric} ({state.change:+.1%}, noise "
-        f"{posterior.noise:.1%}, no change is {posterior.no_change:.0%} likely after "
-        f"{len(state.values)} runs): there is nothing to find between them"
-    )
-
-
-def _as_json(search: CandidateSearch, state: SearchState) -> dict[str, object]:
-    posterior = state.state.posterior()
-    names = [candidate.name for candidate in search.candidates]
-    return {
-        "found": names[posterior.best] if state.reason == "found" else None,
-        "reason": state.reason,
-        "chance": posterior.chance,
-        "no_change": posterior.no_change,
-        "metric": state.metric,
-        "change": state.change,
-        "worse": state.is_worse,
-        "noise": posterior.noise if state.knows_noise else None,
-        "left": [names[place] for place in posterior.left()],
-        "runs_left": posterior.steps_left() if state.knows_noise else None,
-        "chances": dict(zip(names[1:], posterior.chances.tolist(), strict=True)),
-        "runs": [{"candidate": names[number], "value": value} for number, value in state.values],
-    }
+        print(answer.model_dump_json(indent=1))  # noqa: T201
+    elif "-" not in {args.html, args.markdown}:
+        _print(report.render(answer))
+    for path in filter(None, written):
+        _say(f"written: {path}")
 
 
 def _say(text: str) -> None:

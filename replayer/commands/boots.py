@@ -97,6 +97,11 @@ def _start(args: argparse.Namespace) -> int:
 def _drive(args: argparse.Namespace, planned: BootSchedule, asked: argparse.Namespace) -> int:
     """Drive the plan of another machine to its end; return 0 if all of it was done, else 1."""
     how, host = args.via
+    if planned.job:
+        raise Impossible(
+            f"{args.plan} belongs to a `replayer {planned.job[0]}`, which names each next boot by "
+            f"itself: start it on the machine that boots, without --via"
+        )
     if how != "ssh":
         raise Impossible(f"a machine is reached by ssh, not by {how!r}: --via ssh {host}")
     plan = trusted_path.real(args.plan)
@@ -150,7 +155,7 @@ def _status(_: argparse.Namespace) -> int:
         print(f"{current.plan} is {current.phase}{reason}")  # noqa: T201
         print(  # noqa: T201
             f"{done} boots done and {current.failures()} failed since {current.started}, of "
-            f"{len(current.schedule.order)} in the plan, by {current.way}"
+            f"{len(current.schedule.order) or 'as many as it needs'} in the plan, by {current.way}"
         )
         print(state.log(inner), end="")  # noqa: T201
     return 0

@@ -14,12 +14,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from replayer import factors, journal, registry
+from replayer import factors, journal
 from replayer.analysis.advice import estimates
 from replayer.analysis.differences.selection import choose, no_column, pair
 from replayer.cli import run_options
+from replayer.conditions import switch_back
 from replayer.errors import Impossible, Interrupted, ReplayerError
-from replayer.experiments.answer import analyse
+from replayer.experiments import work_lock
+from replayer.experiments.answer import analyse, check_metrics
 from replayer.experiments.experiment import (
     FILE,
     ExperimentPlan,
@@ -27,6 +29,7 @@ from replayer.experiments.experiment import (
     RunDone,
     changes,
     commands,
+    due_run,
     find_experiment,
     load_plan,
     make_folder,
@@ -39,7 +42,7 @@ from replayer.experiments.factor_choice import (
     gaps_of,
     parse_factors,
 )
-from replayer.experiments.variant import run_arguments
+from replayer.experiments.variant import check_levels, plan_run
 from replayer.report import files
 from replayer.report.pages import experiment_page
 from replayer.report.sanitize import sanitize
@@ -52,8 +55,11 @@ from replayer.run.recovery import give_back
 from replayer.units import show_duration
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from replayer.analysis.differences.samples import Side
     from replayer.experiments.answer import ExperimentAnswer
+    from replayer.experiments.boot_turns import BootJob
     from replayer.factors import FactorPlace
     from replayer.model import Run, Workload
     from replayer.run.runner import RunRequest
@@ -67,6 +73,7 @@ examples:
   replayer experiment --resume latest
 """
 _PAGE = "experiment.html"
+_LOCK = ".lock"
 _DEFAULT_WITHIN = 2.0
 
 
@@ -96,6 +103,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="take what differs between two labels, folders or runs for the factors",
     )
     add("--switch", default="", metavar="'CMD {}'", help="a command that switches the machine")
+    add(
+        "--switch-back",
+        default="",
+        metavar="CMD",
+        help="what takes that back (default: --switch with the first level)",
+    )
     add(
         "--seldom",
         type=run_options.split_names,
@@ -176,36 +189,83 @@ def run(args: argparse.Namespace) -> int:
         return _forecast(work, where)
     give_back(_say)
     changed = changes(work)
+    _refuse_here(work)
     if changed and not args.yes:
         raise Impossible(
             f"this experiment changes the machine ({', '.join(changed)}), and gives it back after "
             f"each run: allow it with --yes, or look at it with --dry-run"
         )
+    check_levels(work.variants, place)
     if not args.resume:
         make_folder(folder)
         save_plan(folder, plan)
+    with work_lock.held(folder, _LOCK, f"the experiment {plan.id}"):
+        return _work(args, work, where)
+
+
+def _work(args: argparse.Namespace, work: ExperimentWork, where: Path) -> int:
+    plan = work.plan
     for words in (*plan.notes, *(f"not switched here: {one}" for one in plan.not_switched)):
         _say(f"note: {words}")
     _say(_beginning(work, where))
-    return _tell(args, work, _perform(args, work))
+    with switch_back.switched_back(plan.back()):
+        if work.boots is not None:
+            return _one_boot(args, work, work.boots)
+        blocks = _perform(args, work)
+    return _tell(args, work, blocks)
+
+
+def name_next_boot(args: argparse.Namespace) -> str:
+    """Return the kernel that an experiment wants next; "" if it is over."""
+    folder = _resumed(args, store.folder(args.results))
+    plan = load_plan(folder)
+    work = ExperimentWork.of_plan(plan, folder, _place(_planned_order(plan)))
+    due = due_run(work, work.done(), _settled(work))
+    return work.kernel_of(due[1]) if due is not None else ""
+
+
+def _one_boot(args: argparse.Namespace, work: ExperimentWork, job: BootJob) -> int:
+    """Do the run of this boot if it is its turn; print what to boot next, or the answer."""
+    job.write()
+    done, host = work.done(), work.place.host
+    due = due_run(work, done, _settled(work))
+    used = [str(run.host.get("boot.id")) for run in done.runs.values()]
+    if due is not None and job.is_here(host, work.kernel_of(due[1]), used):
+        done.runs[due], _ = work.measure(*due)
+        _say(f"run {len(done.runs)}, {work.plan.text(work.design, due[1])}: done")
+        due = due_run(work, done, _settled(work))
+    if due is None:
+        return _tell(args, work, done.blocks(work.design.size))
+    _say(f"{len(done.runs)} boots are done; {job.what_next(work.kernel_of(due[1]))}")
+    return 0
+
+
+def _refuse_here(work: ExperimentWork) -> None:
+    """Raise Impossible for what needs a boot and cannot live through one."""
+    if work.boots is not None and work.plan.switch:
+        raise Impossible(
+            "--switch and a factor that needs a boot are not measured together: what a command "
+            "switched is gone after the boot"
+        )
 
 
 def _check(work: ExperimentWork) -> None:
     """Raise now, before anything is written, what `replayer run` would refuse at some run."""
-    parser = argparse.ArgumentParser(prog="replayer run", allow_abbrev=False)
-    registry.load("commands", "run").configure(parser)
     for row, variant in enumerate(work.variants):
-        options = work.plan.options(work.design, work.folder, 0, row)
-        asked = parser.parse_args(run_arguments(work.plan.workload, variant, options)[1:])
-        _order(asked, asked.workload)
+        plan_run(
+            work.plan.workload,
+            variant,
+            work.plan.options(work.design, work.runs_folder, 0, row),
+        )
+
+
+def _settled(work: ExperimentWork) -> Callable[[list[list[Run]]], bool]:
+    return lambda blocks: analyse(work.plan, work.design, blocks).settled
 
 
 def _perform(args: argparse.Namespace, work: ExperimentWork) -> list[list[Run]]:
     """Do the runs, and return those of all complete blocks."""
     size = work.design.size
-
-    def settled(blocks: list[list[Run]]) -> bool:
-        return analyse(work.plan, work.design, blocks).settled
 
     def tell(done: RunDone) -> None:
         again = f"; done again, as {done.again}" if done.again else ""
@@ -213,9 +273,11 @@ def _perform(args: argparse.Namespace, work: ExperimentWork) -> list[list[Run]]:
             f"block {done.block + 1}, run {done.number} of {size}: {done.text} "
             f"({show_duration(done.seconds)}{again})"
         )
+        if (done.block, done.number) == (0, 1):
+            check_metrics(work.plan, done.run)
 
     try:
-        return perform(work, over=settled, seconds=args.budget, told=tell)
+        return perform(work, over=_settled(work), seconds=args.budget, told=tell)
     except Interrupted:
         _say(
             f"stopped; what was measured is kept: `replayer experiment --resume {work.plan.id}` "
@@ -265,6 +327,7 @@ def _resumed(args: argparse.Namespace, where: Path) -> Path:
         "--factors": args.factors,
         "--between": args.between,
         "--switch": args.switch,
+        "--switch-back": args.switch_back,
         "--seldom": args.seldom,
         "--metric": args.metric,
         "--seed": args.seed is not None,
@@ -285,8 +348,10 @@ def _resumed(args: argparse.Namespace, where: Path) -> Path:
 
 def _plan(args: argparse.Namespace, where: Path) -> ExperimentPlan:
     """Return the plan of a new experiment; raise Impossible for what cannot be done here."""
-    if args.within <= 0:
-        raise Impossible(f"--within {args.within:g} must be above 0 percent")
+    if not 0 < args.within < 100:
+        raise Impossible(f"--within {args.within:g} must be above 0 and below 100 percent")
+    if args.seed is not None and args.seed < 0:
+        raise Impossible(f"--seed {args.seed}: it must be 0 or more")
     if bool(args.factors) == bool(args.between):
         raise Impossible("an experiment needs --factors NAME,… or --between A B, one of them")
     sides = _sides(args, where) if args.between else ()
@@ -310,6 +375,9 @@ def _plan(args: argparse.Namespace, where: Path) -> ExperimentPlan:
         workload=named,
         arguments=run_options.list_run_arguments(args),
         switch=args.switch,
+        switch_back=args.switch_back,
+        release=place.host.read("proc/sys/kernel/osrelease"),
+        boots_for=args.budget,
         factors=chosen.factors,
         metrics=tuple(args.metric),
         seed=secrets.randbelow(1 << 31) if args.seed is None else args.seed,

@@ -39,6 +39,8 @@ def run(args: argparse.Namespace) -> int:
     Raises ReplayerError for a wrong kernel or a boot that was used before.
     """
     planned, host = boot_plan.load(args.plan), Host()
+    if planned.job:
+        return _work(args)
     made = boot_plan.runs(args.plan)
     folder = boot_plan.folder(args.plan)
     left = len(planned.order) - len(boot_plan.finished(planned, made))
@@ -51,7 +53,8 @@ def run(args: argparse.Namespace) -> int:
             print(_time(parser.parse_args(planned.arguments), folder, left))  # noqa: T201
         return 0
     release = host.read("proc/sys/kernel/osrelease")
-    turn = boot_plan.admit(planned, made, release, host.boot_id())
+    line = host.read("proc/cmdline")
+    turn = boot_plan.admit(planned, made, release, host.boot_id(), line)
     kernel = planned.order[turn - 1]
     asked = parser.parse_args([*planned.arguments, "--label", kernel, "--results", str(folder)])
     pass_followers_on(args, asked)
@@ -59,6 +62,24 @@ def run(args: argparse.Namespace) -> int:
     status: int = command.run(asked)
     print(f"turn {turn} of {len(planned.order)} ({kernel}) is done")  # noqa: T201
     print(boot_plan.what_next(planned, boot_plan.runs(args.plan), args.plan))  # noqa: T201
+    return status
+
+
+def _work(args: argparse.Namespace) -> int:
+    """Let the plan's job do this boot's run, or name the next kernel.
+
+    A job's words name commands that will run: another user's plan is refused.
+    """
+    name, *words = boot_plan.load_own(args.plan).job
+    command = registry.load("commands", name)
+    parser = argparse.ArgumentParser(prog=f"replayer {name}", allow_abbrev=False)
+    command.configure(parser)
+    asked = parser.parse_args(words)
+    if args.next:
+        kernel = command.name_next_boot(asked)
+        print(f"{boot_plan.NEXT}{kernel}" if kernel else "all boots are done")  # noqa: T201
+        return 0
+    status: int = command.run(asked)
     return status
 
 

@@ -6,6 +6,7 @@ of the machine cannot look like a difference of the variants.
 
 from __future__ import annotations
 
+import itertools
 import random
 import time
 from dataclasses import dataclass, field, replace
@@ -64,6 +65,8 @@ class Trial:
     name: str
     """The name that its runs have as a tag."""
     seed: int
+    between_boots: bool = False
+    """True if each run needs a boot."""
 
     @property
     def tagged(self) -> RunOptions:
@@ -136,7 +139,10 @@ def perform(trial: Trial, state: TrialState, say: Callable[[str], None]) -> Tria
 
 
 def found_again(trial: Trial) -> TrialState:
-    """Return the state of an earlier trial of the same name, of this boot, from its stored runs."""
+    """Return the state of an earlier trial of the same name, from its stored runs.
+
+    Unless each run needs a boot, runs of other boots do not count.
+    """
     state = TrialState()
     boot = Host().boot_id()
     labels = [variant.label for variant in trial.variants]
@@ -146,9 +152,24 @@ def found_again(trial: Trial) -> TrialState:
         if isinstance(entry, store.StoredRun) and entry.tags.get(TAG) == trial.name
     ]
     for run in sorted(runs, key=lambda run: run.id):
-        if run.status is Status.DONE and run.host.get("boot.id") == boot and run.label in labels:
+        here = trial.between_boots or run.host.get("boot.id") == boot
+        if run.status is Status.DONE and here and run.label in labels:
             _take(state, labels.index(run.label), run)
     return state
+
+
+def due(trial: Trial, state: TrialState) -> int | None:
+    """Return the variant of the next boot; None, with the reason in the state, if it is over."""
+    _take_up(trial, state)
+    if state.reason:
+        return None
+    return _next(state, itertools.islice(trial.order(), state.count(), None))
+
+
+def perform_one(trial: Trial, state: TrialState, which: int, say: Callable[[str], None]) -> None:
+    """Make the run of this boot; raise ReplayerError if it fails."""
+    _one_run(trial, state, which, say)
+    state.looked = 0
 
 
 def _next(state: TrialState, order: Iterator[int]) -> int:

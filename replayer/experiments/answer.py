@@ -135,6 +135,11 @@ def analyse(
     )
 
 
+def check_metrics(plan: ExperimentPlan, run: Run) -> None:
+    """Raise Impossible if a run has none of the metrics that the plan judges."""
+    _values(plan, [[run]])
+
+
 def _values(
     plan: ExperimentPlan, blocks: Sequence[Sequence[Run]]
 ) -> tuple[dict[Key, Measurement], Floats, list[str]]:

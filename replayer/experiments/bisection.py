@@ -19,18 +19,23 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 
 SURE = 0.95
-"""The probability at which a place is the answer."""
-NONE_LEFT = 0.9
+"""The probability that the places that are left have together."""
+_SETTLED = 0.96
+"""The probability at which a place is the answer: it is found from levels and noise that are learnt
+from the same runs, and so is a little too high."""
+NONE_LEFT = 0.8
 """The probability of no change at which the ends do not differ."""
-_NO_CHANGE = 0.2
+_NO_CHANGE = 0.1
 """The probability of no change before anything is measured: who bisects has seen one."""
+_LEVELS_TOO = 0.2
+"""The worth of a bit about the levels, in bits about the answer: later runs are read by them."""
 ENDS = 2
 """The fewest measurements of each end."""
 _NOISE = 0.02
 """The noise that is expected before anything is measured."""
 _FREEDOM = 1.0
 """Half of the number of measurements that this expectation is worth."""
-_SHIFT = 3.0
+_SHIFT = 2.0
 """The standard deviation of the change before anything is measured, in units of the noise."""
 _LOOSE = 1e-6
 _GRID = 80
@@ -101,6 +106,7 @@ class Bisection:
             float(chances[-1]),
             shift,
             noise,
+            still,
             before=(np.append(level, total / p), unknown[0] * np.sqrt(1 + unknown[1])),
             after=(np.append(level + shift, total / p), unknown[0] * np.sqrt(1 + moved_too)),
         )
@@ -117,6 +123,8 @@ class Posterior:
     """The change of the logarithm, if it is there."""
     noises: Floats
     """The noise of a measurement of the logarithm, if it is there."""
+    still: float
+    """The noise if there is no change."""
     before: tuple[Floats, Floats]
     """The mean and the standard deviation of the next measurement of a candidate before the change,
     for each place and, at last, for no change."""
@@ -135,8 +143,8 @@ class Posterior:
 
     @property
     def is_settled(self) -> bool:
-        """Return whether one place has 95 percent."""
-        return self.chance >= SURE
+        """Return whether one place is the answer."""
+        return self.chance >= _SETTLED
 
     @property
     def shift(self) -> float:
@@ -164,7 +172,7 @@ class Posterior:
         if self.is_settled:
             return 0
         shares = self.chances[self.chances > 0] / self.chances.sum()
-        bits = max(0.0, float(-(shares * np.log2(shares)).sum()) - _bits_at(SURE))
+        bits = max(0.0, float(-(shares * np.log2(shares)).sum()) - _bits_at(_SETTLED))
         each = information(self.is_after(), abs(self.shift) / max(self.noise, 1e-12)).max()
         return max(1, math.ceil(bits / max(float(each), 1e-3)))
 
@@ -191,7 +199,7 @@ def expected(posterior: Posterior, candidate: int) -> float:
     """Return the bits that one measurement of a candidate is expected to give about the answer.
 
     It is the entropy of what would be measured, less the entropy that would be left if the answer
-    were known.
+    were known.  What it gives about the levels, too, counts for a part.
     """
     places = len(posterior.chances)
     is_after = np.append(np.arange(1, places + 1) <= candidate, False)
@@ -200,16 +208,18 @@ def expected(posterior: Posterior, candidate: int) -> float:
     chances = np.append(posterior.chances, posterior.no_change)
     known = chances > _NEGLIGIBLE
     means, widths, chances = means[known], widths[known], chances[known]
+    noises = np.append(posterior.noises, posterior.still)[known]
     grid = np.linspace((means - 4 * widths).min(), (means + 4 * widths).max(), _GRID)
     scaled = (grid[:, None] - means) / widths
     density = (np.exp(-(scaled**2) / 2) / (widths * math.sqrt(2 * math.pi))) @ chances
     whole = -float((density * np.log2(np.maximum(density, 1e-300))).sum()) * (grid[1] - grid[0])
     single = float(chances @ np.log2(widths * math.sqrt(2 * math.pi * math.e)))
-    return float(max(0.0, whole - single))
+    levels = float(chances @ np.log2(widths / noises))
+    return float(max(0.0, whole - single) + _LEVELS_TOO * max(0.0, levels))
 
 
 def are_alike(bisection: Bisection, posterior: Posterior) -> bool:
-    """Return whether the ends do not differ: no change has 90 percent."""
+    """Return whether the ends do not differ: no change has 80 percent."""
     return min(bisection.counts[0], bisection.counts[-1]) >= ENDS and (
         posterior.no_change >= NONE_LEFT
     )

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from replayer import shell
+from replayer.analysis.differences import boot_plan
 from replayer.errors import Impossible, Interrupted, NotFound, ReplayerError, nearest
 from replayer.experiments import bisection, neighbours, variant
 from replayer.experiments.bisection import Bisection, Posterior
@@ -85,6 +86,17 @@ class CandidateSearch:
     wait_quiet: float = 0.0
     build: CommitBuild | None = None
 
+    @property
+    def plan(self) -> Path:
+        """Return its plan of boots, which is there only for a search among kernels."""
+        return self.options.results / f"bisect-{self.name}.plan"
+
+    @property
+    def runs_folder(self) -> Path:
+        """Return the folder of its runs."""
+        booted = bool(self.candidates[0].variant.switched_by_boot)
+        return boot_plan.folder(self.plan) if booted else self.options.results
+
 
 @dataclass
 class SearchState:
@@ -144,17 +156,16 @@ def begin(search: CandidateSearch) -> SearchState:
     return SearchState(Bisection(len(search.candidates)), metric=search.metric)
 
 
-def take_up(search: CandidateSearch, state: SearchState, folders: Sequence[Path]) -> None:
-    """Add the runs of the same search that these folders already have."""
+def take_up(search: CandidateSearch, state: SearchState) -> None:
+    """Add the runs of the same search that are there already."""
     names = [candidate.name for candidate in search.candidates]
-    for folder in folders:
-        for entry in store.runs(folder):
-            if not isinstance(entry, store.StoredRun) or entry.tags.get(TAG) != search.name:
-                continue
-            name = entry.tags.get(CANDIDATE, "")
-            if entry.status == "done" and name in names:
-                state.add(names.index(name), _value(entry.path, state.metric))
-                state.boots.add(str(store.load(entry.path, lambda _: False).host.get("boot.id")))
+    for entry in store.runs(search.runs_folder):
+        if not isinstance(entry, store.StoredRun) or entry.tags.get(TAG) != search.name:
+            continue
+        name = entry.tags.get(CANDIDATE, "")
+        if entry.status == "done" and name in names:
+            state.add(names.index(name), _value(entry.path, state.metric))
+            state.boots.add(str(store.load(entry.path, lambda _: False).host.get("boot.id")))
 
 
 def due(state: SearchState) -> int | None:
@@ -200,12 +211,12 @@ def measure_one(
             say(f"the machine was not quiet within {waited:.0f} s: the run is made nevertheless")
     begun = time.monotonic()
     tags = ((TAG, search.name), (CANDIDATE, candidate.name))
-    options = RunOptions(search.options.results, search.options.arguments, tags)
+    options = RunOptions(search.runs_folder, search.options.arguments, tags)
     with applied(candidate.variant, search.place):
         run = measure(search.workload, candidate.variant, options)
     took = time.monotonic() - begun
     state.took, state.made = state.took + took, state.made + 1
-    value = _value(search.options.results / f"{run.id}.json", state.metric)
+    value = _value(search.runs_folder / f"{run.id}.json", state.metric)
     state.add(number, value)
     state.boots.add(str(run.host.get("boot.id")))
     why = neighbours.spoilt(run)

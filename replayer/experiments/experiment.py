@@ -6,11 +6,13 @@ tags with its block and its combination, so that an experiment that was cut goes
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import shlex
 import time
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,30 +23,36 @@ from replayer import trusted_path
 from replayer.analysis.differences.selection import no_column
 from replayer.errors import Impossible, NotFound, ReplayerError
 from replayer.experiments import neighbours
+from replayer.experiments.boot_turns import BootJob
 from replayer.experiments.design import FactorialDesign, build_design
 from replayer.experiments.variant import (
     RunOptions,
     Variant,
     applied,
+    fill_switch,
     measure,
     parse_variant,
     run_arguments,
     with_own_data,
 )
 from replayer.model import Noun, Status
-from replayer.results import store
+from replayer.results import editing, store
 from replayer.watch import quiet_machine
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from replayer.factors import FactorPlace
     from replayer.model import Run
 
 FORMAT = 1
 FILE = "plan.experiment"
+BOOTS = "boots.plan"
+"""The plan of boots in the folder of an experiment that needs them."""
 SWITCH = "switch"
 """The factor whose levels are the words for the command of --switch."""
+REFUSED = {"not-counted": "yes"}
+"""The tag of a run that was done again: its factor was not in force, or others disturbed it."""
 _TRIES = 2
 _TAGS = ("experiment", "block", "combination")
 
@@ -70,8 +78,8 @@ class SidesGap(Noun):
     The difference of logarithms, and its standard error and degrees of freedom.
     """
 
-    value: float
-    error: float | None
+    value: float = Field(ge=-50, le=50)
+    error: float | None = Field(ge=0, le=50)
     free: int
 
 
@@ -84,11 +92,15 @@ class ExperimentPlan(Noun):
     arguments: tuple[str, ...] = ()
     """Arguments of `replayer run` that all runs have."""
     switch: str = ""
+    switch_back: str = ""
+    """The command that takes the switching back; "" to switch to the first level."""
+    release: str = ""
+    """The kernel of runs whose factors name none, if each run needs a boot."""
     factors: tuple[TwoLevels, ...]
     metrics: tuple[str, ...] = ()
     """Patterns of the metrics that are judged; () for the leading ones."""
-    seed: int
-    within: float
+    seed: int = Field(ge=0)
+    within: float = Field(gt=0, lt=1)
     """The share within which an effect counts as settled."""
     sides: tuple[str, ...] = ()
     """The names of the two sides whose difference is to be explained, if there are any."""
@@ -97,11 +109,18 @@ class ExperimentPlan(Noun):
     not_switched: tuple[str, ...] = ()
     """Sentences about differences of the sides that cannot be switched here."""
     notes: tuple[str, ...] = ()
+    boots_for: float | None = None
+    """Seconds after which no further boot begins, if each run needs one."""
 
     def design(self) -> FactorialDesign:
         """Return the combinations of one block."""
         names = [factor.name for factor in self.factors]
         return build_design(names, [one.name for one in self.factors if one.seldom])
+
+    def back(self) -> str:
+        """Return the command that takes the switching back; "" if nothing is switched by one."""
+        firsts = [one.first for one in self.factors if one.name == SWITCH]
+        return (self.switch_back or fill_switch(self.switch, firsts[0])) if firsts else ""
 
     def text(self, design: FactorialDesign, row: int) -> str:
         """Return the words of a combination, as a variant has them."""
@@ -183,6 +202,8 @@ def load_plan(folder: Path) -> ExperimentPlan:
         raise Impossible(
             f"{path} is no plan of an experiment ({where or 'it'}: {error.errors()[0]['msg']})"
         ) from error
+    if plan.id != folder.absolute().name:
+        raise Impossible(f"{path} is the plan of another experiment ({plan.id!r})")
     if plan.format > FORMAT:
         raise Impossible(f"{path} is of format {plan.format}, and this replayer reads {FORMAT}")
     return plan
@@ -217,7 +238,7 @@ class ExperimentRuns:
         for entry in store.runs(folder):
             if isinstance(entry, store.Unreadable) or entry.status != Status.DONE.value:
                 continue
-            if entry.tags.get("experiment") != plan.id:
+            if entry.tags.get("experiment") != plan.id or REFUSED.keys() & entry.tags.keys():
                 continue
             try:
                 place = int(entry.tags["block"]) - 1, int(entry.tags["combination"]) - 1
@@ -240,6 +261,7 @@ class ExperimentRuns:
 class RunDone:
     """A run that is done."""
 
+    run: Run
     block: int
     number: int
     """Its number within its block, from 1."""
@@ -262,6 +284,34 @@ class ExperimentWork:
     wait_quiet: float = 0.0
     """For so many seconds at most each run waits until other programs are quiet."""
 
+    @property
+    def boots(self) -> BootJob | None:
+        """Return the work of its boots; None if its runs need none."""
+        kernels = dict.fromkeys(map(self.kernel_of, range(len(self.variants))))
+        if "" in kernels:
+            return None
+        words = ("experiment", "--resume", self.plan.id, "--yes")
+        more = ("--wait-quiet", f"{self.wait_quiet:g}s") if self.wait_quiet else ()
+        return BootJob(
+            path=self.folder / BOOTS,
+            kernels=tuple(kernels),
+            words=(*words, *more, "--results", str(self.folder.parent.absolute())),
+            arguments=(self.plan.workload, *self.plan.arguments),
+        )
+
+    def kernel_of(self, row: int) -> str:
+        """Return the kernel that a combination must be booted with; "" for any."""
+        return self.variants[row].boot_kernel(self.plan.release) or ""
+
+    @property
+    def runs_folder(self) -> Path:
+        """Return the folder of its runs."""
+        return self.boots.runs if self.boots is not None else self.folder
+
+    def done(self) -> ExperimentRuns:
+        """Return the runs that are done."""
+        return ExperimentRuns.of_folder(self.runs_folder, self.plan)
+
     @classmethod
     def of_plan(
         cls, plan: ExperimentPlan, folder: Path, place: FactorPlace, wait_quiet: float = 0.0
@@ -281,13 +331,15 @@ class ExperimentWork:
             if self.wait_quiet:
                 quiet_machine.wait_until_quiet(self.place.host, self.wait_quiet)
             try:
+                last = None
                 with applied(self.variants[row], self.place):
                     last = measure(
                         self.plan.workload,
                         self.variants[row],
-                        self.plan.options(self.design, self.folder, block, row),
+                        self.plan.options(self.design, self.runs_folder, block, row),
                     )
             except ReplayerError as error:
+                self._refuse(last)
                 if isinstance(error, Impossible) or not left:
                     raise self._failed(row, f"failed ({error})") from error
                 again = str(error)
@@ -295,8 +347,17 @@ class ExperimentWork:
             disturbed = neighbours.spoilt(last) if self.wait_quiet else ""
             if last.status is Status.DONE and (not disturbed or not left):
                 return last, again
+            self._refuse(last)
             again = disturbed or f"it was {last.status.value}"
         raise self._failed(row, f"ended as {last.status.value if last else 'failed'} twice")
+
+    def _refuse(self, run: Run | None) -> None:
+        """Mark a stored run that does not count, so that a resumed experiment leaves it out."""
+        if run is not None:
+            path = self.runs_folder / f"{run.id}.json"
+            editing.change(
+                path, lambda run: run.model_copy(update={"tags": {**run.tags, **REFUSED}})
+            )
 
     def _failed(self, row: int, what: str) -> ReplayerError:
         return ReplayerError(
@@ -319,7 +380,7 @@ def perform(
     Raises ReplayerError if a run fails twice.
     """
     design = work.design
-    done = ExperimentRuns.of_folder(work.folder, work.plan)
+    done = work.done()
     clock = _Clock(seconds)
     least = design.least_blocks()
     block = 0
@@ -332,15 +393,46 @@ def perform(
             if not clock.allows(1):
                 return done.blocks(design.size)
             begin = time.monotonic()
-            done.runs[block, row], again = work.measure(block, row)
+            run, again = work.measure(block, row)
+            done.runs[block, row] = run
             took = time.monotonic() - begin
             clock.note(took)
-            told(RunDone(block, number, work.plan.text(design, row), took, again))
+            told(RunDone(run, block, number, work.plan.text(design, row), took, again))
         block += 1
         blocks = done.blocks(design.size)
         # Of runs that are there already only all of them together are looked at.
         if block >= least and len(blocks) == block and over(blocks):
             return blocks
+
+
+def due_run(
+    work: ExperimentWork, done: ExperimentRuns, over: Callable[[list[list[Run]]], bool]
+) -> tuple[int, int] | None:
+    """Return the block and the combination of the next boot; None if the experiment is over.
+
+    The plan's time for boots counts from the first run to the end of the next one.
+    """
+    if _is_late(work.plan.boots_for, list(done.runs.values())):
+        return None
+    design, least = work.design, work.design.least_blocks()
+    for block in itertools.count():
+        order = design.draw_order(work.plan.seed, block)
+        missing = [row for row in order if (block, row) not in done.runs]
+        if missing:
+            return block, missing[0]
+        blocks = done.blocks(design.size)
+        if block + 1 >= least and len(blocks) == block + 1 and over(blocks):
+            return None
+    raise AssertionError("a count has no end")
+
+
+def _is_late(seconds: float | None, runs: Sequence[Run]) -> bool:
+    """Return whether another boot would end after the time, by the mean time of a boot so far."""
+    if seconds is None or not runs:
+        return False
+    begun = min(datetime.fromisoformat(run.started) for run in runs)
+    passed = (datetime.now(UTC) - begun).total_seconds()
+    return passed * (1 + 1 / len(runs)) > seconds
 
 
 class _Clock:
@@ -371,11 +463,13 @@ def commands(work: ExperimentWork) -> Iterator[str]:
                 yield f"set {name} to {level}, and give it back after the run"
             if variant.switch:
                 yield variant.switch
-            options = work.plan.options(work.design, work.folder, block, row)
+            options = work.plan.options(work.design, work.runs_folder, block, row)
+            if work.kernel_of(row):
+                yield f"boot {work.kernel_of(row)}"
             yield shlex.join(["replayer", *run_arguments(work.plan.workload, variant, options)])
 
 
 def changes(work: ExperimentWork) -> list[str]:
     """Return what an experiment changes on the machine: names of factors, and the command."""
-    names = [name for name, _ in work.variants[0].of_scope("machine")]
+    names = [name for name, _ in work.variants[0].of_scope("machine", "boot")]
     return [*names, *([f"what `{work.plan.switch}` changes"] if work.plan.switch else [])]

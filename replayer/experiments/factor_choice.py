@@ -149,10 +149,6 @@ def _check(one: TwoLevels, place: FactorPlace, switch: str) -> None:
     """Raise NotFound or Impossible if one of its levels cannot be set here."""
     if one.name == SWITCH and not switch:
         raise Impossible("the factor switch needs its command: give --switch 'CMD {}'")
-    if "." not in one.name and one.name != SWITCH and factors.load(one.name).SCOPE == "boot":
-        raise Impossible(
-            f"{one.name} needs a boot for each level, which `replayer plan` and `replayer boots` do"
-        )
     for sign in (-1, 1):
         parse_variant(one.word(sign), place, switch=switch if one.name == SWITCH else "")
 

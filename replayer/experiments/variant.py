@@ -11,6 +11,7 @@ A variant is written as on the command line of `replayer ab`:
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import re
 import shlex
@@ -20,12 +21,14 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from replayer import factors, interpreter, shell, signals
-from replayer.conditions import kernel_settings, memory_bound, own_group
+from replayer import factors, interpreter, registry, shell, signals
+from replayer.analysis.differences import boot_plan
+from replayer.conditions import kernel_settings, memory_bound, own_group, switch_back
 from replayer.engines import engine
 from replayer.errors import Impossible, ReplayerError
 from replayer.results import store
 from replayer.run.plan import workload as workload_file
+from replayer.run.plan.request import build_request
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -33,6 +36,7 @@ if TYPE_CHECKING:
     from replayer.factors import FactorPlace
     from replayer.journal import Note
     from replayer.model import Run
+    from replayer.run.runner import RunRequest
 
 _SERVER = ("pg.", "server.", "mysql.")
 _OPTIONS = frozenset(
@@ -52,7 +56,6 @@ _TAKERS: dict[str, Callable[[Note], str]] = {
 """Kind of a note on what a factor took -> the function that gives it back."""
 _HOLE = "{}"
 _STOPS_WITHIN = 60.0
-_SWITCH_TIMEOUT = 600.0
 _TAG = re.compile(r"[^A-Za-z0-9_.-]")
 
 
@@ -67,6 +70,21 @@ class Variant:
     """(name of a factor, level), of every scope; those of a server are in `arguments`, too."""
     switch: str = ""
     """The command that switches the machine to it, with its level filled in; "" for none."""
+    switched_by_boot: str = ""
+    """The kernel, as a plan of boots has it, that its runs need; "" to follow its levels."""
+
+    def boot_kernel(self, release: str) -> str | None:
+        """Return the kernel, as a plan of boots has it, that its runs need; None for any boot.
+
+        `release` is the kernel of a variant that names none.
+        """
+        levels = dict(self.of_scope("boot"))
+        if not levels:
+            return self.switched_by_boot or None
+        words = [
+            word for name, level in levels.items() for word in factors.load(name).boot_words(level)
+        ]
+        return " ".join([levels.get("kernel", release), *words])
 
     def of_scope(self, *scopes: str) -> tuple[tuple[str, str], ...]:
         """Return its levels of factors that have one of these scopes."""
@@ -105,7 +123,7 @@ def parse_variant(text: str, place: FactorPlace, *, label: str = "", switch: str
             arguments += more
             levels += level
         elif switch and not command:
-            command = _filled(switch, word)
+            command = fill_switch(switch, word)
         else:
             raise _no_word(word, switch)
     if switch and not command:
@@ -121,29 +139,50 @@ def parse_variant(text: str, place: FactorPlace, *, label: str = "", switch: str
 def applied(variant: Variant, place: FactorPlace) -> Iterator[None]:
     """Set the machine's levels of a variant for the `with` block, and give them back after it.
 
-    Every change has a note in the journal. A switching command is run, and cannot be taken back:
-    only another level of it can be set. Raises Impossible for a level that needs another boot.
+    Every change has a note in the journal. A switching command is run; `switched_back` around all
+    runs takes it back. Raises Impossible for a level that needs another boot.
     """
     before = {note.path for note in _taken()}
     try:
-        for name, level in variant.of_scope("boot"):
-            _refuse_other_boot(name, level, factors.load(name).current(place))
-        for name, level in variant.of_scope("machine"):
+        _refuse_other_boot(variant, place)
+        machine = sorted(variant.of_scope("machine"), key=_changes_others, reverse=True)
+        for name, level in machine:
             factors.load(name).set_level(place, level)
         if variant.switch:
-            shell.run(shlex.split(variant.switch), timeout=_SWITCH_TIMEOUT)
+            switch_back.run_command(variant.switch)
+        _read_back(machine, place)
         yield
     finally:
         _give_back([note for note in _taken() if note.path not in before])
 
 
+def _changes_others(level: tuple[str, str]) -> bool:
+    """Return whether setting a factor changes files of others: those are set after it."""
+    file = factors.load(level[0]).FILE
+    return file is not None and bool(file.also)
+
+
+def _read_back(levels: Sequence[tuple[str, str]], place: FactorPlace) -> None:
+    """Raise Impossible if a level that is one file is no longer in force after all were set."""
+    for name, level in levels:
+        file = factors.load(name).FILE
+        kept = level if file is None else file.current(place)
+        if kept != level:
+            raise Impossible(
+                f"{name}={level} is not in force next to "
+                f"{' '.join(f'{one}={other}' for one, other in levels if one != name)}: the kernel "
+                f"keeps {kept}"
+            )
+
+
 def check_levels(variants: Sequence[Variant], place: FactorPlace) -> None:
     """Set the machine's levels of each variant once, and give them back at once.
 
-    A level that this machine refuses is reported before any run. Commands are not run.
+    A level that this machine refuses is reported before any run. Commands are not run, and levels
+    that need a boot are left out.
     """
-    for variant in variants:
-        with applied(replace(variant, switch=""), place):
+    for levels in dict.fromkeys(variant.of_scope("machine") for variant in variants):
+        with applied(Variant("", levels=levels), place):
             pass
 
 
@@ -166,6 +205,32 @@ def run_arguments(workload: str, variant: Variant, options: RunOptions) -> list[
         *("--label", variant.label, *given, "--results", str(options.results)),
         *("--progress", "none", "--quiet"),
     ]
+
+
+def plan_run(workload: str, variant: Variant, options: RunOptions) -> RunRequest:
+    """Return the request of one run of a variant.
+
+    Raises what `replayer run` would refuse, and Impossible for settings of a server if no step of
+    the workload uses one.
+    """
+    parser = argparse.ArgumentParser(prog="replayer run", allow_abbrev=False)
+    registry.load("commands", "run").configure(parser)
+    asked = parser.parse_args(run_arguments(workload, variant, options)[1:])
+    request = build_request(
+        workload_file.load(
+            asked.workload, asked.overrides, repeat=asked.repeat, settings=asked.settings
+        ),
+        asked.engine or "",
+        label=variant.label,
+        bindir=asked.bindir,
+        data_dir=asked.data_dir,
+    )
+    if asked.settings and not request.needs_database:
+        raise Impossible(
+            f"the setting {asked.settings[0]} is of a database server, and {request.workload.name} "
+            f"uses none: it cannot make a difference"
+        )
+    return request
 
 
 def with_own_data(variants: Sequence[Variant], folder: Path) -> tuple[Variant, ...]:
@@ -279,7 +344,8 @@ def _assigned(word: str, place: FactorPlace) -> tuple[tuple[str, ...], tuple[tup
     return factors.load(plain).run_arguments(value), ((plain, value),)
 
 
-def _filled(switch: str, level: str) -> str:
+def fill_switch(switch: str, level: str) -> str:
+    """Return a switching command for a level; raise Impossible if it has no place for one."""
     if _HOLE not in switch:
         raise Impossible(f"--switch {switch!r} has no {{}} where the level goes")
     return switch.replace(_HOLE, shlex.quote(level))
@@ -301,11 +367,17 @@ def _refuse_twice(levels: Sequence[tuple[str, str]]) -> None:
         raise Impossible(f"the variant sets {', '.join(twice)} twice: give it one level")
 
 
-def _refuse_other_boot(name: str, level: str, current: str | None) -> None:
-    if level != current:
+def _refuse_other_boot(variant: Variant, place: FactorPlace) -> None:
+    wanted = variant.boot_kernel("*")
+    if wanted is None:
+        return
+    release, line = (
+        place.host.read(f"proc/{name}") for name in ("sys/kernel/osrelease", "cmdline")
+    )
+    if not boot_plan.target_of(wanted).fits(release, line.split()):
+        levels = " ".join(f"{name}={level}" for name, level in variant.of_scope("boot"))
         raise Impossible(
-            f"{name}={level} needs another boot, and this one has {current}: `replayer plan` and "
-            f"`replayer boots` do the boots"
+            f"{levels} needs another boot: this one is {release} with {line or 'no words'}"
         )
 
 

@@ -150,6 +150,10 @@ class Factor(Protocol):
             raise Impossible(f"{_name(self)} is no setting of the machine: a run is given it")
         self.FILE.change(_name(self), place, level)
 
+    def boot_words(self, level: str) -> tuple[str, ...]:  # noqa: ARG002 - most need no boot
+        """Return the words on the kernel's command line for a level; only for the scope `boot`."""
+        return ()
+
     def run_arguments(self, level: str) -> tuple[str, ...]:
         """Return the arguments that `replayer run` gets for a level; () for the machine's."""
         return () if self.SETTING is None else ("--pg-set", f"{self.SETTING.name}={level}")
@@ -175,6 +179,12 @@ def load(name: str) -> Factor:
             f"them"
         )
     return cast("Factor", registry.plugin(KIND, plain))
+
+
+def word_on_line(place: FactorPlace, key: str, default: str) -> str:
+    """Return the value of the last `key=value` on this boot's command line, else the default."""
+    words = [word.partition("=") for word in place.host.read("proc/cmdline").split()]
+    return next((value for name, _, value in reversed(words) if name == key), default)
 
 
 def plain_name(name: str) -> str:

@@ -7,7 +7,7 @@ stand there, the lists of measurements.
 import contextlib
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
@@ -27,7 +27,7 @@ _STEPS_END = b"\n ]"
 _FIELD = re.compile(rb'\n   "(step|name|status)": ("(?:[^"\\\n]|\\.)*")')
 """The text around a step's measurements in a file that `store.save` wrote."""
 _ENGINE_FIELDS = ("name", "version", "place")
-_MALFORMED = (KeyError, TypeError, ValueError, AttributeError)
+MALFORMED = (KeyError, TypeError, ValueError, AttributeError)
 """The errors that a file edited by hand may cause."""
 _Chosen = Callable[[Sequence[Mapping[str, Any]]], Sequence[Mapping[str, Any]]]
 
@@ -74,7 +74,7 @@ def read(
     found: dict[str, tuple[StoredRun, MeasuredRun]] = {}
     read = 0
     for summary, keys in store.headed(where):
-        with contextlib.suppress(ReplayerError, OSError, *_MALFORMED):
+        with contextlib.suppress(ReplayerError, OSError, *MALFORMED):
             one = _measured(summary, keys, fact)
             read += 1
             found.setdefault(one.id, (summary, one))
@@ -84,14 +84,6 @@ def read(
     if copies:
         warn(f"{copies:,} files are copies of other runs (the same id), and are left out")
     return sorted(found.values(), key=lambda pair: (pair[1].when, pair[1].id))
-
-
-def with_all(run: MeasuredRun) -> MeasuredRun:
-    """Return a run with all of its metrics, which are read from its file; with none if it fails."""
-    values: tuple[MeasuredValue, ...] = ()
-    with contextlib.suppress(ReplayerError, OSError, *_MALFORMED):
-        values = all_values(run.path)
-    return replace(run, values=values)
 
 
 def all_values(path: Path) -> tuple[MeasuredValue, ...]:

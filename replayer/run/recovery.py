@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from replayer import journal
-from replayer.conditions import kernel_settings, memory_bound, own_group
+from replayer.conditions import kernel_settings, memory_bound, own_group, switch_back
 from replayer.errors import ReplayerError
 from replayer.journal import Note
 from replayer.results import draft
@@ -24,6 +24,7 @@ _TAKERS = (
     active_collectors,
     server,
     socket_folder,
+    switch_back,
 )
 """Modules that take something from the machine, and write a note in the journal before that.
 

@@ -1,12 +1,16 @@
 """`replayer bisect`: the first candidate that is worse, with real runs."""
 
 import json
+import os
+import signal
 from pathlib import Path
 
 import pytest
 
 from replayer import shell
+from replayer.analysis.differences import boot_plan
 from tests.command import Replayer
+from tests.waiting import wait_until
 
 FAST = ("--set", "cpu.threads=1", "--set", "cpu.duration=200ms")
 
@@ -65,15 +69,78 @@ def test_a_list_of_kernels_that_is_no_text_is_one_sentence(
 
 
 def test_kernels_are_searched_one_boot_at_a_time(replayer: Replayer, tmp_path: Path) -> None:
-    """In another kernel than the one whose turn it is, what to boot is said, and a plan written."""
+    """In another boot than the due one, what to boot is said, and a plan that names it written."""
     results = tmp_path / "results"
-    results.mkdir()
-    done = replayer("bisect", "cpu", "--kernels", "0.1,0.2,0.3", "--results", results)
+    done = replayer(
+        *("bisect", "cpu", *FAST, "--kernels", "0.1,0.2 nosmt,0.3"), "--results", results
+    )
+    (plan,) = results.glob("bisect-*.plan")
 
-    (plan,) = results.glob("bisect-*-001-0.1.plan")
-    assert json.loads(plan.read_text())["order"] == ["0.1"]
-    assert "next: boot 0.1" in done.out + done.err
-    assert f"replayer boots start {plan}" in done.err
+    assert "next: boot 0.1," in done.out + done.err
+    assert f"replayer boots start {plan}" in done.out + done.err
+    assert replayer("step", plan, "--next").out == "next boot: 0.1\n"
+    assert replayer("step", plan).out == done.out
+    assert not list(plan.with_suffix(".runs").glob("*"))
+
+
+def test_a_plan_of_another_user_is_not_followed(replayer: Replayer, tmp_path: Path) -> None:
+    """Its words are commands that would run as this user."""
+    plan = tmp_path / "bisect.plan"
+    boot_plan.write(plan, boot_plan.of_job(["0.1", "0.2"], ("bisect", "cpu"), ("cpu",)))
+    os.chown(plan, 65534, 65534)
+
+    assert "only your own plan is taken" in replayer("step", plan, status=2).err
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["nope", "--vary", "cpu.threads={}", "--over", "1,2"], "there is no workload 'nope'"),
+        (["cpu", "--vary", "pg.shared_buffers={}", "--over", "1GB,2GB"], "and cpu uses none"),
+    ],
+)
+def test_what_a_run_would_refuse_is_refused_first(
+    replayer: Replayer, tmp_path: Path, words: list[str], sentence: str
+) -> None:
+    """Nothing is written, and the exit status is 2."""
+    done = replayer("bisect", *words, "--results", tmp_path / "results", status=2)
+
+    assert sentence in done.err
+    assert not (tmp_path / "results").exists()
+
+
+@pytest.mark.slow
+def test_a_second_terminal_is_named_the_first(replayer: Replayer, tmp_path: Path) -> None:
+    """One search, one process: the other one ends at once."""
+    words = ("bisect", "cpu", *FAST, "--vary", "cpu.cpu_max_prime={}", "--over", "300,301,302")
+    results = tmp_path / "r"
+    with replayer.start(*words, "--results", results) as first:
+        wait_until(lambda: any(path.stat().st_size for path in results.glob(".bisect-*")))
+        second = replayer(*words, "--resume", "--results", results, status=2)
+        first.send_signal(signal.SIGINT)
+        first.wait()
+
+    assert f"another replayer (process {first.pid})" in second.err
+    assert not list(results.glob(".bisect-*"))
+
+
+@pytest.mark.slow
+def test_switching_is_taken_back_after_a_kill(replayer: Replayer, tmp_path: Path) -> None:
+    """The next command of the same user switches to the first level, and says so."""
+    level = tmp_path / "level"
+    level.write_text("one")
+    switch = tmp_path / "switch"
+    switch.write_text(f"#!/bin/sh\nprintf %s $1 > {level}\n")
+    switch.chmod(0o755)
+    words = ("bisect", "cpu", *FAST, "--switch", f"{switch} {{}}", "--over", "one,two")
+    with replayer.start(*words, "--results", tmp_path / "r") as search:
+        wait_until(lambda: level.read_text() == "two")
+        search.kill()
+        search.wait()
+
+    assert level.read_text() == "two"
+    assert "was switched back by" in "".join(replayer("clean", "--yes"))
+    assert level.read_text() == "one"
 
 
 @pytest.mark.slow

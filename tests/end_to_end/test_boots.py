@@ -21,6 +21,7 @@ from typing import Any
 import pytest
 
 from replayer import journal
+from replayer.analysis.differences import boot_plan
 from replayer.boots import ssh_driver
 from tests import booted
 from tests.booted import DEFAULT, KERNELS, Machine
@@ -539,4 +540,40 @@ def test_an_init_script_where_there_is_no_systemd(
     assert subprocess.run(["sh", "-n", script], check=False).returncode == 0
     assert "boots continue" in script.read_text()
     boots("stop")
+    assert left(machine) == []
+
+
+def test_a_job_names_each_next_boot(machine: Machine, boots: Boots) -> None:
+    """The order is known only to the job; at its end the machine is as it was before."""
+    order = [KERNELS[0], KERNELS[1], KERNELS[1]]
+    machine.write("nexts", "\n".join(order))
+    plan = machine.root / "boots.plan"
+    boot_plan.write(plan, boot_plan.of_job(KERNELS, ("bisect", "smoke"), ("smoke",)))
+    plan.chmod(0o644)
+
+    begun = boots("start", plan, "--yes")
+    text = boots.unattended()
+
+    assert "as many boots as its bisect needs" in begun.out
+    runs = [json.loads(path.read_text()) for path in plan.with_name("boots.runs").glob("*.json")]
+    assert sorted(run["host"]["kernel.release"] for run in runs) == sorted(order)
+    assert [text.count(f"turn {turn}: restarts into {one}") for turn, one in enumerate(order, 1)][
+        1:
+    ] == [1, 1]
+    assert machine.boots() == 4
+    assert left(machine) == []
+    assert "the plan is done" in text
+
+
+def test_words_for_the_command_line_need_kexec(machine: Machine, boots: Boots) -> None:
+    """GRUB chooses an entry of its menu as it is: nothing is started."""
+    machine.write("nexts", f"{KERNELS[0]} nosmt")
+    plan = machine.root / "boots.plan"
+    job = boot_plan.of_job([KERNELS[0], f"{KERNELS[0]} nosmt"], ("bisect", "smoke"), ("smoke",))
+    boot_plan.write(plan, job)
+    plan.chmod(0o644)
+
+    refused = boots("start", plan, "--yes", "--way", "grub", status=2)
+
+    assert "use --way kexec" in refused.err
     assert left(machine) == []

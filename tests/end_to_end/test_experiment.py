@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from replayer.analysis.differences import boot_plan
 from tests.command import Replayer
 
 WORKLOAD = """\
@@ -118,3 +119,39 @@ def test_a_planted_cause_is_named_and_a_cut_experiment_goes_on(
     assert effect["share"]["low"] < -0.5
     assert len(places) == len(set(places)) == answer["runs"] >= 12
     assert (folder / "experiment.html").is_file()
+
+
+def test_a_factor_of_the_boot_writes_a_plan_of_boots(replayer: Replayer, workload: Path) -> None:
+    """Each run is one boot: this one has neither level, so only what to boot is said."""
+    results = workload.parent / "results"
+    words = ("experiment", workload, "--factors", "mitigations=off:auto,thp=always:never", "--yes")
+    begun = replayer(*words, "--factors", "kernel=0.1:0.2", "--seed", 1, "--results", results)
+    (plan,) = results.glob("*/boots.plan")
+    named = replayer("step", plan, "--next").out.removeprefix("next boot: ").strip()
+
+    schedule = boot_plan.load(plan)
+    assert set(schedule.kernels) == {
+        f"{kernel} mitigations={level}" for kernel in ("0.1", "0.2") for level in ("off", "auto")
+    }
+    assert named in schedule.kernels
+    assert f"next: boot {named}," in begun.err
+    assert schedule.job[:3] == ("experiment", "--resume", plan.parent.name)
+    assert not list(plan.with_suffix(".runs").glob("*"))
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["--seed", "-5"], "--seed -5: it must be 0 or more"),
+        (["--within", "nan"], "must be above 0 and below 100"),
+        (["--within", "inf"], "must be above 0 and below 100"),
+    ],
+)
+def test_numbers_that_cannot_be_are_one_sentence(
+    replayer: Replayer, workload: Path, words: list[str], sentence: str
+) -> None:
+    """Before anything is written."""
+    ended = replayer("experiment", workload, "--factors", FACTORS, *words, "--dry-run", status=2)
+
+    assert sentence in ended.err
+    assert list(workload.parent.iterdir()) == [workload]

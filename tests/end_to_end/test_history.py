@@ -1,6 +1,7 @@
 """`replayer history`: changes of a metric over stored runs, and what changed at the same time."""
 
 import json
+import os
 import random
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 
 from replayer.model import Run
-from replayer.results import store
+from replayer.results import metrics_cache, store
 from tests.command import Replayer
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "runs"
@@ -242,3 +243,25 @@ def bytes_read() -> int:
     """Return how many bytes this process has read."""
     lines = Path("/proc/self/io").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith("rchar"))
+
+
+def test_a_changed_run_is_read_again(
+    replayer: Replayer, nightly: Nightly, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A metric that leads no step is read from each file once; a file that changed, once more."""
+    monkeypatch.setattr(metrics_cache, "_FEWEST", 1)
+    folder = nightly(noisy(100.0, 3, 1))
+    paths = sorted(folder.glob("*.json"))
+    for path in paths:
+        os.utime(path, (1, 1))
+    words = ("history", "--metric", "walk.*", "--metric", "cold*", "--json", "--results", folder)
+    before = json.loads(replayer(*words).out)
+    cached = json.loads(replayer(*words).out)
+
+    assert (folder / metrics_cache.NAME).exists()
+    assert cached == before
+    text = paths[1].read_text()
+    paths[1].write_text(text.replace('"done"', '"failed"'))
+    assert json.loads(replayer(*words, status=None).out)["runs"] < before["runs"]
+    (folder / metrics_cache.NAME).write_text("no cache")
+    assert json.loads(replayer(*words, status=None).out)["runs"] < before["runs"]

@@ -9,6 +9,8 @@ it once, and nobody touches it until it switches itself off: the plan's unit doe
     python -m tests.kernel_lab boots --boots 4 --cut 2   the power is cut in the step of boot 2
     python -m tests.kernel_lab boots --panic             a kernel that panics: the plan stops itself
     python -m tests.kernel_lab boots --by ssh            the plan is this machine's, by --via
+    python -m tests.kernel_lab boots --job bisect        three kernels, the last one slow on purpose
+    python -m tests.kernel_lab boots --job experiment    mitigations=off against auto
 
 `--image DIR` keeps the machine's first disk there, which takes minutes to make, and uses it again.
 It needs what the lab needs that it is a part of.
@@ -58,6 +60,20 @@ START_BYTES = 1 << 20
 DISK_BYTES = 4 << 30
 LAB_BYTES = 4 << 30
 SECTOR = 512
+SLOW = "mitigations=auto"
+"""A word on the command line that costs at each system call: the others have mitigations=off."""
+JOBS = {
+    "bisect": """\
+exec python3 -m replayer bisect ./boots.toml --kernels "$1,$2,$2 {slow}" --runs {boots} \\
+    --results /lab/results
+""",
+    "experiment": """\
+begin="./boots.toml --factors mitigations=off:auto --within 30"
+[ ! -d /lab/results ] || begin="--resume latest"
+exec python3 -m replayer experiment $begin --yes --results /lab/results
+""",
+}
+"""Job -> a shell script that begins it, and that prints its answer at the end."""
 PATIENCE = 1800
 """Seconds without a boot or an end after which the machine is given up."""
 
@@ -90,6 +106,7 @@ def parsed(words: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--way", choices=["kexec", "grub"], default="kexec")
     parser.add_argument("--cut", type=int, action="append", default=[], metavar="N")
     parser.add_argument("--panic", action="store_true")
+    parser.add_argument("--job", choices=sorted(JOBS))
     parser.add_argument("--by", choices=["itself", "ssh"], default="itself")
     parser.add_argument("--workload", type=Path, default=lab.HERE / "boots.toml", metavar="FILE")
     parser.add_argument("--memory", type=int, default=1536, metavar="MIB")
@@ -129,7 +146,10 @@ def perform(args: argparse.Namespace, work: Path) -> int:
     if args.keep:
         args.keep.mkdir(exist_ok=True, parents=True)
         shutil.copy(guest.console, args.keep / "console.log")
-        for name in ("boots.runs", "before", "after", "home", "status", "start.txt", "outcome"):
+        for name in (
+            *("boots.runs", "before", "after", "home", "status", "start.txt", "outcome"),
+            *("results", "answer.txt"),
+        ):
             path = collected(work) / name
             if path.is_dir():
                 shutil.copytree(path, args.keep / name, dirs_exist_ok=True)
@@ -289,6 +309,12 @@ def second_disk(args: argparse.Namespace, work: Path, releases: Sequence[str]) -
     shutil.copy(args.workload, folder / "boots.toml")
     shutil.copy(GUEST / "lab.sh", folder)
     (folder / "words").write_text(f"--way {args.way}\n")
+    if args.job:
+        shutil.copy(lab.HERE / "job.toml", folder / "boots.toml")
+        names = " ".join(releases)
+        (folder / "job.sh").write_text(
+            f"set -- {names}\n{JOBS[args.job].format(slow=SLOW, boots=args.boots)}"
+        )
     if args.by == "ssh":
         (folder / "by-hand").touch()
         lab.run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", work / "key")
@@ -444,6 +470,11 @@ def judged(args: argparse.Namespace, work: Path, disk: Path) -> int:
         raise lab.Failed("the plan did not come to an end")
     outcome = (disk / "outcome").read_text()
     lab.say(outcome)
+    if args.job:
+        answer = (disk / "answer.txt").read_text()
+        lab.say(answer)
+        said = f"{SLOW} is the first" in answer or "mitigations off -> auto" in answer
+        return 0 if outcome.startswith("done") and same and said else 1
     wanted = "stopped" if args.panic else "done"
     compared = subprocess.run([*COMMAND, "compare", disk / "boots.plan"], check=False)
     done = outcome.startswith(wanted) and same and (args.panic or compared.returncode == 0)

@@ -93,7 +93,7 @@ def test_a_plan_that_is_not_there_says_what_makes_one(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"plan": 99}, "this replayer reads 1"),
+        ({"plan": 99}, "this replayer reads 2"),
         ({"order": []}, "order names kernels"),
         ({"order": ["6.6.6"]}, "order names kernels"),
         ({"order": 3}, "order"),
@@ -173,3 +173,16 @@ def test_a_plans_runs_are_grouped_by_its_kernels(plan: Path, run_of: RunOf) -> N
     assert [(side.name, len(side.runs)) for side in chosen.sides] == [("6.1.0", 1), ("6.12.*", 1)]
     assert "2 of 4 boots done" in chosen.said[0]
     assert f"boot {boot_plan.load(plan).order[2]}" in chosen.said[0]
+
+
+def test_words_on_the_command_line_tell_boots_of_one_kernel_apart() -> None:
+    """The kernel of the plan with most of its words on the line is meant, whatever the order."""
+    kernels = ("6.12.9", "6.12.9 mitigations=off", "6.12.9 mitigations=off nosmt")
+    schedule = boot_plan.of_job(kernels, ("experiment", "--resume", "x"), ())
+
+    for line, number in (("ro", 0), ("nosmt", 0), ("mitigations=off ro", 1)):
+        assert boot_plan.planned(schedule, "6.12.9", line) == kernels[number]
+    assert boot_plan.planned(schedule, "6.12.9", "nosmt mitigations=off") == kernels[2]
+    assert boot_plan.planned(schedule, "6.1.0", "mitigations=off") is None
+    line = boot_plan.target_of(kernels[1]).merged("ro mitigations=auto quiet")
+    assert line == "ro quiet mitigations=off"

@@ -136,7 +136,6 @@ def test_factors_come_from_what_differs_between_two_sides(run_of: RunOf) -> None
         ("pg.work_mem", "has no known levels: write pg.work_mem=FIRST:SECOND"),
         ("pg.work_mem=1MB", "has not two different levels"),
         ("pg.work_mem=1MB:1MB", "has not two different levels"),
-        ("kernel=6.1:6.12", "needs a boot for each level"),
         ("switch=a:b", "needs its command"),
         ("io_method=worker:nope", "has no level 'nope'"),
     ],

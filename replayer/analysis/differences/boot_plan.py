@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from itertools import cycle, islice
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from pydantic import ValidationError
 
@@ -22,22 +22,77 @@ from replayer.errors import Impossible, ReplayerError
 from replayer.model import Noun, Run, Status
 from replayer.results import store
 
-FORMAT = 1
+FORMAT = 2
+_FIXED = 1
+"""The format of a plan whose order is fixed."""
+JOBS = ("ab", "bisect", "experiment")
+"""The commands that a plan may name as its job."""
+NEXT = "next boot: "
+"""Begins the line in which a plan's job names the kernel that it wants next."""
 
 
 class BootSchedule(Noun):
     """The order of boots, and the arguments of `replayer run` for each of them."""
 
-    plan: int = FORMAT
+    plan: int = _FIXED
     """The format of the plan file."""
     kernels: tuple[str, ...]
-    """Releases as `uname -r` prints them, or patterns such as 6.12.*; the first is the base."""
-    order: tuple[str, ...]
-    """The kernel of each boot, in the order of boots."""
-    method: Literal["alternating", "random"]
+    """Releases as `uname -r` prints them, or patterns such as 6.12.*; the first is the base.
+
+    Words after a release are on the kernel's command line: `6.12.9 mitigations=off`."""
+    order: tuple[str, ...] = ()
+    """The kernel of each boot, in the order of boots; () if the job names each one."""
+    method: Literal["alternating", "random", "job"]
     seed: int | None = None
     arguments: tuple[str, ...] = ()
     """The words after `replayer run`."""
+    job: tuple[str, ...] = ()
+    """The words after `replayer` of the experiment that does each boot's work, and then names the
+    kernel of the next boot."""
+
+    def turn(self, number: int) -> str:
+        """Return the name of a turn, counted from 1."""
+        return f"turn {number}" if self.job else f"turn {number} of {len(self.order)}"
+
+
+class BootTarget(NamedTuple):
+    """A release of a plan, with words of its command line."""
+
+    release: str
+    """The release, or a pattern of releases."""
+    words: tuple[str, ...]
+    """Words that are on its command line."""
+
+    def fits(self, release: str, line: Sequence[str]) -> bool:
+        """Return whether a boot of a release with that command line is such a boot."""
+        named = release == self.release or fnmatchcase(release, self.release)
+        return named and set(self.words) <= set(line)
+
+    def merged(self, line: str) -> str:
+        """Return a command line with its words in the place of those with the same key."""
+        keys = {word.partition("=")[0] for word in self.words}
+        kept = [word for word in line.split() if word.partition("=")[0] not in keys]
+        return " ".join([*kept, *self.words])
+
+
+def target_of(kernel: str) -> BootTarget:
+    """Return what a kernel of a plan stands for."""
+    release, *words = kernel.split()
+    return BootTarget(release, tuple(words))
+
+
+def of_job(kernels: Sequence[str], job: Sequence[str], arguments: Sequence[str]) -> BootSchedule:
+    """Return the plan of an experiment that names each next boot itself.
+
+    `job` are its words after `replayer`, `arguments` those after `replayer run` of all its runs.
+    """
+    return BootSchedule(
+        plan=FORMAT,
+        kernels=tuple(kernels),
+        method="job",
+        job=tuple(job),
+        arguments=tuple(arguments),
+    )
 
 
 def draw(kernels: Sequence[str], boots: int, *, seed: int | None = None) -> BootSchedule:
@@ -100,10 +155,28 @@ def load(path: Path) -> BootSchedule:
         ) from error
     if schedule.plan > FORMAT:
         raise Impossible(f"{path} has plan format {schedule.plan}, this replayer reads {FORMAT}")
-    if not schedule.order or not set(schedule.order) <= set(schedule.kernels):
+    if bool(schedule.order) == bool(schedule.job) or not (
+        set(schedule.order) <= set(schedule.kernels) and all(map(str.strip, schedule.kernels))
+    ):
         raise Impossible(
             f"{path} is no plan of boots: its order names kernels that it does not have"
         )
+    return schedule
+
+
+def load_own(path: Path) -> BootSchedule:
+    """Read the plan of a job; raise Impossible if another user can change it."""
+    with trusted_path.steady(path.absolute().parent, "the plan's folder") as place:
+        try:
+            place.read(path.name)
+        except OSError as error:
+            raise Impossible(
+                f"{path} is not followed: {error.strerror}; its words are commands that will run, "
+                f"so only your own plan is taken"
+            ) from error
+    schedule = load(path)
+    if schedule.job[:1] not in [(name,) for name in JOBS]:
+        raise Impossible(f"{path} is no plan of {' or '.join(JOBS)}")
     return schedule
 
 
@@ -131,17 +204,29 @@ def runs(path: Path, columns: Columns = no_column) -> list[Run]:
     return [run for run in loaded if run.steps]
 
 
-def planned(schedule: BootSchedule, release: str) -> str | None:
-    """Return the kernel of the plan that matches a release, or None.
+def planned(schedule: BootSchedule, release: str, line: str = "") -> str | None:
+    """Return the kernel of the plan that matches a release and a command line, or None.
 
+    Of several it is the one with most words on the command line, then one without a pattern.
     Raises Impossible if several of the plan's patterns match.
     """
-    if release in schedule.kernels:
-        return release
-    fitting = [kernel for kernel in schedule.kernels if fnmatchcase(release, kernel)]
+    words = line.split()
+    targets = {kernel: target_of(kernel) for kernel in schedule.kernels}
+    ranks = {
+        kernel: (len(target.words), target.release == release)
+        for kernel, target in targets.items()
+        if target.fits(release, words)
+    }
+    fitting = [kernel for kernel, rank in ranks.items() if rank == max(ranks.values())]
     if len(fitting) > 1:
         raise Impossible(f"the kernel {release} fits {' and '.join(fitting)} of the plan")
     return fitting[0] if fitting else None
+
+
+def planned_for(schedule: BootSchedule, run: Run) -> str | None:
+    """Return the kernel of the plan that a run was made with, or None."""
+    release, line = (str(run.host.get(f"kernel.{key}", "")) for key in ("release", "cmdline"))
+    return planned(schedule, release, line)
 
 
 def finished(schedule: BootSchedule, made: Sequence[Run]) -> list[Run]:
@@ -150,14 +235,16 @@ def finished(schedule: BootSchedule, made: Sequence[Run]) -> list[Run]:
     kept = []
     for run in made:
         boot = run.host.get("boot.id")
-        known = planned(schedule, str(run.host.get("kernel.release", "")))
+        known = planned_for(schedule, run)
         if run.status is Status.DONE and known and boot not in boots:
             boots.add(boot)
             kept.append(run)
     return kept
 
 
-def admit(schedule: BootSchedule, made: Sequence[Run], release: str, boot: str) -> int:
+def admit(
+    schedule: BootSchedule, made: Sequence[Run], release: str, boot: str, line: str = ""
+) -> int:
     """Return the number of the turn that this boot may take, from 1.
 
     Raises Impossible if all turns are done, if the boot's id is not known or was used before, or
@@ -176,7 +263,7 @@ def admit(schedule: BootSchedule, made: Sequence[Run], release: str, boot: str) 
             f"this boot was used already: a boot counts once, so reboot into {wanted} "
             f"for turn {done + 1} of {len(schedule.order)}"
         )
-    if planned(schedule, release) != wanted:
+    if planned(schedule, release, line) != wanted:
         raise Impossible(
             f"turn {done + 1} of {len(schedule.order)} is for {wanted} and this is {release}: "
             f"boot {wanted}"
@@ -196,10 +283,12 @@ def what_next(schedule: BootSchedule, made: Sequence[Run], path: Path) -> str:
 def chosen(path: Path, columns: Columns = None) -> Chosen:
     """Return the plan's runs grouped by its kernels; raise Impossible if a kernel has none."""
     schedule = load(path)
+    if schedule.job:
+        raise Impossible(f"{path} is the plan of a `replayer {schedule.job[0]}`, which compares")
     made = finished(schedule, runs(path, columns))
     groups: dict[str, list[Run]] = {kernel: [] for kernel in schedule.kernels}
     for run in made:
-        groups[planned(schedule, str(run.host["kernel.release"])) or ""].append(run)
+        groups[planned_for(schedule, run) or ""].append(run)
     missing = [kernel for kernel, members in groups.items() if not members]
     if missing:
         raise Impossible(

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from itertools import pairwise
@@ -15,8 +16,9 @@ from replayer.analysis.differences.environment import MISSING, Difference, Sort
 from replayer.analysis.history import change_points
 from replayer.errors import ReplayerError
 from replayer.model import Better, Noun, Run
-from replayer.results import measured_runs, store
+from replayer.results import store
 from replayer.results.measured_runs import MeasuredRun, MeasuredValue
+from replayer.results.metrics_cache import MetricsCache
 
 _BESIDE = 5
 """The number of runs on each side of a change whose facts are compared."""
@@ -124,7 +126,7 @@ def trace(
     """
     known = [run for run in _meant(runs, metrics) if run.values]
     if len(known) < len(runs):
-        warn(f"{len(runs) - len(known)} runs have no measurement that can be read")
+        warn(f"{len(runs) - len(known)} runs have no such measurement that can be read")
     series = list(_series(known, metrics))
     family = sum(not one.is_short for one in series)
     where = {run.id: run.path for run in known}
@@ -137,7 +139,16 @@ def _meant(runs: Sequence[MeasuredRun], metrics: Sequence[str]) -> Sequence[Meas
     leading = {value.name for run in runs for value in run.values}
     if all(any(_is_meant(name, [pattern]) for name in leading) for pattern in metrics):
         return runs
-    return [measured_runs.with_all(run) for run in runs]
+    caches: dict[Path, MetricsCache] = {}
+    found = []
+    for run in runs:
+        folder = run.path.parent
+        if folder not in caches:
+            caches[folder] = MetricsCache(folder, lambda name: _is_meant(name, metrics))
+        found.append(replace(run, values=caches[folder].values(run.path)))
+    for cache in caches.values():
+        cache.save()
+    return found
 
 
 def _is_meant(name: str, patterns: Sequence[str]) -> bool:

@@ -15,6 +15,7 @@ look() {
 }
 off() {
     look > /lab/after
+    [ ! -e /lab/job.sh ] || sh /lab/job.sh > /lab/answer.txt 2>&1
     find /var/lib/replayer | sort > /lab/home
     python3 -m replayer boots status > /lab/status 2>&1
     echo "LAB STATUS $1" > /dev/console
@@ -31,7 +32,12 @@ boot)
         look > /lab/before
         touch /lab/started
         sync
-        python3 -m replayer boots start boots.plan --yes $(cat /lab/words) --then "/lab/lab.sh then" \
+        plan=boots.plan
+        if [ -e /lab/job.sh ]; then
+            sh /lab/job.sh 2>&1 | tee /lab/begun.txt
+            plan=$(ls -d /lab/results/*.plan /lab/results/*/boots.plan 2>/dev/null | head -n 1)
+        fi
+        python3 -m replayer boots start "$plan" --yes $(cat /lab/words) --then "/lab/lab.sh then" \
             > /lab/start.txt 2>&1 || { cat /lab/start.txt; echo "LAB STATUS 1"; systemctl poweroff; }
         cat /lab/start.txt
     fi

@@ -1,0 +1,63 @@
+"""Runs that need a boot each: which boot is due, and the plan that lets the machine do them alone.
+
+An experiment over kernels or their command lines does one run at each boot.  Its plan of boots
+names the command that goes on with it: `replayer boots` runs that command after each boot, and
+asks it for the next kernel.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from replayer.analysis.differences import boot_plan
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from replayer.analysis.differences.boot_plan import BootSchedule
+    from replayer.machine.host import Host
+
+
+@dataclass(frozen=True)
+class BootJob:
+    """An experiment that needs a boot for each run."""
+
+    path: Path
+    """Its plan of boots."""
+    kernels: tuple[str, ...]
+    """All kernels that it may ask for, as a plan has them."""
+    words: tuple[str, ...]
+    """The words after `replayer` that go on with it."""
+    arguments: tuple[str, ...]
+    """The words after `replayer run` that all of its runs have."""
+
+    @property
+    def runs(self) -> Path:
+        """Return the folder of its runs."""
+        return boot_plan.folder(self.path)
+
+    def write(self) -> None:
+        """Write the plan, unless it is there."""
+        if not self.path.exists():
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            boot_plan.write(self.path, self._schedule())
+
+    def _schedule(self) -> BootSchedule:
+        return boot_plan.of_job(self.kernels, self.words, self.arguments)
+
+    def is_here(self, host: Host, kernel: str, used: Sequence[str]) -> bool:
+        """Return whether this boot is of the kernel that is due, and has had no run yet."""
+        release, line = host.read("proc/sys/kernel/osrelease"), host.read("proc/cmdline")
+        return (
+            boot_plan.planned(self._schedule(), release, line) == kernel
+            and host.boot_id() not in used
+        )
+
+    def what_next(self, kernel: str) -> str:
+        """Return a sentence on the boot that is due."""
+        return (
+            f"next: boot {kernel}, then `replayer step {self.path}`; `replayer boots start "
+            f"{self.path} --yes` lets the machine do all boots alone"
+        )

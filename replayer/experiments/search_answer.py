@@ -1,0 +1,97 @@
+"""The answer of a search: the first candidate that differs, or those that are left."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from replayer.model import Better, Noun
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from replayer.experiments.candidate_search import CandidateSearch, SearchState
+
+FOUND, ALIKE = "found", "alike"
+
+
+class CandidateRun(Noun):
+    """One run of a candidate, and its value of the metric."""
+
+    candidate: str
+    value: float
+
+
+class SearchAnswer(Noun):
+    """A search and all that it measured, as its reports show them."""
+
+    workload: str
+    name: str
+    found: str | None
+    """The first candidate that differs, if one has 95 percent."""
+    reason: str
+    """Why the search ended: `found`, `alike`, or a sentence."""
+    chance: float
+    """The probability of the most likely place of the change."""
+    no_change: float
+    """The probability that there is no change."""
+    metric: str
+    unit: str
+    better: Better
+    change: float
+    """The change from before to after, as a share such as -0.1."""
+    worse: bool | None
+    noise: float | None
+    """The noise between runs, as a share; None before both ends were measured twice."""
+    left: tuple[str, ...]
+    """The fewest candidates that have 95 percent together."""
+    runs_left: int | None
+    """About how many more runs settle it; None if the noise is not known."""
+    seconds_left: float | None
+    """Seconds that those take; None if that is not known."""
+    names: tuple[str, ...]
+    """All candidates in their order."""
+    chances: dict[str, float]
+    """Candidate from the second on -> the probability that the change is there."""
+    runs: tuple[CandidateRun, ...]
+    """In the order in which they were made."""
+    busy: int
+    """Runs that other programs disturbed."""
+    results: str
+    """The folder of the runs."""
+
+    @classmethod
+    def of_state(cls, search: CandidateSearch, state: SearchState) -> SearchAnswer:
+        """Return the answer after the runs so far, of which there is at least one."""
+        posterior = state.state.posterior()
+        names = tuple(candidate.name for candidate in search.candidates)
+        knows = state.knows_noise
+        steps = posterior.steps_left() if knows else None
+        each = state.took / state.made if state.made else None
+        return cls(
+            workload=search.workload,
+            name=search.name,
+            found=names[posterior.best] if state.reason == FOUND else None,
+            reason=state.reason,
+            chance=posterior.chance,
+            no_change=posterior.no_change,
+            metric=state.metric,
+            unit=state.unit,
+            better=state.better,
+            change=state.change,
+            worse=state.is_worse,
+            noise=posterior.noise if knows else None,
+            left=tuple(names[place] for place in posterior.left()),
+            runs_left=steps,
+            seconds_left=None if steps is None or each is None else steps * each,
+            names=names,
+            chances=dict(zip(names[1:], posterior.chances.tolist(), strict=True)),
+            runs=tuple(
+                CandidateRun(candidate=names[number], value=value) for number, value in state.values
+            ),
+            busy=state.busy,
+            results=str(search.runs_folder),
+        )
+
+    def values(self, candidate: str) -> Sequence[float]:
+        """Return the values of a candidate's runs."""
+        return [run.value for run in self.runs if run.candidate == candidate]

@@ -1,0 +1,66 @@
+"""A lock on the work of one experiment, so that two terminals do not make its runs twice."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+from typing import TYPE_CHECKING
+
+from replayer import journal, trusted_path
+from replayer.errors import Impossible
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+_FLAGS = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+@contextlib.contextmanager
+def held(folder: Path, name: str, what: str) -> Iterator[None]:
+    """Hold the lock `name` in a folder, which is made if need be; the file is removed at the end.
+
+    Raises Impossible, with the process that holds it, if another replayer has it; `what` names the
+    work in that sentence.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        with trusted_path.Folder(folder) as place:
+            fd = _taken(place, name, what)
+            try:
+                os.write(fd, journal.identity(os.getpid()).encode())
+                yield
+            finally:
+                place.forget(name)
+                os.close(fd)
+    except PermissionError as error:
+        raise Impossible(
+            f"{what} cannot be locked: {error.filename or folder} is not yours ({error.strerror})"
+        ) from error
+
+
+def _taken(place: trusted_path.Folder, name: str, what: str) -> int:
+    """Return the descriptor of the locked file."""
+    while True:
+        fd = os.open(name, _FLAGS, 0o600, dir_fd=place.fd)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            pid = _holder(fd)
+            os.close(fd)
+            raise Impossible(
+                f"{what} is being worked on by another replayer"
+                f"{f' (process {pid})' if pid else ''}: wait until it has ended"
+            ) from error
+        # The one before may have removed it in between: then it is no longer the lock.
+        if os.fstat(fd).st_nlink:
+            return fd
+        os.close(fd)
+
+
+def _holder(fd: int) -> int:
+    """Return the id of the process that holds the lock; 0 if it has not written it."""
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        return journal.pid_of(os.pread(fd, 200, 0).decode())
+    return 0
