@@ -240,6 +240,25 @@ async def _closed(cluster: SpecCluster) -> None:
         )
     with contextlib.suppress(Exception):
         await asyncio.wait_for(cluster._close(), _CLOSE_SECONDS)  # noqa: SLF001 - close() is this
+        return
+    _cut(cluster)
+
+
+def _cut(cluster: SpecCluster) -> None:
+    """Close every socket at once: a host that hangs, or a machine that is busy, leaves some open."""
+    scheduler = cluster.scheduler
+    with contextlib.suppress(Exception):
+        scheduler.stop()
+    connections = [
+        *getattr(cluster.scheduler_comm, "comms", ()),
+        *getattr(scheduler, "_comms", ()),
+        *getattr(scheduler, "stream_comms", {}).values(),
+    ]
+    for connection in connections:
+        with contextlib.suppress(Exception):
+            connection.abort()
+    with contextlib.suppress(Exception):
+        cluster.status = type(cluster.status).closed
 
 
 def refuse_odd(host: str) -> None:

@@ -39,6 +39,7 @@ from tests.known import known
 from tests.told import line_with
 
 distributed = pytest.importorskip("distributed")
+launch = pytest.importorskip("replayer.cluster.launch")
 tls = pytest.importorskip("replayer.cluster.tls")
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -607,3 +608,25 @@ def test_an_agent_is_no_coordinator() -> None:
 def _shaken(context: ssl.SSLContext, end: socket.socket) -> None:
     with contextlib.suppress(OSError), end:
         context.wrap_socket(end, server_side=True)
+
+
+def sockets() -> set[str]:
+    """Return the sockets that this process has open."""
+    opened = set()
+    for path in Path("/proc/self/fd").iterdir():
+        with contextlib.suppress(OSError):
+            opened.add(str(path.readlink()))
+    return {name for name in opened if name.startswith("socket:")}
+
+
+@pytest.mark.usefixtures("family")
+@pytest.mark.filterwarnings("ignore:Exception ignored:pytest.PytestUnraisableExceptionWarning")
+def test_a_machine_too_busy_to_close_in_time_keeps_no_socket_open(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Without any time at all for it, what is open is cut."""
+    before = sockets()
+    monkeypatch.setattr(launch, "_CLOSE_SECONDS", 0.0)
+    with connected(NAMES[:1]):
+        assert sockets() - before
+    assert not sockets() - before

@@ -34,7 +34,7 @@ class Wire(Protocol):
     DRIVER: str
     """The module of its driver, which has `Error` as every DBAPI module."""
     EXTRA: str = ""
-    """The extra of replayer's package with the driver; "" if every installation has it."""
+    """The extra of the package replayer with the driver; "" if every installation has it."""
     LIMITS: Mapping[str, str] = {}
     """Parameters of a URL that end a connection to a dead host, and limit attempts to connect."""
     PARAMETERS: str = ""
