@@ -245,7 +245,7 @@ async def _closed(cluster: SpecCluster) -> None:
 
 
 def _cut(cluster: SpecCluster) -> None:
-    """Close every socket at once: a host that hangs, or a machine that is busy, leaves some open."""
+    """Close every socket that a host that hangs, or a machine that is busy, has left open."""
     scheduler = cluster.scheduler
     with contextlib.suppress(Exception):
         scheduler.stop()

@@ -167,6 +167,8 @@ def run(args: argparse.Namespace) -> int:
         _say("nothing was started, and nothing was changed")
         return 0
     give_back(_say)
+    if not trial.between_boots:
+        variant.check_levels(trial.variants, trial.place)
     results = trial.options.results
     with work_lock.held(results, f".ab-{trial.name}", f"this trial in {results}/"):
         state = _boot_once(args, trial) if trial.between_boots else _measure(args, trial, expected)
@@ -179,7 +181,6 @@ def run(args: argparse.Namespace) -> int:
 
 def _measure(args: argparse.Namespace, trial: Trial, expected: Sequence[Expectation]) -> TrialState:
     """Make the runs within this boot."""
-    variant.check_levels(trial.variants, trial.place)
     state = ab_trial.found_again(trial) if args.resume else TrialState()
     if args.resume:
         _say(f"{state.count()} runs of this trial were found in {trial.options.results}/")

@@ -53,7 +53,7 @@ class FollowedRun:
     ) -> None:
         """Perform a run, and keep it after every step; raise Impossible if it cannot be done.
 
-        `earlier` are the folders whose results tell how long its steps will take.  `between` is
+        `earlier` are the folders with results from which its duration is estimated.  `between` is
         called with the run so far after each of its steps.
         """
         foreseen = plan(order, earlier)
@@ -79,9 +79,9 @@ class FollowedRun:
 
 @contextlib.contextmanager
 def followed(args: argparse.Namespace, *, last: bool = True) -> Iterator[FollowedRun]:
-    """Yield the run that can be followed as the options of `configure_followers` say.
+    """Yield the run, followed according to the options of `configure_followers`.
 
-    The live page stays afterwards as long as --live-for says; with `last` false, where another run
+    The live page stays afterwards for the time of --live-for; with `last` false, where another run
     follows, only until the browsers have the report.  Raises Impossible for an address at which
     this host cannot listen, or which others could reach.
     """

@@ -6,7 +6,7 @@ import functools
 from replayer.report.terminal import run_output
 
 _GIVEN = ("progress", "timeout", "metrics", "metrics_public", "live", "live_token", "live_for")
-"""Where `configure_followers` stores what was given."""
+"""The names under which `configure_followers` stores the options."""
 
 
 def configure_followers(parser: argparse.ArgumentParser) -> None:
@@ -59,7 +59,7 @@ def configure_followers(parser: argparse.ArgumentParser) -> None:
 
 
 def pass_followers_on(given: argparse.Namespace, asked: argparse.Namespace) -> None:
-    """Let a run be followed as its caller was told, where the caller was told something else."""
+    """Replace the options of a run by those that were given to its caller."""
     default = argparse.ArgumentParser()
     configure_followers(default)
     for name in _GIVEN:

@@ -1,4 +1,4 @@
-"""What of a table is not on the disk yet: buffers of the server and pages of the kernel."""
+"""The part of a table that is not on the disk yet: buffers of the server, pages of the kernel."""
 
 import os
 import time

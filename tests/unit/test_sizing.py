@@ -627,7 +627,7 @@ def test_no_first_line_contradicts_its_verdict(sizing: Sizing) -> None:
                     run = run_of(known, multiple=low, low=low, high=high, held=held)
                     verdict = judge(known, run)
                     holds = low < 1 and (high is None or high >= 1)
-                    assert ("holds 1" in verdict.reasons[0]) == (
+                    assert ("contains what is required" in verdict.reasons[0]) == (
                         holds and verdict.fit is Fit.UNCLEAR
                     )
                     if known is small:
@@ -655,7 +655,7 @@ def test_every_form_has_the_verdict_first_and_nothing_steers_a_page(sizing: Sizi
     evil = sizing.model_copy(update={"source": "<script>alert(1)</script>|\x1b[31m"})
     summary = report.SizingSummary(evil, run, judge(evil, run))
     text = console.text(report.render(summary))
-    assert "does not fit: 0.700 times" in text.splitlines()[1]
+    assert "does not fit: 70% of what is required" in text.splitlines()[1]
     assert max(map(len, text.splitlines())) <= 100
     assert "\x1b" not in text
     page = sizing_page.page(summary)
@@ -663,4 +663,4 @@ def test_every_form_has_the_verdict_first_and_nothing_steers_a_page(sizing: Sizi
     assert 'class="verdict">does not fit' in page
     table = report.as_csv(summary).splitlines()
     assert table[1].startswith("total,does not fit,")
-    assert report.as_markdown(summary).startswith(f"**{markdown.plain('does not fit: 0.700')}")
+    assert report.as_markdown(summary).startswith(f"**{markdown.plain('does not fit: 70% of')}")

@@ -125,7 +125,7 @@ def trace(
     less than the share `threshold` are left out.  `warn` gets a sentence if runs were left out.
     """
     known = [run for run in _meant(runs, metrics) if run.values]
-    if len(known) < len(runs):
+    if known and len(known) < len(runs):
         warn(f"{len(runs) - len(known)} runs have no such measurement that can be read")
     series = list(_series(known, metrics))
     family = sum(not one.is_short for one in series)

@@ -1,4 +1,4 @@
-"""The cold count: what the server, /proc, the page cache and the device each say was read."""
+"""The cold count: bytes read, by the counters of the server, /proc, page cache and device."""
 
 import time
 from collections.abc import Iterator, Sequence

@@ -1,4 +1,4 @@
-"""Marks of an engine's files: what is UNVERIFIED there, and what this proof says about it."""
+"""Marks of an engine's files: each UNVERIFIED there, with the answer of this proof."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence

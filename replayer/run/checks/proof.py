@@ -43,7 +43,7 @@ class Finding(Noun):
 
 
 class MarkAnswer(Noun):
-    """What the engine's own file says is not verified, and what this server says about it."""
+    """A mark of the engine's file (not verified there), and the answer of this server."""
 
     file: str
     asks: str

@@ -92,7 +92,7 @@ class DataPlace(NamedTuple):
     why: str
     """Why there is none."""
     location: Finding
-    """Whether the server itself led to it."""
+    """True if the server itself led to it."""
 
 
 def _place(server: Server, files: Path | None) -> DataPlace:
