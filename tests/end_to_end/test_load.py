@@ -602,6 +602,7 @@ def test_a_mix_without_a_rate_is_a_closed_loop(context: Context) -> None:
     assert values["sessions.in_flight"] == pytest.approx(4)
 
 
+@pytest.mark.slow
 def test_no_percentile_is_told_of_a_rate_that_is_not_sustained(context: Context) -> None:
     """What would grow for as long as one watches is no number."""
     perform(context, rate=10, run_time="1s", mix="point=1")

@@ -58,6 +58,7 @@ def table_file(folder: Path, name: str, text: str) -> None:
     (folder / "table" / f"{name}.sql").write_text(text)
 
 
+@pytest.mark.slow
 def test_a_verb_that_fails_is_told_with_its_file_and_the_others_are_tried(
     broken: Path, data: Path, tmp_path: Path
 ) -> None:
@@ -93,6 +94,7 @@ def test_a_table_that_is_not_the_checks_own_is_left_alone(broken: Path, data: Pa
         assert table_names(server) == ["persons1"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ours", [False, True])
 def test_only_the_checks_own_table_is_removed(broken: Path, data: Path, *, ours: bool) -> None:
     """A run's table with the check's very rows and segments is refused; a killed check's goes."""

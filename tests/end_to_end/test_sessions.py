@@ -650,6 +650,7 @@ def test_killed_server_ends_the_step_in_one_sentence(
         assert provide(context)[1] == []
 
 
+@pytest.mark.slow
 def test_what_an_older_server_cannot_do_is_done_in_the_next_way(
     server_pool: ServerPool, postgres15: Path, surroundings: Surroundings
 ) -> None:

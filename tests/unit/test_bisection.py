@@ -38,6 +38,7 @@ def test_a_change_of_ten_percent_is_found_in_few_runs(noise: float) -> None:
     assert runs <= 2.5 * bisection.least(64, -math.log(0.9) / noise)
 
 
+@pytest.mark.slow
 def test_the_ends_come_first_and_are_refused_if_they_are_alike() -> None:
     """Three searches without a change name no place."""
     random = np.random.default_rng(4)
