@@ -8,3 +8,13 @@ WHERE trigger_schema NOT IN ('mysql', 'sys', 'performance_schema')
 UNION ALL
 SELECT table_name, '' FROM information_schema.views
 WHERE table_schema NOT IN ('mysql', 'sys', 'performance_schema', 'information_schema')
+UNION ALL
+-- A change of another column changes these.
+SELECT c.table_name, ''
+FROM information_schema.columns AS c
+JOIN information_schema.statistics AS s USING (table_schema, table_name, column_name)
+WHERE s.non_unique = 0
+    AND (coalesce(c.generation_expression, '') <> '' OR c.extra LIKE '%on update%')
+UNION ALL
+SELECT table_name, '' FROM information_schema.key_column_usage
+WHERE referenced_table_name = table_name AND referenced_table_schema = table_schema
