@@ -27,8 +27,7 @@ MARIADB = (
     PLAIN,
     TREE % " ON DELETE CASCADE",
     "CREATE TABLE made (id int PRIMARY KEY, v int, w int AS (v) VIRTUAL, UNIQUE (w))",
-    "CREATE TABLE stamped (id int PRIMARY KEY, v int,"
-    " at timestamp(6) DEFAULT now(6) ON UPDATE now(6), UNIQUE (at))",
+    "CREATE TABLE stamped (id int PRIMARY KEY, at timestamp ON UPDATE now(), UNIQUE (at))",
     "CREATE TABLE late (id int PRIMARY KEY, v int, at timestamp ON UPDATE now())",
 )
 
