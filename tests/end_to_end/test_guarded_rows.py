@@ -1,6 +1,7 @@
 """The tables of which changes by row need no order, as a real server names them."""
 
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 
@@ -62,3 +63,24 @@ def _pairs(database: Database) -> list[tuple[str, str]]:
     assert verb is not None
     rows = database.execute(verb)
     return [(str(row["table_name"]), str(row["column_name"])) for row in rows]
+
+
+def test_a_user_who_cannot_see_triggers_is_certain_of_no_table(
+    server_pool: ServerPool, mariadbd: Path
+) -> None:
+    """The server shows none to a user without that privilege, whether there are some or not."""
+    server = server_pool("mariadb", bindir=mariadbd.parent)
+    url = server.start()
+    with closing(Database(server.engine, url)) as database:
+        name = database.query("SELECT database() AS name")[0]["name"]
+        try:
+            for statement in (PLAIN, "CREATE USER few IDENTIFIED BY 'few'"):
+                database.query(statement)
+            database.query(f"GRANT SELECT, UPDATE ON `{name}`.* TO few")
+            with closing(Database(server.engine, url.set(username="few", password="few"))) as few:
+                columns = guarded_columns(_pairs(few))
+        finally:
+            database.query("DROP TABLE IF EXISTS plain")
+            database.query("DROP USER IF EXISTS few")
+
+    assert columns["plain"] == {"id", "code", ""}
