@@ -1,14 +1,16 @@
 """The command that takes back what a user's own switching commands did.
 
 It is run at the end, at Ctrl-C, and by the next command after a kill, as its note in the journal
-keeps it.  The note is this user's own, in a folder that no other user can write; its program is
-checked once more after a kill, as another user may own it by then.
+keeps it.  The note is this user's own, in a folder that no other user can write.  After a kill, and
+perhaps a boot that emptied /tmp, its program, the files that it names and its folder are checked
+once more, as another user may own them by then.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -21,7 +23,7 @@ from replayer import journal, shell, signals, trusted_path
 from replayer.errors import Impossible, ReplayerError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from replayer.journal import Note
 
@@ -35,13 +37,14 @@ _TIMEOUT = 600.0
 def switched_back(command: str) -> Iterator[None]:
     """Run a command after the `with` block, however it ends; "" is no command.
 
-    Raises Impossible before the block if its program is not there, ReplayerError after it if the
+    Raises Impossible before the block if it has no program, ReplayerError after it if the
     command fails: then its note stays, and the next command tries again.
     """
     if not command:
         yield
         return
-    words = [_program(shlex.split(command)[0]), *shlex.split(command)[1:]]
+    name, *others = _split(command)
+    words = [_program(name), *others]
     with signals.shield():
         note = journal.take(_KIND, command=shlex.join(words), folder=str(Path.cwd()))
     try:
@@ -54,10 +57,10 @@ def switched_back(command: str) -> Iterator[None]:
 def recover(note: Note) -> str:
     """Run the command of a note, drop the note, and return a message on that.
 
-    Raises ReplayerError if the command fails, or if another user could have changed its program.
+    Raises ReplayerError if the command fails, or if another user could have changed what it runs.
     """
-    program = Path(shlex.split(note.text("command"))[0])
-    reason = _foreign(program) if os.geteuid() == 0 else ""
+    words, folder = shlex.split(note.text("command")), Path(note.text("folder"))
+    reason = _changeable(words, folder) if os.geteuid() == 0 else ""
     if reason:
         raise ReplayerError(
             f"{note.text('command')!r} was to switch the machine back, and is not run, as "
@@ -103,13 +106,51 @@ def _program(name: str) -> str:
     return str(Path(path).absolute())
 
 
-def _foreign(program: Path) -> str:
-    """Return how another user could have changed a program; "" if none could."""
+def _split(command: str) -> list[str]:
+    """Return the words of a command; raise Impossible if it has none, or an open quote."""
     try:
-        with trusted_path.steady(trusted_path.real(program.parent), "the folder"):
-            about = program.stat()
+        words = shlex.split(command)
+    except ValueError as error:
+        raise Impossible(f"--switch-back {command!r} is no command: {error}") from error
+    if not words:
+        raise Impossible(f"--switch-back {command!r} is no command: it has no word")
+    return words
+
+
+def _changeable(words: Sequence[str], folder: Path) -> str:
+    """Return how another user could have changed what a command runs; "" if none could.
+
+    A program may be a script that an argument names, or what it looks for in its folder.
+    """
+    try:
+        trusted_path.own(folder, "the folder").close()
+        named = [word.rpartition("=")[2] for word in words[1:]]
+        return next(filter(None, map(_foreign, _files([words[0], *named], folder))), "")
     except (OSError, Impossible) as error:
         return str(error)
+
+
+def _files(names: Sequence[str], folder: Path) -> Iterator[Path]:
+    for name in names:
+        path = folder / name
+        if os.path.lexists(path) or ("/" in name and not re.search(r"\s", name)):
+            yield path
+
+
+def _foreign(path: Path) -> str:
+    """Return how another user could have changed a file, or place it; "" if none could."""
+    if not os.path.lexists(path):
+        above = next(one for one in path.parents if one.exists())
+        with trusted_path.Folder(above) as folder:
+            reason = folder.shared() or folder.swappable
+        return f"{path} is missing, and {above} {reason}" if reason else ""
+    whole = trusted_path.real(path)
+    for parent in {path.parent, whole.parent}:
+        trusted_path.steady(parent, "the folder").close()
+    about = whole.stat()
+    # A device or a folder is not run.
+    if not stat.S_ISREG(about.st_mode):
+        return ""
     if about.st_uid != 0 or about.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        return f"{program} can be changed by other users"
+        return f"{path} can be changed by other users"
     return ""

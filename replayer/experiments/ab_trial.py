@@ -16,7 +16,7 @@ from replayer.analysis.differences import comparison as comparing
 from replayer.analysis.differences.samples import Side, leading
 from replayer.errors import Impossible, Interrupted, ReplayerError
 from replayer.experiments import looks, neighbours
-from replayer.experiments.variant import applied, measure
+from replayer.experiments.variant import is_refused, measure_applied
 from replayer.machine.host import Host
 from replayer.model import Status
 from replayer.results import store
@@ -149,7 +149,9 @@ def found_again(trial: Trial) -> TrialState:
     runs = [
         store.load(entry.path)
         for entry in store.runs(trial.options.results)
-        if isinstance(entry, store.StoredRun) and entry.tags.get(TAG) == trial.name
+        if isinstance(entry, store.StoredRun)
+        and entry.tags.get(TAG) == trial.name
+        and not is_refused(entry)
     ]
     for run in sorted(runs, key=lambda run: run.id):
         here = trial.between_boots or run.host.get("boot.id") == boot
@@ -189,8 +191,7 @@ def _one_run(trial: Trial, state: TrialState, which: int, say: Callable[[str], N
         if trial.limits.wait_quiet:
             _wait(trial, say)
         begun = time.monotonic()
-        with applied(variant, trial.place):
-            run = measure(trial.workload, variant, trial.tagged)
+        run = measure_applied(trial.workload, variant, trial.tagged, trial.place)
         state.took = time.monotonic() - begun
         was_busy = state.busy
         why, counts = _take(state, which, run)

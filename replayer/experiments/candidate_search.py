@@ -12,7 +12,7 @@ from replayer.analysis.differences import boot_plan
 from replayer.errors import Impossible, Interrupted, NotFound, ReplayerError, nearest
 from replayer.experiments import bisection, neighbours, variant
 from replayer.experiments.bisection import Bisection, Posterior
-from replayer.experiments.variant import RunOptions, Variant, applied, measure
+from replayer.experiments.variant import RunOptions, Variant, is_refused, measure_applied
 from replayer.factors import FactorPlace
 from replayer.model import Better
 from replayer.results import measured_runs, store
@@ -163,7 +163,7 @@ def take_up(search: CandidateSearch, state: SearchState) -> None:
         if not isinstance(entry, store.StoredRun) or entry.tags.get(TAG) != search.name:
             continue
         name = entry.tags.get(CANDIDATE, "")
-        if entry.status == "done" and name in names:
+        if entry.status == "done" and name in names and not is_refused(entry):
             state.add(names.index(name), _value(entry.path, state.metric))
             state.boots.add(str(store.load(entry.path, lambda _: False).host.get("boot.id")))
 
@@ -212,8 +212,7 @@ def measure_one(
     begun = time.monotonic()
     tags = ((TAG, search.name), (CANDIDATE, candidate.name))
     options = RunOptions(search.runs_folder, search.options.arguments, tags)
-    with applied(candidate.variant, search.place):
-        run = measure(search.workload, candidate.variant, options)
+    run = measure_applied(search.workload, candidate.variant, options, search.place)
     took = time.monotonic() - begun
     state.took, state.made = state.took + took, state.made + 1
     value = _value(search.runs_folder / f"{run.id}.json", state.metric)

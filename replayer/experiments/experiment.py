@@ -28,15 +28,16 @@ from replayer.experiments.design import FactorialDesign, build_design
 from replayer.experiments.variant import (
     RunOptions,
     Variant,
-    applied,
     fill_switch,
-    measure,
+    is_refused,
+    measure_applied,
     parse_variant,
+    refuse,
     run_arguments,
     with_own_data,
 )
 from replayer.model import Noun, Status
-from replayer.results import editing, store
+from replayer.results import store
 from replayer.watch import quiet_machine
 
 if TYPE_CHECKING:
@@ -51,8 +52,6 @@ BOOTS = "boots.plan"
 """The plan of boots in the folder of an experiment that needs them."""
 SWITCH = "switch"
 """The factor whose levels are the words for the command of --switch."""
-REFUSED = {"not-counted": "yes"}
-"""The tag of a run that was done again: its factor was not in force, or others disturbed it."""
 _TRIES = 2
 _TAGS = ("experiment", "block", "combination")
 
@@ -238,7 +237,7 @@ class ExperimentRuns:
         for entry in store.runs(folder):
             if isinstance(entry, store.Unreadable) or entry.status != Status.DONE.value:
                 continue
-            if entry.tags.get("experiment") != plan.id or REFUSED.keys() & entry.tags.keys():
+            if entry.tags.get("experiment") != plan.id or is_refused(entry):
                 continue
             try:
                 place = int(entry.tags["block"]) - 1, int(entry.tags["combination"]) - 1
@@ -331,15 +330,13 @@ class ExperimentWork:
             if self.wait_quiet:
                 quiet_machine.wait_until_quiet(self.place.host, self.wait_quiet)
             try:
-                last = None
-                with applied(self.variants[row], self.place):
-                    last = measure(
-                        self.plan.workload,
-                        self.variants[row],
-                        self.plan.options(self.design, self.runs_folder, block, row),
-                    )
+                last = measure_applied(
+                    self.plan.workload,
+                    self.variants[row],
+                    self.plan.options(self.design, self.runs_folder, block, row),
+                    self.place,
+                )
             except ReplayerError as error:
-                self._refuse(last)
                 if isinstance(error, Impossible) or not left:
                     raise self._failed(row, f"failed ({error})") from error
                 again = str(error)
@@ -347,17 +344,9 @@ class ExperimentWork:
             disturbed = neighbours.spoilt(last) if self.wait_quiet else ""
             if last.status is Status.DONE and (not disturbed or not left):
                 return last, again
-            self._refuse(last)
+            refuse(self.runs_folder, last)
             again = disturbed or f"it was {last.status.value}"
         raise self._failed(row, f"ended as {last.status.value if last else 'failed'} twice")
-
-    def _refuse(self, run: Run | None) -> None:
-        """Mark a stored run that does not count, so that a resumed experiment leaves it out."""
-        if run is not None:
-            path = self.runs_folder / f"{run.id}.json"
-            editing.change(
-                path, lambda run: run.model_copy(update={"tags": {**run.tags, **REFUSED}})
-            )
 
     def _failed(self, row: int, what: str) -> ReplayerError:
         return ReplayerError(

@@ -26,7 +26,7 @@ from replayer.analysis.differences import boot_plan
 from replayer.conditions import kernel_settings, memory_bound, own_group, switch_back
 from replayer.engines import engine
 from replayer.errors import Impossible, ReplayerError
-from replayer.results import store
+from replayer.results import editing, store
 from replayer.run.plan import workload as workload_file
 from replayer.run.plan.request import build_request
 
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from replayer.factors import FactorPlace
     from replayer.journal import Note
     from replayer.model import Run
+    from replayer.results.store import StoredRun
     from replayer.run.runner import RunRequest
 
 _SERVER = ("pg.", "server.", "mysql.")
@@ -54,6 +55,8 @@ _TAKERS: dict[str, Callable[[Note], str]] = {
     "cgroup": memory_bound.recover,
 }
 """Kind of a note on what a factor took -> the function that gives it back."""
+_REFUSED = {"not-counted": "yes"}
+"""The tag of a run that does not count: its factor was not in force, or others disturbed it."""
 _HOLE = "{}"
 _STOPS_WITHIN = 60.0
 _TAG = re.compile(r"[^A-Za-z0-9_.-]")
@@ -193,6 +196,38 @@ def measure(workload: str, variant: Variant, options: RunOptions) -> Run:
     Raises ReplayerError, with the run's own sentence, if it fails.
     """
     return store.load(_perform(run_arguments(workload, variant, options)))
+
+
+def measure_applied(
+    workload: str, variant: Variant, options: RunOptions, place: FactorPlace
+) -> Run:
+    """Set the levels of a variant, perform one run of it, and give the levels back.
+
+    Raises ReplayerError if the run fails, or if another program changed a level meanwhile: then a
+    run that was stored is marked by `refuse`.
+    """
+    run = None
+    try:
+        with applied(variant, place):
+            run = measure(workload, variant, options)
+    except ReplayerError:
+        if run is not None:
+            refuse(options.results, run)
+        raise
+    return run
+
+
+def refuse(folder: Path, run: Run) -> None:
+    """Mark a stored run that does not count, so that what is resumed leaves it out."""
+    editing.change(
+        folder / f"{run.id}.json",
+        lambda stored: stored.model_copy(update={"tags": {**stored.tags, **_REFUSED}}),
+    )
+
+
+def is_refused(stored: StoredRun) -> bool:
+    """Return whether a run was marked by `refuse`."""
+    return bool(_REFUSED.keys() & stored.tags.keys())
 
 
 def run_arguments(workload: str, variant: Variant, options: RunOptions) -> list[str]:

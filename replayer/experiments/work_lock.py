@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import stat
 from typing import TYPE_CHECKING
 
 from replayer import journal, trusted_path
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-_FLAGS = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+_FLAGS = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 @contextlib.contextmanager
@@ -43,7 +44,12 @@ def held(folder: Path, name: str, what: str) -> Iterator[None]:
 def _taken(place: trusted_path.Folder, name: str, what: str) -> int:
     """Return the descriptor of the locked file."""
     while True:
-        fd = os.open(name, _FLAGS, 0o600, dir_fd=place.fd)
+        try:
+            fd = os.open(name, _FLAGS, 0o600, dir_fd=place.fd)
+        except PermissionError:
+            raise
+        except OSError as error:
+            raise _no_lock(place, name, what) from error
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
@@ -53,10 +59,22 @@ def _taken(place: trusted_path.Folder, name: str, what: str) -> int:
                 f"{what} is being worked on by another replayer"
                 f"{f' (process {pid})' if pid else ''}: wait until it has ended"
             ) from error
-        # The one before may have removed it in between: then it is no longer the lock.
-        if os.fstat(fd).st_nlink:
+        about = os.fstat(fd)
+        # It is written and removed: what another user linked or placed here must stay as it is.
+        mine = about.st_uid == os.geteuid() and about.st_nlink <= 1
+        if mine and stat.S_ISREG(about.st_mode) and about.st_nlink:
             return fd
         os.close(fd)
+        # The one before may have removed it in between: then it is no longer the lock.
+        if about.st_nlink:
+            raise _no_lock(place, name, what)
+
+
+def _no_lock(place: trusted_path.Folder, name: str, what: str) -> Impossible:
+    return Impossible(
+        f"{what} cannot be locked: {place.path / name} is no lock that this user made; remove it, "
+        f"or give another folder with --results"
+    )
 
 
 def _holder(fd: int) -> int:

@@ -42,7 +42,7 @@ class MetricsCache:
         self._chosen: dict[int, list[tuple[int, str, str, Better]]] = {}
         self._entries: dict[str, _Entry] = {}
         self._read = 0
-        with contextlib.suppress(OSError, ValueError, KeyError, TypeError, ReplayerError):
+        with contextlib.suppress(OSError, ReplayerError, *measured_runs.MALFORMED):
             self._load()
 
     def values(self, path: Path) -> tuple[MeasuredValue, ...]:
@@ -70,7 +70,7 @@ class MetricsCache:
                 folder.replace(NAME, text, draft=f"{NAME}.{os.getpid()}.new")
 
     def _load(self) -> None:
-        """Read the file; raise OSError, KeyError, TypeError or ValueError if it is not believed."""
+        """Read the file; raise OSError or one of MALFORMED if it is not believed."""
         with trusted_path.Folder(self._folder) as folder:
             flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
             with os.fdopen(os.open(NAME, flags, dir_fd=folder.fd), "rb") as file:
@@ -80,7 +80,10 @@ class MetricsCache:
                 content = from_json(file.read(), allow_inf_nan=True)
         if content["format"] != _FORMAT:
             return
-        lists = [tuple((str(n), str(u), str(b)) for n, u, b in kinds) for kinds in content["lists"]]
+        lists = [
+            tuple((str(n), str(u), Better(b).value) for n, u, b in kinds)
+            for kinds in content["lists"]
+        ]
         entries = {name: _checked(entry, lists) for name, entry in content["runs"].items()}
         self._lists, self._entries = lists, entries
         self._numbers = {kinds: number for number, kinds in enumerate(lists)}
@@ -116,4 +119,6 @@ def _checked(entry: _Entry, lists: Sequence[Sequence[_Kind]]) -> _Entry:
     size, changed, number, values = entry
     if not 0 <= number < len(lists) or len(lists[number]) != len(values):
         raise ValueError("an entry does not fit its list")
+    if not all(isinstance(value, float | int) for value in values):
+        raise TypeError("a value is no number")
     return size, changed, number, values

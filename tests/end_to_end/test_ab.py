@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from replayer import factors
+from replayer.machine import processes
 from tests.command import Replayer
+from tests.waiting import wait_until
 
 READS = """
 description = "reads at a rate"
@@ -125,3 +127,39 @@ def test_the_machine_is_as_before_after_an_end(
         after = replayer("run", reads, "--set", "reads.duration=100ms")
         assert "the setting rq_affinity of the kernel was given back" in after.err
     assert affinity.current(place) == before
+
+
+@pytest.mark.root
+@pytest.mark.slow
+def test_a_run_whose_level_another_program_changed_never_counts(
+    replayer: Replayer, reads: str, tmp_path: Path
+) -> None:
+    """It was stored before that was seen: what is resumed leaves it out."""
+    place = factors.place_at(tmp_path, "")
+    affinity = factors.load("rq_affinity")
+    before = affinity.current(place)
+    if affinity.unavailable(place):
+        pytest.skip(affinity.unavailable(place))
+    level, foreign = (one for one in "012" if one != before)
+    (path,) = Path("/").glob(f"{place.disk}/queue/rq_affinity".lstrip("/"))
+    both = f"rq_affinity={level}"
+    words = ("ab", reads, "--a", f"{both} reads.rate=200", "--b", f"{both} reads.rate=100")
+    more = ("--runs", "1", "--data-dir", str(tmp_path), "--set", "reads.duration=1s")
+    trial = replayer.start(*words, *more)
+    try:
+        wait_until(
+            lambda: (
+                "\0run\0./reads.toml\0"
+                in "".join(map(processes.arguments, processes.family(trial.pid)))
+            )
+        )
+        path.write_text(foreign)
+        _, err = trial.communicate(timeout=60)
+    finally:
+        path.write_text(before or "")
+    stored = list((replayer.folder / "results").glob("*.json"))
+
+    assert "another program meanwhile" in err
+    assert len(stored) == 1
+    again = replayer(*words, *more, "--resume")
+    assert "0 runs of this trial were found" in again.err

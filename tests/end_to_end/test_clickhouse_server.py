@@ -5,6 +5,7 @@ The engine is chdb behind tests/clickhouse_front.py, with clickhouse-connect bef
 
 import json
 import os
+import socket
 import subprocess
 import sys
 import time
@@ -23,6 +24,7 @@ from tests.command import Replayer
 
 pytest.importorskip("chdb")
 pytest.importorskip("clickhouse_connect")
+http_connection = pytest.importorskip("replayer.engines.wires.clickhouse.http_connection")
 PASSWORD = "s3cr3t-in-a-url"
 
 
@@ -137,3 +139,13 @@ def names_in(database: Database) -> list[str]:
     """Return the names of the tables in replayer's database."""
     rows = database.query("SELECT name FROM system.tables WHERE database = 'replayer'")
     return sorted(str(row["name"]) for row in rows)
+
+
+def test_a_server_that_never_answers_ends_the_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A statement may take hours; the questions of a new connection may not."""
+    monkeypatch.setattr(http_connection, "CONNECT_SECONDS", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"clickhouse://default@127.0.0.1:{silent.getsockname()[1]}/default"
+
+        with pytest.raises(ReplayerError, match=r"did not answer within 0\.2 s"):
+            Database(*connection(url))

@@ -263,5 +263,9 @@ def test_a_changed_run_is_read_again(
     text = paths[1].read_text()
     paths[1].write_text(text.replace('"done"', '"failed"'))
     assert json.loads(replayer(*words, status=None).out)["runs"] < before["runs"]
-    (folder / metrics_cache.NAME).write_text("no cache")
-    assert json.loads(replayer(*words, status=None).out)["runs"] < before["runs"]
+    kept = json.loads((folder / metrics_cache.NAME).read_text())
+    for entry in kept["runs"].values():
+        entry[3] = ["no number"] * len(entry[3])
+    for damaged in ("no cache", '{"format":1,"lists":[],"runs":[]}', json.dumps(kept)):
+        (folder / metrics_cache.NAME).write_text(damaged)
+        assert json.loads(replayer(*words, status=None).out)["runs"] < before["runs"]

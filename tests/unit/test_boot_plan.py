@@ -1,6 +1,7 @@
 """A plan of boots: a fair order, turns that only the right boot takes, runs by kernel."""
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -106,6 +107,20 @@ def test_a_bad_plan_is_named(plan: Path, change: dict[str, Any], words: str) -> 
 
     with pytest.raises(Impossible, match=words):
         boot_plan.load(plan)
+
+
+def test_a_job_that_others_can_write_is_not_run(tmp_path: Path) -> None:
+    """Its words are commands; a umask that lets others write does not make it so."""
+    path, before = tmp_path / "job.plan", os.umask(0)
+    try:
+        boot_plan.write(path, boot_plan.of_job(KERNELS, ("ab", "smoke"), ()))
+    finally:
+        os.umask(before)
+    assert boot_plan.load_own(path).job == ("ab", "smoke")
+
+    path.chmod(0o666)
+    with pytest.raises(Impossible, match="chmod go-w"):
+        boot_plan.load_own(path)
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,11 @@ A plan file is written once and never changed.  Its progress follows from the ru
 each run contains the kernel and the boot that it is from.
 """
 
+import errno
 import json
 import os
 import random
+import stat
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from itertools import cycle, islice
@@ -128,7 +130,7 @@ def write(path: Path, schedule: BootSchedule) -> None:
     try:
         with (
             trusted_path.Folder(path.parent) as folder,
-            os.fdopen(folder.create(path.name, 0o666), "w", encoding="utf-8") as file,
+            os.fdopen(folder.create(path.name), "w", encoding="utf-8") as file,
         ):
             json.dump(schedule.model_dump(mode="json"), file, indent=1)
             file.write("\n")
@@ -144,7 +146,10 @@ def load(path: Path) -> BootSchedule:
     """Read a plan file; raise Impossible, in one sentence, if it is missing or not a plan."""
     if not os.path.lexists(path):  # Path.exists() would raise for a name that is too long
         raise Impossible(f"there is no plan {path}: `replayer plan` makes one")
-    text = assets.text(path)
+    return _parsed(path, assets.text(path))
+
+
+def _parsed(path: Path, text: str) -> BootSchedule:
     try:
         schedule = BootSchedule.model_validate_json(text)
     except ValidationError as error:
@@ -168,13 +173,15 @@ def load_own(path: Path) -> BootSchedule:
     """Read the plan of a job; raise Impossible if another user can change it."""
     with trusted_path.steady(path.absolute().parent, "the plan's folder") as place:
         try:
-            place.read(path.name)
-        except OSError as error:
+            text = place.read(path.name)
+            if place.mode(path.name) & (stat.S_IWGRP | stat.S_IWOTH):
+                raise PermissionError(errno.EPERM, f"others can write it: chmod go-w {path}")
+        except (OSError, UnicodeDecodeError) as error:
             raise Impossible(
-                f"{path} is not followed: {error.strerror}; its words are commands that will run, "
-                f"so only your own plan is taken"
+                f"{path} is not followed: {getattr(error, 'strerror', error)}; its words are "
+                f"commands that will run, so only your own plan is taken"
             ) from error
-    schedule = load(path)
+    schedule = _parsed(path, text)
     if schedule.job[:1] not in [(name,) for name in JOBS]:
         raise Impossible(f"{path} is no plan of {' or '.join(JOBS)}")
     return schedule

@@ -12,20 +12,21 @@ from typing import NamedTuple
 
 _HEAD = re.compile(r"\s*(?:update\s+(?:only\s+)?\S+\s+set\s+|delete\s+from\s+(?:only\s+)?\S+\s*$)")
 _UNSURE = re.compile(
-    r"[\\#;]|--|/\*|\$\w*\$|\b(?:select|join|with|where|default|using|limit|order)\b"
+    r"[\\#;]|--|/\*|\$\w*\$|\b(?:select|join|with|where|default|using|limit|order|next|nextval)\b"
     r"|\bset\b.*\bfrom\b"
     r"|(?<!\bnow)(?<!\bcoalesce)(?<!\bgreatest)(?<!\bleast)(?<!\blower)(?<!\bupper)(?<!\bconcat)"
-    r"(?<=\w)\s*\(",
+    r"(?<=[\w\"`])\s*\(",
     re.DOTALL,
 )
 """Parts that a text must not have before its WHERE.
 
-Comments, other tables, and calls of functions: they may have effects, as nextval() has.
+Comments, other tables, and calls of functions: they may have effects, as nextval() has.  MariaDB
+takes a sequence's next value without parentheses.
 """
 _AND = re.compile(r"\s+and\s+")
 _EQUAL = re.compile(
     r"[\s(]*(?:[\w`\"]+\.)*[`\"]?(\w+)[`\"]?\s*=\s*"
-    r"(\$\d+|-?\d{1,15}|'-?\d{1,15}'|'[0-9a-f]{8}(?:-?[0-9a-f]{4}){3}-?[0-9a-f]{12}')[\s);]*"
+    r"(\$[1-9]\d*|-?\d{1,15}|'-?\d{1,15}'|'[0-9a-f]{8}(?:-?[0-9a-f]{4}){3}-?[0-9a-f]{12}')[\s);]*"
 )
 _VALUE = re.compile(r"-?\d{1,15}|[0-9a-f]{8}(?:-?[0-9a-f]{4}){3}-?[0-9a-f]{12}")
 _MOST_NAMED = 10_000
@@ -64,11 +65,12 @@ class RowKeys:
             return None
         columns = self._guarded.get(writes[0].rpartition(".")[2].strip('`"').lower(), frozenset())
         head, where, tail = text.lower().rpartition("where")
-        if not where or not columns or "" in columns or not _HEAD.match(head):
+        begin = _HEAD.match(head)
+        if not where or not columns or "" in columns or begin is None:
             return None
         if head.count("'") % 2 or _UNSURE.search(head):
             return None
-        changed = head.partition(" set ")[2]
+        changed = head[begin.end() :]
         if any(re.search(rf"\b{re.escape(column)}\b", changed) for column in columns):
             return None
         return _key(tail, columns, parameters)

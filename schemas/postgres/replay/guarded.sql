@@ -11,5 +11,18 @@ WHERE c.oid >= 16384 AND (
     c.relkind NOT IN ('r', 'i', 't', 'S', 'I')
     OR EXISTS (SELECT FROM pg_trigger AS t WHERE t.tgrelid = c.oid AND NOT t.tgisinternal)
     OR EXISTS (SELECT FROM pg_rewrite AS r WHERE r.ev_class = c.oid)
+    OR c.relhassubclass OR c.relrowsecurity
+    OR EXISTS (SELECT FROM pg_constraint AS f WHERE f.conrelid = c.oid AND f.confrelid = c.oid)
     OR EXISTS (SELECT FROM pg_index AS i WHERE i.indrelid = c.oid AND 0 = ANY (i.indkey))
+    -- A change of another column moves a row into such an index, or within it.
+    OR EXISTS (
+        SELECT FROM pg_index AS i
+        WHERE i.indrelid = c.oid AND (i.indisunique OR i.indisexclusion) AND (
+            i.indpred IS NOT NULL
+            OR EXISTS (
+                SELECT FROM pg_attribute AS a
+                WHERE a.attrelid = c.oid AND a.attnum = ANY (i.indkey) AND a.attgenerated <> ''
+            )
+        )
+    )
 )

@@ -1,14 +1,20 @@
 """A connection over HTTP whose socket is known, so that a statement on it can be cut."""
 
+import contextlib
 import logging
 import secrets
 import socket
+import threading
+from collections.abc import Callable
 from typing import Any
 
 from clickhouse_connect.dbapi.connection import Connection
+from clickhouse_connect.driver.exceptions import OperationalError
 from clickhouse_connect.driver.httputil import get_pool_manager
 from urllib3 import HTTPConnectionPool, HTTPSConnectionPool
 from urllib3.connection import HTTPConnection, HTTPSConnection
+
+from replayer.engines.wires import CONNECT_SECONDS
 
 NAME = "replayer session "
 """Before the number of a session in its setting log_comment, which the server shows."""
@@ -22,22 +28,50 @@ class KnownSocketConnection(Connection):
     """A DBAPI connection: HTTP requests one after another, all with the same settings."""
 
     def __init__(self, pool: dict[str, Any], arguments: dict[str, Any]) -> None:
-        """Connect; `pool` are parameters of the pool, `arguments` those of DBAPI's connect."""
+        """Connect; `pool` are parameters of the pool, `arguments` those of DBAPI's connect.
+
+        The server is asked for its version, and has CONNECT_SECONDS for the whole of its answers.
+        """
         self.number = secrets.randbits(31)
         self.password = str(arguments.get("password") or "")
         self._sockets: list[socket.socket] = []
+        self._too_late = False
         self._manager = get_pool_manager(maxsize=1, **pool)
         self._manager.pool_classes_by_scheme = {
-            "http": _pool_of(HTTPConnectionPool, HTTPConnection, self._sockets),
-            "https": _pool_of(HTTPSConnectionPool, HTTPSConnection, self._sockets),
+            "http": _pool_of(HTTPConnectionPool, HTTPConnection, self._keep),
+            "https": _pool_of(HTTPSConnectionPool, HTTPSConnection, self._keep),
         }
+        timer = threading.Timer(CONNECT_SECONDS, self._cut)
+        timer.start()
         try:
             super().__init__(
                 **arguments, pool_mgr=self._manager, log_comment=f"{NAME}{self.number}"
             )
+        except Exception as error:
+            self._manager.clear()
+            if self._too_late:
+                words = f"it did not answer within {CONNECT_SECONDS} s"
+                raise OperationalError(words) from error
+            raise
         except BaseException:
             self._manager.clear()
             raise
+        finally:
+            timer.cancel()
+            timer.join()
+
+    def _keep(self, latest: socket.socket) -> None:
+        """Note the latest socket; raise TimeoutError for one that comes too late."""
+        self._sockets[:] = [latest]
+        if self._too_late:
+            latest.close()
+            raise TimeoutError
+
+    def _cut(self) -> None:
+        self._too_late = True
+        for latest in self._sockets:
+            with contextlib.suppress(OSError):
+                latest.shutdown(socket.SHUT_RDWR)
 
     def fileno(self) -> int:
         """Return the descriptor of the latest socket, -1 if it is closed."""
@@ -55,12 +89,12 @@ class KnownSocketConnection(Connection):
         self._manager.clear()
 
 
-def _pool_of(pool: Any, kind: Any, sockets: list[socket.socket]) -> Any:
-    """Return a class of pools whose connections leave their latest socket in a list."""
+def _pool_of(pool: Any, kind: Any, keep: Callable[[socket.socket], None]) -> Any:
+    """Return a class of pools whose connections hand on their latest socket."""
 
     def connect(self: Any) -> None:
         kind.connect(self)
-        sockets[:] = [self.sock]
+        keep(self.sock)
 
     known = type(f"Known{kind.__name__}", (kind,), {"connect": connect})
     return type(f"Known{pool.__name__}", (pool,), {"ConnectionCls": known})

@@ -1,0 +1,62 @@
+"""What a killed command left to be switched back, where another user can change what would run."""
+
+import os
+import shlex
+from pathlib import Path
+
+import pytest
+
+from replayer import journal
+from replayer.conditions import switch_back
+from replayer.errors import Impossible, ReplayerError
+
+FOREIGN = 65534
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("place", ["script", "=script", "folder", "missing", "link", "own"])
+def test_root_runs_nothing_that_another_user_could_have_placed(
+    own_home: Path, tmp_path: Path, place: str
+) -> None:
+    """A script that is an argument, a file of its folder, one that is gone; its own is run."""
+    done, script, folder = tmp_path / "done", tmp_path / "on.sh", tmp_path
+    script.write_text(f"touch {shlex.quote(str(done))}\n")
+    if place in {"script", "=script"}:
+        os.chown(script, FOREIGN, FOREIGN)
+    if place == "folder":
+        folder = tmp_path / "theirs"
+        folder.mkdir()
+        os.chown(folder, FOREIGN, FOREIGN)
+    if place == "missing":
+        script = tmp_path / "shared" / "on.sh"
+        script.parent.mkdir()
+        script.parent.chmod(0o1777)
+    if place == "link":
+        theirs = tmp_path / "theirs"
+        theirs.mkdir()
+        script.rename(theirs / "on.sh")
+        script.symlink_to(theirs / "on.sh")
+        os.chown(theirs, FOREIGN, FOREIGN)
+    name = f"--file={script}" if place == "=script" else str(script)
+    words = ["/bin/sh", *(["-c", f". {script}"] if place == "=script" else []), name]
+    note = journal.take("switch", command=shlex.join(words), folder=str(folder))
+
+    if place == "own":
+        assert "switched back" in switch_back.recover(note)
+    else:
+        with pytest.raises(ReplayerError, match="run it by hand"):
+            switch_back.recover(note)
+    assert done.exists() == (place == "own")
+    assert note.path.exists() == (place != "own")
+    note.drop()
+
+
+@pytest.mark.parametrize("command", [" ", "sh 'open", "no-such-program"])
+def test_a_command_that_cannot_be_run_is_refused_before_the_first_run(
+    own_home: Path, command: str
+) -> None:
+    """It has no word, an open quote, or no program; no note is left of it."""
+    with pytest.raises(Impossible), switch_back.switched_back(command):
+        raise AssertionError
+
+    assert not list(journal.notes())
