@@ -356,7 +356,13 @@ def _duration(trial: Trial, expected: Sequence[Expectation]) -> str:
 
 
 def _tell(args: argparse.Namespace, trial: Trial, state: TrialState) -> None:
-    """Print the comparison, and how the trial ended."""
+    """Print how the trial ended, and the comparison: its answer is the last line."""
+    for sentence in ab_trial.shared_settings(state, trial.variants):
+        _say(f"note: {sentence}")
+    if state.reason and state.error is None:
+        again = f"; {len(state.spoilt)} spoilt by other programs and done again"
+        _say(f"{state.reason}{again if state.spoilt else ''}")
+    _say(f"the runs are in {trial.options.results}/")
     if state.comparison is not None:
         written = files.write(
             ab_trial.sides_of(trial, state),
@@ -371,12 +377,6 @@ def _tell(args: argparse.Namespace, trial: Trial, state: TrialState) -> None:
             console.write(comparison_report.render(state.comparison))
         for path in written.files:
             _say(f"written: {path}")
-    for sentence in ab_trial.shared_settings(state, trial.variants):
-        _say(f"note: {sentence}")
-    if state.reason and state.error is None:
-        again = f"; {len(state.spoilt)} spoilt by other programs and done again"
-        _say(f"{state.reason}{again if state.spoilt else ''}")
-    _say(f"the runs are in {trial.options.results}/")
 
 
 def _fail_if_worse(trial: Trial, compared: Comparison | None, least: float | None) -> None:

@@ -317,7 +317,7 @@ def _tell(args: argparse.Namespace, answer: SearchAnswer) -> None:
     if args.json:
         print(answer.model_dump_json(indent=1))  # noqa: T201
     elif "-" not in {args.html, args.markdown}:
-        _print(report.render(answer))
+        print(report.render(answer))  # noqa: T201
     for path in filter(None, written):
         _say(f"written: {path}")
 

@@ -291,9 +291,10 @@ def _tell(args: argparse.Namespace, work: ExperimentWork, blocks: list[list[Run]
     plan, design, folder = work.plan, work.design, work.folder
     least = design.least_blocks()
     if len(blocks) < least:
+        late = f", and --for {show_duration(args.budget)} is over" if args.budget else ""
         raise ReplayerError(
             f"nothing can be said yet: {len(blocks)} of at least {least} blocks of {design.size} "
-            f"runs are complete",
+            f"runs are complete{late}",
             f"`replayer experiment --resume {plan.id}` goes on",
         )
     answer = analyse(plan, design, blocks)

@@ -68,7 +68,7 @@ def _scope(runs: Sequence[Run]) -> str:
 
 
 def _headline(runs: Sequence[Run]) -> str:
-    """Return the cold scans in the order of their times, and whether each is proven."""
+    """Return the cold scans in the order of their times, first those that are proven."""
     scans = [(run, step) for run in runs for step in run.steps if _is_cold_scan(step)]
     timed = [(run, step, step.value("scan.elapsed")) for run, step in scans]
     known = sorted(
@@ -79,17 +79,19 @@ def _headline(runs: Sequence[Run]) -> str:
         return "No engine has a cold scan of the table: see the rows below."
     same = len({step.facts.get("rows") for _, step, _ in known}) == 1
     rows = known[0][1].facts.get("rows")
-    what = f"the same {show_count(rows)} rows" if same and isinstance(rows, int) else "its rows"
-    (first, _, fastest), *others = known
-    words = [f"{_title(first)} reads {what} cold in {show_duration(fastest)}"]
-    words += [f"{_title(run)} in {show_duration(value)}" for run, _, value in others]
-    unproven = [_title(run) for run, step, _ in known if not _is_proven(step.cold)]
-    if not unproven:
-        ending = "each proven cold by bytes that the process read of the device"
-    else:
-        ending = f"not proven cold: {', '.join(unproven)}"
+    what = f"The same {show_count(rows)} rows" if same and isinstance(rows, int) else "The rows"
+    times: dict[bool, list[str]] = {True: [], False: []}
+    for run, step, value in known:
+        times[_is_proven(step.cold)].append(f"{_title(run)} in {show_duration(value)}")
+    parts = []
+    if times[True]:
+        by = "each proven cold by bytes that the process read of the device"
+        parts.append(f"{what} read cold: {', '.join(times[True])}, {by}")
+    if times[False]:
+        begin = "not proven cold" if times[True] else f"{what} read, not proven cold"
+        parts.append(f"{begin}: {', '.join(times[False])}")
     different = "" if same else " (the tables have different numbers of rows)"
-    return sanitize(f"{', '.join(words)}, {ending}{different}.")
+    return sanitize(f"{'; '.join(parts)}{different}.")
 
 
 def _title(run: Run) -> str:

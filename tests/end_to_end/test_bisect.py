@@ -29,6 +29,9 @@ def test_the_first_that_is_many_times_slower_is_named(replayer: Replayer, tmp_pa
     assert found["worse"] is True
     assert found["chance"] >= 0.95
     assert len(found["runs"]) > 4
+    printed = replayer(*words, *over, "--resume").out.splitlines()
+    assert printed[-1].startswith("300000 is the first that is worse")
+    assert [line.partition(":")[0].strip() for line in printed[:2]] == ["300", "301"]
 
 
 @pytest.mark.parametrize(

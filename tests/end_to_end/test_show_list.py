@@ -64,6 +64,9 @@ def test_show_finds_a_run_by_what_people_type(
     assert "\x1b" not in brief + out
     assert "asked cold, got lukewarm" in brief
     assert "NOT COLD" in out
+    remark = re.compile(r"^  \[(\d+)\] +(\S+ \S+)", re.MULTILINE)
+    assert set(remark.findall(brief)) & set(remark.findall(out))
+    assert not re.search(r"^  - +\S", out, re.MULTILINE)
     assert out.splitlines()[-1] == brief.splitlines()[-1]
 
 

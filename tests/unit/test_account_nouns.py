@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from replayer.model import Account, Outcome, Spent, StackProfile
+from replayer.model import Account, Outcome, Run, Spent, StackProfile
+from replayer.report.terminal import time_spent
 
 STACKS = {
     "server;user;postgres;main;std::map<int, std::less<int> >::find": 3,
@@ -53,3 +54,16 @@ def test_an_account_survives_json() -> None:
     outcome = Outcome(account=account)
     assert Outcome.model_validate_json(outcome.model_dump_json()) == outcome
     assert account.residue_share == pytest.approx(0.05)
+
+
+@pytest.mark.parametrize(
+    ("residue", "words"), [(0.01, "50% not explained"), (-0.01, "50% counted twice")]
+)
+def test_time_in_two_parts_is_not_called_unexplained(
+    residue: float, words: str, stored: Run
+) -> None:
+    """Shares whose sum is more than 100 % leave nothing to explain."""
+    account = Account(operation="block", operations=100, sessions=2, seconds=1, residue=residue,
+                      session={Spent.SERVER: 0.02 - residue})  # fmt: skip
+    step = stored.steps[0].model_copy(update={"account": account})
+    assert words in time_spent.sentence(step)

@@ -324,7 +324,7 @@ def _notes(window: AccountWindow, waits: WaitSamples, made: Account) -> Iterator
         met = f"; they slept as long as they were met asleep ({waits.untraced})"
         yield (
             f"the account does not close: {made.residue_share:+.0%} of the sessions' time is in "
-            f"none of its parts{met if waits.untraced else ''}"
+            f"{'none' if made.residue > 0 else 'two'} of its parts{met if waits.untraced else ''}"
         )
     elif made.rests_on_one:
         yield (

@@ -96,9 +96,9 @@ def _answer(comparison: Comparison, asked: str, *, full: bool) -> Iterator[Rende
         yield ""
         yield pairs([(label, Text(words)) for label, words in one.remarks])
     yield ""
-    yield Text(sanitize(comparison.headline), style="bold")
     if one.next:
         yield pairs(one.next)
+    yield Text(sanitize(comparison.headline), style="bold")
 
 
 def _answer_table(one: ComparisonAnswer, *, bars: bool = False) -> Padding:

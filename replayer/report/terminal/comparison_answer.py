@@ -189,7 +189,8 @@ def _settling(comparison: Comparison) -> str:
     fewest = units_to_show(1.0, 1)
     if comparison.family == 0:
         unit = comparison.unit.value
-        return f"at least {fewest} {unit}s of each side: `replayer ab` makes runs in turns"
+        how = f"replayer ab --runs {fewest}" if unit == Unit.RUN.value else "replayer plan"
+        return f"at least {fewest} {unit}s of each side, in turns, as `{how}` makes them"
     needed = [
         row.more
         for row in rows

@@ -34,7 +34,6 @@ from replayer.report.terminal.tables import (
     NumberTable,
     Spark,
     averages,
-    bullets,
     cell,
     condensed,
     heading,
@@ -508,7 +507,14 @@ def _tail(run: Run, path: Path | None) -> Iterator[RenderableType]:
     if items:
         yield Text("")
         yield _rule(Text("what to know about these numbers", style="bold"))
-        yield bullets(items)
+        points = summary.summarise([run]).points
+        numbers = {point.text + _anchor(point.name): n for n, point in enumerate(points, 1)}
+        yield pairs(
+            [
+                (f"  [{numbers[text]}]" if text in numbers else "  -", Text(text, style))
+                for text, style in items
+            ]
+        )
     if path is not None:
         yield Text("")
         yield Text(f"result file: {sanitize(path)}", overflow="fold")
@@ -516,7 +522,11 @@ def _tail(run: Run, path: Path | None) -> Iterator[RenderableType]:
 
 def _named(advice: Advice) -> str:
     """Return a warning with its anchor in docs/reference.md behind it, if it has one."""
-    return sanitize(f"{advice} ({advice.name})" if advice.name else str(advice))
+    return sanitize(advice) + _anchor(sanitize(advice.name))
+
+
+def _anchor(name: str) -> str:
+    return f" ({name})" if name else ""
 
 
 def _rule(title: Text) -> Rule:

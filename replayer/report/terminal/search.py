@@ -20,12 +20,14 @@ _MOST_NAMED = 12
 
 
 def render(answer: SearchAnswer) -> str:
-    """Return the report as text."""
-    lines = [*sentences(answer)]
-    for name, chance, count, middle, values in rows(answer):
-        if count != "0":
-            lines.append(f"  {name}: {chance}; median {middle} of {count}: {values}")
-    return "\n".join(sanitize(text) for text in [*lines, *remarks(answer)])
+    """Return the report as lines of text, the answer last."""
+    lines = [
+        f"  {name}: {chance}; median {middle} of {count}: {values}"
+        for name, chance, count, middle, values in rows(answer)
+        if count != "0"
+    ]
+    lines += [*remarks(answer), *reversed([*sentences(answer)])]
+    return "\n".join(sanitize(text) for text in lines)
 
 
 def page(answer: SearchAnswer) -> str:

@@ -304,8 +304,10 @@ def _ledger(ledgers: Sequence[Ledger]) -> str:
 def _closes(made: Account) -> Proof:
     share = abs(made.residue_share)
     if not made.closes:
-        text = f"account does not close, {share:.0%} is in none of its parts"
-        return Proof(text, good=False, brief=f"{share:.0%} of the time not explained")
+        none = made.residue_share > 0
+        text = f"account does not close, {share:.0%} is in {'none' if none else 'two'} of its parts"
+        words = "not explained" if none else "counted twice"
+        return Proof(text, good=False, brief=f"{share:.0%} of the time {words}")
     if made.rests_on_one:
         return Proof(
             f"account closes, by the kernel's counters alone: samples differ by {made.unsure:.0%} "

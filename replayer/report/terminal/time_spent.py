@@ -43,7 +43,8 @@ def sentence(result: StepResult) -> str:
     cpu = sum(seconds for part, seconds in made.session.items() if part not in _WAITS) * scale
     shares = [(cpu, f"CPU{_busy(result, made) if cpu >= _EXPLAINED else ''}"), *waits]
     if not made.closes:
-        shares.append((abs(made.residue_share), "not explained"))
+        words = "not explained" if made.residue_share > 0 else "counted twice"
+        shares.append((abs(made.residue_share), words))
     named = sorted((pair for pair in shares if pair[0] >= _LEAST), key=lambda pair: -pair[0])
     few = [f"from {made.samples} samples only"] if made.samples < _FEW else []
     return " · ".join([*(f"{share:.0%} {words}" for share, words in named[:_MOST]), *few])
