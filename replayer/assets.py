@@ -30,14 +30,18 @@ def workloads() -> dict[str, Path]:
     return {path.stem: path for path in sorted(folder("workloads").glob("*.toml"))}
 
 
+def own_schemas() -> list[Path]:
+    """Return the folders in $REPLAYER_SCHEMAS, which lists them as $PATH does."""
+    own = os.environ.get("REPLAYER_SCHEMAS", "").split(os.pathsep)
+    return [Path(name).absolute() for name in own if name]
+
+
 def engines() -> dict[str, Path]:
     """Return name -> folder of every engine: those that ship, and those in $REPLAYER_SCHEMAS.
 
-    $REPLAYER_SCHEMAS lists folders as $PATH does.  An engine there hides one of the same name
-    that ships with replayer.
+    An engine there hides one of the same name that ships with replayer.
     """
-    own = os.environ.get("REPLAYER_SCHEMAS", "").split(os.pathsep)
-    folders = [folder("schemas"), *(Path(name).absolute() for name in reversed(own) if name)]
+    folders = [folder("schemas"), *reversed(own_schemas())]
     folders_with_toml = [path.parent for one in folders for path in one.glob("*/engine.toml")]
     return {path.name: path for path in sorted(folders_with_toml, key=lambda path: path.name)}
 

@@ -2,7 +2,8 @@
 
 A folder is a plug-in, too.  Its main module has the name of the kind, in the singular:
 `steps/walk/step.py`.  Its other modules are its parts.  If the name is a keyword of Python, the
-file's name ends with an underscore: `import_.py`.
+file's name ends with an underscore: `import_.py`.  A wire or a guest may lie in a folder of the
+user's own, where it hides one of the same name that ships with replayer.
 """
 
 import ast
@@ -18,8 +19,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from replayer import lazy_import
-from replayer.errors import Impossible, NotFound, nearest
+from replayer import lazy_import, own_plugins
+from replayer.errors import Impossible, NotFound, nearest, one_line
 
 _HERE = Path(__file__).parent
 _ALIKE = {False: 0.8, True: 0.9}
@@ -48,10 +49,9 @@ def names(kind: str) -> list[str]:
 
     It does not import their package either: the types that its Protocol uses may be slow to load.
     """
-    folder = _folder(kind)
     return sorted(
         module.name.removesuffix("_")
-        for module in pkgutil.iter_modules([str(folder)])
+        for module in pkgutil.iter_modules(map(str, _folders(kind)))
         if module.name[0] != "_"
     )
 
@@ -59,9 +59,7 @@ def names(kind: str) -> list[str]:
 @functools.cache
 def about(kind: str, name: str) -> str:
     """Return a plug-in's docstring without importing it: its imports may be slow to load."""
-    path = _folder(kind) / f"{_module(name)}.py"
-    path = path if path.is_file() else path.with_suffix("") / f"{_one(kind)}.py"
-    return _docstring(path)
+    return _docstring(_file(kind, name))
 
 
 def _docstring(path: Path) -> str:
@@ -84,7 +82,7 @@ def load(kind: str, name: str) -> ModuleType:
     if name not in known:
         raise NotFound(f"there is no {_one(kind)} {name!r}{nearest(name, known)}")
     module = part(kind, name, _one(kind))
-    return module or lazy_import.load(f"replayer.{kind}.{_module(name)}")
+    return module or _imported(kind, name)
 
 
 @functools.cache
@@ -102,7 +100,8 @@ def plugin(kind: str, name: str) -> Any:
     known = members(face)
     own = {member: value for member, value in vars(module).items() if member in known}
     one = _one(kind).rstrip("_")
-    where = f"replayer/{kind.replace('.', '/')}: {one} {name}"
+    own_file = str(module.__file__) if _is_own(kind, name) else ""
+    where = f"{own_file or 'replayer/' + kind.replace('.', '/')}: {one} {name}"
     missing = sorted(required(face) - set(own))
     if missing:
         raise Impossible(f"{where} has no {' and no '.join(missing)}")
@@ -166,13 +165,56 @@ def _check_parameters(where: str, value: object, expected: Callable[..., Any]) -
 
 def part(kind: str, name: str, module: str) -> ModuleType | None:
     """Import and return a part of a plug-in; return None if the part or plug-in does not exist."""
-    if name not in names(kind) or not (_folder(kind) / _module(name) / f"{module}.py").is_file():
+    if (
+        name not in names(kind)
+        or not (_home(kind, name) / _module(name) / f"{module}.py").is_file()
+    ):
         return None
-    return lazy_import.load(f"replayer.{kind}.{_module(name)}.{module}")
+    return _imported(kind, name, f".{module}")
 
 
-def _folder(kind: str) -> Path:
-    return _HERE.joinpath(*kind.split("."))
+def _imported(kind: str, name: str, inner: str = "") -> ModuleType:
+    """Import a plug-in or a part of it; raise Impossible if a user's own cannot be imported."""
+    module = f"replayer.{kind}.{_module(name)}{inner}"
+    if not _is_own(kind, name):
+        return lazy_import.load(module)
+    own = _home(kind, name)
+    own_plugins.trust(own)
+    searched = lazy_import.load(f"replayer.{kind}").__path__
+    if str(own) not in searched:
+        searched.insert(0, str(own))
+    try:
+        return lazy_import.load(module)
+    except Exception as error:
+        # The user's code raises what it likes.
+        what = one_line(f"{type(error).__name__}: {error}")
+        raise Impossible(f"{_file(kind, name)}: {what}") from error
+
+
+def _folders(kind: str) -> list[Path]:
+    """Return the folders of a kind of plug-in, in the order in which they are searched."""
+    return [*own_plugins.folders(kind), _HERE.joinpath(*kind.split("."))]
+
+
+def _home(kind: str, name: str) -> Path:
+    """Return the folder in which the plug-in of that name lies."""
+    folders = _folders(kind)
+    there = (one for one in folders if _file_in(one, kind, name).is_file())
+    return next(there, folders[-1])
+
+
+def _is_own(kind: str, name: str) -> bool:
+    return _home(kind, name) != _folders(kind)[-1]
+
+
+def _file(kind: str, name: str) -> Path:
+    return _file_in(_home(kind, name), kind, name)
+
+
+def _file_in(folder: Path, kind: str, name: str) -> Path:
+    """Return a plug-in's main module in a folder: a file, or the one of its name's folder."""
+    path = folder / f"{_module(name)}.py"
+    return path if path.is_file() else path.with_suffix("") / f"{_one(kind)}.py"
 
 
 def _one(kind: str) -> str:

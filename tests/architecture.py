@@ -43,7 +43,16 @@ BANDS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "base": (
         "nouns and tools of the house",
         (
-            *("model", "units", "errors", "journal", "trusted_path", "registry", "assets"),
+            *(
+                "model",
+                "units",
+                "errors",
+                "journal",
+                "trusted_path",
+                "registry",
+                "own_plugins",
+                "assets",
+            ),
             *("shell", "interpreter", "signals", "lazy_import", "cli"),
         ),
     ),

@@ -141,7 +141,7 @@ def _refuse_unusable(things: Mapping[str, list[Entry]]) -> None:
         entry["error"] for entries in things.values() for entry in entries if "error" in entry
     ]
     if errors:
-        raise Impossible("; ".join(errors))
+        raise Impossible("; ".join(dict.fromkeys(errors)))
 
 
 def _things() -> list[str]:

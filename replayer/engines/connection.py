@@ -391,10 +391,11 @@ def wire_of(url: "URL") -> str:
     """
     name = wires.name_of(url.drivername)
     wire = wires.load(name)
-    if wire.EXTRA and importlib.util.find_spec(wire.DRIVER.partition(".")[0]) is None:
+    driver = wire.DRIVER.partition(".")[0]
+    if importlib.util.find_spec(driver) is None:
+        package = f"'replayer[{wire.EXTRA}]'" if wire.EXTRA else driver
         raise Impossible(
-            f"the driver of {url.get_backend_name()}:// is not installed: "
-            f"pip install 'replayer[{wire.EXTRA}]'"
+            f"the driver of {url.get_backend_name()}:// is not installed: pip install {package}"
         )
     dialect = wire.DIALECT
     if dialect:

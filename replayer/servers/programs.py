@@ -75,19 +75,29 @@ def _guest(title: str, keys: ServerSpec, user: User | None, bindir: Path | None)
     """Return this interpreter as the program of a guest, whose library must be installed."""
     if bindir is not None:
         raise Impossible(f"{title} is a Python package, so that there is no folder of programs")
-    guest = guests.load(keys.guest)
-    advice = f"pip install 'replayer[{guest.EXTRA}]'"
-    try:
-        version = importlib.metadata.version(guest.PACKAGE)
-    except importlib.metadata.PackageNotFoundError:
-        raise Impossible(
-            f"no {title} can be used", f"the package {guest.PACKAGE} is not installed: {advice}"
-        ) from None
+    version = _guest_version(title, keys.guest)
     major = int(version.partition(".")[0])
     if major < keys.oldest:
         raise Impossible(f"{title} {version} is installed: replayer needs {keys.oldest} or later")
     python = Path(sys.executable).resolve()
     return Programs(python.parent, python.name, version, major, user)
+
+
+def _guest_version(title: str, name: str) -> str:
+    """Return the version of a guest's library; raise Impossible without one."""
+    guest = guests.load(name)
+    refusal = f"no {title} can be used"
+    try:
+        version = guest.get_version()
+    except ImportError as error:
+        advice = f"'replayer[{guest.EXTRA}]'" if guest.EXTRA else guest.PACKAGE
+        found = f"the package {guest.PACKAGE} is not installed" if guest.PACKAGE else str(error)
+        raise Impossible(refusal, f"{found}: pip install {advice}" if advice else found) from None
+    except ValueError:
+        raise Impossible(refusal, f"the guest {name} has no PACKAGE and no get_version()") from None
+    if not version.partition(".")[0].isdecimal():
+        raise Impossible(refusal, f"the guest {name} says {version!r}, which is no version")
+    return version
 
 
 def guest_command(keys: ServerSpec, data: Path, socket: Path, user: User | None) -> list[str]:

@@ -1,11 +1,13 @@
 """Guests: engines that are a library in a process, one file each, found by name.
 
-`replayer.engines.inprocess` runs one as a server.  A guest is loaded in that process only, so its
-module may import its library at once.  All text is passed through: SQL in, rows of text out.
+`replayer.engines.inprocess` runs one as a server.  Its library is loaded in that process only, so
+that a guest imports it in its functions.  All text is passed through: SQL in, rows of text out.
+A guest of the user's own lies in `guests/` of a folder in $REPLAYER_SCHEMAS.
 """
 
 from __future__ import annotations
 
+import importlib.metadata
 from abc import abstractmethod
 from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
 
@@ -67,10 +69,17 @@ class OpenGuest(Protocol):
 class Guest(Protocol):
     """A guest's module."""
 
-    PACKAGE: str
-    """The distribution whose version is the engine's, as pip names it."""
-    EXTRA: str
-    """The extra of replayer that installs it."""
+    PACKAGE: str = ""
+    """The distribution whose version is the engine's, as pip names it; "" with `get_version`."""
+    EXTRA: str = ""
+    """The extra of replayer that installs it; "" if PACKAGE is what is to be installed."""
+
+    def get_version(self) -> str:
+        """Return the library's version, which begins with its major number.
+
+        Raises ImportError if the library is not installed.
+        """
+        return importlib.metadata.version(self.PACKAGE)
 
     @abstractmethod
     def load(self) -> None:

@@ -1,0 +1,63 @@
+"""Plug-ins of the user's own: wires and guests in the folders of $REPLAYER_SCHEMAS.
+
+A wire lies in `wires/` there, a guest in `guests/`, next to the engines that name them.  They are
+code, which is loaded only from a folder to which only this user and root can write.
+"""
+
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+from replayer import assets, trusted_path
+from replayer.errors import Impossible
+
+_KINDS = ("engines.guests", "engines.wires")
+
+
+def folders(kind: str) -> list[Path]:
+    """Return the user's folders of this kind of plug-in that exist, the first to be searched first.
+
+    Returns none for a kind that only replayer's own package has.
+    """
+    if kind not in _KINDS:
+        return []
+    every = (one / kind.rpartition(".")[2] for one in assets.own_schemas())
+    return [one for one in every if one.is_dir()]
+
+
+def trust(folder: Path) -> None:
+    """Raise Impossible if another user could write in a folder of code, or replace a part of it.
+
+    Root takes no links there, as another user may own what they point to.
+    """
+    try:
+        with trusted_path.Folder(folder) as opened:
+            reason = opened.swappable or next(_shared(opened.fd, folder), "")
+    except OSError as error:
+        raise Impossible(f"{folder} cannot be read: {error.strerror}") from error
+    if reason:
+        raise Impossible(
+            f"code in {folder} is not loaded: {reason}",
+            "let only yourself and root write there, or take its folder out of REPLAYER_SCHEMAS",
+        )
+
+
+def _shared(descriptor: int, folder: Path) -> Iterator[str]:
+    """Yield how others can change each part of a folder that they can change."""
+    links = os.geteuid() != 0
+    for name, _, files, inner in os.fwalk(".", dir_fd=descriptor, follow_symlinks=links):
+        for one in (".", *files):
+            about = os.stat(one, dir_fd=inner, follow_symlinks=links)
+            problem = _problem(about)
+            if problem:
+                yield f"{Path(os.path.normpath(folder / name / one))} {problem}"
+
+
+def _problem(about: os.stat_result) -> str:
+    if stat.S_ISLNK(about.st_mode):
+        return "is a link, which root does not follow"
+    if about.st_uid not in {0, os.geteuid()}:
+        return f"belongs to user {about.st_uid}"
+    group = 0 if about.st_gid in {0, os.getegid()} else stat.S_IWGRP
+    return "can be written by others" if about.st_mode & (stat.S_IWOTH | group) else ""
