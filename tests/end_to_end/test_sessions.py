@@ -7,7 +7,6 @@ import shutil
 import signal
 import subprocess
 import threading
-import time
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any
@@ -38,6 +37,7 @@ from tests.kept_cached import kept_cached
 from tests.performed import performed
 from tests.ready_made import copy, ready_data
 from tests.server_pool import ServerPool
+from tests.waiting import wait_until
 
 NAMES = {
     "sessions.riops", "sessions.cache_hits", "sessions.device_reads", "sessions.latency.p50",
@@ -104,12 +104,6 @@ def work(database: Database, spec: Spec) -> list[SessionResult]:
     with working(database, spec) as pool:
         pool.open()
         return pool.results()
-
-
-def wait_until(condition: Callable[[], object]) -> None:
-    """Wait for something that comes, however busy the machine is."""
-    while not condition():
-        time.sleep(0.02)
 
 
 def keys_of(database: Database, name: str) -> list[int]:
