@@ -4,7 +4,7 @@ import mmap
 import os
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -57,13 +57,14 @@ def method(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> s
 
 
 @contextmanager
-def held(path: Path) -> Iterator[None]:
-    """Keep a file's pages in memory: mapped and touched pages cannot be dropped."""
-    with (
-        path.open("rb") as file,
-        mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as view,
-    ):
-        assert any(view[::1024])
+def held(*paths: Path, pages: int = FILE_BYTES // page_cache.PAGE) -> Iterator[None]:
+    """Keep the first pages of files in memory: another test cannot drop what is mapped."""
+    with ExitStack() as stack:
+        for path in paths:
+            file = stack.enter_context(path.open("rb"))
+            view = stack.enter_context(mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ))
+            view.madvise(mmap.MADV_RANDOM)
+            assert any(view[: pages * page_cache.PAGE : 1024])
         yield
 
 
@@ -89,14 +90,12 @@ class Powerless(Host):
 
 def test_residency_follows_what_was_read(files: list[Path], method: str) -> None:
     """All, then nothing, then exactly the pages that were read: both system calls say the same."""
-    whole = residency(files)
+    with held(*files):
+        whole = residency(files)
     for path in files:
         page_cache.forget(path)
     none = residency(files)
-    with files[0].open("rb", buffering=0) as file:
-        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_RANDOM)
-        for page in range(7):
-            os.pread(file.fileno(), 1, page * page_cache.PAGE)
+    with held(files[0], pages=7):
         some = residency(files)
 
     assert (whole.file_bytes, whole.resident_bytes) == (10 * FILE_BYTES, 10 * FILE_BYTES)
@@ -217,10 +216,11 @@ def test_hot_is_made_and_proven(files: list[Path]) -> None:
 
 def test_left_as_found(files: list[Path]) -> None:
     """Nothing is dropped or read where nothing was asked for; what there is, is measured."""
-    found = temperature.make(Temperature.UNKNOWN, None, files, Host())
+    with held(*files):
+        found = temperature.make(Temperature.UNKNOWN, None, files, Host())
 
-    assert (found.got, found.method) == (Temperature.HOT, "left as found")
-    assert residency(files).share == 1.0
+        assert (found.got, found.method) == (Temperature.HOT, "left as found")
+        assert residency(files).share == 1.0
 
 
 def test_nothing_is_claimed_of_no_bytes() -> None:
