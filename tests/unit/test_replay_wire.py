@@ -157,6 +157,24 @@ def test_answers_of_mysql_in_pieces(name: str, sizes: list[int]) -> None:
     assert seen[0][3] == seen[1][3]
 
 
+@pytest.mark.parametrize(("make", "known"), [(postgres, POSTGRES), (mysql, MYSQL)])
+def test_an_answer_without_rows_has_no_hash_of_an_earlier_one(
+    make: Callable[..., Any], known: dict[str, tuple[bytes, Any]]
+) -> None:
+    """An answer is what it is, also if the same bytes came before the rows of another statement."""
+    ours, theirs = socket.socketpair()
+    ours.setblocking(False)
+    hashes, rows = [], []
+    with closing(theirs), closing(make(ours, hashes=True)) as connection:
+        for name in ("changes", "rows", "changes", "several", "changes", "several"):
+            theirs.sendall(known[name][0])
+            assert connection.receive()
+            hashes.append(bool(connection.hash))
+            rows.append(connection.rows == known[name][1][1])
+    assert hashes == [False, True, False, False, False, False]
+    assert all(rows)
+
+
 def test_hashes_know_the_order_only_where_it_is_promised() -> None:
     """Rows that came in another order are the same rows, unless the statement has an order."""
     ends = of_postgres(b"C", b"SELECT 2\0") + IDLE

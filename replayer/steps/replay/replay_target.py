@@ -52,11 +52,14 @@ _MOST_NAMED = 5
 def check(spec: Spec, context: Context) -> None:
     """Raise Impossible for a database that may not be changed, Skip if no replay is possible."""
     context.engine.needs(_OBJECTS)
+    wire = wire_of(context)
+    if not wire.LANGUAGE:
+        raise Skip(f"{context.engine.title}: its wire {wire.SCHEME} replays no capture")
     server = context.server
     if server.can_stop or spec.restore:
         return
     url = server.start()
-    if wire_of(context).ANY_DATABASE:
+    if wire.ANY_DATABASE:
         _check_named(spec)
         return
     if spec.i_will_change and spec.i_will_change != url.database:

@@ -222,7 +222,7 @@ class PostgresConnection:
             known = self._known.get(part)
             if known is not None:
                 self.sqlstate, self.rows, self.status = known
-                self._parsing = None
+                self._parsing, self.hash = None, 0
                 return True
             self._came = part
         elif not self._joined(part):
