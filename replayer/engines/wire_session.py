@@ -43,7 +43,7 @@ class Packing:
 
 @dataclass(frozen=True, slots=True)
 class SessionLogin:
-    """How the connection of a captured session begins."""
+    """The login of a captured session, whose connection a replay makes again."""
 
     application: str = ""
     settings: Sequence[tuple[str, str]] = field(default=())

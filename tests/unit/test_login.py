@@ -151,7 +151,7 @@ def try_replay(text: str) -> None:
     """Connect as a session of a replay does."""
     arguments = connector_of(url_of(text, POSTGRES)).arguments
     wire = wires.load("postgres")
-    connecting = wire.begin_connecting(wire.make_conninfo(arguments, SessionLogin()))
+    connecting = wire.load_attempts()(wire.make_conninfo(arguments, SessionLogin()))
     try:
         while not connecting.go_on():
             poll = select.poll()

@@ -17,7 +17,7 @@ from replayer import registry
 from replayer.errors import nearest
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from replayer.engines.wire_session import ConnectionAttempt, SessionLogin, WireSession
 
@@ -99,8 +99,11 @@ class Wire(Protocol):
 
     # A wire with LANGUAGE has what follows, but for what its servers cannot do.
 
-    def begin_connecting(self, conninfo: str) -> ConnectionAttempt:
-        """Begin to connect without blocking; raise Refused if that fails at once."""
+    def load_attempts(self) -> Callable[[str], ConnectionAttempt]:
+        """Load the driver; return the function that begins to connect, without blocking.
+
+        It takes the text of `make_conninfo`, and raises Refused if that fails at once.
+        """
 
     def make_conninfo(self, arguments: Mapping[str, Any], login: SessionLogin) -> str:
         """Return a text with which the connection of a captured session begins.

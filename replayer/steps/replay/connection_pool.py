@@ -59,7 +59,7 @@ class ConnectionPool:
         turns: CommitTurns | None,
     ) -> None:
         self._begin_connecting: Callable[[str], ConnectionAttempt]
-        self._begin_connecting = wires.load(job.wire).begin_connecting
+        self._begin_connecting = wires.load(job.wire).load_attempts()
         self._hashes, self._read_only = job.verify == "hash", job.read_only
         self._limit = job.connections
         self._clock = clock

@@ -3,7 +3,7 @@
 import importlib
 import json
 import socket
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from replayer.engines.wire_session import ConnectionAttempt, SessionLogin, WireSession
@@ -77,11 +77,11 @@ def open_session(connection: Any) -> WireSession:
     return session
 
 
-def begin_connecting(conninfo: str) -> ConnectionAttempt:
-    """Begin to connect in a thread."""
+def load_attempts() -> Callable[[str], ConnectionAttempt]:
+    """Return attempts in threads."""
     module = importlib.import_module("replayer.engines.wires.mysql.threaded_attempt")
-    attempt: ConnectionAttempt = module.MySQLConnectionAttempt(conninfo)
-    return attempt
+    attempts: Callable[[str], ConnectionAttempt] = module.MySQLConnectionAttempt
+    return attempts
 
 
 def make_conninfo(arguments: Mapping[str, Any], login: SessionLogin) -> str:

@@ -2,7 +2,7 @@
 
 import importlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from replayer.engines import login
@@ -87,11 +87,11 @@ def open_session(connection: Any) -> WireSession:
     return session
 
 
-def begin_connecting(conninfo: str) -> ConnectionAttempt:
-    """Begin to connect by libpq."""
+def load_attempts() -> Callable[[str], ConnectionAttempt]:
+    """Return attempts by libpq."""
     module = importlib.import_module("replayer.engines.wires.postgres.libpq_attempt")
-    attempt: ConnectionAttempt = module.PostgresConnectionAttempt(conninfo)
-    return attempt
+    attempts: Callable[[str], ConnectionAttempt] = module.PostgresConnectionAttempt
+    return attempts
 
 
 def make_conninfo(arguments: Mapping[str, Any], login: SessionLogin) -> str:
