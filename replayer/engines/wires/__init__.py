@@ -59,7 +59,7 @@ class Wire(Protocol):
     DIALECT: str = ""
     """`module:class` of an SQLAlchemy dialect for SCHEME; "" for SQLAlchemy's."""
     LANGUAGE: str = ""
-    """The engine of the captures that can be replayed on it, as a file names it; "" for none."""
+    """The language of the captures that can be replayed on it; "" for none."""
     ANY_DATABASE: bool = False
     """True if a session may use every database of its server, and the URL names only the first."""
 

@@ -15,6 +15,7 @@ from typing import Any
 
 from replayer import journal
 from replayer.analysis.differences import divergence
+from replayer.capture.action import language_of
 from replayer.capture.archive import ArchiveReader
 from replayer.conditions import temperature
 from replayer.engines.connection import Database
@@ -76,7 +77,8 @@ def check(spec: Spec, context: Context) -> None:
     with _capture(spec) as capture, CopyFiles(spec.copy_from) as copy_files:
         engine = capture.summary.source.engine
         copy_files.check(capture.summary.copies)
-    if engine != (replay_target.wire_of(context).LANGUAGE or engine):
+    language = language_of(engine)
+    if language != (replay_target.wire_of(context).LANGUAGE or language):
         raise Impossible(
             f"{spec.file} was captured on {engine}, and {context.engine.title} speaks another "
             f"language: replay it on a server of its kind"
@@ -91,7 +93,7 @@ def check_files(spec: Spec) -> None:
     """Raise Impossible if the capture holds nothing of what is chosen, or a file is missing."""
     with _capture(spec) as capture, CopyFiles(spec.copy_from) as copy_files:
         copy_files.check(capture.summary.copies)
-        choice = Choice(spec, capture.summary.source.engine)
+        choice = Choice(spec, language_of(capture.summary.source.engine))
         if choice.asked:
             choice.look(capture.blocks())
     if "/" in spec.restore and not Path(spec.restore).exists():

@@ -128,16 +128,16 @@ class PostgresConnection:
     def send_prepared(self, place: int, payload: bytes) -> None:
         """Send a statement of a load with its packed parameters."""
         begin, ending, self._end = self._packed[place]
-        self._write(begin + payload + ending)
-        if self.unsent:
-            raise ConnectionGone("the connection takes no whole statement")
+        message = begin + payload + ending
+        try:
+            if os.write(self.fd, message) != len(message):
+                raise ConnectionGone("the connection takes no whole statement")
+        except OSError as error:
+            self._last_words(error)
 
     def send(self, whole: bytes, *, extended: bool, in_order: bool) -> None:
         """Send a message; `flush` sends the bytes that the socket does not take at once."""
         self._extended, self._in_order = extended, in_order
-        self._write(whole)
-
-    def _write(self, whole: bytes) -> None:
         if self.unsent:
             # It is the rest of the data of a COPY that failed.
             whole = self.unsent + whole
