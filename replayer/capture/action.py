@@ -107,3 +107,8 @@ class CommitPlace(NamedTuple):
     """Number of the table that it changes; 0 if the table is not known."""
     turn: int = UNKNOWN
     """Number of actions of that chain that ended before this one."""
+
+
+def language_of(engine: str) -> str:
+    """Return the language of an engine's statements: PostgreSQL's, or for any other MySQL's."""
+    return "postgres" if engine == "postgres" else "mysql"

@@ -20,7 +20,7 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Final
 
-from replayer.capture.action import Action
+from replayer.capture.action import Action, language_of
 from replayer.capture.fingerprint import SCAN
 
 _DIGITS, _BITS = "0123456789", "01"
@@ -95,7 +95,7 @@ class Anonymiser:
     """A function that replaces values; equal values get equal replacements during its lifetime."""
 
     def __init__(self, engine: str = "postgres") -> None:
-        self._dialect = "postgres" if engine == "postgres" else "mysql"
+        self._dialect = language_of(engine)
         self._key = secrets.token_bytes(32)
         self._known: dict[str, str] = {}
         # More than a day, and not a whole number of days.

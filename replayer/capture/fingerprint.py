@@ -16,7 +16,7 @@ from typing import Final
 import sqlglot
 from sqlglot import exp
 
-from replayer.capture.action import Bounds, Fingerprint, Kind, LoggedStatement
+from replayer.capture.action import Bounds, Fingerprint, Kind, LoggedStatement, language_of
 from replayer.capture.functions import changes_nothing
 
 _SHOWN = 2_000
@@ -121,7 +121,7 @@ class Fingerprints:
     """The fingerprints of the statements of one capture; its memory is bounded."""
 
     def __init__(self, engine: str = "postgres") -> None:
-        self._dialect = "postgres" if engine == "postgres" else "mysql"
+        self._dialect = language_of(engine)
         self._texts: dict[str, LoggedStatement] = {}
         self._characters = 0
         self._forms: dict[str | bytes, Fingerprint] = {}
@@ -401,7 +401,7 @@ def tables_of(text: str, engine: str) -> tuple[str, ...]:
 
     For a text that cannot be parsed, return the names that follow words such as FROM and JOIN.
     """
-    dialect = "postgres" if engine == "postgres" else "mysql"
+    dialect = language_of(engine)
     cheap = cheap_form(text, dialect)
     trees = _trees(cheap, dialect) if len(cheap) <= _PARSED else ()
     if not trees:

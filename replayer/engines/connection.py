@@ -357,7 +357,7 @@ class Database:
     @property
     def has_own_sessions(self) -> bool:
         """Return whether sessions on this wire do without the driver's cursor."""
-        return wires.has_own_sessions(self._wire)
+        return wires.has_own(wires.load(self._wire), "open_session")
 
     def connector(self) -> Connector:
         """Return a connector with which a worker process connects as this connection does."""

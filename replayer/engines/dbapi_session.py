@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from replayer.engines.server_message import explain
-from replayer.engines.wire_session import DriverStatement, Packing, SessionGone, check_refusal
+from replayer.engines.wire_session import LOST, ConnectionGone, DriverStatement, Packing
 
 _END_SECONDS = 5.0
 
@@ -32,6 +32,9 @@ class DbapiSession:
         self._statements: list[tuple[str, struct.Struct]] = []
         self._asked: queue.SimpleQueue[tuple[int, bytes] | None] = queue.SimpleQueue()
         self._failed: Exception | None = None
+        self.sqlstate = ""
+        """The code of the last answer's error, by the driver; "" if it has none."""
+        self._message = ""
         self._answered = os.eventfd(0)
         self._thread = threading.Thread(target=self._work, daemon=True)
         self._thread.start()
@@ -46,30 +49,35 @@ class DbapiSession:
         """Return the descriptor that becomes readable when the thread has the answer."""
         return self._answered
 
-    def send(self, place: int, payload: bytes) -> None:
+    def send_prepared(self, place: int, payload: bytes) -> None:
         """Have the thread execute a statement."""
         self._asked.put((place, payload))
 
-    def receive(self) -> bool | None:
-        """Return True for an answer, None if a retry is asked for; call it once for each answer."""
+    def receive(self) -> bool:
+        """Return True for an answer; call it once for each of them."""
         os.eventfd_read(self._answered)
         failed, self._failed = self._failed, None
-        if failed is None:
-            return True
-        if not isinstance(failed, self._error):
-            raise SessionGone(explain(failed)) from failed
-        code = getattr(failed, "sqlstate", None) or next(iter(failed.args), "")
-        check_refusal(str(code), explain(failed))
-        return None
+        self.sqlstate = ""
+        if failed is not None:
+            self._message = explain(failed)
+            if not isinstance(failed, self._error):
+                raise ConnectionGone(self._message) from failed
+            code = getattr(failed, "sqlstate", None) or next(iter(failed.args), "")
+            self.sqlstate = str(code) or LOST
+        return True
 
-    def execute(self, texts: Sequence[str]) -> None:
+    def refusal(self) -> tuple[str, str]:
+        """Return the code and the message of the last answer that has an error."""
+        return self.sqlstate, self._message
+
+    def run(self, texts: Sequence[str]) -> None:
         """Execute the statements while none is under way."""
         try:
             with contextlib.closing(self._connection.cursor()) as cursor:
                 for text in texts:
                     cursor.execute(text)
         except self._error as error:
-            raise SessionGone(explain(error)) from error
+            raise ConnectionGone(explain(error)) from error
 
     def close(self) -> None:
         """Close the connection; a statement that is under way is cut off."""

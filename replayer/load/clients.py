@@ -23,7 +23,13 @@ import numpy as np
 
 from replayer.engines import driver
 from replayer.engines.driver import Connector
-from replayer.engines.wire_session import DriverStatement, SessionGone, WireSession
+from replayer.engines.wire_session import (
+    ConnectionGone,
+    DriverStatement,
+    WireSession,
+    await_answer,
+    check_refusal,
+)
 from replayer.load.arrivals import Arrivals, starts
 from replayer.load.requests import Keys, Request, Requests, StreamPart
 from replayer.load.statement_counts import LoadCounts, Tallying
@@ -129,8 +135,8 @@ def work(job: ClientJob, barrier: Barrier, report: Report) -> ClientResult | Ses
         try:
             clients.run(barrier.wait())
             for session in sessions:
-                session.execute(job.settle)
-        except SessionGone as error:
+                session.run(job.settle)
+        except ConnectionGone as error:
             lost = SessionLost(str(error))
             report(lost)
             return lost
@@ -145,10 +151,9 @@ def _session(job: ClientJob, names: Sequence[str]) -> WireSession:
     nothing = session.packing.prefix + bytes(8)
     for place, statement in enumerate(job.statements):
         if statement.kind not in {"scan", "insert"}:
-            session.send(place, nothing * len(statement.names))
-            while session.receive() is False:
-                select.select([session], [], [])
-    session.execute(job.settle)
+            session.send_prepared(place, nothing * len(statement.names))
+            await_answer(session)
+    session.run(job.settle)
     return session
 
 
@@ -274,7 +279,7 @@ class _Clients:
             self._ahead = []
         place, payload = self._ready.pop()
         self._under_way[number] = (place, intended, now)
-        self._sessions[number].send(place, payload)
+        self._sessions[number].send_prepared(place, payload)
 
     def _take(self, events: list[tuple[int, int]]) -> None:
         """Receive the answers that have arrived."""
@@ -282,9 +287,12 @@ class _Clients:
         for fd, _ in events:
             number = self._by_fd[fd]
             # The timer's event carries no answer.
-            if number >= 0 and (answer := self._sessions[number].receive()) is not False:
+            if number >= 0 and (session := self._sessions[number]).receive():
                 place, intended, begun = self._under_way[number]
-                self._records.extend((place if answer else -1, intended, begun, done))
+                if session.sqlstate:
+                    check_refusal(session)
+                    place = -1
+                self._records.extend((place, intended, begun, done))
                 self._free.append(number)
         if len(self._records) >= Tallying.ENOUGH:
             self._completed += len(self._records) // Tallying.FIELDS

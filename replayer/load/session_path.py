@@ -1,13 +1,12 @@
 """The cost of sessions by a driver's cursor, on a wire without sessions."""
 
 import contextlib
-import select
 import statistics
 import time
 from typing import TYPE_CHECKING
 
 from replayer.engines import driver
-from replayer.engines.wire_session import DriverStatement, WireSession
+from replayer.engines.wire_session import DriverStatement, WireSession, await_answer
 
 if TYPE_CHECKING:
     from replayer.engines.connection import Database
@@ -30,7 +29,6 @@ def measure_empty(database: "Database") -> float:
 
 def _timed(session: WireSession) -> float:
     began = time.perf_counter()
-    session.send(0, b"")
-    while session.receive() is False:
-        select.select([session], [], [])
+    session.send_prepared(0, b"")
+    await_answer(session)
     return time.perf_counter() - began

@@ -1,13 +1,27 @@
 """The house is as its picture says: six bands, no import that points up, no circle."""
 
-from collections.abc import Mapping
+import ast
+import inspect
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
 
 import grimp
+import psycopg.connection
+import pymysql.connections
+import pymysql.cursors
 import pytest
 
 from tests import architecture
 
 ROOMS = architecture.imports()
+REPLAYER = Path(__file__).resolve().parents[2] / "replayer"
+WIRES = REPLAYER / "engines" / "wires"
+DRIVERS = (psycopg.connection, pymysql.connections, pymysql.cursors)
+
+
+class Plain(NamedTuple):
+    """A named tuple, whose documented members begin with _ too."""
 
 
 def circles(imported: Mapping[str, set[str]]) -> list[list[str]]:
@@ -74,3 +88,48 @@ def test_no_modules_import_each_other() -> None:
 def test_a_circle_is_found(imported: dict[str, set[str]], expected: list[list[str]]) -> None:
     """The check of this file can fail."""
     assert circles(imported) == expected
+
+
+def privates() -> set[str]:
+    """Return the names of the private members of the drivers' connections and cursors."""
+    names = set()
+    for driver in DRIVERS:
+        for node in ast.walk(ast.parse(inspect.getsource(driver))):
+            if isinstance(node, ast.FunctionDef):
+                names.add(node.name)
+            elif isinstance(node, ast.Attribute) and ast.unparse(node.value) == "self":
+                names.add(node.attr)
+    return {name for name in names if name[0] == "_" and name[:2] != "__"} - set(dir(Plain))
+
+
+def touched(source: str) -> Iterator[str]:
+    """Yield each use of a private member of a driver: by a dot, or by its name as a text."""
+    own, names = {"self", "cls"}, privates()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Attribute) and node.attr in names:
+            if ast.unparse(node.value) not in own:
+                yield ast.unparse(node)
+        elif isinstance(node, ast.Constant) and node.value in names:
+            yield str(node.value)
+
+
+def test_private_members_of_drivers_are_used_by_wires_alone() -> None:
+    """Each protocol lies in its folder of engines/wires, which a new release of a driver is for."""
+    used = {path: list(touched(path.read_text())) for path in sorted(REPLAYER.rglob("*.py"))}
+
+    assert {path: uses for path, uses in used.items() if uses and WIRES not in path.parents} == {}
+    assert sum(map(len, used.values())) > 5, "what is looked for is found in the wires"
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("connection._sock.fileno()", ["connection._sock"]),
+        ("self._made._force_close()", ["self._made._force_close"]),
+        ("getattr(pg, '_read_packet')()", ["_read_packet"]),
+        ("self._sock = 1\nrow._replace(a=1)\nconnection.close()", []),
+    ],
+)
+def test_a_private_member_is_found(source: str, expected: list[str]) -> None:
+    """The check of this file can fail."""
+    assert list(touched(source)) == expected

@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import select
 import signal
 import socket
 import struct
@@ -18,7 +17,7 @@ from replayer.engines import driver
 from replayer.engines import engine as engines
 from replayer.engines.connection import Database
 from replayer.engines.verbs import Verb
-from replayer.engines.wire_session import DriverStatement, SessionGone
+from replayer.engines.wire_session import ConnectionGone, DriverStatement, await_answer
 from replayer.errors import ReplayerError, Skip
 from replayer.machine import processes
 from replayer.model import Outcome, ReadOrigin, Temperature
@@ -257,14 +256,13 @@ def test_a_session_by_the_drivers_cursor_reports_errors_and_ends(server: Server)
         connector = database.connector()
     with closing(driver.connect_session(connector)) as session:
         session.prepare(statements)
-        session.send(0, struct.pack("<2q", 1, 2))
-        select.select([session], [], [])
-        assert session.receive() is True
-        session.send(1, b"")
-        select.select([session], [], [])
-        with pytest.raises(SessionGone, match="the database said: "):
-            session.receive()
-        session.send(0, struct.pack("<2q", 3, 4))
+        session.send_prepared(0, struct.pack("<2q", 1, 2))
+        await_answer(session)
+        assert not session.sqlstate
+        session.send_prepared(1, b"")
+        with pytest.raises(ConnectionGone, match="the database said: "):
+            await_answer(session)
+        session.send_prepared(0, struct.pack("<2q", 3, 4))
 
 
 def test_a_verb_without_its_one_row_is_named_by_its_file(server: Server) -> None:

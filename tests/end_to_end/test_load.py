@@ -19,8 +19,16 @@ from replayer.engines import driver
 from replayer.engines import engine as engines
 from replayer.engines.connection import Database
 from replayer.engines.verbs import VerbName
-from replayer.engines.wire_session import DriverStatement, SessionGone, WireSession
-from replayer.engines.wires.postgres.libpq_session import EncryptedSession, PlainSession
+from replayer.engines.wire_session import (
+    ConnectionGone,
+    DriverStatement,
+    WireSession,
+    await_answer,
+)
+from replayer.engines.wires.postgres.postgres_connection import (
+    EncryptedPostgresConnection,
+    PostgresConnection,
+)
 from replayer.errors import ReplayerError, Skip
 from replayer.load import cpu_burn, dataset
 from replayer.load import level as levels
@@ -472,54 +480,47 @@ CREATE FUNCTION pg_temp.again(bigint) RETURNS bigint LANGUAGE plpgsql AS
 $$ BEGIN RAISE EXCEPTION 'a deadlock' USING ERRCODE = '40P01'; END $$
 """
 SPOKEN = {
-    "SELECT $1": True,
-    "SELECT $1 WHERE $1 < 0": True,
-    "SELECT $1, repeat('x', 300000)": True,
-    "SELECT generate_series(1, $1 + 20000)": True,
-    "SELECT pg_temp.again($1)": None,
+    "SELECT $1": "",
+    "SELECT $1 WHERE $1 < 0": "",
+    "SELECT $1, repeat('x', 300000)": "",
+    "SELECT generate_series(1, $1 + 20000)": "",
+    "SELECT pg_temp.again($1)": "40P01",
 }
 
 
-def answer(session: WireSession, place: int, number: int = 5) -> bool | None:
-    """Send a statement and return what its answer says."""
-    session.send(place, session.packing.prefix + number.to_bytes(8, "big"))
-    while (end := session.receive()) is False:
-        select.select([session], [], [])
-    return end
+def answer(session: WireSession, place: int, number: int = 5) -> str:
+    """Send a statement and return the SQLSTATE of its answer."""
+    session.send_prepared(place, session.packing.prefix + number.to_bytes(8, "big"))
+    await_answer(session)
+    return session.sqlstate
 
 
-@pytest.mark.parametrize("kind", [PlainSession, EncryptedSession])
+@pytest.mark.parametrize("kind", [PostgresConnection, EncryptedPostgresConnection])
 def test_answers_of_every_shape_are_taken_to_their_end(
     server: Server,
     database: Database,
-    kind: type[PlainSession | EncryptedSession],
+    kind: type[PostgresConnection],
 ) -> None:
     """Over libpq and by our own messages: one row, none, long ones, many, refusals, and the end."""
     server.start()
     connection = driver.connect(database.connector(), AGAIN)
-    with contextlib.closing(kind(connection)) as session:
+    with contextlib.closing(kind(connection.pgconn, connection.close)) as session:
         texts = [*SPOKEN, "SELECT 1 / ($1 - 5)"]
         session.prepare([DriverStatement("point", text, ("first",), 1, 1, 0) for text in texts])
         for _ in range(2):
             ends = [answer(session, place) for place in range(len(SPOKEN))]
             assert ends == list(SPOKEN.values())
-        with pytest.raises(SessionGone, match=r"the database said: .*division by zero"):
+        with pytest.raises(ConnectionGone, match=r"the database said: .*division by zero"):
             answer(session, len(SPOKEN))
-    gone = kind(driver.connect(database.connector()))
-    with contextlib.closing(gone) as session:
+    connection = driver.connect(database.connector())
+    with contextlib.closing(kind(connection.pgconn, connection.close)) as session:
         session.prepare([DriverStatement("point", "SELECT $1", ("first",), 1, 1, 0)])
-        database.query(f"SELECT pg_terminate_backend({connection_id(session)})")
+        database.query(f"SELECT pg_terminate_backend({session.session})")
         select.select([session], [], [])
         with pytest.raises(
-            SessionGone, match="terminating connection due to administrator command"
+            ConnectionGone, match="terminating connection due to administrator command"
         ):
             answer(session, 0)
-
-
-def connection_id(session: Any) -> int:
-    """Return the server's process of a session."""
-    pid: int = session._connection.info.backend_pid
-    return pid
 
 
 def test_an_engine_without_such_statements_says_so() -> None:

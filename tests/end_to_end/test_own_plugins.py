@@ -8,6 +8,8 @@ import sys
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -15,10 +17,12 @@ from replayer import registry
 from replayer.engines import engine as engines
 from replayer.engines import wires
 from replayer.engines.connection import Database
-from replayer.errors import Impossible
+from replayer.errors import Impossible, Skip
 from replayer.run.checks.prove import hash_of
 from replayer.servers import programs
 from replayer.servers.open import open_server
+from replayer.steps.replay import replay_target
+from replayer.steps.replay.spec import Spec
 from tests import documents
 from tests.command import Replayer
 from tests.expected_rows import expected_rows
@@ -79,6 +83,15 @@ def test_a_wire_by_the_document_alone_is_the_one_that_is_used(own: Path, server_
         closing(Database(server.engine, server.start())) as database,
     ):
         assert database.query("SELECT 1 AS one WHERE :a = 'a'", {"a": "a"})
+
+
+def test_a_wire_without_what_a_replay_needs_replays_no_capture(own: Path) -> None:
+    """It says so before the server is started, of which this test has none."""
+    del own
+    context: Any = SimpleNamespace(engine=engines.load("postgres-literal"))
+
+    with pytest.raises(Skip, match=r"its wire postgresql\+literal replays no capture"):
+        replay_target.check(Spec.model_validate({"step": "replay", "file": "any"}), context)
 
 
 def _write(path: Path) -> None:

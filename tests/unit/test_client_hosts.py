@@ -188,6 +188,7 @@ class Echo:
     """A session whose server answers at once."""
 
     packing = Packing(">")
+    sqlstate = ""
 
     def __init__(self) -> None:
         self._own, self._other = socket.socketpair()
@@ -196,7 +197,7 @@ class Echo:
         """Return the socket."""
         return self._own.fileno()
 
-    def send(self, place: Any, payload: Any) -> None:
+    def send_prepared(self, place: Any, payload: Any) -> None:
         """Send a statement, of which the answer is there at once."""
         self._other.send(b"x")
 

@@ -11,14 +11,12 @@ import pymysql
 import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
-from psycopg.conninfo import make_conninfo
 
-from replayer.engines import driver, login
+from replayer.engines import driver, login, wires
 from replayer.engines import engine as engines
 from replayer.engines.connection import Database, connector_of, url_of
+from replayer.engines.wire_session import Refused, SessionLogin
 from replayer.errors import Impossible, ReplayerError
-from replayer.steps.replay import postgres_connection, replay_target
-from replayer.steps.replay.failures import Refused
 
 SECRET = "marlintrout"
 ELSEWHERE = "127.1"
@@ -152,9 +150,8 @@ def try_worker(text: str) -> None:
 def try_replay(text: str) -> None:
     """Connect as a session of a replay does."""
     arguments = connector_of(url_of(text, POSTGRES)).arguments
-    connecting = postgres_connection.PostgresConnectionAttempt(
-        make_conninfo(**replay_target._of_libpq(arguments))
-    )
+    wire = wires.load("postgres")
+    connecting = wire.load_attempts()(wire.make_conninfo(arguments, SessionLogin()))
     try:
         while not connecting.go_on():
             poll = select.poll()

@@ -21,10 +21,12 @@ from replayer.capture import fingerprint
 from replayer.capture.action import Action, Does, Fingerprint, LoggedSession, LoggedStatement
 from replayer.capture.archive import ArchiveReader, ArchiveWriter
 from replayer.engines import engine as engines
+from replayer.engines import wires
+from replayer.engines.wires.postgres import postgres_message
 from replayer.errors import UNKNOWN_STATE, Impossible, ReplayerError
 from replayer.model import Places, Replayed
 from replayer.run.plan import workload as workload_file
-from replayer.steps.replay import nondeterministic, replay_target, step, wire_message
+from replayer.steps.replay import nondeterministic, replay_target, step
 from replayer.steps.replay import schedule as schedules
 from replayer.steps.replay.commit_order import Gate, Sequenced, client_number
 from replayer.steps.replay.read_only import ReadOnlyTest
@@ -48,6 +50,7 @@ from replayer.steps.replay.work import CONNECT, DISCONNECT, NAMED, NOWHERE, WHOL
 
 SECOND = 10**9
 BEGIN = 1_700_000_000 * SECOND
+POSTGRES = wires.load("postgres")
 
 
 def spec_of(path: str, **keys: object) -> Spec:
@@ -80,7 +83,7 @@ def scheduled(
             writer.add(one)
         writer.close()
     spec = Spec.model_validate({"step": "replay", "file": str(path), **keys})
-    planner = Planner(spec, lambda session: f"user={session.user}", processes)
+    planner = Planner(spec, lambda session: f"user={session.user}", processes, POSTGRES)
     with ArchiveReader(path) as reader:
         for block in reader.blocks():
             for session in block.sessions:
@@ -104,7 +107,9 @@ def test_every_action_of_a_session_is_planned_in_its_order_at_its_time(tmp_path:
     schedule, done = scheduled(tmp_path, capture, [LoggedSession(1, "ada")], speed=2)
 
     assert [one.does for one in done[1]] == [CONNECT, *[WHOLE] * 600, DISCONNECT]
-    assert [one.payload for one in done[1][1:-1]] == [wire_message.query(one.text) for one in many]
+    assert [one.payload for one in done[1][1:-1]] == [
+        postgres_message.encode_query(one.text) for one in many
+    ]
     assert [one.start_ns for one in done[1][:3]] == [0, SECOND // 2, round(1.01 * SECOND) // 2]
     assert (schedule.planned, schedule.sessions, schedule.at_once) == ((600,), 1, 1)
     (session,) = schedule.jobs[0].sessions.all()
@@ -164,7 +169,7 @@ def test_prepared_statements_are_sent_by_name_and_parameters_as_text(tmp_path: P
 
     assert [each.does for each in done[1]] == [NAMED] * 3
     assert schedule.jobs[0].prepared == ((b"S_1", text.encode()),)
-    assert wire_message.values_of(done[1][0].payload) == [b"7", None]
+    assert postgres_message.values_of(done[1][0].payload) == [b"7", None]
 
 
 def test_more_parameters_than_a_message_has_are_left_out(tmp_path: Path) -> None:
@@ -180,15 +185,15 @@ def test_more_parameters_than_a_message_has_are_left_out(tmp_path: Path) -> None
 
 def test_messages_are_those_of_the_protocol() -> None:
     """Lengths count themselves, and what libpq is told is what the bytes say."""
-    whole = wire_message.unnamed("SELECT $1, $2", ("a", None))
+    whole = postgres_message.encode_bound("SELECT $1, $2", ("a", None))
     kinds, place = b"", 0
     while place < len(whole):
         kinds += whole[place : place + 1]
         place += 1 + struct.unpack_from(">I", whole, place + 1)[0]
 
     assert (kinds, place) == (b"PBES", len(whole))
-    text, ending = wire_message.parts_of(whole)
-    assert (text, wire_message.values_of(ending)) == (b"SELECT $1, $2", [b"a", None])
+    text, ending = postgres_message.parts_of(whole)
+    assert (text, postgres_message.values_of(ending)) == (b"SELECT $1, $2", [b"a", None])
 
 
 def test_read_only_replays_leave_out_what_writes(tmp_path: Path) -> None:
@@ -259,7 +264,7 @@ def test_read_only_replays_believe_the_text_and_not_the_file(
             writer.add(action(1, "simple", at, text))
         writer.close()
     monkeypatch.undo()
-    planner = Planner(spec_of(str(path), read_only=True), lambda _: "", 1)
+    planner = Planner(spec_of(str(path), read_only=True), lambda _: "", 1, POSTGRES)
     with ArchiveReader(path) as reader:
         for block in reader.blocks():
             assert {form.kind for form in block.forms()[1]} == {"select"}
@@ -677,7 +682,7 @@ def test_sessions_that_ended_are_forgotten_while_a_replay_is_planned(
         for number, mine in done.items():
             texts = [one.payload for one in mine if one.does == WHOLE]
             assert texts == [
-                wire_message.query(f"SELECT {number}, {turn}") for turn in range(1, 12)
+                postgres_message.encode_query(f"SELECT {number}, {turn}") for turn in range(1, 12)
             ]
             assert len(mine) == 12 + number % 2
         assert schedule.at_once == brute_force(capture)

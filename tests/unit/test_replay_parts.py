@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
+from replayer.engines.wire_session import ConnectionGone, Refused
 from replayer.steps.replay.answer_verification import AnswerVerification
 from replayer.steps.replay.commit_order import WHOLE_TABLE, Gate, RowChange, Sequenced
 from replayer.steps.replay.commit_turns import CommitTurns
 from replayer.steps.replay.connection_pool import ConnectionPool
 from replayer.steps.replay.count_reporter import CountReporter
-from replayer.steps.replay.failures import ConnectionGone, Refused
 from replayer.steps.replay.replay_client import (
     BARRED,
     BUSY,
@@ -85,7 +85,7 @@ class Answering:
         """Be connected, after some refusals."""
         return True
 
-    def connection(self, verify: str, *, read_only: bool) -> "Answering":
+    def connection(self, *, hashes: bool, read_only: bool) -> "Answering":
         """Return itself: it is an attempt, too."""
         return self
 
@@ -107,7 +107,7 @@ class Parts:
             sessions.begin(place, plan[0].start_ns)
             sessions.set_first(place, spool.write(plan))
         settings: dict[str, Any] = {
-            "process": 0, "wire": "none", "spool": Descriptor(spool.fd), "sessions": sessions,
+            "process": 0, "wire": "postgres", "spool": Descriptor(spool.fd), "sessions": sessions,
             "prepared": (), "order": None, "blocked": None, "order_timeout": 1.0, "speed": 0.0,
             "verify": "rows", "slots": len(plans), "connections": None,
         }  # fmt: skip

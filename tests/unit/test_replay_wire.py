@@ -11,18 +11,17 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
-from replayer.steps.replay import (
-    connection_pool,
-    mysql_connection,
-    postgres_connection,
-    wire_message,
-    worker,
-)
-from replayer.steps.replay.failures import ConnectionGone, Refused
+from replayer.engines.wire_session import ConnectionGone, Refused
+from replayer.engines.wires.mysql import mysql_packet
+from replayer.engines.wires.mysql.mysql_connection import MySQLConnection
+from replayer.engines.wires.mysql.threaded_attempt import MySQLConnectionAttempt
+from replayer.engines.wires.postgres import libpq_attempt, postgres_message
+from replayer.engines.wires.postgres.postgres_connection import PostgresConnection
+from replayer.steps.replay import connection_pool, worker
 
 BEYOND = 2000
 """A descriptor that is not among those of select(2)."""
@@ -32,12 +31,12 @@ class Pg:
     """What libpq leaves to a connection: its socket."""
 
     def __init__(self, end: socket.socket) -> None:
-        self.end = end
         self.socket = end.fileno()
 
-    def finish(self) -> None:
-        """Close it."""
-        self.end.close()
+
+def postgres(end: socket.socket, **how: bool) -> PostgresConnection:
+    """Return a connection over a socket, which it closes."""
+    return PostgresConnection(Pg(end), end.close, **how)
 
 
 class Sql:
@@ -51,6 +50,11 @@ class Sql:
         self._sock.close()
 
 
+def mysql(end: socket.socket, **how: bool) -> MySQLConnection:
+    """Return a connection over a socket, which it closes."""
+    return MySQLConnection(Sql(end), waits=False, **how)
+
+
 def of_postgres(kind: bytes, body: bytes) -> bytes:
     """Return one message."""
     return kind + struct.pack(">I", 4 + len(body)) + body
@@ -61,7 +65,7 @@ def of_mysql(number: int, body: bytes) -> bytes:
     return struct.pack("<I", len(body) | number << 24) + body
 
 
-ROWS = [wire_message.row([b"abc", None, b"x" * 300]), wire_message.row([b"", b"1", None])]
+ROWS = [postgres_message.row([b"abc", None, b"x" * 300]), postgres_message.row([b"", b"1", None])]
 IDLE, OPEN = of_postgres(b"Z", b"I"), of_postgres(b"Z", b"T")
 FAILED = of_postgres(b"Z", b"E")
 POSTGRES = {
@@ -122,20 +126,20 @@ def answers(
 
 
 @pytest.mark.parametrize("sizes", [[1], [2, 3], [5], [7, 1], [100], [1 << 16]])
-@pytest.mark.parametrize("verify", ["rows", "hash"])
+@pytest.mark.parametrize("hashes", [False, True])
 @pytest.mark.parametrize("name", POSTGRES)
-def test_answers_of_postgres_in_pieces(name: str, verify: str, sizes: list[int]) -> None:
+def test_answers_of_postgres_in_pieces(name: str, sizes: list[int], *, hashes: bool) -> None:
     """SQLSTATE, rows, whether a transaction is open, and the hash, of the first and the next."""
     whole, expected = POSTGRES[name]
 
     def make(end: socket.socket) -> Any:
-        return postgres_connection.PostgresConnection(cast("Any", Pg(end)), verify)
+        return postgres(end, hashes=hashes)
 
     seen = list(answers(make, whole, sizes))
     at_once = list(answers(make, whole, [1 << 16], 1))
     assert [one[:3] for one in seen] == [expected] * 2
     assert {one[3] for one in seen} == {at_once[0][3]}
-    assert bool(at_once[0][3]) is (name == "rows" and verify == "hash")
+    assert bool(at_once[0][3]) is (name == "rows" and hashes)
 
 
 @pytest.mark.parametrize("sizes", [[1], [2, 3], [5], [1 << 16]])
@@ -145,12 +149,30 @@ def test_answers_of_mysql_in_pieces(name: str, sizes: list[int]) -> None:
     whole, expected = MYSQL[name]
 
     def make(end: socket.socket) -> Any:
-        return mysql_connection.MySQLConnection(cast("Any", Sql(end)), "hash")
+        return mysql(end, hashes=True)
 
     seen = list(answers(make, whole, sizes))
     assert [one[:3] for one in seen] == [expected] * 2
     assert bool(seen[0][3]) is (name == "rows")
     assert seen[0][3] == seen[1][3]
+
+
+@pytest.mark.parametrize(("make", "known"), [(postgres, POSTGRES), (mysql, MYSQL)])
+def test_an_answer_without_rows_has_no_hash_of_an_earlier_one(
+    make: Callable[..., Any], known: dict[str, tuple[bytes, Any]]
+) -> None:
+    """An answer is what it is, also if the same bytes came before the rows of another statement."""
+    ours, theirs = socket.socketpair()
+    ours.setblocking(False)
+    hashes, rows = [], []
+    with closing(theirs), closing(make(ours, hashes=True)) as connection:
+        for name in ("changes", "rows", "changes", "several", "changes", "several"):
+            theirs.sendall(known[name][0])
+            assert connection.receive()
+            hashes.append(bool(connection.hash))
+            rows.append(connection.rows == known[name][1][1])
+    assert hashes == [False, True, False, False, False, False]
+    assert all(rows)
 
 
 def test_hashes_know_the_order_only_where_it_is_promised() -> None:
@@ -164,7 +186,7 @@ def test_hashes_know_the_order_only_where_it_is_promised() -> None:
             ours.setblocking(False)
             with (
                 closing(theirs),
-                closing(postgres_connection.PostgresConnection(Pg(ours), "hash")) as connection,
+                closing(postgres(ours, hashes=True)) as connection,
             ):
                 connection.send(b"", extended=False, in_order=in_order)
                 theirs.sendall(text)
@@ -178,10 +200,10 @@ def test_what_the_socket_does_not_take_at_once_goes_later() -> None:
     """A statement of megabytes reaches the server whole."""
     ours, theirs = socket.socketpair()
     ours.setblocking(False)
-    whole = wire_message.query("x" * 5_000_000)
+    whole = postgres_message.encode_query("x" * 5_000_000)
     with (
         closing(theirs),
-        closing(postgres_connection.PostgresConnection(Pg(ours), "rows")) as connection,
+        closing(postgres(ours)) as connection,
     ):
         connection.send(whole, extended=False, in_order=False)
         assert connection.unsent
@@ -204,7 +226,7 @@ def test_a_connection_that_ends_says_what_the_server_said_last() -> None:
     for words, code in ((b"", "08006"), (of_postgres(b"E", b"C57P01\0\0"), "57P01")):
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
-        with closing(postgres_connection.PostgresConnection(Pg(ours), "rows")) as connection:
+        with closing(postgres(ours)) as connection:
             theirs.sendall(words)
             theirs.close()
             with pytest.raises(ConnectionGone) as ended:
@@ -220,12 +242,12 @@ LARGE = 16_000_000
     [
         (
             1,
-            lambda end: postgres_connection.PostgresConnection(Pg(end), "rows"),
-            wire_message.row([b"x" * 4 * LARGE]) + of_postgres(b"C", b"SELECT 1\0") + IDLE,
+            postgres,
+            postgres_message.row([b"x" * 4 * LARGE]) + of_postgres(b"C", b"SELECT 1\0") + IDLE,
         ),
         (
             4,
-            lambda end: mysql_connection.MySQLConnection(Sql(end), "rows"),
+            mysql,
             of_mysql(1, b"\1") + of_mysql(2, COLUMN) + of_mysql(3, b"\xfe\0\0\2\0")
             + b"".join(of_mysql(4, b"x" * LARGE) for _ in range(4)) + of_mysql(8, b"\xfe\0\0\2\0"),
         ),
@@ -234,9 +256,7 @@ LARGE = 16_000_000
 )  # fmt: skip
 def test_a_large_row_costs_as_much_as_many_small_ones(
     rows: int,
-    make: Callable[
-        [socket.socket], postgres_connection.PostgresConnection | mysql_connection.MySQLConnection
-    ],
+    make: Callable[[socket.socket], PostgresConnection | MySQLConnection],
     whole: bytes,
 ) -> None:
     """What has come of it is not copied with each part that comes: that was 20 s of CPU."""
@@ -274,7 +294,7 @@ def test_a_connection_of_any_number_says_what_the_server_said_last(files: int) -
     ours, theirs = socket.socketpair()
     ours = beyond(ours)
     ours.setblocking(False)
-    with closing(postgres_connection.PostgresConnection(Pg(ours), "rows")) as connection:
+    with closing(postgres(ours)) as connection:
         theirs.sendall(of_postgres(b"E", b"C57P01\0\0"))
         theirs.close()
         with pytest.raises(ConnectionGone) as ended:
@@ -309,7 +329,7 @@ def test_a_connection_for_which_there_is_no_room_is_asked_for_later(files: int) 
     resource.setrlimit(resource.RLIMIT_NOFILE, (free, files))
 
     with pytest.raises(Refused, match="Too many open files") as refused:
-        mysql_connection.MySQLConnectionAttempt("{}")
+        MySQLConnectionAttempt("{}")
 
     assert refused.value.passing
 
@@ -332,9 +352,7 @@ def test_a_connection_that_could_write_is_gone_where_nothing_may_be(
     ours, theirs = socket.socketpair()
     with (
         theirs,
-        closing(
-            postgres_connection.PostgresConnection(Pg(ours), "rows", read_only=read_only)
-        ) as connection,
+        closing(postgres(ours, read_only=read_only)) as connection,
     ):
         connection.send(b"", extended=False, in_order=False)
         theirs.sendall(whole)
@@ -356,7 +374,7 @@ def refused(*fields: str) -> Refused:
     body = b"".join(field.encode() + b"\0" for field in fields) + b"\0"
     with socket.create_server(("127.0.0.1", 0)) as listening, ThreadPoolExecutor() as threads:
         where = f"host=127.0.0.1 port={listening.getsockname()[1]}"
-        attempt = postgres_connection.PostgresConnectionAttempt(
+        attempt = libpq_attempt.PostgresConnectionAttempt(
             f"{where} user=x sslmode=disable gssencmode=disable"
         )
         ended = threads.submit(made, attempt)
@@ -398,7 +416,7 @@ def test_libpq_is_found_among_all_that_is_mapped() -> None:
 7f03-7f04 rw-p 00000000 00:00 0
 7f04-7f05 r--p 00000000 fd:01 67                /usr/lib/libpqxx/libc.so.6
 """
-    assert set(postgres_connection._LIBPQ.findall(maps)) == {
+    assert set(libpq_attempt._LIBPQ.findall(maps)) == {
         "/a b/psycopg_binary.libs/libpq-e9b5c9ac.so.5.18"
     }
 
@@ -407,7 +425,7 @@ def test_a_refusal_is_known_by_its_words_where_libpq_is_not_seen(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Without the SQLSTATE the English words are what there is."""
-    monkeypatch.setattr(postgres_connection, "_set_verbosity", lambda: None)
+    monkeypatch.setattr(libpq_attempt, "_set_verbosity", lambda: None)
 
     assert refused("SFATAL", "C53300", "Msorry, too many clients already").passing
     assert not refused("SFATAL", "C28P01", "Mpassword authentication failed").passing
@@ -417,7 +435,7 @@ def test_a_server_that_says_nothing_may_be_there_later() -> None:
     """Nobody listens: that passes, and libpq's own words say it."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port = listening.getsockname()[1]
-    attempt = postgres_connection.PostgresConnectionAttempt(f"host=127.0.0.1 port={port} user=x")
+    attempt = libpq_attempt.PostgresConnectionAttempt(f"host=127.0.0.1 port={port} user=x")
 
     with pytest.raises(Refused, match="refused") as caught:
         made(attempt)
@@ -428,7 +446,7 @@ def test_a_server_that_says_nothing_may_be_there_later() -> None:
 def test_statements_of_16_mebibytes_take_several_packets() -> None:
     """The last of them is shorter than the largest, also where that leaves it empty."""
     for length in (0, 100, 0xFFFFFF - 1, 0xFFFFFF, 2 * 0xFFFFFF + 5):
-        sent = mysql_connection.query(b"y" * length)
+        sent = mysql_packet.encode_query("y" * length)
         place, body, number = 0, b"", 0
         while place < len(sent):
             head = int.from_bytes(sent[place : place + 4], "little")

@@ -11,19 +11,32 @@ from __future__ import annotations
 
 import importlib
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, cast
 
 from replayer import registry
 from replayer.errors import nearest
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
-    from replayer.engines.wire_session import WireSession
+    from replayer.engines.wire_session import ConnectionAttempt, SessionLogin, WireSession
 
 KIND = "engines.wires"
 CONNECT_SECONDS = 10
 """The limit of one attempt to connect."""
+
+
+DumpForm = Literal["plain", "archive", "folder"]
+"""The form of a dump: a file of SQL, another file, or a folder."""
+
+
+class DumpLoader(NamedTuple):
+    """The program that loads a dump, which is on its standard input if it is a file."""
+
+    programs: tuple[str, ...]
+    """Its name, and names of others that do the same."""
+    words: list[str]
+    environment: dict[str, str]
 
 
 class Wire(Protocol):
@@ -45,6 +58,10 @@ class Wire(Protocol):
     """
     DIALECT: str = ""
     """`module:class` of an SQLAlchemy dialect for SCHEME; "" for SQLAlchemy's."""
+    LANGUAGE: str = ""
+    """The language of the captures that can be replayed on it; "" for none."""
+    ANY_DATABASE: bool = False
+    """True if a session may use every database of its server, and the URL names only the first."""
 
     @abstractmethod
     def open_connection(self, arguments: Mapping[str, Any]) -> Any:
@@ -80,6 +97,47 @@ class Wire(Protocol):
         """Return a session that sends without waiting; without one here, by the driver's cursor."""
         return open_by_driver(self, connection)
 
+    # A wire with LANGUAGE has what follows, but for what its servers cannot do.
+
+    def load_attempts(self) -> Callable[[str], ConnectionAttempt]:
+        """Load the driver; return the function that begins to connect, without blocking.
+
+        It takes the text of `make_conninfo`, and raises Refused if that fails at once.
+        """
+
+    def make_conninfo(self, arguments: Mapping[str, Any], login: SessionLogin) -> str:
+        """Return a text with which the connection of a captured session begins.
+
+        `arguments` are those of `open_connection`.
+        """
+
+    def encode_query(self, text: str) -> bytes:
+        """Return the message that executes a text."""
+
+    def encode_values(self, values: Sequence[str | None]) -> bytes:
+        """Return the end of the message that binds values, as text, to a prepared statement."""
+
+    def encode_bound(self, text: str, values: Sequence[str | None]) -> bytes:
+        """Return the messages that execute a text with its values once."""
+
+    def encode_failure(self, sqlstate: str, *, begins: bool, ends: bool) -> bytes:
+        """Return the message that leaves a transaction as a statement failing so left it.
+
+        `begins`: the text of the statement began the transaction.  `ends`: it was its end.
+        """
+
+    def is_by_others(self, sqlstate: str, seconds: float) -> bool:
+        """Return whether a statement that took so long was ended from outside.
+
+        Another session, a timeout or an operator ended it: its error does not depend on the data.
+        """
+
+    def explain(self, connection: Any, text: bytes, values: Sequence[bytes | None]) -> list[bytes]:
+        """Return the lines of a statement's plan, without executing it; raise ReplayerError."""
+
+    def make_loader(self, dump: DumpForm, arguments: Mapping[str, Any]) -> DumpLoader | None:
+        """Return how a dump is loaded into the database of `arguments`; None if it cannot be."""
+
 
 FACE = Wire
 
@@ -93,9 +151,9 @@ def open_by_driver(wire: Wire, connection: Any) -> WireSession:
     return session
 
 
-def has_own_sessions(name: str) -> bool:
-    """Return whether the wire of that name has sessions that cost less than its driver's cursor."""
-    return "open_session" in vars(type(load(name)))
+def has_own(wire: Wire, member: str) -> bool:
+    """Return whether a wire itself has a member, for which the others have the default."""
+    return member in vars(type(wire))
 
 
 def load(name: str) -> Wire:

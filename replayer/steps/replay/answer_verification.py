@@ -1,10 +1,10 @@
 """Comparison of each answer with the log: its error, and its number of rows."""
 
+from replayer.engines.wire_session import WireConnection
 from replayer.errors import UNKNOWN_STATE
 from replayer.steps.replay.replay_client import ReplayClient
 from replayer.steps.replay.replay_counts import FOLLOWS, OTHERWISE, SAME, held, number_of
 from replayer.steps.replay.replay_statistics import IMPOSED_FAILURES, ReplayStatistics
-from replayer.steps.replay.wire import Connection
 from replayer.steps.replay.work import IMPOSED, Record
 
 _IN_FAILED_TRANSACTION = number_of("25P02")
@@ -21,7 +21,7 @@ class AnswerVerification:
         self._statistics = statistics
         self._with_rows = rows
 
-    def check(self, client: ReplayClient, record: Record, connection: Connection) -> None:
+    def check(self, client: ReplayClient, record: Record, connection: WireConnection) -> None:
         """Compare the answer that a connection has received, and record the statement."""
         code = number_of(connection.sqlstate) if connection.sqlstate else 0
         if record.flags & IMPOSED:
@@ -50,7 +50,7 @@ class AnswerVerification:
         client.strayed = True
         self._statistics.note_first(record, code, client.work.number)
 
-    def _hold(self, client: ReplayClient, record: Record, connection: Connection) -> int:
+    def _hold(self, client: ReplayClient, record: Record, connection: WireConnection) -> int:
         """Compare the number of rows of an answer with the log's.
 
         Return the result of the comparison together with the log's number, as `held` packs them; -1

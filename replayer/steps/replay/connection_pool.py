@@ -4,11 +4,16 @@ import contextlib
 import select
 import time
 from collections import deque
-from functools import partial
 from typing import TYPE_CHECKING
 
+from replayer.engines import wires
+from replayer.engines.wire_session import (
+    ConnectionAttempt,
+    ConnectionGone,
+    Refused,
+    WireConnection,
+)
 from replayer.steps.replay.commit_turns import CommitTurns
-from replayer.steps.replay.failures import ConnectionGone, Refused
 from replayer.steps.replay.replay_client import (
     BARRED,
     BUSY,
@@ -27,7 +32,6 @@ from replayer.steps.replay.replay_statistics import (
     ReplayStatistics,
 )
 from replayer.steps.replay.timetable import SessionTimetable
-from replayer.steps.replay.wire import Connection, ConnectionAttempt, connecting
 from replayer.steps.replay.work import ReplayJob
 
 if TYPE_CHECKING:
@@ -54,8 +58,9 @@ class ConnectionPool:
         statistics: ReplayStatistics,
         turns: CommitTurns | None,
     ) -> None:
-        self._begin_connecting: Callable[[str], ConnectionAttempt] = partial(connecting, job.wire)
-        self._verify, self._read_only = job.verify, job.read_only
+        self._begin_connecting: Callable[[str], ConnectionAttempt]
+        self._begin_connecting = wires.load(job.wire).load_attempts()
+        self._hashes, self._read_only = job.verify == "hash", job.read_only
         self._limit = job.connections
         self._clock = clock
         self._timetable = timetable
@@ -97,8 +102,8 @@ class ConnectionPool:
             self._open += 1
             self._register(client, client.connection.fd)
 
-    def _made(self, attempt: ConnectionAttempt) -> Connection:
-        return attempt.connection(self._verify, read_only=self._read_only)
+    def _made(self, attempt: ConnectionAttempt) -> WireConnection:
+        return attempt.connection(hashes=self._hashes, read_only=self._read_only)
 
     def _register(self, client: ReplayClient, fd: int) -> None:
         self._meet(client)

@@ -10,14 +10,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from typing import Any
 
-from psycopg import pq
 from sqlalchemy.engine import URL
 
 from replayer.capture.action import Action
 from replayer.capture.archive import ArchiveReader
-from replayer.engines import driver
+from replayer.engines import driver, wires
 from replayer.engines.connection import connector_of, url_of
-from replayer.errors import Impossible
+from replayer.errors import Impossible, ReplayerError
 from replayer.run.context import Context
 from replayer.steps.replay import replay_target
 from replayer.steps.replay.against_source import TABLE, slower
@@ -35,7 +34,7 @@ _HERE, _THERE = "here", "in the source"
 
 def check(source: str, context: Context) -> None:
     """Raise Impossible for a URL of a source that cannot be one."""
-    if replay_target.is_mysql(context):
+    if not _explains(context):
         raise Impossible(
             f"--source: {context.engine.title} explains no statement for a replay yet: leave it out"
         )
@@ -53,7 +52,7 @@ def record(context: Context, capture: ArchiveReader, url: URL, source: str) -> N
     `url` is that of the database that was replayed into, `source` the URL of the source, "" if it
     is not given.  A plan that a server refuses is a row with its reason.
     """
-    if replay_target.is_mysql(context):
+    if not _explains(context):
         return
     slowed = slower(context.findings.tables.get(TABLE, ()))[:MOST]
     examples = _examples(capture, [row["fingerprint"] for row in slowed])
@@ -71,6 +70,10 @@ def record(context: Context, capture: ArchiveReader, url: URL, source: str) -> N
                 plan=plans[row["fingerprint"]],
                 text=row["text"],
             )
+
+
+def _explains(context: Context) -> bool:
+    return wires.has_own(replay_target.wire_of(context), "explain")
 
 
 def _examples(capture: ArchiveReader, fingerprints: Sequence[str]) -> dict[str, Action]:
@@ -98,8 +101,9 @@ def _plans(side: str, url: URL, examples: Mapping[str, Action], context: Context
     plans: dict[str, str] = {}
     try:
         with _connected(url) as connection:
+            wire = wires.load(wires.name_of(url.drivername))
             for fingerprint, action in examples.items():
-                plans[fingerprint] = _explained(connection, action)
+                plans[fingerprint] = _explained(wire, connection, action)
     except Exception as error:  # noqa: BLE001 - drivers raise errors of many kinds
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         context.findings.note(f"the statements that got slower have no plan {side}: {reason}")
@@ -112,26 +116,24 @@ def _connected(url: URL) -> Iterator[Any]:
     connection = driver.open_connection(connector.wire, {**connector.arguments, "autocommit": True})
     try:
         for statement in _LIMITS:
-            connection.execute(statement)
+            with connection.cursor() as cursor:
+                cursor.execute(statement)
         yield connection
     finally:
         connection.close()
 
 
-def _explained(connection: Any, action: Action) -> str:
+def _explained(wire: wires.Wire, connection: Any, action: Action) -> str:
     """Return the plan with one line for each of its nodes."""
     values = [
         None if value is None else value.encode("utf-8", "surrogateescape")
         for value in action.parameters or ()
     ]
-    text = f"EXPLAIN {action.text}".encode("utf-8", "surrogateescape")
-    connection.execute("BEGIN READ ONLY")
-    result = connection.pgconn.exec_params(text, values)
-    connection.execute("ROLLBACK")
-    if result.status != pq.ExecStatus.TUPLES_OK:
-        message = result.error_message.decode("utf-8", "replace").splitlines()
-        return f"no plan: {message[0] if message else 'the server said nothing'}"
-    lines = [result.get_value(row, 0) or b"" for row in range(result.ntuples)]
+    text = action.text.encode("utf-8", "surrogateescape")
+    try:
+        lines = wire.explain(connection, text, values)
+    except ReplayerError as error:
+        return f"no plan: {error}"
     return without_values(b"\n".join(lines).decode("utf-8", "replace"))
 
 

@@ -7,7 +7,7 @@ from replayer.steps.replay.replay_counts import where
 from replayer.steps.replay.work import Record, SessionWork
 
 if TYPE_CHECKING:
-    from replayer.steps.replay.wire import Connection, ConnectionAttempt
+    from replayer.engines.wire_session import ConnectionAttempt, WireConnection
 
 DUE, BUSY, WAITING, CONNECTING, RETRYING, WANTING, BARRED, OVER = range(8)
 """States of a client.
@@ -52,7 +52,7 @@ class ReplayClient:
         self.work = work
         self.records = todo
         self.record: Record | None = next(todo, None)
-        self.connection: Connection | None = None
+        self.connection: WireConnection | None = None
         self.connecting: ConnectionAttempt | None = None
         self.state = DUE
         self.begun_ns = self.free_ns = self.since_ns = self.asked_ns = 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import re
 import stat
@@ -12,22 +11,22 @@ from collections import Counter
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from psycopg.conninfo import make_conninfo
-
 from replayer import shell
-from replayer.engines import login
+from replayer.engines import wires
 from replayer.engines.connection import Database, connector_of
 from replayer.engines.verbs import VerbName
-from replayer.errors import Impossible, ReplayerError, Skip
+from replayer.engines.wire_session import SessionLogin
+from replayer.errors import Impossible, ReplayerError, Skip, one_line
 from replayer.servers import programs
 from replayer.tables import cleanup
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator
 
     from sqlalchemy.engine import URL
 
     from replayer.capture.action import LoggedSession
+    from replayer.engines.wires import DumpForm, Wire
     from replayer.run.context import Context
     from replayer.shell import User
     from replayer.steps.replay.spec import Spec
@@ -45,34 +44,22 @@ _TELLING = (
 )
 """Settings that decide most about times, of both families."""
 _EMPTY = "template0"
-_NOT_OF_LIBPQ = frozenset({"autocommit", "context", "row_factory", "cursor_factory"})
 _SETTING = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")
-_PARTING = re.compile(r"[\\\s]", re.ASCII)
-"""A server splits its options at white space."""
-_LONGEST_NAME = 63
-"""Characters of an application's name: the server truncates a longer one."""
 _MOST_OF_A_DUMP = 16
 _MOST_NAMED = 5
-_PSQL = ("-X", "-q", "-v", "ON_ERROR_STOP=1", "-f", "-")
-_PG_RESTORE = ("--no-owner", "--no-privileges", "--exit-on-error")
-_MYSQL = {
-    "host": "host",
-    "port": "port",
-    "user": "user",
-    "unix_socket": "socket",
-    "database": "database",
-}
-"""Names of the driver's arguments -> names of the client program's options."""
 
 
 def check(spec: Spec, context: Context) -> None:
     """Raise Impossible for a database that may not be changed, Skip if no replay is possible."""
     context.engine.needs(_OBJECTS)
+    wire = wire_of(context)
+    if not wire.LANGUAGE:
+        raise Skip(f"{context.engine.title}: its wire {wire.SCHEME} replays no capture")
     server = context.server
     if server.can_stop or spec.restore:
         return
     url = server.start()
-    if is_mysql(context):
+    if wire.ANY_DATABASE:
         _check_named(spec)
         return
     if spec.i_will_change and spec.i_will_change != url.database:
@@ -108,15 +95,15 @@ def describe(context: Context) -> str:
     return f"{title} on {where}, database {url.database}, with its own settings{settings}"
 
 
-def is_mysql(context: Context) -> bool:
-    """Return whether the server uses MySQL's protocol."""
-    return context.engine.wire.startswith("mysql")
+def wire_of(context: Context) -> Wire:
+    """Return the wire of the server."""
+    return wires.load(wires.name_of(context.engine.wire))
 
 
 def _check_named(spec: Spec) -> None:
-    """Raise Impossible if the user has not allowed changes, on a server of the MySQL family.
+    """Raise Impossible if the user has not allowed changes, where a session may use any database.
 
-    There a session may use any database: the URL names only the first one.
+    There the URL names only the first one.
     """
     if not spec.read_only and not spec.i_will_change:
         raise Impossible(
@@ -161,7 +148,7 @@ def _make_own(spec: Spec, context: Context, control: Database) -> None:
     if known and not spec.restore:
         return
     template = spec.restore if spec.restore and _is_template(spec.restore) else _EMPTY
-    if template != _EMPTY and is_mysql(context):
+    if template != _EMPTY and "{{template}}" not in context.engine.needs(_CREATE).text:
         raise Impossible(
             f"restore = {spec.restore!r}: there is no such file, and {context.engine.title} makes "
             f"no copy of a database by itself: give a dump"
@@ -178,35 +165,30 @@ def _load(dump: Path, url: URL, context: Context) -> None:
     A dump is a program: its loader runs the shell commands in it.  So the loader never runs as
     root if the server is replayer's own.  The user who runs it need not be able to open the dump.
     """
-    arguments = dict(connector_of(url).arguments)
-    password = arguments.pop("password", None)
-    user = _user(context)
-    variables: dict[str, str] = {}
+    own = getattr(context.server, "programs", None)
+    user, folders = (None, []) if own is None else (own.user, [own.folder])
     with contextlib.ExitStack() as opened:
         file = None if dump.is_dir() else opened.enter_context(_opened(dump))
-        if is_mysql(context):
-            secret, words = "MYSQL_PWD", _words_of_mysql(dump, file, arguments, context)
-        else:
-            plain = _of_libpq(arguments)
-            # Older programs reject this parameter, but ignore this environment variable.
-            if login.REQUIRE in plain:
-                variables["PGREQUIREAUTH"] = plain.pop(login.REQUIRE)
-            where = make_conninfo(**plain)
-            secret, words = "PGPASSWORD", _words_of_libpq(dump, file, where, context)
+        form: DumpForm = "folder" if file is None else "plain" if _is_plain(file) else "archive"
+        loader = wire_of(context).make_loader(form, connector_of(url).arguments)
+        if loader is None:
+            raise Impossible(f"restore = {str(dump)!r} is a folder, and a dump is one file")
+        program = next(filter(None, (shell.find(one, *folders) for one in loader.programs)), None)
+        if program is None:
+            names = " or ".join(loader.programs)
+            raise Skip(
+                f"{names} loads the dump, and is not installed: install the server's clients"
+            )
+        if file is None:
+            _check_entered(dump, user)
         shell.run(
-            words,
+            [program, *loader.words, *([dump.absolute()] if file is None else [])],
             user=user,
             # That user may not be able to enter the folder in which replayer was started.
             folder=None if user is None else Path("/"),
             stdin=file,
-            environment=variables | ({secret: str(password)} if password else {}),
+            environment=loader.environment,
         )
-
-
-def _user(context: Context) -> User | None:
-    """Return the user who loads a dump: replayer's server's user, else None (this user)."""
-    own = getattr(context.server, "programs", None)
-    return None if own is None else own.user
 
 
 def _opened(dump: Path) -> IO[bytes]:
@@ -225,16 +207,8 @@ def _opened(dump: Path) -> IO[bytes]:
     return os.fdopen(fd, "rb", buffering=0)
 
 
-def _words_of_libpq(
-    dump: Path, file: IO[bytes] | None, where: str, context: Context
-) -> list[str | Path]:
-    """Return the program that loads a PostgreSQL dump, and its arguments."""
-    if file is not None and _is_plain(file):
-        return [_program("psql", context), *_PSQL, "-d", where]
-    words: list[str | Path] = [_program("pg_restore", context), *_PG_RESTORE, "-d", where]
-    if file is not None:
-        return words
-    user = _user(context)
+def _check_entered(dump: Path, user: User | None) -> None:
+    """Raise Impossible if the user who loads a dump that is a folder cannot enter it."""
     closed = programs.blocked(dump, user)
     if user is not None and closed is not None:
         raise Impossible(
@@ -242,20 +216,6 @@ def _words_of_libpq(
             f"enter {closed}: open it to that user, or give a dump that is one file (pg_dump "
             f"--format=custom)"
         )
-    return [*words, dump.absolute()]
-
-
-def _words_of_mysql(
-    dump: Path, file: IO[bytes] | None, arguments: Mapping[str, object], context: Context
-) -> list[str | Path]:
-    """Return the program that loads a MySQL dump, and its arguments."""
-    if file is None:
-        raise Impossible(f"restore = {str(dump)!r} is a folder, and a dump is one file")
-    program = _found("mariadb", context) or _found("mysql", context)
-    if program is None:
-        raise Skip("neither mariadb nor mysql is installed, which load the dump")
-    words = [f"--{ours}={arguments[name]}" for name, ours in _MYSQL.items() if name in arguments]
-    return [program, "--no-defaults", "--batch", *words]
 
 
 def _is_plain(file: IO[bytes]) -> bool:
@@ -267,22 +227,6 @@ def _is_plain(file: IO[bytes]) -> bool:
     return plain
 
 
-def _program(name: str, context: Context) -> Path:
-    program = _found(name, context)
-    if program is None:
-        raise Skip(f"{name} is not installed, which loads the dump: install PostgreSQL's clients")
-    return program
-
-
-def _found(name: str, context: Context) -> Path | None:
-    own = getattr(context.server, "programs", None)
-    return shell.find(name, *([own.folder] if own is not None else []))
-
-
-def _of_libpq(arguments: Mapping[str, object]) -> dict[str, str]:
-    return {name: str(value) for name, value in arguments.items() if name not in _NOT_OF_LIBPQ}
-
-
 class Conninfo:
     """A function that returns the conninfo for the connection of a captured session.
 
@@ -292,9 +236,10 @@ class Conninfo:
 
     def __init__(self, spec: Spec, database: Database) -> None:
         self._ours = str(database.url.username or "")
-        mysql = database.engine.wire.startswith("mysql")
-        self._of = _for_mysql(spec, database) if mysql else _for_libpq(spec, database)
-        self._roles = frozenset() if mysql else _roles(database)
+        self._wire = wires.load(wires.name_of(database.engine.wire))
+        self._arguments = connector_of(database.url).arguments
+        self._spec = spec
+        self._roles = _roles(database)
         self._as_ours: Counter[str] = Counter()
 
     def __call__(self, session: LoggedSession) -> str:
@@ -304,67 +249,31 @@ class Conninfo:
             role = session.user
         elif session.user not in {"", self._ours}:
             self._as_ours[session.user] += 1
-        return self._of(session, role)
+        spec = self._spec
+        return self._wire.make_conninfo(
+            self._arguments,
+            SessionLogin(
+                application=session.application,
+                settings=tuple(_settable(session.settings, spec)),
+                role=role,
+                read_only=spec.read_only,
+                timeout=spec.statement_timeout,
+            ),
+        )
 
     def note(self) -> str:
         """Return a sentence on sessions that ran as another user than captured, "" if none did."""
         if not self._as_ours:
             return ""
-        named = [f"{_sent(user)} {many:,}" for user, many in self._as_ours.most_common(_MOST_NAMED)]
+        named = [
+            f"{one_line(user)} {many:,}" for user, many in self._as_ours.most_common(_MOST_NAMED)
+        ]
         more = len(self._as_ours) - _MOST_NAMED
         named += [f"{more:,} more users"] if more > 0 else []
         return (
             f"{self._as_ours.total():,} sessions of other users ({', '.join(named)}) were replayed "
             f"as {self._ours or 'another one'}, who may not take on their roles here"
         )
-
-
-def _for_mysql(spec: Spec, database: Database) -> Callable[[LoggedSession, str], str]:
-    arguments = {
-        name: value
-        for name, value in connector_of(database.url).arguments.items()
-        if isinstance(value, str | int | float | bool | dict)
-    }
-    first = [f"SET SESSION {name} = {value}" for name, value in _limits(spec, database)]
-    if spec.read_only:
-        first.append("SET SESSION TRANSACTION READ ONLY")
-
-    def of(session: LoggedSession, role: str) -> str:
-        del session, role
-        return json.dumps({**arguments, "first": first})
-
-    return of
-
-
-def _limits(spec: Spec, database: Database) -> Iterator[tuple[str, str]]:
-    if not spec.statement_timeout:
-        return
-    if database.engine.name.startswith("mysql"):
-        yield "max_execution_time", str(round(spec.statement_timeout * 1e3))
-    else:
-        yield "max_statement_time", f"{spec.statement_timeout:g}"
-
-
-def _for_libpq(spec: Spec, database: Database) -> Callable[[LoggedSession, str], str]:
-    arguments = _of_libpq(connector_of(database.url).arguments)
-    given = str(arguments.pop("options", ""))
-    ours = []
-    if spec.statement_timeout:
-        ours.append(("statement_timeout", f"{round(spec.statement_timeout * 1e3)}ms"))
-    if spec.read_only:
-        ours.append(("default_transaction_read_only", "on"))
-        # With it, the server finds the end of a string where replayer finds it.
-        ours.append(("standard_conforming_strings", "on"))
-
-    def of(session: LoggedSession, role: str) -> str:
-        settings = [*_settable(session.settings, spec), *ours]
-        settings += [("role", role)] if role else []
-        options = " ".join([given, *_options(settings)]).strip()
-        application = _sent(session.application)[:_LONGEST_NAME] or "replayer"
-        more = {"application_name": application, **({"options": options} if options else {})}
-        return make_conninfo(**{**arguments, **more})
-
-    return of
 
 
 def _settable(settings: Iterable[tuple[str, str]], spec: Spec) -> Iterator[tuple[str, str]]:
@@ -376,17 +285,6 @@ def _settable(settings: Iterable[tuple[str, str]], spec: Spec) -> Iterator[tuple
         who = name.lower() in {"role", "session_authorization"}
         if _SETTING.fullmatch(name) and not (who and spec.read_only):
             yield name, value
-
-
-def _options(settings: Iterable[tuple[str, str]]) -> Iterator[str]:
-    for name, value in settings:
-        escaped = _PARTING.sub(r"\\\g<0>", _sent(value))
-        yield f"-c {name}={escaped}"
-
-
-def _sent(text: str) -> str:
-    """Return a text that may be in a conninfo: invalid characters become ?, zero bytes go."""
-    return text.encode("utf-8", "replace").decode().replace("\0", "")
 
 
 def _roles(database: Database) -> frozenset[str]:

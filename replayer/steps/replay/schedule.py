@@ -19,7 +19,8 @@ from replayer.capture.action import (
     LoggedSession,
     LoggedStatement,
 )
-from replayer.steps.replay import mysql_connection, wire_message
+from replayer.engines import wires
+from replayer.engines.wire_session import encode_text
 from replayer.steps.replay.commit_order import (
     WHOLE_TABLE,
     RowChange,
@@ -66,15 +67,8 @@ _MOST_HELD = 1 << 16
 """Limit of records in memory that wait for a full chunk; then shorter chunks are written."""
 _NO_NAME = "one that the log does not name"
 _COUNTED = frozenset({"select", "insert", "update", "delete"})
-_BY_OTHERS = re.compile(r"40[0-9A-Z]{3}|57[0-9A-Z]{3}|55P03")
-"""SQLSTATEs of statements that another session, a timeout or an operator ended.
-
-Such a statement was rolled back as a victim, was cancelled, or waited for a lock for too long.
-These errors do not depend on the data.
-"""
-_BY_OTHERS_IN_MYSQL = frozenset({"40001", "70100"})
-_NO_STATE, _SHORTEST_WAIT = "HY000", _SECOND
-"""MySQL has no own SQLSTATE for a lock wait timeout, which takes at least a second."""
+_MOST_PARAMETERS = 0xFFFF
+"""Most parameters of a statement, whose number has two bytes in each protocol."""
 _ORDERED = re.compile(r"\border\s+by\b", re.IGNORECASE)
 
 
@@ -137,7 +131,7 @@ class Planner:
         spec: Spec,
         conninfo: Callable[[LoggedSession], str],
         processes: int,
-        wire: str = "postgres",
+        wire: wires.Wire,
         *,
         errors_logged: bool = True,
         span_ns: int = 0,
@@ -153,7 +147,8 @@ class Planner:
         self._conninfo = conninfo
         self._described: dict[int, LoggedSession] = {}
         self._wire = wire
-        self._reading = ReadOnlyTest(wire) if spec.read_only else None
+        self._binds = wires.has_own(wire, "encode_values")
+        self._reading = ReadOnlyTest(wire.LANGUAGE) if spec.read_only else None
         with contextlib.ExitStack() as made:
             self._processes = [_Process(_spool(made, folder)) for _ in range(processes)]
             self._close = made.pop_all().close
@@ -206,7 +201,7 @@ class Planner:
         if statement and self._reading and not self._reading.only(statement.text):
             self._left_out["it may write"] += 1
             return
-        if len(action.parameters or ()) > wire_message.MOST_PARAMETERS:
+        if len(action.parameters or ()) > _MOST_PARAMETERS:
             self._left_out["it has more parameters than a server takes"] += 1
             return
         session = self._session(action, since)
@@ -237,7 +232,11 @@ class Planner:
         `feed` is the place of the file in `feeds`, -1 for none.  A statement that is made to fail
         takes no data.
         """
-        if statement and self._spec.order != "none" and self._is_by_others(action):
+        if (
+            statement
+            and self._spec.order != "none"
+            and self._wire.is_by_others(action.sqlstate, action.duration_ns / _SECOND)
+        ):
             return self._impose(record, action, statement.fingerprint)
         if feed >= 0:
             return record._replace(flags=record.flags | (feed + 1) << FED)
@@ -296,16 +295,14 @@ class Planner:
         flags = self._flags[fingerprint]
         values = action.parameters or ()
         named = -1
-        if self._wire == "mysql":
-            does, payload = WHOLE, mysql_connection.query(wire_message.encoded(statement.text))
-        elif action.does == "simple":
-            does, payload = WHOLE, wire_message.query(statement.text)
+        if action.does == "simple" or not self._binds:
+            does, payload = WHOLE, self._wire.encode_query(statement.text)
         elif action.name:
-            does, payload = NAMED, wire_message.parameters(values)
+            does, payload = NAMED, self._wire.encode_values(values)
             known = (action.name, statement.text)
             named = self._prepared.setdefault(known, len(self._prepared))
         else:
-            does, payload = WHOLE, wire_message.unnamed(statement.text, values)
+            does, payload = WHOLE, self._wire.encode_bound(statement.text, values)
         flags |= 0 if action.does == "simple" else EXTENDED
         logged = number_of(action.sqlstate)
         rows = action.rows if self._counted[fingerprint] else UNKNOWN
@@ -316,25 +313,14 @@ class Planner:
             *(chain, turn, logged, named, flags, rows, part, source_ns),
         )
 
-    def _is_by_others(self, action: Action) -> bool:
-        """Return whether a statement failed because of other sessions, a timeout or an operator."""
-        code = action.sqlstate
-        if self._wire == "mysql":
-            waited = code == _NO_STATE and action.duration_ns >= _SHORTEST_WAIT
-            return waited or code in _BY_OTHERS_IN_MYSQL
-        return _BY_OTHERS.fullmatch(code) is not None
-
     def _impose(self, record: Record, action: Action, fingerprint: Fingerprint) -> Record:
         """Return a record that fails as the statement did, when it did, and waits for no turn.
 
         The failed statement changed nothing except the state of its transaction.  If it ran in the
         replay, it could succeed, or make another session fail in its place.
         """
-        if self._wire == "mysql":
-            payload = mysql_connection.failing(action.sqlstate)
-        else:
-            begins, ends = fingerprint.kind == "begin", fingerprint.kind == "commit"
-            payload = wire_message.failing(action.sqlstate, begins=begins, ends=ends)
+        begins, ends = fingerprint.kind == "begin", fingerprint.kind == "commit"
+        payload = self._wire.encode_failure(action.sqlstate, begins=begins, ends=ends)
         end = record.start_ns + round(max(0, action.duration_ns) / (self._spec.speed or 1))
         return record._replace(
             does=WHOLE, payload=payload, start_ns=end, chain=UNKNOWN, turn=UNKNOWN, named=-1,
@@ -431,8 +417,7 @@ class Planner:
                 most = max(len(one.sessions) for one in self._processes)
                 shared = stack.enter_context(self._order.shared(len(self._processes), most))
             prepared = tuple(
-                Prepared(wire_message.encoded(name), wire_message.encoded(text))
-                for name, text in self._prepared
+                Prepared(encode_text(name), encode_text(text)) for name, text in self._prepared
             )
             limits = shares(self._spec.sessions, len(self._processes))
             jobs = []
@@ -444,7 +429,7 @@ class Planner:
                 jobs.append(
                     ReplayJob(
                         process=number,
-                        wire=self._wire,
+                        wire=wires.name_of(self._wire.SCHEME),
                         spool=Descriptor(process.spool.fd),
                         sessions=process.sessions,
                         prepared=prepared,

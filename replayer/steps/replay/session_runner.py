@@ -4,10 +4,10 @@ import select
 import time
 from collections.abc import Sequence
 
+from replayer.engines.wire_session import LOST, ConnectionGone
 from replayer.steps.replay.answer_verification import AnswerVerification
 from replayer.steps.replay.commit_turns import CommitTurns
 from replayer.steps.replay.connection_pool import ConnectionPool
-from replayer.steps.replay.failures import LOST, ConnectionGone
 from replayer.steps.replay.replay_client import (
     BARRED,
     BUSY,

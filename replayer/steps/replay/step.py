@@ -15,7 +15,7 @@ from typing import Any
 
 from replayer import journal
 from replayer.analysis.differences import divergence
-from replayer.capture.action import LoggedSession
+from replayer.capture.action import language_of
 from replayer.capture.archive import ArchiveReader
 from replayer.conditions import temperature
 from replayer.engines.connection import Database
@@ -77,7 +77,8 @@ def check(spec: Spec, context: Context) -> None:
     with _capture(spec) as capture, CopyFiles(spec.copy_from) as copy_files:
         engine = capture.summary.source.engine
         copy_files.check(capture.summary.copies)
-    if (engine == "postgres") is replay_target.is_mysql(context):
+    language = language_of(engine)
+    if language != (replay_target.wire_of(context).LANGUAGE or language):
         raise Impossible(
             f"{spec.file} was captured on {engine}, and {context.engine.title} speaks another "
             f"language: replay it on a server of its kind"
@@ -92,8 +93,7 @@ def check_files(spec: Spec) -> None:
     """Raise Impossible if the capture holds nothing of what is chosen, or a file is missing."""
     with _capture(spec) as capture, CopyFiles(spec.copy_from) as copy_files:
         copy_files.check(capture.summary.copies)
-        mysql = capture.summary.source.engine != "postgres"
-        choice = Choice(spec, "mysql" if mysql else "postgres")
+        choice = Choice(spec, language_of(capture.summary.source.engine))
         if choice.asked:
             choice.look(capture.blocks())
     if "/" in spec.restore and not Path(spec.restore).exists():
@@ -185,7 +185,7 @@ def _planned(
     seconds = max(1e-3, summary.span_ns / 1e9)
     busiest = max(summary.busiest_minute_statements / 60, summary.statements / seconds)
     processes = processes_for(spec.speed, busiest, summary.sessions)
-    wire = "mysql" if replay_target.is_mysql(context) else "postgres"
+    wire = replay_target.wire_of(context)
     conninfo = replay_target.Conninfo(spec, database)
     planner = Planner(
         spec,
@@ -195,13 +195,13 @@ def _planned(
         errors_logged=summary.source.errors_logged,
         span_ns=summary.span_ns,
         folder=journal.home(),
-        blocked=_blocked(spec, context, conninfo),
+        blocked=_blocked(spec, database),
         rows=_row_keys(spec, context, database),
     )
     try:
         if spec.order != "none":
             capture.check_order()
-        _add_all(planner, Choice(spec, wire), copy_files, capture, context)
+        _add_all(planner, Choice(spec, wire.LANGUAGE), copy_files, capture, context)
         planner.feeds = copy_files.descriptors()
         if spec.copy_from and not summary.copies:
             context.findings.note(_NO_COPIES)
@@ -243,13 +243,13 @@ def _add_all(
         context.findings.note(sentence)
 
 
-def _blocked(spec: Spec, context: Context, conninfo: replay_target.Conninfo) -> Blocked | None:
+def _blocked(spec: Spec, database: Database) -> Blocked | None:
     """Return how worker processes query lock waits; None if no order is kept."""
-    verb = context.engine.verb(_BLOCKED)
+    verb = database.engine.verb(_BLOCKED)
     if spec.order == "none" or verb is None:
         return None
     (statement,) = verb.statements()
-    return Blocked(conninfo(LoggedSession(-1)), statement)
+    return Blocked(database.connector(), statement)
 
 
 def _row_keys(spec: Spec, context: Context, database: Database) -> RowKeys | None:

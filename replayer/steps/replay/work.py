@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from replayer.engines.driver import Connector
 from replayer.steps.replay.commit_order import Shared
 from replayer.watch.workers import Descriptor
 
@@ -132,7 +133,7 @@ class SessionColumns:
 class Blocked:
     """The query for lock waits in the server, and the connection for it."""
 
-    conninfo: str
+    connector: Connector
     statement: str
     """Its rows have two session numbers: one that waits, and one that it waits for."""
 
@@ -143,7 +144,7 @@ class ReplayJob:
 
     process: int
     wire: str
-    """postgres or mysql."""
+    """The name of the server's wire."""
     spool: Descriptor
     sessions: SessionColumns
     prepared: tuple[Prepared, ...]

@@ -1,17 +1,33 @@
 """MySQL's protocol, by PyMySQL."""
 
 import importlib
+import json
 import socket
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from replayer.engines.wire_session import WireSession
-from replayer.engines.wires import CONNECT_SECONDS
+from replayer.engines.wire_session import ConnectionAttempt, SessionLogin, WireSession
+from replayer.engines.wires import CONNECT_SECONDS, DumpForm, DumpLoader
+from replayer.engines.wires.mysql.mysql_packet import encode_failure, encode_query
 
 SCHEME = "mysql+pymysql"
 DRIVER = "pymysql"
 LIMITS = {"connect_timeout": str(CONNECT_SECONDS)}
 PARAMETERS = "qmark"
+LANGUAGE = "mysql"
+ANY_DATABASE = True
+__all__ = ["encode_failure", "encode_query"]
+_BY_OTHERS = frozenset({"40001", "70100"})
+_NO_STATE, _SHORTEST_WAIT = "HY000", 1.0
+"""This server has no own SQLSTATE for a lock wait timeout, which takes at least a second."""
+_CLIENT = {
+    "host": "host",
+    "port": "port",
+    "user": "user",
+    "unix_socket": "socket",
+    "database": "database",
+}
+"""Names of the driver's arguments -> names of the client program's options."""
 
 
 def open_connection(arguments: Mapping[str, Any]) -> Any:
@@ -56,6 +72,45 @@ def ping(connection: Any, seconds: float) -> bool:
 def open_session(connection: Any) -> WireSession:
     """Return a session with the binary protocol, which PyMySQL lacks."""
     # A control connection needs no sessions: they are loaded where they are used.
-    module = importlib.import_module("replayer.engines.wires.mysql.binary_session")
-    session: WireSession = module.BinarySession(connection)
+    module = importlib.import_module("replayer.engines.wires.mysql.mysql_connection")
+    session: WireSession = module.MySQLConnection(connection)
     return session
+
+
+def load_attempts() -> Callable[[str], ConnectionAttempt]:
+    """Return attempts in threads."""
+    module = importlib.import_module("replayer.engines.wires.mysql.threaded_attempt")
+    attempts: Callable[[str], ConnectionAttempt] = module.MySQLConnectionAttempt
+    return attempts
+
+
+def make_conninfo(arguments: Mapping[str, Any], login: SessionLogin) -> str:
+    """Return JSON of PyMySQL's arguments; its key `first` lists statements to run first."""
+    kinds = (str, int, float, bool, dict)
+    plain = {name: value for name, value in arguments.items() if isinstance(value, kinds)}
+    first = []
+    if login.timeout:
+        # MySQL reads the first comment only, MariaDB the second.
+        limits = round(login.timeout * 1e3), f"{login.timeout:g}"
+        first.append(
+            "SET /*!50704 max_execution_time = {} *//*M! max_statement_time = {} */".format(*limits)
+        )
+    if login.read_only:
+        first.append("SET SESSION TRANSACTION READ ONLY")
+    return json.dumps({**plain, "first": first})
+
+
+def is_by_others(sqlstate: str, seconds: float) -> bool:
+    """Judge by the SQLSTATE, and for a lock wait timeout by the time."""
+    waited = sqlstate == _NO_STATE and seconds >= _SHORTEST_WAIT
+    return waited or sqlstate in _BY_OTHERS
+
+
+def make_loader(dump: DumpForm, arguments: Mapping[str, Any]) -> DumpLoader | None:
+    """Return the client program, which loads files of SQL."""
+    if dump == "folder":
+        return None
+    words = [f"--{ours}={arguments[name]}" for name, ours in _CLIENT.items() if name in arguments]
+    password = arguments.get("password")
+    secret = {"MYSQL_PWD": str(password)} if password else {}
+    return DumpLoader(("mariadb", "mysql"), ["--no-defaults", "--batch", *words], secret)

@@ -1,14 +1,23 @@
 """PostgreSQL's protocol, by psycopg and libpq."""
 
 import importlib
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from replayer.engines import login
-from replayer.engines.wire_session import WireSession
-from replayer.engines.wires import CONNECT_SECONDS
+from replayer.engines.server_message import explain_bytes
+from replayer.engines.wire_session import ConnectionAttempt, SessionLogin, WireSession
+from replayer.engines.wires import CONNECT_SECONDS, DumpForm, DumpLoader
 from replayer.engines.wires.postgres import waiting
+from replayer.engines.wires.postgres.postgres_message import (
+    encode_bound,
+    encode_failure,
+    encode_query,
+    encode_values,
+)
 from replayer.engines.wires.postgres.waiting import sleep_soundly
+from replayer.errors import ReplayerError
 
 SCHEME = "postgresql+psycopg"
 DRIVER = "psycopg"
@@ -20,7 +29,22 @@ LIMITS = {
     "tcp_user_timeout": "20000",
 }
 PARAMETERS = "numeric_dollar"
-__all__ = ["sleep_soundly"]
+LANGUAGE = "postgres"
+__all__ = ["encode_bound", "encode_failure", "encode_query", "encode_values", "sleep_soundly"]
+_BY_OTHERS = re.compile(r"40[0-9A-Z]{3}|57[0-9A-Z]{3}|55P03")
+"""SQLSTATEs of statements that another session, a timeout or an operator ended.
+
+Such a statement was rolled back as a victim, was cancelled, or waited for a lock for too long.
+"""
+_TUPLES_OK = 2
+_NOT_OF_LIBPQ = frozenset({"autocommit", "context", "row_factory", "cursor_factory"})
+_PARTING = re.compile(r"[\\\s]", re.ASCII)
+"""A server splits its options at white space."""
+_ESCAPED = r"\\\g<0>"
+_LONGEST_NAME = 63
+"""Characters of an application's name: the server truncates a longer one."""
+_PSQL = ("-X", "-q", "-v", "ON_ERROR_STOP=1", "-f", "-")
+_PG_RESTORE = ("--no-owner", "--no-privileges", "--exit-on-error")
 
 
 def open_connection(arguments: Mapping[str, Any]) -> Any:
@@ -56,7 +80,73 @@ def secure(query: Mapping[str, Any], host: str | None) -> dict[str, str]:
 def open_session(connection: Any) -> WireSession:
     """Return a session whose messages are built here, or by libpq if they are encrypted."""
     # A control connection needs no sessions: they are loaded where they are used.
-    sessions = importlib.import_module("replayer.engines.wires.postgres.libpq_session")
-    kind = sessions.EncryptedSession if connection.pgconn.ssl_in_use else sessions.PlainSession
-    session: WireSession = kind(connection)
+    module = importlib.import_module("replayer.engines.wires.postgres.postgres_connection")
+    pg = connection.pgconn
+    kind = module.EncryptedPostgresConnection if pg.ssl_in_use else module.PostgresConnection
+    session: WireSession = kind(pg, connection.close)
     return session
+
+
+def load_attempts() -> Callable[[str], ConnectionAttempt]:
+    """Return attempts by libpq."""
+    module = importlib.import_module("replayer.engines.wires.postgres.libpq_attempt")
+    attempts: Callable[[str], ConnectionAttempt] = module.PostgresConnectionAttempt
+    return attempts
+
+
+def make_conninfo(arguments: Mapping[str, Any], login: SessionLogin) -> str:
+    """Return libpq's conninfo; all that a session begins with are options of it."""
+    plain = _of_libpq(arguments)
+    settings = list(login.settings)
+    if login.timeout:
+        settings.append(("statement_timeout", f"{round(login.timeout * 1e3)}ms"))
+    if login.read_only:
+        settings.append(("default_transaction_read_only", "on"))
+        # With it, the server finds the end of a string where replayer finds it.
+        settings.append(("standard_conforming_strings", "on"))
+    if login.role:
+        settings.append(("role", login.role))
+    given = [f"-c {name}={_PARTING.sub(_ESCAPED, _sent(value))}" for name, value in settings]
+    options = " ".join([plain.pop("options", ""), *given]).strip()
+    plain["application_name"] = _sent(login.application)[:_LONGEST_NAME] or "replayer"
+    return _conninfo({**plain, **({"options": options} if options else {})})
+
+
+def is_by_others(sqlstate: str, seconds: float) -> bool:
+    """Judge by the SQLSTATE."""
+    del seconds
+    return _BY_OTHERS.fullmatch(sqlstate) is not None
+
+
+def explain(connection: Any, text: bytes, values: Sequence[bytes | None]) -> list[bytes]:
+    """Explain in a transaction that may only read, by the protocol that takes one statement."""
+    connection.execute("BEGIN READ ONLY")
+    result = connection.pgconn.exec_params(b"EXPLAIN " + text, values)
+    connection.execute("ROLLBACK")
+    if result.status != _TUPLES_OK:
+        raise ReplayerError(explain_bytes(result.error_message))
+    return [result.get_value(row, 0) or b"" for row in range(result.ntuples)]
+
+
+def make_loader(dump: DumpForm, arguments: Mapping[str, Any]) -> DumpLoader:
+    """Return psql or pg_restore."""
+    plain = _of_libpq(arguments)
+    # Older programs reject the parameter, but ignore the environment variable.
+    names = {"password": "PGPASSWORD", login.REQUIRE: "PGREQUIREAUTH"}
+    variables = {names[name]: plain.pop(name) for name in names if name in plain}
+    program, words = ("psql", _PSQL) if dump == "plain" else ("pg_restore", _PG_RESTORE)
+    return DumpLoader((program,), [*words, "-d", _conninfo(plain)], variables)
+
+
+def _conninfo(plain: dict[str, str]) -> str:
+    made: str = importlib.import_module("psycopg.conninfo").make_conninfo(**plain)
+    return made
+
+
+def _of_libpq(arguments: Mapping[str, Any]) -> dict[str, str]:
+    return {name: str(value) for name, value in arguments.items() if name not in _NOT_OF_LIBPQ}
+
+
+def _sent(text: str) -> str:
+    """Return a text that may be in a conninfo: invalid characters become ?, zero bytes go."""
+    return text.encode("utf-8", "replace").decode().replace("\0", "")

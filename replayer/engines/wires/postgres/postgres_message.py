@@ -1,42 +1,38 @@
-"""Messages of PostgreSQL's protocol, as bytes: what is sent for one action of a capture.
+"""Messages of PostgreSQL's protocol, as bytes: what is sent for one statement.
 
-They are as in the chapter Frontend/Backend Protocol: a letter, a length, the body.  Parameters
-and results are sent as text, and the server chooses their types.
+They are as in the chapter Frontend/Backend Protocol: a letter, a length, the body.  Parameters and
+results of a captured statement are sent as text, and the server chooses their types.  Those of a
+load's statement are binary.
 """
 
 import struct
 from collections.abc import Sequence
 
+from replayer.engines.wire_session import Packing, encode_text
+
 _LENGTH = struct.Struct(">I")
 _COUNT = struct.Struct(">H")
-MOST_PARAMETERS = 0xFFFF
 _NULL = b"\xff\xff\xff\xff"
 _NO_VALUE = 0xFFFFFFFF
 EXECUTE_AND_SYNC = b"E" + _LENGTH.pack(9) + b"\0" + bytes(4) + b"S" + _LENGTH.pack(4)
 SYNC = b"S" + _LENGTH.pack(4)
 _NO_FORMATS = _COUNT.pack(0)
+_ALL_BINARY = struct.pack(">HH", 1, 1)
+PACKING = Packing(">", _LENGTH.pack(8))
 
 
-def encoded(text: str) -> bytes:
-    """Return a text as the bytes that the client sent, without zero bytes, which are invalid."""
-    return text.encode("utf-8", "surrogateescape").replace(b"\0", b"")
-
-
-def query(text: str) -> bytes:
+def encode_query(text: str) -> bytes:
     """Return the message Query (a simple query)."""
-    body = encoded(text) + b"\0"
+    body = encode_text(text) + b"\0"
     return b"Q" + _LENGTH.pack(4 + len(body)) + body
 
 
-def failing(sqlstate: str, *, begins: bool, ends: bool) -> bytes:
-    """Return a query that leaves a transaction as a statement failing with `sqlstate` left it.
-
-    `begins`: the text of the statement began the transaction.  `ends`: it was its end.
-    """
+def encode_failure(sqlstate: str, *, begins: bool, ends: bool) -> bytes:
+    """Return a query that leaves a transaction as a statement failing with `sqlstate` left it."""
     if ends:
-        return query("ROLLBACK")
+        return encode_query("ROLLBACK")
     first = "BEGIN; " if begins else ""
-    return query(
+    return encode_query(
         f"{first}DO $$BEGIN RAISE 'it failed in the log' USING ERRCODE = '{sqlstate}'; END$$"
     )
 
@@ -53,39 +49,57 @@ def forget(name: bytes) -> bytes:
     return b"C" + _LENGTH.pack(4 + len(body)) + body
 
 
-def parameters(values: Sequence[str | None]) -> bytes:
+def encode_values(values: Sequence[str | None]) -> bytes:
     """Return the end of Bind: the parameters as text (None is NULL), and text results."""
     parts = [_NO_FORMATS, _COUNT.pack(len(values))]
     for value in values:
         if value is None:
             parts.append(_NULL)
         else:
-            plain = encoded(value)
+            plain = encode_text(value)
             parts += (_LENGTH.pack(len(plain)), plain)
     parts.append(_NO_FORMATS)
     return b"".join(parts)
 
 
 def bind(name: bytes, ending: bytes) -> bytes:
-    """Return Bind of the unnamed portal; `ending` comes from `parameters`."""
+    """Return Bind of the unnamed portal; `ending` comes from `encode_values`."""
     body = b"\0" + name + b"\0" + ending
     return b"B" + _LENGTH.pack(4 + len(body)) + body
 
 
-def unnamed(text: str, values: Sequence[str | None]) -> bytes:
+def encode_bound(text: str, values: Sequence[str | None]) -> bytes:
     """Return all messages that run an unnamed prepared statement once."""
-    return parse(b"", encoded(text)) + bind(b"", parameters(values)) + EXECUTE_AND_SYNC
+    return parse(b"", encode_text(text)) + bind(b"", encode_values(values)) + EXECUTE_AND_SYNC
+
+
+def bind_packed(name: bytes, many: int) -> tuple[bytes, bytes]:
+    """Return what comes before and after the packed parameters of a statement that is executed."""
+    begin = b"\0" + name + b"\0" + _ALL_BINARY + _COUNT.pack(many)
+    length = 4 + len(begin) + many * (len(PACKING.prefix) + 8) + len(_ALL_BINARY)
+    return b"B" + _LENGTH.pack(length) + begin, _ALL_BINARY + EXECUTE_AND_SYNC
+
+
+def unpack(payload: bytes) -> list[bytes]:
+    """Return the parameters that a payload has, each without its prefix."""
+    width = len(PACKING.prefix) + 8
+    return [payload[place - 8 : place] for place in range(width, len(payload) + 1, width)]
+
+
+def end_of_answer(tag: bytes) -> bytes:
+    """Return the last bytes of the answer to a statement with that command tag."""
+    return b"C" + _LENGTH.pack(5 + len(tag)) + tag + b"\0Z" + _LENGTH.pack(5) + b"I"
 
 
 def parts_of(whole: bytes) -> tuple[bytes, bytes]:
-    """Return the text, and the end of Bind, of messages made by `unnamed`."""
+    """Return the text, and the end of Bind, of messages made by `encode_bound`."""
     bound = 1 + _LENGTH.unpack_from(whole, 1)[0]
     after = bound + 1 + _LENGTH.unpack_from(whole, bound + 1)[0]
     return whole[6 : bound - 3], whole[bound + 7 : after]
 
 
 def values_of(ending: bytes) -> list[bytes | None]:
-    """Return the values that `parameters` packed."""
+    """Return the values that `encode_values` packed."""
     count, place = _COUNT.unpack_from(ending, 2)[0], 4
     values: list[bytes | None] = []
     for _ in range(count):

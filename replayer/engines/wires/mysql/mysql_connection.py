@@ -1,141 +1,48 @@
-"""One session of a replay in MySQL's protocol: statements go out as text, answers come as packets.
+"""One connection in MySQL's protocol: statements go out, answers come as packets.
 
-PyMySQL makes the connection, in its own thread, because it blocks until the server answers.  From
-then on, packets are written and read here.  A packet is as in the MySQL client/server protocol:
-3 bytes of length, a sequence number, the payload.
+PyMySQL makes the connection.  From then on, packets are written and read here.  A load's statements
+use the binary protocol, which PyMySQL lacks; those of a capture go out as text.
 """
 
 import contextlib
-import json
-import os
 import re
-import select
 import struct
-import threading
-from collections.abc import Generator
+from collections.abc import Sequence
 from hashlib import blake2b
 from typing import Any
 
-from replayer.engines import driver
-from replayer.engines.server_message import explain
-from replayer.steps.replay.failures import LOST, ConnectionGone, Refused
+import pymysql
+
+from replayer.engines.server_message import explain, explain_bytes
+from replayer.engines.wire_session import LOST, ConnectionGone, DriverStatement, Packing
+from replayer.engines.wires.mysql.mysql_packet import DEADLOCK, LARGEST, packet
 
 _READ = 1 << 16
-_COM_QUERY = b"\x03"
+_COM_STMT_PREPARE, _COM_STMT_EXECUTE = 0x16, 0x17
+_LONGLONG = 8
 _OK, _FILE, _EOF, _ERR = 0x00, 0xFB, 0xFE, 0xFF
 _EOF_BYTES = 9
-_LARGEST = 0xFFFFFF
 _IN_TRANSACTION, _MORE_RESULTS = 1, 8
+_SHORT = 96
+"""Most bytes of an answer whose meaning is cached: most writes have equal answers."""
+_MOST_REMEMBERED = 4096
 _MASK = (1 << 64) - 1
-_DEADLOCK = "40001"
 _MATCHED = re.compile(rb"Rows matched: (\d+)")
-_PASSING = frozenset({1040, 1203, 1226, 2002, 2003, 2006, 2013, 1053})
-"""Errors that may pass: too many connections, or a server that is down or shuts down.
-
-The limit of connections may be that of all users or of one user.
-"""
-
-
-def query(text: bytes) -> bytes:
-    """Return COM_QUERY for a text; a text of 16 MiB or more takes several packets."""
-    rest, number, parts = _COM_QUERY + text, 0, []
-    while True:
-        part, rest = rest[:_LARGEST], rest[_LARGEST:]
-        parts.append(struct.pack("<I", len(part) | number << 24) + part)
-        number = (number + 1) & 0xFF
-        if len(part) < _LARGEST:
-            return b"".join(parts)
-
-
-def failing(sqlstate: str) -> bytes:
-    """Return a query that leaves a transaction as a statement failing with `sqlstate` left it.
-
-    A deadlock rolls back the whole transaction; any other error undoes the statement only.
-    """
-    return query(b"ROLLBACK" if sqlstate == _DEADLOCK else b"DO 0")
-
-
-class MySQLConnectionAttempt:
-    """An attempt to connect, made by another thread."""
-
-    events = select.EPOLLIN
-
-    def __init__(self, conninfo: str) -> None:
-        """Begin to connect.
-
-        `conninfo` is a JSON object of PyMySQL's arguments; its key `first` lists statements to run
-        first.  Raises Refused if no descriptor or thread can be created.
-        """
-        self._arguments = json.loads(conninfo)
-        try:
-            self._bell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-        except OSError as error:
-            raise Refused(f"no connection can be begun: {error.strerror}", passing=True) from error
-        self._made: Any = None
-        self._error: Exception | None = None
-        self._given_up = False
-        self._thread = threading.Thread(target=self._connect, daemon=True)
-        try:
-            self._thread.start()
-        except RuntimeError as error:
-            os.close(self._bell)
-            raise Refused(f"no connection can be begun: {error}", passing=True) from error
-
-    def _connect(self) -> None:
-        arguments = dict(self._arguments)
-        first = arguments.pop("first", [])
-        try:
-            made = driver.open_connection("mysql", {**arguments, "autocommit": None})
-            with made.cursor() as cursor:
-                for statement in first:
-                    cursor.execute(statement)
-            self._made = made
-        except Exception as error:  # noqa: BLE001 - go_on raises it, whatever it is
-            self._error = error
-        os.eventfd_write(self._bell, 1)
-
-    def fileno(self) -> int:
-        """Return the descriptor that becomes readable when the attempt has succeeded or failed."""
-        return self._bell
-
-    def go_on(self) -> bool:
-        """Return whether the connection is made; raise Refused if the attempt failed."""
-        try:
-            os.eventfd_read(self._bell)
-        except BlockingIOError:
-            return False
-        if self._error is not None:
-            number = self._error.args[0] if self._error.args else 0
-            self.close()
-            raise Refused(explain(self._error), passing=number in _PASSING)
-        return True
-
-    def connection(self, verify: str, *, read_only: bool) -> "MySQLConnection":
-        """Return the connection that was made.
-
-        `read_only` has no effect: this server does not report when a session becomes writable.
-        """
-        del read_only
-        os.close(self._bell)
-        return MySQLConnection(self._made, verify)
-
-    def close(self) -> None:
-        """Wait for the thread to end; close the descriptor and the connection, if it was made."""
-        self._thread.join()
-        os.close(self._bell)
-        if self._made is not None:
-            self._made._force_close()  # noqa: SLF001 - sends no message to the server
 
 
 class MySQLConnection:
     """One connection with at most one statement under way."""
 
-    def __init__(self, connection: Any, verify: str) -> None:
+    packing = Packing("<")
+
+    def __init__(self, connection: Any, *, hashes: bool = False, waits: bool = True) -> None:
+        """Take a connection of PyMySQL; `waits` lets PyMySQL itself use its socket, too."""
         self._connection = connection
-        self._socket = connection._sock  # noqa: SLF001 - there is no public name for it
-        self._socket.setblocking(False)
+        self._socket: Any = connection._sock  # noqa: SLF001 - it has no public name
+        if not waits:
+            self._socket.setblocking(False)
         self.fd: int = self._socket.fileno()
-        self._hashes = verify == "hash"
+        self._hashes = hashes
         self.prepared: dict[bytes, int] = {}
         self.unsent = b""
         self.feed = -1
@@ -147,6 +54,13 @@ class MySQLConnection:
         """Parts of a packet that is not complete yet, received after `_came`."""
         self._missing = 0
         self._in_order = False
+        self._known: dict[bytes, tuple[int, int, int]] = {}
+        self._packed: list[tuple[bytes, bytes | tuple[()]]] = []
+        """For each statement of a load: what its message begins with, and its answer ends with."""
+        self._end: bytes | tuple[()] = ()
+        """Last bytes of most answers to the load's last statement: others are read in full."""
+        self._refused = b""
+        """The packet of the last error."""
         self._start()
 
     def _start(self) -> None:
@@ -167,6 +81,59 @@ class MySQLConnection:
         """Return whether no transaction is open."""
         return not self._status & _IN_TRANSACTION
 
+    def fileno(self) -> int:
+        """Return the socket's descriptor."""
+        return self.fd
+
+    def refusal(self) -> tuple[str, str]:
+        """Return the number and the message of the last answer that has an error."""
+        number = int.from_bytes(self._refused[1:3], "little")
+        return str(number), explain_bytes(self._refused[9 if self._refused[3:4] == b"#" else 3 :])
+
+    def run(self, texts: Sequence[str]) -> None:
+        """Execute statements by PyMySQL, one after the other, and wait for each."""
+        try:
+            with self._connection.cursor() as cursor:
+                for text in texts:
+                    cursor.execute(text)
+        except pymysql.Error as error:
+            raise ConnectionGone(explain(error)) from error
+
+    def prepare(self, statements: Sequence[DriverStatement]) -> None:
+        """Prepare a load's statements on the server, and their messages here."""
+        for statement in statements:
+            try:
+                number, columns = self._prepare(statement.text)
+            except pymysql.Error as error:
+                raise ConnectionGone(f"the database said: {explain(error)}") from error
+            many = len(statement.names)
+            begin = struct.pack("<BIBI", _COM_STMT_EXECUTE, number, 0, 1)
+            if many:
+                begin += bytes((many + 7) // 8) + b"\x01" + struct.pack("<BB", _LONGLONG, 0) * many
+            length = struct.pack("<I", len(begin) + 8 * many)
+            # After one row: the number of columns, each of them, an EOF, the row, and an EOF.
+            end = packet(b"\xfe\0\0\2\0", columns + 4 & 0xFF)
+            self._packed.append((length + begin, end if columns else ()))
+
+    def _prepare(self, text: str) -> tuple[int, int]:
+        """Prepare a statement; return its number and the number of its columns."""
+        connection = self._connection
+        connection._execute_command(_COM_STMT_PREPARE, text)  # noqa: SLF001
+        answer = connection._read_packet().get_all_data()  # noqa: SLF001
+        number, columns, parameters = struct.unpack_from("<IHH", answer, 1)
+        for described in (parameters, columns):
+            for _ in range(described + 1 if described else 0):
+                connection._read_packet()  # noqa: SLF001
+        return number, columns
+
+    def send_prepared(self, place: int, payload: bytes) -> None:
+        """Send COM_STMT_EXECUTE for a statement of a load, with its packed parameters."""
+        begin, self._end = self._packed[place]
+        try:
+            self._socket.sendall(begin + payload)
+        except OSError as error:
+            raise self._gone(error) from error
+
     def send(self, whole: bytes, *, extended: bool, in_order: bool) -> None:
         """Send a message; `flush` sends the bytes that the socket does not take at once."""
         del extended
@@ -177,9 +144,8 @@ class MySQLConnection:
     def execute(
         self, name: bytes, place: int, text: bytes, ending: bytes, *, in_order: bool
     ) -> None:
-        """Send the text as a query: logs of this protocol have statements with their values."""
-        del name, place, ending
-        self.send(query(text), extended=False, in_order=in_order)
+        """Do not use it: logs of this protocol have statements with their values."""
+        raise NotImplementedError
 
     def flush(self) -> None:
         """Send more of the bytes that the socket did not take at once; raise ConnectionGone."""
@@ -188,7 +154,12 @@ class MySQLConnection:
         except (BlockingIOError, InterruptedError):
             return
         except OSError as error:
-            raise ConnectionGone(f"the connection broke: {error.strerror or error}") from error
+            raise self._gone(error) from error
+
+    def _gone(self, error: OSError) -> ConnectionGone:
+        return ConnectionGone(
+            f"the connection broke: {error.strerror or error}", self._error or LOST
+        )
 
     def receive(self) -> bool:
         """Read what arrived; return True at the end of the answer.  Raises ConnectionGone."""
@@ -197,11 +168,18 @@ class MySQLConnection:
         except (BlockingIOError, InterruptedError):
             return False
         except OSError as error:
-            raise ConnectionGone(
-                f"the connection broke: {error.strerror or error}", self._error or LOST
-            ) from error
+            raise self._gone(error) from error
         if not part:
             raise ConnectionGone("the server closed the connection", self._error or LOST)
+        if self._columns < 0 and self._counted < 0 and not self._came:
+            if part.endswith(self._end):
+                self.sqlstate = ""
+                return True
+            known = self._known.get(part)
+            if known is not None:
+                self.sqlstate, self.hash = "", 0
+                self.rows, self.matched, self._status = known
+                return True
         self._parts.append(part)
         self._missing -= len(part)
         if self._missing > 0:
@@ -212,7 +190,7 @@ class MySQLConnection:
 
     def _read_packets(self) -> bool:
         """Read each packet that arrived; return True if the last one ends the answer."""
-        came, place = self._came, 0
+        came, place, whole = self._came, 0, self._counted < 0 > self._columns
         self._missing = 0
         while place + 4 <= len(came):
             size = came[place] | came[place + 1] << 8 | came[place + 2] << 16
@@ -221,7 +199,7 @@ class MySQLConnection:
                 self._missing = after - len(came)
                 break
             if self._take(came[place + 4 : after], size):
-                self._finish()
+                self._finish(came if whole else b"")
                 return True
             place = after
         self._came = came[place:]
@@ -230,13 +208,14 @@ class MySQLConnection:
     def _take(self, payload: bytes, size: int) -> bool:
         """Read one packet; return True if it ends the answer."""
         if self._continues:
-            self._continues = size == _LARGEST
+            self._continues = size == LARGEST
             return False
         kind = payload[0] if payload else _OK
         if kind == _ERR:
+            self._refused = payload
             state = payload[4:9] if payload[3:4] == b"#" else b"HY000"
             self._error = state.decode("ascii", "replace")
-            self._status = self._status if self._error != _DEADLOCK else 0
+            self._status = self._status if self._error != DEADLOCK else 0
             return True
         if self._columns < 0:
             return self._take_first(kind, payload)
@@ -244,7 +223,7 @@ class MySQLConnection:
             return self._take_end(payload)
         if self._columns == 0:
             self._take_row(payload)
-        self._continues = size == _LARGEST
+        self._continues = size == LARGEST
         return False
 
     def _take_first(self, kind: int, payload: bytes) -> bool:
@@ -284,13 +263,17 @@ class MySQLConnection:
         else:
             self._sum += int.from_bytes(blake2b(payload, digest_size=8).digest(), "little")
 
-    def _finish(self) -> None:
+    def _finish(self, whole: bytes) -> None:
+        """Mark the answer as complete; cache a short one."""
         self.sqlstate, self.rows = self._error, -1 if self._error else self._counted
         self.matched = self._matched
         digest = self._digest
         self.hash = (
             int.from_bytes(digest.digest(), "little") if digest is not None else self._sum & _MASK
         )
+        short = whole and len(whole) <= _SHORT and not self.hash
+        if short and not self._error and len(self._known) < _MOST_REMEMBERED:
+            self._known[whole] = (self.rows, self.matched, self._status)
         self._came = b""
         self._start()
 
@@ -308,21 +291,3 @@ def _number(payload: bytes, place: int) -> tuple[int, int]:
         return first, place + 1
     width = {0xFC: 2, 0xFD: 3, 0xFE: 8}.get(first, 0)
     return int.from_bytes(payload[place + 1 : place + 1 + width], "little"), place + 1 + width
-
-
-def blocked(conninfo: str, statement: str) -> Generator[list[tuple[int, int]], None, None]:
-    """Yield, at each step, pairs of sessions: one that waits for a lock, one that it waits for.
-
-    The generator ends at the first error, also if it cannot connect.
-    """
-    with contextlib.suppress(Exception):
-        arguments = json.loads(conninfo)
-        arguments.pop("first", None)
-        with contextlib.closing(
-            driver.open_connection("mysql", {**arguments, "autocommit": True})
-        ) as own:
-            while True:
-                with own.cursor() as cursor:
-                    cursor.execute(statement)
-                    rows = cursor.fetchall()
-                yield [(int(waits), int(whom)) for waits, whom in rows]

@@ -1,0 +1,38 @@
+"""Packets of MySQL's protocol, as bytes: what is sent for one statement of a capture.
+
+A packet is as in the MySQL client/server protocol: 3 bytes of length, a sequence number, the
+payload.  Logs of this protocol have statements with their values.
+"""
+
+import struct
+
+from replayer.engines.wire_session import encode_text
+
+_COM_QUERY = b"\x03"
+LARGEST = 0xFFFFFF
+DEADLOCK = "40001"
+
+
+def encode_query(text: str) -> bytes:
+    """Return COM_QUERY for a text; a text of 16 MiB or more takes several packets."""
+    rest, number, parts = _COM_QUERY + encode_text(text), 0, []
+    while True:
+        part, rest = rest[:LARGEST], rest[LARGEST:]
+        parts.append(packet(part, number))
+        number = (number + 1) & 0xFF
+        if len(part) < LARGEST:
+            return b"".join(parts)
+
+
+def encode_failure(sqlstate: str, *, begins: bool, ends: bool) -> bytes:
+    """Return a query that leaves a transaction as a statement failing with `sqlstate` left it.
+
+    A deadlock rolls back the whole transaction; any other error undoes the statement only.
+    """
+    del begins, ends
+    return encode_query("ROLLBACK" if sqlstate == DEADLOCK else "DO 0")
+
+
+def packet(payload: bytes, number: int = 0) -> bytes:
+    """Return a packet with that sequence number."""
+    return struct.pack("<I", len(payload) | number << 24) + payload
