@@ -15,21 +15,21 @@ from replayer.report.document import (
     Table,
     TimeSeries,
 )
-from replayer.report.pages import markup
+from replayer.report.pages import column_encoding, markup
 from replayer.report.pages.charts import Chart, Trace, word
 from replayer.report.pages.markup import Drawn
 from replayer.run.display import Sentence, Tone
 
 _STARS = re.compile(r"[*-]+(?= \d of \d stars)")
 _DRAWN = {ord("*"): "\u2605", ord("-"): "\u2606"}
+_PANEL = 150
+"""Pixels of height of a panel of a series."""
 _MODES = {"line": "lines", "points": "markers", "both": "lines+markers"}
 
 
 def page(document: Document) -> str:
     """Return the document as HTML, with its charts and the controls of its series."""
-    parts = sorted(
-        document.parts, key=lambda part: isinstance(part, Section) and part.is_background
-    )
+    parts = sorted(document.parts, key=lambda one: getattr(one, "on_page", 0))
     if document.notes:
         parts.append(Section("What to know about it", [Bullets(document.notes)]))
     every = list(_every(parts))
@@ -44,7 +44,7 @@ def page(document: Document) -> str:
         head="\n".join(head),
         body=_body(parts, iter(drawn)),
         drawn=drawn,
-        series=[one.entry for one in every if isinstance(one, TimeSeries)],
+        series=[_series(one) for one in every if isinstance(one, TimeSeries)],
     )
 
 
@@ -73,6 +73,7 @@ def _body(parts: Iterable[Part], drawn: Iterator[Drawn], level: int = 2) -> Iter
                 yield from markup.figures([next(drawn)], "")
             case TimeSeries():
                 yield from markup.watched(part.title, hidden=True)
+                yield f'<p class="quiet">{escaped(part.note)}</p>'
             case Section() if inner := list(_body(part.parts, drawn, level + 1)):
                 title = escaped(part.title)
                 if part.is_folded:
@@ -107,6 +108,38 @@ def _trace(curve: Curve) -> Trace:
     texts = {"text": _escaped(curve.texts)} if curve.texts else {}
     points = {"name": word(curve.name), "x": _escaped(curve.x), "y": _escaped(curve.y)}
     return {**kind, **points, **texts, "color": curve.color, **curve.style}
+
+
+def _series(one: TimeSeries) -> dict[str, Any]:
+    """Return a series in the terms of the page's script, its columns encoded."""
+    panels = [
+        {
+            "title": word(title),
+            "stacked": False,
+            "lines": [
+                {
+                    "name": word(curve.name),
+                    "color": curve.color,
+                    **curve.style,
+                    **column_encoding.column(curve.y),
+                }
+                for curve in curves
+            ],
+        }
+        for title, curves in one.panels
+    ]
+    return {
+        "side": "",
+        "run": "",
+        "step": "profile",
+        "repeat": 1,
+        "window": None,
+        "epoch": 1000 * one.begin,
+        "height": _PANEL * max(3, len(panels)),
+        "times": column_encoding.times(one.seconds),
+        "marks": [[at, "gap", word(text)] for at, text in one.marks],
+        "panels": panels,
+    }
 
 
 def _escaped(value: Any) -> Any:

@@ -46,6 +46,12 @@ def render(document: Document) -> Group:
     return Group(_rule(document.title), *map(line, answer), *rest)
 
 
+def render_parts(parts: Iterable[Part]) -> Group:
+    """Return parts of a document that is not complete yet."""
+    shown = [*_parts(parts)]
+    return Group(*shown[shown[0] == "" :])
+
+
 def _rule(title: str) -> Rule:
     return Rule(Text(sanitize(title), style="bold"), align="left", style="dim")
 
