@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Union
 
-from replayer.run.display import Sentence, Tone
+from replayer.run.display import Sentence, Tone, Verbatim
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ class Section:
     """True if it is for a page alone, folded there."""
 
 
-Part = Union[Sentence, Facts, Bullets, Table, SparkLines, Figure, TimeSeries, Section]  # noqa: UP007 - Section holds parts
+Part = Union[Sentence, Verbatim, Facts, Bullets, Table, SparkLines, Figure, TimeSeries, Section]  # noqa: UP007 - Section holds parts
 
 
 @dataclass(frozen=True)

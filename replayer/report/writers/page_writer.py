@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import Any
 
 from replayer.report.document import (
@@ -18,10 +19,11 @@ from replayer.report.document import (
 from replayer.report.pages import column_encoding, markup
 from replayer.report.pages.charts import Chart, Trace, word
 from replayer.report.pages.markup import Drawn
-from replayer.run.display import Sentence, Tone
+from replayer.run.display import Sentence, Tone, Verbatim
 
 _STARS = re.compile(r"[*-]+(?= \d of \d stars)")
 _DRAWN = {ord("*"): "\u2605", ord("-"): "\u2606"}
+_CLASSES = {Tone.QUIET: "quiet", Tone.BAD: "verdict"}
 _PANEL = 150
 """Pixels of height of a panel of a series."""
 _MODES = {"line": "lines", "points": "markers", "both": "lines+markers"}
@@ -42,7 +44,7 @@ def page(document: Document) -> str:
     return markup.document(
         document.title,
         head="\n".join(head),
-        body=_body(parts, iter(drawn)),
+        body=show_parts(parts, iter(drawn)),
         drawn=drawn,
         series=[_series(one) for one in every if isinstance(one, TimeSeries)],
     )
@@ -56,34 +58,52 @@ def _every(parts: Iterable[Part]) -> Iterator[Part]:
             yield from _every(part.parts)
 
 
-def _body(parts: Iterable[Part], drawn: Iterator[Drawn], level: int = 2) -> Iterator[str]:
+def show_parts(
+    parts: Iterable[Part], drawn: Iterator[Drawn] | None = None, level: int = 2
+) -> Iterator[str]:
     """Yield parts as HTML; `drawn` has their charts in the same order."""
-    for part in parts:
-        match part:
-            case Sentence():
-                yield f"<p{_quiet(part.tone)}>{escaped(part.text)}</p>"
-            case Facts():
-                yield markup.table(["", ""], part.pairs)
-            case Bullets() if part.texts:
-                items = "".join(f"<li>{escaped(text)}</li>" for text in part.texts)
-                yield f"<ul{_quiet(part.tone)}>{items}</ul>"
-            case Table() if part.rows:
-                yield markup.table(part.headings, part.rows, part.numbers)
-            case Figure():
-                yield from markup.figures([next(drawn)], "")
-            case TimeSeries():
-                yield from markup.watched(part.title, hidden=True)
-                yield f'<p class="quiet">{escaped(part.note)}</p>'
-            case Section() if inner := list(_body(part.parts, drawn, level + 1)):
-                title = escaped(part.title)
-                if part.is_folded:
-                    yield from (f"<details><summary>{title}</summary>", *inner, "</details>")
-                else:
-                    yield from (f"<h{level}>{title}</h{level}>", *inner)
+    for is_verbatim, group in groupby(parts, key=lambda part: isinstance(part, Verbatim)):
+        if is_verbatim:
+            lines = "\n".join(escaped(one.text) for one in group if isinstance(one, Verbatim))
+            yield f"<pre>{lines}</pre>"
+            continue
+        for part in group:
+            match part:
+                case Section():
+                    yield from _section(part, drawn, level)
+                case Figure() if drawn is not None:
+                    yield from markup.figures([next(drawn)], "")
+                case _:
+                    yield from _part(part)
 
 
-def _quiet(tone: Tone) -> str:
-    return ' class="quiet"' if tone is Tone.QUIET else ""
+def _section(section: Section, drawn: Iterator[Drawn] | None, level: int) -> Iterator[str]:
+    inner = list(show_parts(section.parts, drawn, level + 1))
+    title = escaped(section.title)
+    if section.is_folded and inner:
+        yield from (f"<details><summary>{title}</summary>", *inner, "</details>")
+    elif inner:
+        yield from (f"<h{level}>{title}</h{level}>", *inner)
+
+
+def _part(part: Part) -> Iterator[str]:
+    match part:
+        case Sentence():
+            yield f"<p{_class(part.tone)}>{escaped(part.text)}</p>"
+        case Facts():
+            yield markup.table(["", ""], part.pairs)
+        case Bullets() if part.texts:
+            items = "".join(f"<li>{escaped(text)}</li>" for text in part.texts)
+            yield f"<ul{_class(part.tone)}>{items}</ul>"
+        case Table() if part.rows:
+            yield markup.table(part.headings, part.rows, part.numbers)
+        case TimeSeries():
+            yield from markup.watched(part.title, hidden=True)
+            yield f'<p class="quiet">{escaped(part.note)}</p>'
+
+
+def _class(tone: Tone) -> str:
+    return f' class="{_CLASSES[tone]}"' if tone in _CLASSES else ""
 
 
 def escaped(text: str) -> str:
