@@ -9,7 +9,7 @@ from replayer.analysis.differences.samples import Side
 from replayer.model import Status
 from replayer.report.document import Section
 from replayer.report.documents import client_hosts, replays, statements
-from replayer.report.terminal import explanation as words_why
+from replayer.report.documents import explanation as words_why
 from replayer.report.terminal.comparison import SORTS, explained, sentence, values
 from replayer.report.terminal.comparison_answer import answer
 from replayer.report.terminal.summary import summarise
@@ -60,8 +60,8 @@ def _comparison(comparison: Comparison) -> Iterator[str]:
         for row in comparison.rows
     ]
     yield table(["metric", *names, "ratio", "95 % interval", "p", "verdict"], rows)
-    yield from _why(comparison)
-    yield from show_parts(replays.sections(comparison))
+    whys = [words_why.section(why, comparison) for why in comparison.why]
+    yield from show_parts([*whys, *replays.sections(comparison)])
     yield " ".join(plain(one) for one in (*explained(comparison), *words_why.explained(comparison)))
 
 
@@ -78,17 +78,6 @@ def _answer(comparison: Comparison) -> Iterator[str]:
         remarks.append(f"- {label}: {plain(words.removesuffix(' (--full)'))}")
     if remarks:
         yield "\n".join(remarks)
-
-
-def _why(comparison: Comparison) -> Iterator[str]:
-    """Yield the parts of the account that moved, for each step that differs."""
-    for why in comparison.why:
-        section = words_why.section(why, comparison)
-        yield f"**Why: {plain(section.sentence)}**"
-        if section.remarks:
-            yield "\n".join(f"- {plain(remark)}" for remark in section.remarks)
-        if why.parts:
-            yield table(words_why.headings(comparison, why), words_why.rows(why))
 
 
 def _runs(sides: Sequence[Side]) -> Iterator[str]:
