@@ -1,15 +1,20 @@
 """The shares of client hosts in the work of a step."""
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 from replayer.analysis.capacity import client_hosts
 from replayer.analysis.capacity.client_hosts import BOUND, SPREAD, TABLE, Row
-from replayer.analysis.differences.samples import Side
-from replayer.model import Run, StepResult
 from replayer.report.document import Part, Section, Table
 from replayer.run.display import Sentence, Tone
 from replayer.units import show_count, show_duration
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from replayer.analysis.differences.samples import Side
+    from replayer.model import Run, StepResult
 
 FACTS = frozenset({SPREAD, BOUND})
 _HEADINGS = (
