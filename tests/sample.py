@@ -33,8 +33,9 @@ from replayer.analysis.differences.comparison import compare
 from replayer.analysis.differences.samples import Side
 from replayer.journal import home
 from replayer.model import Run, StackProfile, StepResult
-from replayer.report.pages import run_page, sizing_page
-from replayer.report.terminal.sizing import SizingSummary
+from replayer.report.documents import sizing
+from replayer.report.pages import run_page
+from replayer.report.writers import page_writer
 from replayer.results import store
 from replayer.sizing.record import Sizing
 from replayer.sizing.verdict import judge
@@ -218,7 +219,7 @@ def make_size(driver: webdriver.Chrome, results: Path) -> None:
             raise SystemExit("there is no verdict of size to show")
     run = neutral(store.load(max(results.glob("*-size-*.json"))))
     record = Sizing.of(run)
-    text = sizing_page.page(SizingSummary(record, run, judge(record, run)))
+    text = page_writer.page(sizing.document(sizing.SizingSummary(record, run, judge(record, run))))
     with tempfile.TemporaryDirectory(prefix="replayer-sample-") as folder:
         page = Path(folder) / "size.html"
         page.write_text(text, encoding="utf-8")

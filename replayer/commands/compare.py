@@ -20,11 +20,12 @@ from replayer.analysis.differences.samples import Unit
 from replayer.analysis.differences.selection import choose, no_column, pair
 from replayer.errors import Impossible, Worse
 from replayer.report import files
+from replayer.report.documents import replays as replay_sections
 from replayer.report.documents import side_by_side
 from replayer.report.pages.charts import needs
 from replayer.report.sanitize import sanitize
 from replayer.report.terminal import comparison, console
-from replayer.report.terminal import replays as replays_report
+from replayer.report.writers import terminal_writer
 from replayer.results import store
 
 if TYPE_CHECKING:
@@ -176,7 +177,7 @@ def _tell(args: argparse.Namespace, chosen: Chosen, compared: Comparison) -> Non
     elif not written.stdout:
         report = comparison.render(compared, _asked(args), full=args.full)
         # The answer is last: a terminal shows the end.
-        console.write(*replays_report.render(compared), report)
+        console.write(*terminal_writer.show_parts(replay_sections.sections(compared)), report)
     for path in written.files:
         print(f"written: {path}", file=sys.stderr)  # noqa: T201
 

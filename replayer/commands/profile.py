@@ -19,10 +19,8 @@ from replayer import registry
 from replayer.engines import engine
 from replayer.errors import Impossible
 from replayer.report import files
-from replayer.report.pages import profile_page
+from replayer.report.documents import profile as report
 from replayer.report.sanitize import sanitize
-from replayer.report.terminal import console
-from replayer.report.terminal import profile as report
 from replayer.results import imported, profile
 from replayer.sizing import profile_recording, source
 from replayer.sizing.requirement import parse_share
@@ -74,9 +72,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="load to come, of the recommended size, such as 1.5")  # fmt: skip
     add("--headroom", default="0%", metavar="PERCENT", help="room to be left, such as 30%%")
     add("--json", action="store_true", help="print it as JSON instead of the report")
-    add("--html", metavar="FILE", help="write one self-contained page with charts")
-    add("--csv", metavar="FILE", help="write every percentile (- is stdout)")
-    add("--markdown", metavar="FILE", help="write tables for a ticket (- is stdout)")
+    files.add_forms(
+        add,
+        "the profile",
+        html="write one self-contained page with charts",
+        csv="write every percentile (- is stdout)",
+        markdown="write tables for a ticket (- is stdout)",
+    )
 
 
 def _columns() -> str:
@@ -172,16 +174,8 @@ def _shown(args: argparse.Namespace) -> int:
         headroom=parse_share(args.headroom),
         now=datetime.now(UTC).timestamp(),
     )
-    asked = [
-        (args.html, profile_page.page),
-        (args.csv, report.as_csv),
-        (args.markdown, report.as_markdown),
-    ]
-    for wanted, made in asked:
-        if wanted is not None and (path := files.put(wanted, made(one))):
-            print(f"written: {path}", file=sys.stderr)  # noqa: T201
-    if args.json:
-        print(json.dumps(report.as_facts(one), indent=1))  # noqa: T201
-    elif not any(wanted for wanted, _ in asked):
-        console.write(report.render(one))
+    document = report.document(one)
+    files.tell(
+        args, document, lambda: json.dumps(report.as_facts(one), indent=1), is_file_enough=True
+    )
     return 0

@@ -16,6 +16,7 @@ from replayer.errors import Impossible
 from replayer.report.sanitize import sanitize
 from replayer.report.terminal import console, overview, summary
 from replayer.report.terminal.run import render
+from replayer.report.writers import terminal_writer
 from replayer.results import store
 
 if TYPE_CHECKING:
@@ -103,17 +104,18 @@ def _capture(path: Path, *, as_json: bool) -> int:
 
 def _verdict(stored: Run) -> None:
     """Print the verdict of a run that sized a machine."""
-    from replayer.report.terminal import capture_sizing, sizing  # noqa: PLC0415 - few runs have one
+    from replayer.report.documents import sizing, speed  # noqa: PLC0415 - few runs have one
     from replayer.sizing.record import Sizing  # noqa: PLC0415 - few runs have one
     from replayer.sizing.verdict import judge  # noqa: PLC0415 - few runs have one
 
     try:
-        if (by_capture := capture_sizing.summary(stored)) is not None:
-            console.write(capture_sizing.render(by_capture))
+        if (by_capture := speed.summary(stored)) is not None:
+            console.write(terminal_writer.render(speed.document(by_capture)))
             return
         record = Sizing.of(stored)
     except Impossible as error:
         # The verdict is missing, but what the run measured can be shown.
         print(f"note: {error}", file=sys.stderr)  # noqa: T201
         return
-    console.write(sizing.render(sizing.SizingSummary(record, stored, judge(record, stored))))
+    judged = sizing.SizingSummary(record, stored, judge(record, stored))
+    console.write(terminal_writer.render(sizing.document(judged)))

@@ -31,10 +31,12 @@ from replayer.load.objective import goals
 from replayer.machine.host import Host
 from replayer.model import Status
 from replayer.report import files
-from replayer.report.pages import sizing_page, sizing_sheet
+from replayer.report.documents import sizing
+from replayer.report.documents import speed as speed_report
+from replayer.report.pages import sizing_sheet
 from replayer.report.sanitize import sanitize
-from replayer.report.terminal import capture_sizing as speed_report
-from replayer.report.terminal import console, sizing
+from replayer.report.terminal import console
+from replayer.report.writers import terminal_writer
 from replayer.results import profile, store
 from replayer.run.plan import workload as workload_file
 from replayer.run.plan.request import build_request
@@ -53,9 +55,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
-    from rich.console import Group
-
     from replayer.model import Run
+    from replayer.report.document import Document, Section
     from replayer.report.terminal.run_output import RunOutput
     from replayer.results.profile import ResourceProfile
     from replayer.run.context import Progress
@@ -104,8 +105,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--results", metavar="DIR", help="where results go (default: ./results)")
     add("--json", action="store_true", help="print the verdict as JSON instead of the report")
     add("--summary", metavar="FILE", help="write one page to print and sign (HTML, A4)")
-    for form in ("html", "csv", "markdown"):
-        add(f"--{form}", metavar="FILE", help=f"write the verdict as {form} (- is stdout)")
+    files.add_forms(add, "the verdict")
 
 
 def _configure_requirement(parser: argparse.ArgumentParser) -> None:
@@ -213,7 +213,7 @@ class _Planned(NamedTuple):
     """The request to run for a file, and the description that is printed before."""
 
     order: RunRequest
-    words: Group
+    words: Sequence[Section]
     facts: dict[str, Any]
     """The description as JSON."""
     between: Callable[[Run, Progress], None] | None = None
@@ -227,13 +227,13 @@ def _ordered(args: argparse.Namespace, *files: str) -> list[_Planned]:
     }
     if not args.dry_run:
         for one in planned.values():
-            print(console.text(one.words), file=sys.stderr)  # noqa: T201
+            print(console.text(terminal_writer.render_parts(one.words)), file=sys.stderr)  # noqa: T201
         return list(planned.values())
     if args.json:
         facts = {Path(file).name: one.facts for file, one in planned.items()}
         print(json.dumps(facts if len(files) > 1 else facts[Path(files[0]).name], indent=1))  # noqa: T201
     else:
-        console.write(*(one.words for one in planned.values()))
+        console.write(*(terminal_writer.render_parts(one.words) for one in planned.values()))
     return []
 
 
@@ -265,7 +265,7 @@ def _by_profile(args: argparse.Namespace, file: str) -> _Planned:
         "seconds": 0.0 if why else planned.seconds,
         "stages": [] if why else stages,
     }
-    words = sizing.beginning(record, planned, why)
+    words = list(sizing.beginning(record, planned, why))
     order = replace(order, promise=TimePromise(planned.seconds))
     return _Planned(_as_far_as_needed(order, record, why), words, facts)
 
@@ -360,7 +360,7 @@ def _by_capture(args: argparse.Namespace, file: str) -> _Planned:
     )
     search = SpeedSearch(wanted, TimePromise(estimate(wanted)), units.duration(args.wait))
     order = replace(order, promise=search.promise, following=search.following)
-    words = speed_report.beginning(wanted)
+    words = list(speed_report.beginning(wanted))
     return _Planned(order, words, wanted.model_dump(mode="json"), search.continue_with)
 
 
@@ -494,22 +494,22 @@ def _tell(args: argparse.Namespace, one: Run) -> int:
     if args.beside is not None:
         others = [store.load(store.find(args.beside, store.folder(args.results)))]
     judged = _judged(one)
-    if args.json:
-        print(judged.verdict.model_dump_json(indent=1))  # noqa: T201
-    _write(args, judged, [_side(each) for each in (one, *others)] if others else [])
+    sides = [_side(each) for each in (one, *others)] if others else []
+    _write(args, judged, sides, lambda: judged.verdict.model_dump_json(indent=1))
     return _status(judged.verdict)
 
 
 def _tell_all(args: argparse.Namespace, runs: Sequence[Run]) -> int:
     """Print the verdicts on runs, and compare them side by side; return the exit status."""
     judged = [_judged(one) for one in runs]
-    if args.json:
-        verdicts = {_by(one): each.verdict for one, each in zip(runs, judged, strict=True)}
-        texts = {file: one.model_dump(mode="json") for file, one in verdicts.items()}
-        print(json.dumps(texts, indent=1))  # noqa: T201
-    elif "-" not in {args.html, args.csv, args.markdown, args.summary}:
-        console.write(*(each.rendered for each in judged[:-1]))
-    _write(args, judged[-1], [_side(one) for one in runs] if len(runs) > 1 else [])
+    verdicts = {
+        _by(one): each.verdict.model_dump(mode="json")
+        for one, each in zip(runs, judged, strict=True)
+    }
+    if not args.json and "-" not in {args.html, args.csv, args.markdown, args.summary}:
+        console.write(*(terminal_writer.render(each.document) for each in judged[:-1]))
+    sides = [_side(one) for one in runs] if len(runs) > 1 else []
+    _write(args, judged[-1], sides, lambda: json.dumps(verdicts, indent=1))
     return max(_status(each.verdict) for each in judged)
 
 
@@ -517,61 +517,37 @@ def _status(verdict: FitVerdict) -> int:
     return _DOES_NOT_FIT if verdict.fit is Fit.DOES_NOT_FIT else 0
 
 
-def _write(args: argparse.Namespace, judged: _Judged, sides: Sequence[speed_report.Side]) -> None:
+def _write(
+    args: argparse.Namespace,
+    judged: _Judged,
+    sides: Sequence[speed_report.Side],
+    as_json: Callable[[], str],
+) -> None:
     """Write a verdict to the files that were asked for; print it unless stdout is already used."""
-    on_stdout = False
-    page = speed_report.beside_on_page(sides) if sides else ""
-    ticket = f"\n{speed_report.beside_as_markdown(sides)}" if sides else ""
-    forms: tuple[tuple[str | None, Callable[[], str]], ...] = (
-        (args.html, lambda: judged.page(page)),
-        (args.csv, judged.as_csv),
-        (args.markdown, lambda: judged.as_markdown() + ticket),
-        (args.summary, judged.sheet),
-    )
-    for wanted, make in forms:
-        if wanted is not None:
-            path = files.put(wanted, make())
-            on_stdout |= path is None
-            if path is not None:
-                print(f"written: {path}", file=sys.stderr)  # noqa: T201
-    if not args.json and not on_stdout:
-        console.write(judged.rendered, *([speed_report.beside(sides)] if sides else []))
+    document = judged.document
+    if sides:
+        parts = (*document.parts, speed_report.line_up(sides))
+        document = replace(document, parts=parts)
+    files.tell(args, document, as_json, others={"summary": judged.sheet})
     sys.stdout.flush()
 
 
 class _Judged(NamedTuple):
-    """The verdict on a run, its form for the terminal, and functions that make its other forms."""
+    """The verdict on a run, its report, and a function that makes its sheet."""
 
     verdict: FitVerdict
-    rendered: Group
-    page: Callable[[str], str]
-    """Takes the HTML that shows other verdicts next to this one ("" if there are none)."""
-    as_csv: Callable[[], str]
-    as_markdown: Callable[[], str]
+    document: Document
     sheet: Callable[[], str]
 
 
 def _judged(one: Run) -> _Judged:
+    sheet = partial(sizing_sheet.sheet, one)
     by_capture = speed_report.summary(one)
     if by_capture is not None:
-        return _Judged(
-            by_capture.verdict,
-            speed_report.render(by_capture),
-            partial(speed_report.page, by_capture),
-            partial(speed_report.as_csv, by_capture),
-            partial(speed_report.as_markdown, by_capture),
-            partial(sizing_sheet.sheet, one),
-        )
+        return _Judged(by_capture.verdict, speed_report.document(by_capture), sheet)
     record = Sizing.of(one)
     by_profile = sizing.SizingSummary(record, one, judge(record, one))
-    return _Judged(
-        by_profile.verdict,
-        sizing.render(by_profile),
-        partial(sizing_page.page, by_profile),
-        partial(sizing.as_csv, by_profile),
-        partial(sizing.as_markdown, by_profile),
-        partial(sizing_sheet.sheet, one),
-    )
+    return _Judged(by_profile.verdict, sizing.document(by_profile), sheet)
 
 
 def _side(one: Run) -> speed_report.Side:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Union
 
-from replayer.run.display import Sentence, Tone
+from replayer.run.display import Sentence, Tone, Verbatim
 
 
 @dataclass(frozen=True)
@@ -84,10 +84,18 @@ class Figure:
 
 @dataclass(frozen=True)
 class TimeSeries:
-    """Panels over time that a reader of the page can zoom, in the terms of the page's script."""
+    """Panels over the time of day: a page's chart, in which a reader chooses a part of it."""
 
     title: str
-    entry: Mapping[str, Any]
+    begin: float
+    """In seconds since 1970."""
+    seconds: Sequence[float]
+    """The end of each point, after the begin."""
+    panels: Sequence[tuple[str, Sequence[Curve]]]
+    """The title of each panel, and its curves, which have a value for each point."""
+    marks: Sequence[tuple[float, str]] = ()
+    """Seconds after the begin at which something is to be seen, and the text on it."""
+    note: str = ""
 
 
 @dataclass(frozen=True)
@@ -98,13 +106,13 @@ class Section:
     parts: Sequence["Part"]
     is_main: bool = False
     """True if a terminal draws a line after its heading."""
-    is_background: bool = False
-    """True if a page has it after all others."""
+    on_page: int = 0
+    """Its place on a page: before the others if it is less than 0, after them if it is more."""
     is_folded: bool = False
     """True if it is for a page alone, folded there."""
 
 
-Part = Union[Sentence, Facts, Bullets, Table, SparkLines, Figure, TimeSeries, Section]  # noqa: UP007 - Section holds parts
+Part = Union[Sentence, Verbatim, Facts, Bullets, Table, SparkLines, Figure, TimeSeries, Section]  # noqa: UP007 - Section holds parts
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,9 @@ from replayer.analysis.differences.comparison import compare
 from replayer.analysis.differences.samples import Side
 from replayer.machine.host import Host
 from replayer.model import Run, Spent
-from replayer.report.terminal import explanation as words
+from replayer.report.documents import explanation as words
+from replayer.report.terminal import console
+from replayer.report.writers import terminal_writer
 from replayer.results import store
 from tests import limited
 from tests.benchmarks import Row
@@ -156,9 +158,8 @@ def _tried(cause: Cause, place: Place) -> tuple[bool | None, tuple[Side, ...]]:
     hit = False
     for why in compared.why:
         section = words.section(why, compared)
-        print(f"  {cause.name}: {section.sentence}", flush=True)
-        for remark in section.remarks:
-            print(f"    {remark}", flush=True)
+        print(f"  {cause.name}:", flush=True)
+        print(console.text(terminal_writer.render_parts([section])), flush=True)
         hit |= any(part.part in cause.parts and part.shift > 0 for part in why.moved)
     if not compared.why:
         print(f"  {cause.name}: no metric was shown to differ", flush=True)

@@ -10,8 +10,8 @@ from selenium.webdriver.chrome.options import Options
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.support.ui import WebDriverWait
 
-from replayer.report.pages import profile_page
-from replayer.report.terminal import profile as report
+from replayer.report.documents import profile as report
+from replayer.report.writers import page_writer
 from replayer.results.profile import (
     Gap,
     ProfileSource,
@@ -33,7 +33,9 @@ def opened(
 ) -> Iterator[webdriver.Chrome]:
     """Return headless Chromium with the page of a profile open, ready."""
     path = tmp_path_factory.mktemp("page") / "page.html"
-    path.write_text(profile_page.page(report.summary(profile(), ["cpu=2"])), encoding="utf-8")
+    path.write_text(
+        page_writer.page(report.document(report.summary(profile(), ["cpu=2"]))), encoding="utf-8"
+    )
     options = Options()
     options.binary_location, driver_path = chromium
     with tempfile.TemporaryDirectory(prefix="replayer-chromium-") as folder:

@@ -59,7 +59,7 @@ def test_a_small_profile_fits_and_its_result_is_like_any_other(
     assert json.loads(again.out) == sized.verdict
     stored = json.loads(replayer("show", "here", "--results", results, "--json").out)
     assert stored["headline"] == sized.verdict["headline"]
-    shown = replayer("show", "here", "--results", results)
+    shown = replayer("show", "here", "--full", "--results", results)
     assert "capacity · " in shown.out
     assert "fits: " in shown.out
     replayer("report", "latest", "--results", results, "--csv", "-")

@@ -13,8 +13,8 @@ import pytest
 from replayer import registry
 from replayer.analysis.profiles import usage
 from replayer.errors import Impossible, NotFound
-from replayer.report.pages import profile_page
-from replayer.report.terminal import profile as report
+from replayer.report.documents import profile as report
+from replayer.report.writers import csv_writer, markdown_writer, page_writer
 from replayer.results import imported, profile
 from replayer.results.profile import ResourceProfile
 from tests.unit.test_imports_hostile import mutate
@@ -71,9 +71,9 @@ def test_a_profile_of_a_file_can_be_saved_read_and_shown(
     one = report.summary(loaded)
 
     assert loaded.ends.size == made.ends.size
-    assert report.as_csv(one)
-    assert report.as_markdown(one)
-    assert "<h2>" in profile_page.page(one)
+    assert csv_writer.page(report.document(one))
+    assert markdown_writer.page(report.document(one))
+    assert "<h2>" in page_writer.page(report.document(one))
 
 
 def test_iostats_numbers_are_those_of_its_report() -> None:
@@ -340,7 +340,7 @@ def test_a_changed_file_is_read_or_refused(tool: str, tmp_path: Path) -> None:
         assert len(unread) <= 21
         profile.save(tmp_path / f"{case}.profile", made)
         one = report.summary(profile.load(tmp_path / f"{case}.profile"))
-        assert report.as_csv(one)
+        assert csv_writer.page(report.document(one))
         kept += 1
     assert kept
 

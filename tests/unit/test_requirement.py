@@ -9,9 +9,9 @@ import pytest
 from numpy.typing import ArrayLike, NDArray
 
 from replayer.errors import Impossible, NotFound, ReplayerError
-from replayer.report.pages import profile_page
+from replayer.report.documents import profile as report
 from replayer.report.terminal import console
-from replayer.report.terminal import profile as report
+from replayer.report.writers import page_writer, terminal_writer
 from replayer.results import profile as profiles
 from replayer.results.profile import (
     KNOWN,
@@ -374,8 +374,8 @@ def test_a_profile_with_chance_changes_is_shown_and_sized_or_refused(tmp_path: P
         try:
             one = profiles.load(path)
             summary = report.summary(one)
-            console.text(report.render(summary))
-            profile_page.page(summary)
+            console.text(terminal_writer.render(report.document(summary)))
+            page_writer.page(report.document(summary))
             requirement.of(one, growth=1.5).work.mix(1000)
             kept += 1
         except ReplayerError:

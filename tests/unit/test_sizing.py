@@ -17,10 +17,9 @@ from replayer.model import (
     StepResult,
     WorkloadFacts,
 )
-from replayer.report.pages import sizing_page
+from replayer.report.documents import sizing as report
 from replayer.report.terminal import console
-from replayer.report.terminal import sizing as report
-from replayer.report.writers import markdown_writer as markdown
+from replayer.report.writers import csv_writer, markdown_writer, page_writer, terminal_writer
 from replayer.results import store
 from replayer.results.profile import ProfileSource, ResourceProfile, WorkingSet
 from replayer.sizing import requirement, target, what_if
@@ -654,13 +653,14 @@ def test_every_form_has_the_verdict_first_and_nothing_steers_a_page(sizing: Sizi
     run = run_of(sizing, multiple=0.7, low=0.6, high=0.8)
     evil = sizing.model_copy(update={"source": "<script>alert(1)</script>|\x1b[31m"})
     summary = report.SizingSummary(evil, run, judge(evil, run))
-    text = console.text(report.render(summary))
+    document = report.document(summary)
+    text = console.text(terminal_writer.render(document))
     assert "does not fit: 70% of what is required" in text.splitlines()[1]
     assert max(map(len, text.splitlines())) <= 100
     assert "\x1b" not in text
-    page = sizing_page.page(summary)
+    page = page_writer.page(document)
     assert "<script>alert(1)" not in page
     assert 'class="verdict">does not fit' in page
-    table = report.as_csv(summary).splitlines()
+    table = csv_writer.page(document).splitlines()
     assert table[1].startswith("total,does not fit,")
-    assert report.as_markdown(summary).startswith(f"**{markdown.plain('does not fit: 70% of')}")
+    assert markdown_writer.page(document).startswith("**does not fit: 70% of")

@@ -10,9 +10,11 @@ import pytest
 
 from replayer.analysis.profiles import confidence
 from replayer.model import Run
+from replayer.report.documents import sizing
+from replayer.report.documents.sizing import SizingSummary
 from replayer.report.pages import sizing_sheet
-from replayer.report.terminal import console, sizing
-from replayer.report.terminal.sizing import SizingSummary
+from replayer.report.terminal import console
+from replayer.report.writers import terminal_writer
 from replayer.results import store
 from replayer.results.profile import ProfileSource, ResourceProfile
 from replayer.sizing import requirement
@@ -126,7 +128,9 @@ def test_a_prediction_is_set_beside_the_verdict(
 
     assert summary.verdict.fit is Fit.DOES_NOT_FIT
     assert "The prediction did not hold" in summary.verdict.prediction
-    assert "m1 / gp3 was predicted" in console.text(sizing.render(summary))
+    assert "m1 / gp3 was predicted" in console.text(
+        terminal_writer.render(sizing.document(summary))
+    )
     assert summary.verdict.model_dump()["headline"].startswith("does not fit: ")
     checked = replayer("shortlist", "--check", "--results", tmp_path / "results").out
     assert "0 of 1 decided predictions held" in checked

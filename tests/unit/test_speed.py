@@ -1,6 +1,8 @@
 """Sizing by a capture: the search over replays, what ends a trial, and the verdict."""
 
+import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +20,9 @@ from replayer.model import (
     StepResult,
     StepSpec,
 )
+from replayer.report.documents import speed as report
 from replayer.report.pages import sizing_sheet
-from replayer.report.terminal import capture_sizing as report
+from replayer.report.writers import csv_writer, markdown_writer, page_writer
 from replayer.results import stored_histogram
 from replayer.sizing import capture_sizing
 from replayer.sizing.capture_sizing import SpeedOptions
@@ -223,8 +226,9 @@ def test_what_gives_first_and_how_busy_all_was(sized: Callable[..., Any]) -> Non
     assert disk.multiple == pytest.approx(25, rel=0.01)
     assert one.verdict.first == ""
     assert one.verdict.proof.startswith("unclear: nothing is full")
-    assert "CPU of the machine" in report.page(one)
-    assert list(report.sources(one.verdict)) == [
+    page = page_writer.page(report.document(one))
+    assert "CPU of the machine" in page
+    assert re.findall('<ul class="quiet"><li>(.*)</li></ul>', page)[0].split("</li><li>") == [
         "busy: at the highest speed that held",
         "device writes: of the ceiling given",
     ]
@@ -302,10 +306,11 @@ def test_every_form_says_the_verdict(sized: Callable[..., Any]) -> None:
     sheet = sizing_sheet.sheet(one.run)
     assert one.verdict.reasons[0] in sheet
     assert all(word in sheet for word in ("Yes:", "a.replay", "signature", one.run.id))
-    for form in (report.page, report.as_csv, report.as_markdown):
-        assert "fits" in form(one)
-    assert report.trial_rows(one)[0][0].startswith("1")
-    page = report.page(one, report.beside_on_page([("a.profile", one.verdict)] * 2))
+    document = report.document(one)
+    for form in (page_writer.page, csv_writer.page, markdown_writer.page):
+        assert "fits" in form(document)
+    both = report.line_up([("a.profile", one.verdict)] * 2)
+    page = page_writer.page(replace(document, parts=(*document.parts, both)))
     for words in ("Response time by speed", "Lag of starts by speed", "a.profile", "required"):
         assert words in page
 

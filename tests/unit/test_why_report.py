@@ -14,9 +14,9 @@ from replayer.analysis.attribution.explanation import PartChange
 from replayer.analysis.differences.comparison import compare
 from replayer.analysis.differences.samples import Side
 from replayer.model import Fact, Spent
+from replayer.report.documents import explanation as why_report
 from replayer.report.terminal import comparison as comparison_report
 from replayer.report.terminal import console
-from replayer.report.terminal import explanation as why_report
 from replayer.report.text import csv as csv_report
 from replayer.report.text import markdown
 from tests.fixture_types import RunOf
@@ -127,9 +127,9 @@ def test_what_may_not_have_been_shown_is_said_with_how_much_and_how_likely(
             "could_show": False,
         }
     )
-    said = why_report.section(likely, compared).sentence
-    weak = why_report.section(unclear, compared).sentence
-    strong = why_report.section(unclear.model_copy(update={"could_show": True}), compared).sentence
+    said = why_report.section(likely, compared).title
+    weak = why_report.section(unclear, compared).title
+    strong = why_report.section(unclear.model_copy(update={"could_show": True}), compared).title
 
     assert re.search(r"kernel entry \+\d\.\d \(.*\) of \+\d\.\d, likely \(p 0\.08\); "
                      r"9 boots a side may show it", said)  # fmt: skip
@@ -146,10 +146,10 @@ def test_a_part_that_explains_little_is_not_told_as_the_reason(
     compared = compare(*sides({Spent.ENTRY: 2e-6}))
     why = compared.why[0]
     wider = known(why.whole).model_copy(update={"shift": 20e-6})
-    words = why_report.section(why.model_copy(update={"whole": wider}), compared).sentence
+    words = why_report.section(why.model_copy(update={"whole": wider}), compared).title
 
     assert "where the most of it is was not shown" in words
-    assert "not shown" not in why_report.section(why, compared).sentence
+    assert "not shown" not in why_report.section(why, compared).title
 
 
 def test_why_there_is_none_is_said(sides: Callable[..., list[Side]], run_of: RunOf) -> None:

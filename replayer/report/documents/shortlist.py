@@ -59,7 +59,7 @@ def _parts(one: Shortlist, rows: int) -> Iterator[Part]:
         for row in one.demands
     ]
     table = Table(("needed", "amount", "as arithmetic"), needs)
-    yield Section("What is needed", [table], is_background=True)
+    yield Section("What is needed", [table], on_page=1)
     yield Section(
         "Machine by machine, the cheapest that fits first",
         [

@@ -4,12 +4,13 @@ from collections.abc import Iterator, Sequence
 
 from replayer.analysis.differences.comparison import LIKELY, SHOWN, Comparison, MetricRow
 from replayer.analysis.differences.environment import Sort
+from replayer.report.documents import explanation as words_why
 from replayer.report.pages import flames
 from replayer.report.pages.markup import Drawn, escaped, figures, table
-from replayer.report.terminal import explanation as words_why
 from replayer.report.terminal.comparison import SORTS, explained, sentence, values
 from replayer.report.terminal.comparison_answer import answer
 from replayer.report.terminal.verdict_words import judged, limits
+from replayer.report.writers import page_writer
 from replayer.units import show
 
 ANSWER = "comparison"
@@ -105,13 +106,8 @@ def why(
     if not (comparison.why or differences):
         return
     yield '<h2 id="why">Why</h2>'
-    for one in comparison.why:
-        section = words_why.section(one, comparison)
-        yield f'<p class="verdict">{escaped(section.sentence)}</p>'
-        yield "".join(f"<p>{escaped(remark)}</p>" for remark in section.remarks)
-        if one.parts:
-            rows = words_why.rows(one)
-            yield table(words_why.headings(comparison, one), rows, numbers=range(1, 6))
+    sections = (words_why.section(one, comparison) for one in comparison.why)
+    yield from page_writer.show_parts(sections, level=3)
     yield "".join(f'<p class="quiet">{escaped(one)}</p>' for one in words_why.explained(comparison))
     for number, difference in enumerate(differences):
         yield from figures(drawn, DIFFERENCE.format(number))

@@ -6,17 +6,16 @@ from statistics import median
 from string import ascii_lowercase
 from typing import Any
 
-from replayer.analysis.capacity.client_hosts import bound_words
 from replayer.analysis.differences.comparison import Comparison
 from replayer.analysis.differences.environment import facts
 from replayer.analysis.differences.samples import Side
 from replayer.model import Run
+from replayer.report.documents import client_hosts, replays, statements
 from replayer.report.pages import (
     charts,
     comparison_page,
     flames,
     ratio_chart,
-    statements,
     summary_page,
 )
 from replayer.report.pages.markup import (
@@ -30,16 +29,17 @@ from replayer.report.pages.markup import (
     watched,
 )
 from replayer.report.sanitize import short
-from replayer.report.terminal import client_hosts, replays, summary
+from replayer.report.terminal import summary
 from replayer.report.terminal.comparison import shortened, values
 from replayer.report.terminal.comparison_answer import answer
+from replayer.report.writers import page_writer
 from replayer.units import show
 
 _MOST_RUNS = 200
 _STEP = "step {}"
 """The name of the page's section for a step's charts, with the step's name."""
-_STATEMENT = 400
-"""The most characters of a statement's normalised text."""
+_MOST_STATEMENTS, _STATEMENT = 200, 400
+"""The most statements of a table, and characters of a statement's normalised text."""
 
 
 def page(sides: Sequence[Side], comparison: Comparison | None, refused: str = "") -> str:
@@ -64,13 +64,15 @@ def page(sides: Sequence[Side], comparison: Comparison | None, refused: str = ""
     folded = frozenset(charts.step_names(sides)) - shown if comparison else frozenset()
     body = [
         *_comparison(comparison, refused, differing, drawn, flames.too_few(steps, shown)),
-        *statements.sections(sides),
+        *page_writer.show_parts(
+            statements.sections(sides, most=_MOST_STATEMENTS, width=_STATEMENT)
+        ),
         *_replays(comparison, drawn),
         *_runs(sides, comparison),
         *([] if comparison else [*_sections(drawn), *_series(series, size)]),
         *(['<h2 id="steps">Step by step</h2>'] if comparison else []),
         *_steps(sides, steps, drawn, left, folded),
-        *_client_hosts(sides),
+        *page_writer.show_parts(client_hosts.sections(sides)),
         *([*_series(series, size), *_sections(drawn)] if comparison else []),
         *_everything(sides),
     ]
@@ -223,12 +225,8 @@ def _replays(comparison: Comparison | None, drawn: Sequence[Drawn]) -> Iterator[
     if any(kind == "replay" for kind, _ in drawn):
         yield '<h2 id="replay">Replay</h2>'
         yield from figures(drawn, "replay")
-    for section in replays.sections(comparison, width=_STATEMENT) if comparison else ():
-        yield f"<h2>{escaped(section.title)}</h2>"
-        yield "".join(f"<p>{escaped(words)}</p>" for words in section.sentences)
-        for title, headings, rows in section.tables:
-            yield f"<h3>{escaped(title)}</h3>"
-            yield table(headings, rows, numbers=range(2, len(headings)))
+    if comparison:
+        yield from page_writer.show_parts(replays.sections(comparison, width=_STATEMENT))
 
 
 def _measurements(sides: Sequence[Side], name: str) -> Iterator[list[str]]:
@@ -249,21 +247,6 @@ def _measurements(sides: Sequence[Side], name: str) -> Iterator[list[str]]:
             if values:
                 shown = [show(v, kind.unit) for v in (median(values), min(values), max(values))]
                 yield [metric, side.name, *shown, str(len(values))]
-
-
-def _client_hosts(sides: Sequence[Side]) -> Iterator[str]:
-    """Yield a table of client hosts for each step of each group's last run."""
-    last = [side.runs[-1] for side in sides if side.runs]
-    steps = [(run, step) for run in last for step in run.steps if client_hosts.rows(step)]
-    if steps:
-        yield "<h2>Client hosts</h2>"
-    for run, step in steps:
-        bound = bound_words(step, run)
-        yield f"<h3>{escaped(f'{step.name}, {run.id}')}</h3>"
-        yield f"<p>{escaped(client_hosts.title(step))}</p>"
-        yield f'<p class="verdict">{escaped(bound)}</p>' if bound else ""
-        yield table(client_hosts.HEADINGS, client_hosts.rows(step), numbers=range(1, 10))
-        yield f'<p class="quiet">{escaped(client_hosts.start(step))}</p>'
 
 
 def _series(series: Sequence[Any], size: int) -> Iterator[str]:

@@ -9,12 +9,12 @@ from typing import NamedTuple
 
 from replayer import __version__
 from replayer.model import Run
-from replayer.report.pages.markup import escaped, table
-from replayer.report.pages.sizing_page import starred
-from replayer.report.terminal import capture_sizing as capture_report
-from replayer.report.terminal import sizing as report
-from replayer.report.terminal.capture_sizing import SpeedSummary
-from replayer.report.terminal.sizing import SizingSummary
+from replayer.report.documents import sizing as report
+from replayer.report.documents import speed as speed_report
+from replayer.report.documents.sizing import SizingSummary
+from replayer.report.documents.speed import SpeedSummary
+from replayer.report.pages.markup import table
+from replayer.report.writers.page_writer import escaped
 from replayer.sizing import capture_sizing
 from replayer.sizing.record import Sizing
 from replayer.sizing.target import Fit
@@ -69,7 +69,7 @@ class SizingSheet(NamedTuple):
 
 def sheet(run: Run) -> str:
     """Return the HTML of the page for a run; raise Impossible for one that sized nothing."""
-    by_capture = capture_report.summary(run)
+    by_capture = speed_report.summary(run)
     if by_capture is not None:
         return _html(_of_capture(by_capture))
     record = Sizing.of(run)
@@ -97,14 +97,14 @@ def _of_capture(one: SpeedSummary) -> SizingSheet:
     facts = dict(capture_sizing.facts(speed))
     window = f"{facts['window']}, {facts['statements']}"
     return SizingSheet(
-        title=capture_report.title(one),
+        title=speed_report.title(one),
         source=speed.source or speed.capture,
         machine=_machine(one.run),
         verdict=one.verdict,
         sure=_sure(facts["objective"], one.verdict),
         margin=f"growth {speed.growth:g}, headroom {speed.headroom:.0%}",
-        headings=capture_report.RESOURCES,
-        rows=capture_report.resource_rows(one.verdict),
+        headings=speed_report.RESOURCE_HEADINGS,
+        rows=speed_report.resource_rows(one.verdict),
         made=_made(one.run, speed.by, f"by the capture {speed.capture}: {window}"),
     )
 
@@ -136,10 +136,8 @@ def _body(one: SizingSheet) -> Iterator[str]:
     if verdict.recommendation:
         yield "<h2>A size that would fit, in cores as at the source</h2>"
         # Side by side, as one below the other would take a second page.
-        names, amounts = zip(
-            *(row[:2] for row in report.recommended_rows(verdict.recommendation)), strict=True
-        )
-        yield table(names, [amounts])
+        sizes = verdict.recommendation
+        yield table([one.resource for one in sizes], [[one.shown for one in sizes]])
     for heading, texts in (
         ("What would change the answer", [report.changed(change) for change in verdict.changes]),
         ("What was not tested", verdict.not_tested or verdict.unproven),
@@ -174,7 +172,7 @@ def _sure(objective: str, verdict: FitVerdict) -> list[str]:
         high = "no known end" if verdict.high is None else f"{verdict.high:.3g}"
         words.append(f"95 % interval of the multiple: {verdict.low:.3g} to {high}")
     if verdict.confidence is not None:
-        words.append(starred(f"the profile: {verdict.confidence.words}"))
+        words.append(f"the profile: {verdict.confidence.words}")
         words += verdict.confidence.reasons
     return words
 

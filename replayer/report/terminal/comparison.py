@@ -17,8 +17,8 @@ from replayer.analysis.differences.comparison import Comparison, MetricRow
 from replayer.analysis.differences.environment import Difference, Sort
 from replayer.analysis.differences.finding import with_headline
 from replayer.analysis.differences.samples import Unit
+from replayer.report.documents import explanation as words_why
 from replayer.report.sanitize import sanitize, short
-from replayer.report.terminal import explanation as words_why
 from replayer.report.terminal.comparison_answer import ComparisonAnswer, answer
 from replayer.report.terminal.tables import (
     INDENT,
@@ -30,6 +30,7 @@ from replayer.report.terminal.tables import (
     pairs,
 )
 from replayer.report.terminal.verdict_words import judged, limits, name_verdict, style_of
+from replayer.report.writers import terminal_writer
 from replayer.units import show
 
 SORTS = {
@@ -75,7 +76,8 @@ def _details(comparison: Comparison) -> Iterator[RenderableType]:
         table = Padding(_table(rows, comparison), (0, 0, 0, INDENT), expand=False)
         flow = indented((row_name(row), Flow(_flow(row, comparison))) for row in rows)
         yield Fitting(table, flow)
-        yield from _why(comparison, step)
+        whys = [words_why.section(why, comparison) for why in comparison.why if why.step == step]
+        yield from terminal_writer.show_parts(whys)
     yield ""
     yield from _tail(comparison)
 
@@ -248,15 +250,6 @@ def _flow(row: MetricRow, comparison: Comparison) -> list[str]:
     inside = f" ({interval})" if interval else ""
     shown = [f"{base} -> {other}", f"ratio {ratio}{inside}" if ratio else "", words]
     return [text for text in (*shown, f"p {p}" if p else "") if text]
-
-
-def _why(comparison: Comparison, step: str) -> Iterator[RenderableType]:
-    """Yield the parts of a step's account that moved, and their possible causes."""
-    for why in comparison.why:
-        if why.step == step:
-            section = words_why.section(why, comparison)
-            yield line(f"why: {section.sentence}", "bold")
-            yield from map(line, section.remarks)
 
 
 def _heading(row: MetricRow) -> str:

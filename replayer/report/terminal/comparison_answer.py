@@ -13,8 +13,8 @@ from replayer.analysis.differences.metric_names import name_fact
 from replayer.analysis.differences.metric_verdicts import MetricVerdict
 from replayer.analysis.differences.samples import Unit
 from replayer.analysis.differences.statistics import units_to_show
+from replayer.report.documents import explanation as words_why
 from replayer.report.sanitize import sanitize
-from replayer.report.terminal import explanation as words_why
 from replayer.report.terminal.verdict_words import MOST_MORE, name_verdict, style_of
 from replayer.units import show
 

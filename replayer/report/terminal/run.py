@@ -26,8 +26,9 @@ from replayer.model import (
     Status,
     StepResult,
 )
+from replayer.report.documents import client_hosts
 from replayer.report.sanitize import NOTE, lines, sanitize, short
-from replayer.report.terminal import account, client_hosts, collector_columns, step_layout, summary
+from replayer.report.terminal import account, collector_columns, step_layout, summary
 from replayer.report.terminal.step_summary import StepSummary
 from replayer.report.terminal.tables import (
     Flow,
@@ -43,6 +44,7 @@ from replayer.report.terminal.tables import (
     records,
     whole,
 )
+from replayer.report.writers import terminal_writer
 from replayer.units import show, show_duration, show_size
 
 Kind = TypeVar("Kind", bound=Hashable)
@@ -128,7 +130,7 @@ def _step(result: StepResult, run: Run) -> Iterator[RenderableType]:
         yield from step_layout.rendered(part, result)
     measurements = [m for m in result.measurements if m.metric not in form.metrics]
     yield from _measurements(measurements, form.glosses)
-    yield from client_hosts.parts(result, run)
+    yield from terminal_writer.show_parts(client_hosts.parts(result, run))
     told = {*form.tables, CLIENT_HOSTS, account.LATENCY}
     for name, rows in result.tables.items():
         if name not in told and rows:
@@ -172,7 +174,7 @@ def _repeats(results: Sequence[StepResult], run: Run) -> Iterator[RenderableType
         yield _summary(done)
         yield from _common_proof(done)
         yield from _middle_ceiling(done)
-        yield from client_hosts.parts(done[-1], run)
+        yield from terminal_writer.show_parts(client_hosts.parts(done[-1], run))
         yield from _middle_account(done)
         yield from _watched(done[-1], run, f"repeat {done[-1].repeat}, ")
     yield from _notes(results)

@@ -1,23 +1,20 @@
 """Reports as Markdown tables, for tickets and READMEs: runs or a comparison."""
 
 from collections.abc import Iterator, Sequence
-from itertools import groupby
 from statistics import median
 
-from replayer.analysis.capacity.client_hosts import bound_words
 from replayer.analysis.differences.comparison import Comparison
 from replayer.analysis.differences.environment import Sort
 from replayer.analysis.differences.samples import Side
-from replayer.model import Run, Status
-from replayer.report.sanitize import sanitize
-from replayer.report.terminal import client_hosts, replays, step_layout
-from replayer.report.terminal import explanation as words_why
+from replayer.model import Status
+from replayer.report.document import Section
+from replayer.report.documents import client_hosts, replays, statements
+from replayer.report.documents import explanation as words_why
 from replayer.report.terminal.comparison import SORTS, explained, sentence, values
 from replayer.report.terminal.comparison_answer import answer
 from replayer.report.terminal.summary import summarise
 from replayer.report.terminal.verdict_words import judged, limits
-from replayer.report.writers.markdown_writer import plain, table
-from replayer.run.display import Sentence, TableRows, Verbatim
+from replayer.report.writers.markdown_writer import plain, show_parts, table
 from replayer.units import show
 
 _MOST_ROWS, _STATEMENT = 20, 100
@@ -63,11 +60,8 @@ def _comparison(comparison: Comparison) -> Iterator[str]:
         for row in comparison.rows
     ]
     yield table(["metric", *names, "ratio", "95 % interval", "p", "verdict"], rows)
-    yield from _why(comparison)
-    for section in replays.sections(comparison):
-        yield f"**{plain(section.title)}**"
-        yield "\n".join(f"- {plain(words)}" for words in section.sentences)
-        yield from (table([title, *names[1:]], rows) for title, names, rows in section.tables)
+    whys = [words_why.section(why, comparison) for why in comparison.why]
+    yield from show_parts([*whys, *replays.sections(comparison)])
     yield " ".join(plain(one) for one in (*explained(comparison), *words_why.explained(comparison)))
 
 
@@ -84,17 +78,6 @@ def _answer(comparison: Comparison) -> Iterator[str]:
         remarks.append(f"- {label}: {plain(words.removesuffix(' (--full)'))}")
     if remarks:
         yield "\n".join(remarks)
-
-
-def _why(comparison: Comparison) -> Iterator[str]:
-    """Yield the parts of the account that moved, for each step that differs."""
-    for why in comparison.why:
-        section = words_why.section(why, comparison)
-        yield f"**Why: {plain(section.sentence)}**"
-        if section.remarks:
-            yield "\n".join(f"- {plain(remark)}" for remark in section.remarks)
-        if why.parts:
-            yield table(words_why.headings(comparison, why), words_why.rows(why))
 
 
 def _runs(sides: Sequence[Side]) -> Iterator[str]:
@@ -117,32 +100,7 @@ def _runs(sides: Sequence[Side]) -> Iterator[str]:
             for (step, metric, unit), all_ in values_of.items()
         ]
         yield table(["step", "metric", "median", "least", "most", "n"], rows)
+        yield from show_parts(client_hosts.sections([side]))
         for run in side.runs[-1:]:
-            yield from _client_hosts(run)
-            yield from _own_sections(run)
-
-
-def _client_hosts(run: Run) -> Iterator[str]:
-    """Yield a table of the client hosts' shares, for each step of a run."""
-    for step in run.steps:
-        rows = client_hosts.rows(step)
-        if rows:
-            words = [client_hosts.title(step), client_hosts.start(step), bound_words(step, run)]
-            yield plain(f"{step.name}, {run.id}: {'; '.join(filter(None, words))}")
-            yield table(client_hosts.HEADINGS, rows)
-
-
-def _own_sections(run: Run) -> Iterator[str]:
-    """Yield the parts that displays of steps add, such as a replay set against its source."""
-    for name, parts in step_layout.own_sections(run, most=_MOST_ROWS, width=_STATEMENT):
-        yield f"**{plain(name)}**"
-        for verbatim, group in groupby(parts, key=lambda part: isinstance(part, Verbatim)):
-            if verbatim:
-                lines = (one.text for one in group if isinstance(one, Verbatim))
-                yield "\n".join(f"    {sanitize(words)}" for words in lines)
-                continue
-            for part in group:
-                if isinstance(part, Sentence):
-                    yield plain(part.text)
-                elif isinstance(part, TableRows):
-                    yield table(part.headings, part.rows)
+            for name, parts in statements.of_run(run, most=_MOST_ROWS, width=_STATEMENT):
+                yield from show_parts([Section(name, parts)])

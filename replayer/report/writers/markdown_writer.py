@@ -2,10 +2,11 @@
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
 
 from replayer.report.document import Bullets, Document, Facts, Part, Section, Table
 from replayer.report.sanitize import sanitize
-from replayer.run.display import Sentence
+from replayer.run.display import Sentence, Verbatim
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>()#+!|~-])")
 
@@ -15,10 +16,21 @@ def page(document: Document) -> str:
     parts = [
         f"**{plain(document.headline.text)}**",
         bulleted([document.title, *document.lead]),
-        *(text for part in document.parts for text in _part(part)),
+        *show_parts(document.parts),
         *([bulleted(document.notes)] if document.notes else []),
     ]
     return "\n\n".join(parts) + "\n"
+
+
+def show_parts(parts: Iterable[Part]) -> Iterator[str]:
+    """Yield parts as paragraphs; lines that are verbatim are one block."""
+    for is_verbatim, group in groupby(parts, key=lambda part: isinstance(part, Verbatim)):
+        if is_verbatim:
+            yield "\n".join(
+                f"    {sanitize(one.text)}" for one in group if isinstance(one, Verbatim)
+            )
+        else:
+            yield from (text for part in group for text in _part(part))
 
 
 def _part(part: Part, title: str = "") -> Iterator[str]:
@@ -44,7 +56,7 @@ def _section(section: Section) -> Iterator[str]:
         rest: Sequence[Part] = section.parts[1:]
     else:
         rest = section.parts
-    texts = [text for part in rest for text in _part(part)]
+    texts = [*show_parts(rest)]
     if texts and rest is section.parts:
         yield f"**{plain(section.title)}**"
     yield from texts

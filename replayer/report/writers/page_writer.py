@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import Any
 
 from replayer.report.document import (
@@ -15,21 +16,22 @@ from replayer.report.document import (
     Table,
     TimeSeries,
 )
-from replayer.report.pages import markup
+from replayer.report.pages import column_encoding, markup
 from replayer.report.pages.charts import Chart, Trace, word
 from replayer.report.pages.markup import Drawn
-from replayer.run.display import Sentence, Tone
+from replayer.run.display import Sentence, Tone, Verbatim
 
 _STARS = re.compile(r"[*-]+(?= \d of \d stars)")
 _DRAWN = {ord("*"): "\u2605", ord("-"): "\u2606"}
+_CLASSES = {Tone.QUIET: "quiet", Tone.BAD: "verdict"}
+_PANEL = 150
+"""Pixels of height of a panel of a series."""
 _MODES = {"line": "lines", "points": "markers", "both": "lines+markers"}
 
 
 def page(document: Document) -> str:
     """Return the document as HTML, with its charts and the controls of its series."""
-    parts = sorted(
-        document.parts, key=lambda part: isinstance(part, Section) and part.is_background
-    )
+    parts = sorted(document.parts, key=lambda one: getattr(one, "on_page", 0))
     if document.notes:
         parts.append(Section("What to know about it", [Bullets(document.notes)]))
     every = list(_every(parts))
@@ -42,9 +44,9 @@ def page(document: Document) -> str:
     return markup.document(
         document.title,
         head="\n".join(head),
-        body=_body(parts, iter(drawn)),
+        body=show_parts(parts, iter(drawn)),
         drawn=drawn,
-        series=[one.entry for one in every if isinstance(one, TimeSeries)],
+        series=[_series(one) for one in every if isinstance(one, TimeSeries)],
     )
 
 
@@ -56,33 +58,52 @@ def _every(parts: Iterable[Part]) -> Iterator[Part]:
             yield from _every(part.parts)
 
 
-def _body(parts: Iterable[Part], drawn: Iterator[Drawn], level: int = 2) -> Iterator[str]:
+def show_parts(
+    parts: Iterable[Part], drawn: Iterator[Drawn] | None = None, level: int = 2
+) -> Iterator[str]:
     """Yield parts as HTML; `drawn` has their charts in the same order."""
-    for part in parts:
-        match part:
-            case Sentence():
-                yield f"<p{_quiet(part.tone)}>{escaped(part.text)}</p>"
-            case Facts():
-                yield markup.table(["", ""], part.pairs)
-            case Bullets() if part.texts:
-                items = "".join(f"<li>{escaped(text)}</li>" for text in part.texts)
-                yield f"<ul{_quiet(part.tone)}>{items}</ul>"
-            case Table() if part.rows:
-                yield markup.table(part.headings, part.rows, part.numbers)
-            case Figure():
-                yield from markup.figures([next(drawn)], "")
-            case TimeSeries():
-                yield from markup.watched(part.title, hidden=True)
-            case Section() if inner := list(_body(part.parts, drawn, level + 1)):
-                title = escaped(part.title)
-                if part.is_folded:
-                    yield from (f"<details><summary>{title}</summary>", *inner, "</details>")
-                else:
-                    yield from (f"<h{level}>{title}</h{level}>", *inner)
+    for is_verbatim, group in groupby(parts, key=lambda part: isinstance(part, Verbatim)):
+        if is_verbatim:
+            lines = "\n".join(escaped(one.text) for one in group if isinstance(one, Verbatim))
+            yield f"<pre>{lines}</pre>"
+            continue
+        for part in group:
+            match part:
+                case Section():
+                    yield from _section(part, drawn, level)
+                case Figure() if drawn is not None:
+                    yield from markup.figures([next(drawn)], "")
+                case _:
+                    yield from _part(part)
 
 
-def _quiet(tone: Tone) -> str:
-    return ' class="quiet"' if tone is Tone.QUIET else ""
+def _section(section: Section, drawn: Iterator[Drawn] | None, level: int) -> Iterator[str]:
+    inner = list(show_parts(section.parts, drawn, level + 1))
+    title = escaped(section.title)
+    if section.is_folded and inner:
+        yield from (f"<details><summary>{title}</summary>", *inner, "</details>")
+    elif inner:
+        yield from (f"<h{level}>{title}</h{level}>", *inner)
+
+
+def _part(part: Part) -> Iterator[str]:
+    match part:
+        case Sentence():
+            yield f"<p{_class(part.tone)}>{escaped(part.text)}</p>"
+        case Facts():
+            yield markup.table(["", ""], part.pairs)
+        case Bullets() if part.texts:
+            items = "".join(f"<li>{escaped(text)}</li>" for text in part.texts)
+            yield f"<ul{_class(part.tone)}>{items}</ul>"
+        case Table() if part.rows:
+            yield markup.table(part.headings, part.rows, part.numbers)
+        case TimeSeries():
+            yield from markup.watched(part.title, hidden=True)
+            yield f'<p class="quiet">{escaped(part.note)}</p>'
+
+
+def _class(tone: Tone) -> str:
+    return f' class="{_CLASSES[tone]}"' if tone in _CLASSES else ""
 
 
 def escaped(text: str) -> str:
@@ -107,6 +128,38 @@ def _trace(curve: Curve) -> Trace:
     texts = {"text": _escaped(curve.texts)} if curve.texts else {}
     points = {"name": word(curve.name), "x": _escaped(curve.x), "y": _escaped(curve.y)}
     return {**kind, **points, **texts, "color": curve.color, **curve.style}
+
+
+def _series(one: TimeSeries) -> dict[str, Any]:
+    """Return a series in the terms of the page's script, its columns encoded."""
+    panels = [
+        {
+            "title": word(title),
+            "stacked": False,
+            "lines": [
+                {
+                    "name": word(curve.name),
+                    "color": curve.color,
+                    **curve.style,
+                    **column_encoding.column(curve.y),
+                }
+                for curve in curves
+            ],
+        }
+        for title, curves in one.panels
+    ]
+    return {
+        "side": "",
+        "run": "",
+        "step": "profile",
+        "repeat": 1,
+        "window": None,
+        "epoch": 1000 * one.begin,
+        "height": _PANEL * max(3, len(panels)),
+        "times": column_encoding.times(one.seconds),
+        "marks": [[at, "gap", word(text)] for at, text in one.marks],
+        "panels": panels,
+    }
 
 
 def _escaped(value: Any) -> Any:

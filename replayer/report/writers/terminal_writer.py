@@ -17,8 +17,16 @@ from replayer.report.document import (
     Table,
 )
 from replayer.report.sanitize import sanitize
-from replayer.report.terminal.tables import INDENT, NumberTable, Sparks, bullets, indented, line
-from replayer.run.display import Sentence, Tone
+from replayer.report.terminal.tables import (
+    INDENT,
+    NumberTable,
+    Sparks,
+    bullets,
+    indented,
+    line,
+    whole,
+)
+from replayer.run.display import Sentence, Tone, Verbatim
 
 _STYLES = {
     Tone.PLAIN: "",
@@ -38,7 +46,7 @@ def render(document: Document) -> Group:
         Text(sanitize(headline.text), f"bold {_STYLES[headline.tone]}"),
         *(Text(sanitize(text)) for text in document.lead),
     ]
-    rest = [*_parts(document.parts)]
+    rest = [*show_parts(document.parts)]
     if document.notes:
         rest += ["", bullets((sanitize(note), "dim") for note in document.notes)]
     if document.is_answer_last:
@@ -46,11 +54,18 @@ def render(document: Document) -> Group:
     return Group(_rule(document.title), *map(line, answer), *rest)
 
 
+def render_parts(parts: Iterable[Part]) -> Group:
+    """Return parts of a document that is not complete yet."""
+    shown = [*show_parts(parts)]
+    return Group(*shown[shown[0] == "" :])
+
+
 def _rule(title: str) -> Rule:
     return Rule(Text(sanitize(title), style="bold"), align="left", style="dim")
 
 
-def _parts(parts: Iterable[Part]) -> Iterator[RenderableType]:
+def show_parts(parts: Iterable[Part]) -> Iterator[RenderableType]:
+    """Yield what a terminal shows of parts."""
     for part in parts:
         yield from _section(part) if isinstance(part, Section) else _part(part)
 
@@ -74,7 +89,7 @@ def _within(section: Section) -> Iterator[RenderableType]:
     """Yield a section of a section; one that has nothing but its heading takes one line."""
     if section.is_folded:
         return
-    shown = [*_parts(section.parts)]
+    shown = [*show_parts(section.parts)]
     if shown:
         yield ""
     yield line(sanitize(_lowered(section.title)))
@@ -100,6 +115,9 @@ def _part(part: Part) -> Iterator[RenderableType]:
         case Table() if part.rows:
             yield _table(part)
             yield from _left_out(len(part.rows), part.most, part.more)
+        case Verbatim():
+            # A padding or a table would cut it at the right edge.
+            yield whole(sanitize(part.text))
         case SparkLines() if part.rows:
             yield Sparks([(sanitize(a), values, sanitize(b)) for a, values, b in part.rows], _SPARK)
 

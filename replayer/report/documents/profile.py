@@ -1,13 +1,10 @@
-"""The report of a profile: on at most 100 columns, as CSV, or as Markdown."""
+"""The report of a profile: what its busiest window needed, and how sure that is."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any, NamedTuple
 
 import numpy as np
-from rich.console import Group, RenderableType
-from rich.rule import Rule
-from rich.text import Text
 
 from replayer.analysis.profiles import confidence, rolling_windows, usage
 from replayer.analysis.profiles.confidence import Confidence
@@ -18,16 +15,29 @@ from replayer.analysis.profiles.usage import (
     Grade,
     ProfileWindow,
     Ratios,
-    Resource,
     Usage,
 )
 from replayer.errors import Impossible, NotFound, nearest
+from replayer.report.document import (
+    Bullets,
+    Document,
+    Facts,
+    Part,
+    Section,
+    SparkLines,
+    Table,
+)
+from replayer.report.documents.profile_charts import (
+    edges,
+    exceedance,
+    name_length,
+    name_resource,
+    over_time,
+)
+from replayer.report.documents.sizing import fitting_size, listed, margin_words
 from replayer.report.sanitize import sanitize
-from replayer.report.terminal.sizing import RECOMMENDED_HEADINGS, margin_words, recommended_rows
-from replayer.report.terminal.tables import NumberTable, Sparks, bullets, indented, line
-from replayer.report.writers import csv_writer as csv
-from replayer.report.writers import markdown_writer as markdown
 from replayer.results.profile import ResourceProfile
+from replayer.run.display import Sentence, Tone
 from replayer.sizing import requirement
 from replayer.sizing.recommendation import RecommendedSize, recommend
 from replayer.sizing.requirement import Need, Requirement
@@ -37,14 +47,27 @@ _MOST_TABLES = 8
 _MOST_GAPS = 5
 _LEVELS = (0.25, 0.5, 0.75, 0.9)
 """Shares of a resource's maximum; for each the report shows the minutes a day above it."""
-_STYLES = {Grade.WHOLE: "bold green", Grade.PARTIAL: "yellow", Grade.POOR: "bold red"}
+_TONES = {Grade.WHOLE: Tone.GOOD, Grade.PARTIAL: Tone.UNCLEAR, Grade.POOR: Tone.BAD}
 _WATCHED = ("transactions", "cpu", "iops", "mbps", "sessions_active")
 _POINTS = 400
 _WHOLE_DAY = 0.95
 """Share of a day from which on minutes are those of a day."""
-_SPARK = 50
-"""Characters of a spark line."""
-_ROUND = (1, 2, 5, 10, 15, 20, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 86400)
+_GRADES = {
+    Grade.WHOLE: "all that decides is known, so that a verdict can stand on it",
+    Grade.PARTIAL: "a verdict can stand on it, and leaves out what is named here",
+    Grade.POOR: "a verdict would stand on the little that is known",
+}
+_HEADINGS = ("", *(f"p{p:g}" for p in PERCENTILES), "most", "at")
+_LEVEL_HEADINGS = ("", "most", *(f"> {share:.0%}" for share in _LEVELS))
+_BY = {"live": "replayer", "iostat": "iostat", "sadf": "sar", "csv": "a CSV"}
+_HEADLINED = ("transactions", "server_cpu", "cpu", "iops", "mbps")
+_SHORT = {
+    "transactions": "transactions/s",
+    "server_cpu": "of CPU",
+    "cpu": "of the host's CPU",
+    "iops": "requests/s of the disk",
+    "mbps": "of the disk",
+}
 
 
 class UsageLevel(NamedTuple):
@@ -139,32 +162,45 @@ def _level(profile: ResourceProfile, text: str) -> UsageLevel:
     )
 
 
-def render(one: ProfileSummary) -> Group:
-    """Return the report of a profile for the terminal."""
-    parts: list[RenderableType] = [
-        _rule(title(one.profile)),
-        line(headline(one), "bold"),
-        indented(facts(one)),
-        *_completeness(one.complete),
-        *_windows(one),
+def document(one: ProfileSummary) -> Document:
+    """Return the report of a profile."""
+    complete, profile = one.complete, one.profile
+    words = f"Confidence: {one.confidence.words}"
+    margin = "" if one.wanted is None else margin_words(one.wanted)
+    known = [(part.title, f"{part.share:.1%}", part.without) for part in complete.parts]
+    table = Table(("", "known", "where it is not"), known, numbers=(1,))
+    parts: list[Part] = [
+        Facts(_facts(one)),
+        Sentence(f"{complete.grade.value}: {_GRADES[complete.grade]}", _TONES[complete.grade]),
+        Bullets(complete.reasons),
+        Sentence(_coverage(complete), Tone.QUIET),
+        Section("For what share of the time each thing is known", [table], is_folded=True),
+        *over_time(profile),
+        *(_windows(one.usages, length) for length in rolling_windows.WINDOWS),
         *_moment(one),
-        *_recommended(one),
-        *_levels(one),
+        *fitting_size(one.recommendation, f"with {margin}"),
+        *listed(words, one.confidence.reasons),
+        _minutes(one),
         *_work(one),
-        *_sparks(one),
-        *_notes(one.profile),
+        _sparks(one),
     ]
-    return Group(*parts)
+    return Document(
+        _title(profile),
+        Sentence(_headline(one)),
+        parts,
+        notes=_notes(profile),
+        data=list(_data(one)),
+    )
 
 
-def title(profile: ResourceProfile) -> str:
+def _title(profile: ResourceProfile) -> str:
     """Return the title of the report: engine, version and place of the source."""
     source = profile.source
     what = " ".join(word for word in (source.engine, source.version) if word)
-    return " · ".join(sanitize(word) for word in ("profile", what, source.place) if word)
+    return " · ".join(word for word in ("profile", what, source.place) if word)
 
 
-def facts(one: ProfileSummary) -> list[tuple[str, str]]:
+def _facts(one: ProfileSummary) -> list[tuple[str, str]]:
     """Return pairs of label and text about the profile as a whole."""
     profile, source = one.profile, one.profile.source
     begin = profile.ends[0] - profile.spans[0]
@@ -180,18 +216,12 @@ def facts(one: ProfileSummary) -> list[tuple[str, str]]:
         ("taken", f"{usage.clock(begin)} to {usage.clock(profile.ends[-1])}"),
         ("of", f"{long}, by {_BY[source.kind]}"),
         ("a value is", f"the average of {show_duration(source.averaged_seconds)}"),
-        ("machine", sanitize(", ".join(word for word in machine if word))),
+        ("machine", ", ".join(word for word in machine if word)),
     ]  # fmt: skip
     return [(label, words) for label, words in pairs if words]
 
 
-_BY = {"live": "replayer", "iostat": "iostat", "sadf": "sar", "csv": "a CSV"}
-
-
-_HEADLINED = ("transactions", "server_cpu", "cpu", "iops", "mbps")
-
-
-def headline(one: ProfileSummary) -> str:
+def _headline(one: ProfileSummary) -> str:
     """Return the answer of a profile in a sentence: what its busiest window needed, how sure."""
     wanted = one.wanted
     sure = f"Confidence {one.confidence.words}"
@@ -204,15 +234,6 @@ def headline(one: ProfileSummary) -> str:
     return f"At its busiest ({when}) it needed {words}. {sure}{why}."
 
 
-_SHORT = {
-    "transactions": "transactions/s",
-    "server_cpu": "of CPU",
-    "cpu": "of the host's CPU",
-    "iops": "requests/s of the disk",
-    "mbps": "of the disk",
-}
-
-
 def _needed(need: Need) -> str:
     """Return a measured need in words, as `400 transactions/s`."""
     rate = need.unit == "1/s"
@@ -220,76 +241,22 @@ def _needed(need: Need) -> str:
     return f"{amount} {_SHORT[need.name]}"
 
 
-def _recommended(one: ProfileSummary) -> Iterator[RenderableType]:
-    if one.wanted is not None and one.recommendation:
-        yield ""
-        yield line(f"a size that would fit, with {margin_words(one.wanted)}", "bold")
-        rows = recommended_rows(one.recommendation)
-        yield NumberTable(RECOMMENDED_HEADINGS, rows, left=3)
-    if one.confidence.reasons:
-        yield ""
-        yield line(f"confidence: {one.confidence.words}", "bold")
-        yield bullets((sanitize(words), "") for words in one.confidence.reasons)
-
-
-def _rule(text: str) -> Rule:
-    return Rule(Text(text, style="bold"), align="left", style="dim")
-
-
-def _completeness(complete: Completeness) -> Iterator[RenderableType]:
-    yield line(f"{complete.grade.value}: {GRADES[complete.grade]}", _STYLES[complete.grade])
-    yield bullets((sanitize(reason), "") for reason in complete.reasons)
-    yield line(coverage(complete), "dim")
-
-
-GRADES = {
-    Grade.WHOLE: "all that decides is known, so that a verdict can stand on it",
-    Grade.PARTIAL: "a verdict can stand on it, and leaves out what is named here",
-    Grade.POOR: "a verdict would stand on the little that is known",
-}
-
-
-def coverage(complete: Completeness) -> str:
+def _coverage(complete: Completeness) -> str:
     """Return a sentence with the share of the time for which each quantity is known."""
     shares = (f"{part.title} {part.share:.0%}" for part in complete.parts)
     return f"known of the time: {', '.join(shares)}"
 
 
-def _windows(one: ProfileSummary) -> Iterator[RenderableType]:
-    for length in rolling_windows.WINDOWS:
-        yield ""
-        rows = spreads(one.usages, length)
-        yield line(f"windows of {show_length(length)}", "bold")
-        if rows:
-            yield NumberTable(HEADINGS, rows)
-        for words in reasons(one.usages, length):
-            yield line(words, "dim")
-
-
-HEADINGS = ("", *(f"p{p:g}" for p in PERCENTILES), "most", "at")
-
-
-def show_length(seconds: float) -> str:
-    """Return the length of a window in a readable form: `5 min`, `30 s`."""
-    return f"{seconds / 60:g} min" if seconds >= 60 else f"{seconds:g} s"
-
-
-def spreads(usages: Iterable[Usage], length: float) -> list[list[str]]:
-    """Return a row for each resource with known windows of that length, in columns of HEADINGS."""
+def _windows(usages: Sequence[Usage], length: float) -> Section:
+    """Return the percentiles of each resource over windows of one length."""
     known = ((one, one.spreads[length]) for one in usages if length in one.spreads)
-    return [
-        [titled(one.resource), *_numbers(one, spread), usage.clock(spread.most_end)]
+    rows = [
+        [name_resource(one.resource), *_numbers(one, spread), usage.clock(spread.most_end)]
         for one, spread in known
     ]
-
-
-def titled(resource: Resource) -> str:
-    """Return a resource's title, with its unit if that is not clear from the title or numbers."""
-    title, unit = resource.title, resource.unit
-    return title if unit in {"bytes", "sessions", "locks"} else f"{title}, {_UNITS.get(unit, unit)}"
-
-
-_UNITS = {"1/s": "per s"}
+    table = Table(_HEADINGS, rows, numbers=range(1, len(_HEADINGS)))
+    sentences = [Sentence(words, Tone.QUIET) for words in _reasons(usages, length)]
+    return Section(f"Windows of {name_length(length)}", [table, *sentences])
 
 
 def _numbers(one: Usage, spread: WindowPercentiles) -> Iterator[str]:
@@ -297,77 +264,67 @@ def _numbers(one: Usage, spread: WindowPercentiles) -> Iterator[str]:
     return (form(value) for value in (*spread.percentiles, spread.most))
 
 
-def reasons(usages: Iterable[Usage], length: float) -> Iterator[str]:
+def _reasons(usages: Sequence[Usage], length: float) -> Iterator[str]:
     """Yield sentences: the resources without known windows of that length, and the reason."""
-    usages = tuple(usages)
     unknown: dict[str, list[str]] = {}
     for one in usages:
         if length in one.unknown:
-            unknown.setdefault(one.unknown[length], []).append(titled(one.resource))
+            unknown.setdefault(one.unknown[length], []).append(name_resource(one.resource))
     for reason, titles in unknown.items():
         which = f"{'; '.join(titles)}: " if len(titles) < len(usages) else ""
         yield f"not known: {which}{reason}"
 
 
-def _moment(one: ProfileSummary) -> Iterator[RenderableType]:
+def _moment(one: ProfileSummary) -> Iterator[Section]:
+    """Yield the use of each resource in the busiest window."""
     if one.moment is None:
         return
-    yield ""
-    yield line(busiest(one), "bold")
-    yield indented(moment_pairs(one.moment))
-
-
-def busiest(one: ProfileSummary) -> str:
-    """Return a sentence with the begin and the end of the busiest window."""
-    assert one.moment is not None
-    length = show_length(round(one.moment.end - one.moment.begin))
-    return (
-        f"busiest {length} by {one.leading}: {usage.clock(one.moment.begin)} to "
-        f"{usage.clock(one.moment.end)[-8:]}"
-    )
-
-
-def moment_pairs(moment: ProfileWindow) -> list[tuple[str, str]]:
-    """Return pairs of title and value for each resource that is known in a window."""
-    values = [(resource, moment.value(resource)) for resource in usage.RESOURCES]
-    return [
+    begin, end = one.moment.begin, one.moment.end
+    values = [(resource, one.moment.value(resource)) for resource in usage.RESOURCES]
+    pairs = [
         (resource.title, show(value, resource.unit))
         for resource, value in values
         if value is not None
     ]
+    yield Section(
+        f"Busiest {name_length(round(end - begin))} by {one.leading}: {usage.clock(begin)} to "
+        f"{usage.clock(end)[-8:]}",
+        [Facts(pairs)],
+    )
 
 
-def _levels(one: ProfileSummary) -> Iterator[RenderableType]:
-    yield ""
-    yield line(f"minutes {period(known_minutes(one))} above a share of the most", "bold")
-    yield NumberTable(LEVEL_HEADINGS, level_rows(one))
-    for level in one.levels:
-        yield line(asked(level))
+def _minutes(one: ProfileSummary) -> Section:
+    """Return the minutes a day above shares of each resource's maximum."""
+    of = _period(_known_minutes(one))
+    rows = _level_rows(one)
+    parts: list[Part] = [
+        *exceedance(one.profile, of),
+        Table(_LEVEL_HEADINGS, rows, numbers=range(1, len(_LEVEL_HEADINGS))),
+        *(Sentence(_describe_level(level)) for level in one.levels),
+    ]
+    return Section(f"Minutes {of} above a share of the most", parts)
 
 
-LEVEL_HEADINGS = ("", "most", *(f"> {share:.0%}" for share in _LEVELS))
-
-
-def asked(level: UsageLevel) -> str:
+def _describe_level(level: UsageLevel) -> str:
     """Return a sentence with the minutes a day above a level that the user requested."""
-    of = period(level.whole)
+    of = _period(level.whole)
     return f"{level.title} above {show(level.level, level.unit)}: {level.minutes:.3g} minutes {of}"
 
 
-def period(minutes: float) -> str:
+def _period(minutes: float) -> str:
     """Return what minutes above a level are of: `a day`, or `of the 4 known` of a short profile."""
     if minutes > usage.DAY / 60 * _WHOLE_DAY:
         return "a day"
     return f"of the {minutes:.3g} known"
 
 
-def known_minutes(one: ProfileSummary) -> float:
+def _known_minutes(one: ProfileSummary) -> float:
     """Return the minutes of the longest known resource, at most a day's."""
     made = (usage.level_windows(one.profile, each.resource) for each in one.usages)
     return max(map(rolling_windows.minutes_in_all, made), default=0.0)
 
 
-def level_rows(one: ProfileSummary) -> list[list[str]]:
+def _level_rows(one: ProfileSummary) -> list[list[str]]:
     """Return a row for each resource: its maximum, and the minutes a day above shares of it."""
     rows = []
     for resource in usage.RESOURCES:
@@ -376,20 +333,14 @@ def level_rows(one: ProfileSummary) -> list[list[str]]:
             continue
         most = float(made.means.max())
         minutes = (rolling_windows.minutes_above(made, share * most) for share in _LEVELS)
-        rows.append([titled(resource), show_count(most), *(show_count(value) for value in minutes)])
+        rows.append(
+            [name_resource(resource), show_count(most), *(show_count(value) for value in minutes)]
+        )
     return rows
 
 
-def _work(one: ProfileSummary) -> Iterator[RenderableType]:
-    pairs = work_pairs(one)
-    if pairs:
-        yield ""
-        yield line("kind of work", "bold")
-        yield indented(pairs)
-
-
-def work_pairs(one: ProfileSummary) -> list[tuple[str, str]]:
-    """Return pairs of label and text about the kind of work."""
+def _work(one: ProfileSummary) -> Iterator[Section]:
+    """Yield the kind of work."""
     ratios = one.ratios
     pairs = [
         ("reads", _joined(_share(ratios.reads_of_requests, "of the device's requests"),
@@ -403,7 +354,8 @@ def work_pairs(one: ProfileSummary) -> list[tuple[str, str]]:
         ("working set", _working_set(one.profile)),
         ("tables", _tables(one.profile)),
     ]  # fmt: skip
-    return [(label, words) for label, words in pairs if words]
+    if known := [(label, words) for label, words in pairs if words]:
+        yield Section("Kind of work", [Facts(known)])
 
 
 def _joined(*texts: str) -> str:
@@ -434,52 +386,29 @@ def _working_set(profile: ResourceProfile) -> str:
     if known is None:
         return "not known"
     size = show_size(known.bytes) if known.bytes is not None else "not known"
-    return f"{size}: {sanitize(known.method)}"
+    return f"{size}: {known.method}"
 
 
 def _tables(profile: ResourceProfile) -> str:
     used = sorted(profile.tables, key=lambda one: one.blocks_read + one.blocks_hit, reverse=True)
     more = f" and {len(used) - _MOST_TABLES} more" if len(used) > _MOST_TABLES else ""
-    names = (f"{sanitize(one.name)} ({show_size(one.bytes)})" for one in used[:_MOST_TABLES])
+    names = (f"{one.name} ({show_size(one.bytes)})" for one in used[:_MOST_TABLES])
     return ", ".join(names) + more
 
 
-def _sparks(one: ProfileSummary) -> Iterator[RenderableType]:
-    known = [use.resource for use in one.usages if use.resource.name in _WATCHED]
+def _sparks(one: ProfileSummary) -> Section:
     rows = []
-    for resource in known:
+    for resource in (use.resource for use in one.usages if use.resource.name in _WATCHED):
         means, _ = rolling_windows.grid(
             usage.signal(one.profile, resource), edges(one.profile, _POINTS)
         )
         values = [None if np.isnan(mean) else float(mean) for mean in means]
         most = max((value for value in values if value is not None), default=0.0)
-        rows.append((titled(resource), values, f"to {show_count(most)}"))
-    if rows:
-        yield ""
-        yield Sparks(rows, _SPARK)
+        rows.append((name_resource(resource), values, f"to {show_count(most)}"))
+    return Section("Over time", [SparkLines(rows)])
 
 
-def edges(profile: ResourceProfile, most: int) -> rolling_windows.Numbers:
-    """Return the limits of at most `most` equal parts of the profile's time, as Unix seconds.
-
-    No part is shorter than the time over which a value of the profile is averaged.
-    """
-    least = max(profile.source.averaged_seconds, profile.whole_seconds / most)
-    # A minute is easier to read than 43 s.
-    length = next((one for one in _ROUND if one >= least * (1 - 1e-9)), least)
-    many = max(1, int(np.ceil(profile.whole_seconds / length - 1e-6)))
-    begin = float(profile.ends[0] - profile.spans[0])
-    return begin + length * np.arange(many + 1, dtype=np.float64)
-
-
-def _notes(profile: ResourceProfile) -> Iterator[RenderableType]:
-    notes = notes_of(profile)
-    if notes:
-        yield ""
-        yield bullets((note, "dim") for note in notes)
-
-
-def notes_of(profile: ResourceProfile) -> list[str]:
+def _notes(profile: ResourceProfile) -> list[str]:
     """Return sentences on the gaps of the profile, then its other notes."""
     gaps = [
         f"nothing is known from {usage.clock(gap.begin)} to {usage.clock(gap.end)}: {gap.reason}"
@@ -490,12 +419,7 @@ def notes_of(profile: ResourceProfile) -> list[str]:
                                      *profile.notes)]  # fmt: skip
 
 
-def as_csv(one: ProfileSummary) -> str:
-    """Return CSV with a row for each resource and length of window."""
-    return csv.written(_csv(one))
-
-
-def _csv(one: ProfileSummary) -> Iterator[Sequence[object]]:
+def _data(one: ProfileSummary) -> Iterator[Sequence[object]]:
     percentiles = (f"p{p:g}" for p in PERCENTILES)
     yield ("resource", "title", "unit", "window_seconds", *percentiles, "most", "most_end",
            "known_share", "averaged_seconds", "unknown")  # fmt: skip
@@ -511,43 +435,10 @@ def _csv(one: ProfileSummary) -> Iterator[Sequence[object]]:
                 yield (*head, length, *spread.percentiles, spread.most, at, *tail, "")
 
 
-def as_markdown(one: ProfileSummary) -> str:
-    """Return the report as Markdown."""
-    return "\n\n".join(_markdown(one)) + "\n"
-
-
-def _markdown(one: ProfileSummary) -> Iterator[str]:
-    yield f"**{markdown.plain(headline(one))}**"
-    yield markdown.plain(title(one.profile))
-    grade = f"{one.complete.grade.value}: {GRADES[one.complete.grade]}"
-    lines = [*(f"{label}: {words}" for label, words in facts(one)), grade, *one.complete.reasons]
-    yield "\n".join(f"- {markdown.plain(words)}" for words in lines)
-    for length in rolling_windows.WINDOWS:
-        rows = spreads(one.usages, length)
-        if rows:
-            yield markdown.table([f"windows of {show_length(length)}", *HEADINGS[1:]], rows)
-        for words in reasons(one.usages, length):
-            yield markdown.plain(words)
-    if one.moment is not None:
-        pairs = moment_pairs(one.moment)
-        yield markdown.table([busiest(one), ""], pairs)
-    if one.recommendation:
-        rows = recommended_rows(one.recommendation)
-        yield markdown.table(RECOMMENDED_HEADINGS, rows)
-    above = f"minutes {period(known_minutes(one))} above"
-    yield markdown.table([above, *LEVEL_HEADINGS[1:]], level_rows(one))
-    if one.levels:
-        yield "\n".join(f"- {markdown.plain(asked(level))}" for level in one.levels)
-    if pairs := work_pairs(one):
-        yield markdown.table(["kind of work", ""], pairs)
-    if notes := notes_of(one.profile):
-        yield "\n".join(f"- {markdown.plain(note)}" for note in notes)
-
-
 def as_facts(one: ProfileSummary) -> dict[str, Any]:
     """Return what the report has as plain values for JSON, the headline first."""
     return {
-        "headline": headline(one),
+        "headline": _headline(one),
         "source": one.profile.source.model_dump(mode="json"),
         "completeness": {"grade": one.complete.grade.value, "reasons": one.complete.reasons},
         "confidence": one.confidence.model_dump(mode="json"),

@@ -1,12 +1,6 @@
 """The comparison of two groups of replays: totals, fingerprints that moved, divergences."""
 
-from collections.abc import Iterator
-from typing import NamedTuple
-
-from rich.console import RenderableType
-from rich.padding import Padding
-from rich.rule import Rule
-from rich.text import Text
+from collections.abc import Iterator, Sequence
 
 from replayer.analysis.differences.comparison import Comparison, MetricRow, MetricVerdict
 from replayer.analysis.differences.replays import (
@@ -15,26 +9,21 @@ from replayer.analysis.differences.replays import (
     FingerprintComparison,
     ReplayComparison,
 )
+from replayer.report.document import Part, Section, Table
 from replayer.report.sanitize import sanitize
 from replayer.report.terminal import verdict_words as report
-from replayer.report.terminal.tables import INDENT, NumberTable, line
+from replayer.run.display import Sentence
 from replayer.units import show_count, show_duration
 
 _HEAVIEST = 20
 _MOST_SHOWN = 200
 _WIDTH = 32
+_WORDS = 2
+"""Columns of words at the left of a table: the fingerprint and the verdict."""
 _HEADINGS = ("fingerprint", "verdict", "executions", "time", "ratio", "95 % interval", "p")
 
 
-class ReplaySection(NamedTuple):
-    """The report of one step: a title, sentences, and tables of (title, headings, rows)."""
-
-    title: str
-    sentences: tuple[str, ...]
-    tables: tuple[tuple[str, tuple[str, ...], list[list[str]]], ...]
-
-
-def sections(comparison: Comparison, *, width: int = _WIDTH) -> list[ReplaySection]:
+def sections(comparison: Comparison, *, width: int = _WIDTH) -> list[Section]:
     """Return a section for each replay step of a comparison; [] if there are none.
 
     A fingerprint's text is cut to `width` characters.
@@ -44,38 +33,32 @@ def sections(comparison: Comparison, *, width: int = _WIDTH) -> list[ReplaySecti
     return [_section(one, comparison, width) for one in comparison.replays]
 
 
-def render(comparison: Comparison) -> Iterator[RenderableType]:
-    """Yield the report of the replays in a comparison."""
-    for section in sections(comparison):
-        yield ""
-        yield Rule(Text(section.title, style="bold"), align="left", style="dim")
-        for number, sentence in enumerate(section.sentences):
-            yield line(sentence, style="" if number else "bold")
-        for title, headings, rows in section.tables:
-            yield ""
-            yield line(f"{title}:")
-            yield Padding(NumberTable(headings, rows, left=2), (0, 0, 0, INDENT), expand=False)
-
-
-def _section(compared: Compared, comparison: ReplayComparison, width: int) -> ReplaySection:
+def _section(compared: Compared, comparison: ReplayComparison, width: int) -> Section:
     fingerprints = compared.fingerprints
     moved = [one for one in fingerprints if one.moved]
-    tables: list[tuple[str, tuple[str, ...], list[list[str]]]] = []
+    diverging = [one for one in fingerprints if one.diverges]
+    parts: list[Part] = [
+        Sentence(words) for words in _sentences(compared, comparison, len(diverging))
+    ]
     if moved:
         rows = [row for one in moved[:_MOST_SHOWN] for row in _moves(one, width)]
-        tables.append(("fingerprints that moved, what costs most first", _HEADINGS, rows))
+        parts.append(_table("Fingerprints that moved, what costs most first", _HEADINGS, rows))
     steady = [one for one in fingerprints if not one.moved][:_HEAVIEST]
     if steady:
         rows = [_row(one, one.time, width) for one in steady]
-        title = "the heaviest others" if moved else "the heaviest fingerprints"
-        tables.append((title, _HEADINGS, rows))
-    diverging = [one for one in fingerprints if one.diverges]
+        title = "The heaviest others" if moved else "The heaviest fingerprints"
+        parts.append(_table(title, _HEADINGS, rows))
     if diverging:
         names = (sanitize(comparison.base.name), sanitize(comparison.other.name))
         rows = [row for one in diverging[:_MOST_SHOWN] for row in _divergences(one, width)]
-        tables.append(("answered otherwise", ("fingerprint", "what", *names, "first"), rows))
-    sentences = tuple(_sentences(compared, comparison, len(diverging)))
-    return ReplaySection(f"{compared.step}: every fingerprint", sentences, tuple(tables))
+        headings = ("fingerprint", "what", *names, "first")
+        parts.append(_table("Answered otherwise", headings, rows))
+    return Section(f"{compared.step}: every fingerprint", parts, is_main=True)
+
+
+def _table(title: str, headings: Sequence[str], rows: Sequence[Sequence[str]]) -> Section:
+    numbers = range(_WORDS, len(headings))
+    return Section(title, [Table(headings, rows, numbers=numbers)])
 
 
 def _sentences(compared: Compared, comparison: ReplayComparison, diverging: int) -> Iterator[str]:

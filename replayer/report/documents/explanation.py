@@ -2,13 +2,13 @@
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 from replayer.analysis.attribution.explanation import MARGIN, RESIDUE, AccountPart, PartChange, Why
 from replayer.analysis.differences.comparison import Comparison, MetricRow
 from replayer.analysis.differences.environment import Difference
 from replayer.analysis.differences.finding import show_values
 from replayer.analysis.differences.samples import Unit
+from replayer.report.document import Bullets, Part, Section, Table
 from replayer.report.sanitize import sanitize
 from replayer.report.terminal.account import Scale, scaled
 from replayer.report.terminal.verdict_words import name_verdict
@@ -22,22 +22,8 @@ _MOSTLY = 0.5
 """Parts that moved explain most of the difference only if they are at least this share of it."""
 
 
-class WhySection(NamedTuple):
-    """The explanation of one step."""
-
-    sentence: str
-    remarks: tuple[str, ...]
-    """Possible causes, and doubts about the accounts."""
-
-
-def sections(comparison: Comparison) -> Iterator[tuple[str, WhySection]]:
-    """Yield (step's name, explanation) for each step with a metric that was shown to differ."""
-    for why in comparison.why:
-        yield why.step, section(why, comparison)
-
-
-def section(why: Why, comparison: Comparison) -> WhySection:
-    """Return the explanation of one step."""
+def section(why: Why, comparison: Comparison) -> Section:
+    """Return the explanation of one step: a sentence, causes and doubts, and all parts."""
     row = next(
         row for row in comparison.rows if (row.step, row.metric) == (why.step, why.metrics[0])
     )
@@ -48,7 +34,11 @@ def section(why: Why, comparison: Comparison) -> WhySection:
         *(f"may explain: {cause}" for cause in causes),
         *(f"mind: {one}" for one in doubt(why, comparison)),
     )
-    return WhySection(sanitize(f"{_judged(row)}: {_account(why, comparison)}"), remarks)
+    parts: list[Part] = [Bullets(remarks)]
+    if why.parts:
+        headings = _headings(comparison, why)
+        parts.append(Table(headings, _rows(why), numbers=range(1, len(headings) - 1)))
+    return Section(f"Why: {_judged(row)}: {_account(why, comparison)}", parts)
 
 
 def summarize(why: Why, comparison: Comparison) -> str:
@@ -88,15 +78,15 @@ def explained(comparison: Comparison) -> list[str]:
     ]
 
 
-def rows(why: Why) -> list[list[str]]:
-    """Return a row for the whole and one for each part, in the columns of `headings`."""
+def _rows(why: Why) -> list[list[str]]:
+    """Return a row for the whole and one for each part, in the columns of `_headings`."""
     parts = [part for part in (why.whole, *why.parts) if part is not None]
     unit = _unit(why)
     return [_row(part, unit, is_whole=part is why.whole) for part in parts]
 
 
-def headings(comparison: Comparison, why: Why) -> list[str]:
-    """Return the headings of `rows`: the unit, the groups' names, and the statistics' names."""
+def _headings(comparison: Comparison, why: Why) -> list[str]:
+    """Return the headings of `_rows`: the unit, the groups' names, and the statistics' names."""
     names = comparison.base.name, comparison.other.name
     return [f"{_unit(why)[1]} a {why.operation}", *names, "difference", "95 % interval", "p", ""]
 

@@ -1,48 +1,62 @@
-"""The client hosts' shares of a step, for the terminal, the page and Markdown."""
+"""The shares of client hosts in the work of a step."""
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from __future__ import annotations
 
-from rich.console import RenderableType
+from typing import TYPE_CHECKING, Any
 
 from replayer.analysis.capacity import client_hosts
 from replayer.analysis.capacity.client_hosts import BOUND, SPREAD, TABLE, Row
-from replayer.model import Run, StepResult
-from replayer.report.sanitize import sanitize
-from replayer.report.terminal.tables import NumberTable, line
+from replayer.report.document import Part, Section, Table
+from replayer.run.display import Sentence, Tone
 from replayer.units import show_count, show_duration
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from replayer.analysis.differences.samples import Side
+    from replayer.model import Run, StepResult
+
 FACTS = frozenset({SPREAD, BOUND})
-HEADINGS = (
+_HEADINGS = (
     *("host", "sessions", "rate", "share", "start (ms)", "1st done", "last done"),
     *("busy", "cores", "agent"),
 )
-LOUD = "bold red"
 
 
-def parts(result: StepResult, run: Run) -> Iterator[RenderableType]:
-    """Yield the table of client hosts for the terminal; nothing if all clients were on one host."""
+def parts(result: StepResult, run: Run) -> Iterator[Part]:
+    """Yield the table of client hosts, and sentences on it; nothing if all clients were on one."""
     if not result.tables.get(TABLE):
         return
-    words = client_hosts.bound_words(result, run)
-    if words:
-        yield line(sanitize(words), LOUD)
-    yield line(title(result), "dim")
-    yield NumberTable(HEADINGS, rows(result))
-    spread = start(result)
-    if spread:
-        yield line(spread, "dim")
+    if words := client_hosts.bound_words(result, run):
+        yield Sentence(words, Tone.BAD)
+    yield Sentence(_title(result), Tone.QUIET)
+    yield Table(_HEADINGS, _rows(result), numbers=range(1, len(_HEADINGS)))
+    if spread := _start(result):
+        yield Sentence(spread, Tone.QUIET)
 
 
-def title(result: StepResult) -> str:
+def sections(sides: Sequence[Side]) -> Iterator[Section]:
+    """Yield the client hosts of each step of each side's last run, if there are any."""
+    last = [side.runs[-1] for side in sides if side.runs]
+    steps = [
+        Section(f"{step.name}, {run.id}", [*parts(step, run)])
+        for run in last
+        for step in run.steps
+        if step.tables.get(TABLE)
+    ]
+    if steps:
+        yield Section("Client hosts", steps)
+
+
+def _title(result: StepResult) -> str:
     """Return a title with the name of the window that the rows belong to; "" without rows."""
     last, windows = client_hosts.last_window(result)
     many = f", the last of {windows} windows" if windows > 1 else ""
-    return sanitize(f"client hosts: {last[0]['window']}{many}") if last else ""
+    return f"client hosts: {last[0]['window']}{many}" if last else ""
 
 
-def rows(result: StepResult) -> list[list[str]]:
-    """Return a row for each host of the last window, in the columns of HEADINGS, and their sum.
+def _rows(result: StepResult) -> list[list[str]]:
+    """Return a row for each host of the last window, in the columns of _HEADINGS, and their sum.
 
     `busy` is the busy share of the host's processors.  `cores` is the number of them that
     replayer's clients used.  `agent` is the CPU time of the agent that controls the clients.
@@ -51,7 +65,7 @@ def rows(result: StepResult) -> list[list[str]]:
     return [*map(_row, last), *([_sum(last)] if len(last) > 1 else [])]
 
 
-def start(result: StepResult) -> str:
+def _start(result: StepResult) -> str:
     """Return a sentence on the time between the starts of the hosts; "" if it is not known."""
     spread, bound = result.facts.get(SPREAD), result.facts.get(BOUND)
     if not isinstance(spread, int | float) or not isinstance(bound, int | float):
@@ -65,11 +79,11 @@ def _row(row: Row) -> list[str]:
     busy, cores = row.get("cpu_share"), row.get("cores")
     of = f" of {show_count(cores)}" if cores else ""
     return [
-        sanitize(row["host"]),
+        row["host"],
         _count(row.get("sessions")),
         _rate(row.get("per_second")),
         _percent(row.get("share")),
-        _start(row.get("start_us"), row.get("bound_us")),
+        _late(row.get("start_us"), row.get("bound_us")),
         _duration(row.get("first_done_s")),
         last,
         "-" if busy is None else f"{busy:.0%}{of}",
@@ -124,7 +138,7 @@ def _cores(value: Any) -> str:
     return "-" if value is None else f"{value:.2f}"
 
 
-def _start(start_us: Any, bound_us: Any) -> str:
+def _late(start_us: Any, bound_us: Any) -> str:
     if start_us is None:
         return "-"
     late = f"{start_us / 1e3:+.2f}"

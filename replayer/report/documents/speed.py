@@ -1,0 +1,207 @@
+"""The report of a machine sized by a capture: whether the machine keeps up with it."""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from replayer.analysis.capacity.capacity_search import SearchTrial
+from replayer.load.objective import goals
+from replayer.model import Run
+from replayer.report.document import Curve, Document, Facts, Figure, Part, Section, Table
+from replayer.report.documents import sizing
+from replayer.report.documents.sizing import straight
+from replayer.run.display import Sentence, Tone
+from replayer.run.time_promise import about
+from replayer.sizing import capture_sizing
+from replayer.sizing.capture_sizing import CaptureRequirement, SpeedTrial
+from replayer.sizing.speed_search import estimate
+from replayer.sizing.verdict import FitVerdict
+from replayer.units import show_count, show_duration, three
+
+_PERCENTILES = ("p50", "p95", "p99")
+_SPEED = "times the required speed"
+RESOURCE_HEADINGS = (*sizing.RESOURCE_HEADINGS, "busy")
+_BUSY = "busy: at the highest speed that held"
+_HEADINGS = ("times", "ended", "asked/s", "done/s", "p99", "lag p99", "why")
+
+
+class SpeedSummary(NamedTuple):
+    """The content of a report on a machine that was sized by a capture."""
+
+    speed: CaptureRequirement
+    run: Run
+    verdict: FitVerdict
+
+
+def summary(run: Run) -> SpeedSummary | None:
+    """Return the summary of a run that sized a machine by a capture; None for any other run."""
+    wanted = CaptureRequirement.of(run)
+    return None if wanted is None else SpeedSummary(wanted, run, capture_sizing.judge(wanted, run))
+
+
+def beginning(wanted: CaptureRequirement) -> Iterator[Section]:
+    """Yield the requirement and the plan of the run, to show before it starts."""
+    length = show_duration(wanted.window / wanted.required)
+    stages = [f"warm up, then search the highest speed: some 8 replays of up to {length}"]
+    if wanted.keys.get("restore"):
+        stages[0] += ", with the data restored before each, which takes what it takes"
+    if wanted.hold is not None:
+        held = show_duration((wanted.hold[1] - wanted.hold[0]) / wanted.required)
+        stages.append(f"hold the required speed for {held}, if it is sustained")
+    facts = Facts(capture_sizing.facts(wanted))
+    steps = Facts([(f"{number}.", words) for number, words in enumerate(stages, 1)])
+    yield Section(f"What is required · {wanted.capture}", [facts], is_main=True)
+    yield Section(f"What will be done · {about(estimate(wanted))}", [steps], is_main=True)
+
+
+def document(one: SpeedSummary) -> Document:
+    """Return the verdict, with charts of response time and lag by speed."""
+    verdict = one.verdict
+    notes = (_BUSY, *sizing.sources(verdict))
+    facts = Facts(capture_sizing.facts(one.speed))
+    remedies = [sizing.changed(change) for change in verdict.changes]
+    return Document(
+        title(one),
+        Sentence(verdict.headline, sizing.TONES.get(verdict.fit, Tone.PLAIN)),
+        [
+            Section("What is required", [facts], on_page=1),
+            *sizing.resources(verdict, RESOURCE_HEADINGS, resource_rows(verdict), notes),
+            *_curve(one),
+            *sizing.listed("What would change the answer", remedies),
+            *sizing.listed("What this leaves open", verdict.unproven),
+        ],
+        lead=list(sizing.behind(verdict)),
+        made=f"run {one.run.id}, {one.run.started}",
+        data=list(_data(one)),
+    )
+
+
+def resource_rows(verdict: FitVerdict) -> list[list[str]]:
+    """Return a row per resource: its verdict, and its use at the highest speed that held."""
+    return [
+        [*words, "-" if row.busy is None else f"{row.busy:.0%}"]
+        for words, row in zip(sizing.resource_rows(verdict), verdict.rows, strict=True)
+    ]
+
+
+def title(one: SpeedSummary) -> str:
+    """Return the title of the report: capture, source, host and server."""
+    words = ("size", one.speed.capture, one.speed.source, *sizing.place(one.run))
+    return " · ".join(filter(None, words))
+
+
+def _curve(one: SpeedSummary) -> Iterator[Section]:
+    if rows := _rows(one):
+        parts: list[Part] = [*_charts(one), Table(_HEADINGS, rows, numbers=(0, 2, 3, 4, 5))]
+        yield Section("The trials, the slowest first", parts)
+
+
+def _trials(one: SpeedSummary) -> list[SpeedTrial]:
+    """Return the trials, the slowest first."""
+    return sorted(capture_sizing.trials(one.speed, one.run), key=lambda trial: trial.multiple)
+
+
+def _rows(one: SpeedSummary) -> list[list[str]]:
+    return [_row(one.speed, trial) for trial in _trials(one)]
+
+
+def _row(wanted: CaptureRequirement, trial: SpeedTrial) -> list[str]:
+    step = trial.step
+    done, p99, lag = (
+        step.value(f"replay.{name}") for name in ("statements", "response.p99", "lag.p99")
+    )
+    return [
+        three(trial.multiple),
+        "void" if trial.void else trial.ended.value,
+        show_count(round(trial.multiple * wanted.rate, 1)),
+        "-" if done is None else show_count(round(done, 1)),
+        "-" if p99 is None else show_duration(p99),
+        "-" if lag is None else show_duration(lag),
+        trial.reason,
+    ]
+
+
+def _data(one: SpeedSummary) -> Iterator[Sequence[object]]:
+    """Yield a row for the total, then one per trial, then one per resource."""
+    verdict = one.verdict
+    yield _HEADINGS
+    yield ("" if verdict.multiple is None else verdict.multiple, verdict.fit.value, one.speed.rate,
+           "", "", "", "; ".join(verdict.reasons))  # fmt: skip
+    yield from _rows(one)
+    if verdict.rows:
+        yield from ([], RESOURCE_HEADINGS, *resource_rows(verdict))
+
+
+def _charts(one: SpeedSummary) -> Iterator[Figure]:
+    """Yield charts: response time by speed, for speeds that held; lag by speed, for all trials."""
+    trials = _trials(one)
+    held = [trial for trial in trials if trial.ended is SearchTrial.HELD]
+    times = [_of(held, f"replay.response.{p}", p, n) for n, p in enumerate(_PERCENTILES)]
+    if points := [seconds for trace in times for seconds in trace.y]:
+        marks = list(_marks(one, min(points), max(points)))
+        for goal in goals(one.speed.objective) if one.speed.objective else ():
+            ends = [0.0, trials[-1].multiple]
+            name = f"objective {goal.words}"
+            marks.append(straight(name, ends, [goal.seconds * 1e3] * 2, color=3, dash=1))
+        yield Figure(
+            "curve",
+            "Response time by speed, of the speeds that were kept up with",
+            [*times, *marks],
+            x=_SPEED,
+            y="ms",
+            axes={"log_y": True},
+        )
+    lags = [
+        _of(trials, f"replay.lag.{side}.p99", f"p99, {words}", number)
+        for number, (side, words) in enumerate((("server", "the server's"), ("client", "our own")))
+    ]
+    if points := [seconds for trace in lags for seconds in trace.y]:
+        curves = [*lags, *_marks(one, min(points), max(points))]
+        yield Figure("lag", "Lag of starts by speed, of all trials", curves, x=_SPEED, y="ms")
+
+
+def _of(trials: Sequence[SpeedTrial], metric: str, name: str, color: int) -> Curve:
+    """Return a measurement: ms of each trial, by multiple of the required speed."""
+    known = [(trial.multiple, trial.step.value(metric)) for trial in trials]
+    points = [(multiple, 1e3 * value) for multiple, value in known if value is not None]
+    return straight(name, [x for x, _ in points], [y for _, y in points], color=color)
+
+
+def _marks(one: SpeedSummary, low: float, high: float) -> Iterator[Curve]:
+    """Yield vertical lines from `low` to `high`: the required speed and the highest sustained."""
+    yield straight("required", [1.0] * 2, [low, high], color=4, dash=2)
+    if one.verdict.multiple is not None:
+        ends = [one.verdict.multiple] * 2
+        yield straight("highest sustained (knee)", ends, [low, high], color=5, dash=2)
+
+
+Side = tuple[str, FitVerdict]
+"""The name of the source that a machine was sized by, and the verdict."""
+
+
+def line_up(sides: Sequence[Side]) -> Section:
+    """Return verdicts on one machine, a column for each source."""
+    verdicts = [verdict for _, verdict in sides]
+    rows = [
+        ["verdict", *(one.fit.value for one in verdicts)],
+        ["times what is required", *(_times(one) for one in verdicts)],
+        ["first to give", *(one.first or "unclear" for one in verdicts)],
+        ["held", *(one.held or "-" for one in verdicts)],
+    ]
+    names = dict.fromkeys(row.resource for one in verdicts for row in one.rows)
+    rows += [[name, *(_resource(one, name) for one in verdicts)] for name in names]
+    return Section(
+        "Next to each other", [Table(["", *(name for name, _ in sides)], rows)], on_page=-1
+    )
+
+
+def _resource(one: FitVerdict, name: str) -> str:
+    """Return a resource's multiple of the requirement, and its verdict; "-" if it is unknown."""
+    row = next((row for row in one.rows if row.resource == name), None)
+    return "-" if row is None else f"{sizing.times(row)}, {row.fit.value}"
+
+
+def _times(one: FitVerdict) -> str:
+    if one.multiple is None or one.low is None:
+        return "-"
+    high = "-" if one.high is None else three(one.high)
+    return f"{three(one.multiple)} ({three(one.low)} to {high})"

@@ -1,0 +1,34 @@
+"""The parts that displays of steps add, such as a replay's statements set against their source."""
+
+from collections.abc import Iterator, Sequence
+
+from replayer.analysis.differences.samples import Side
+from replayer.model import Run
+from replayer.report.document import Part, Section, Table
+from replayer.report.terminal import step_layout
+from replayer.run.display import Sentence, TableRows, Verbatim
+
+_WORDS = 2
+"""Columns of words at the left of a table: the statement and the verdict."""
+
+
+def sections(sides: Sequence[Side], *, most: int, width: int) -> Iterator[Section]:
+    """Yield the sections of the last run of each side, with tables of at most `most` rows."""
+    for side in sides:
+        for run in side.runs[-1:]:
+            for name, parts in of_run(run, most=most, width=width):
+                of = name if len(sides) == 1 else f"{name}, {side.name}"
+                yield Section(f"Statements of {of}", parts)
+
+
+def of_run(run: Run, *, most: int, width: int) -> Iterator[tuple[str, list[Part]]]:
+    """Yield (step's name, parts) of a run's steps that have such parts."""
+    for name, found in step_layout.own_sections(run, most=most, width=width):
+        parts: list[Part] = []
+        for one in found:
+            if isinstance(one, Sentence | Verbatim):
+                parts.append(one)
+            elif isinstance(one, TableRows):
+                numbers = range(_WORDS, len(one.headings))
+                parts.append(Table(one.headings, one.rows, numbers=numbers))
+        yield name, parts
