@@ -57,6 +57,19 @@ def test_a_walk_is_believed_exactly_if_it_was_as_asked(
     assert all(proof.good for proof in one.proofs) is (trust is Trust.YES)
 
 
+def test_a_cold_read_that_a_device_did_not_give_in_full_says_so(stored: Run) -> None:
+    """Nothing was in memory at a look, and 4 percent did not come from the device: both are said.
+
+    "0.0% of it in memory before" was false then.
+    """
+    part = cold("cold").model_copy(update={"missing_bytes": 4})
+    walk = line([with_step(stored, "walk", account=None, cold=part)], "walk")
+    proof = next(proof for proof in walk.proofs if "memory" in proof.text)
+
+    assert "in memory at the last look, up to 4.0% not from the device" in proof.text
+    assert proof.brief == "4.0% not from disk"
+
+
 def test_another_verdict_of_the_ledger_than_asked_is_not_believed(stored: Run) -> None:
     """A run asked for physical reads that were mixed says so in red."""
     cached = next(one for one in stored.steps if one.name == "cached")

@@ -61,8 +61,6 @@ _SHORT = 24
 _MANY_TIMES = 10
 _OTHERS = 0.02
 """The report mentions other programs if they got at least this share of the device's bytes."""
-_SEEN = 0.001
-"""The report mentions missing bytes of a cold read if they exceed this share of the files."""
 _EMPTY: tuple[object, ...] = (None, "", ())
 
 
@@ -192,7 +190,10 @@ def _common_proof(results: Sequence[StepResult]) -> Iterator[RenderableType]:
         shares = [cold.resident_share for cold in colds if cold.resident_share is not None]
         ends = dict.fromkeys(f"{share:.1%}" for share in sorted(shares)[:: max(1, len(shares) - 1)])
         resident = " to ".join(ends) or "an unknown share"
-        yield line(f"{had}; {resident} of the files was in memory before the clock", "green")
+        missing = summary.missing(colds)
+        when = "at the last look" if missing else "before the clock"
+        more = f"; up to {missing:.1%} did not come from the device" if missing else ""
+        yield line(f"{had}; {resident} of the files was in memory {when}{more}", "green")
     if ledgers:
         layers = [
             _median([getattr(ledger, name) for ledger in ledgers])
@@ -315,7 +316,7 @@ def _cold_words(result: StepResult) -> str:
     words = [f"{cold.got.value}, asked {cold.asked.value}"]
     size = cold.file_bytes if cold.data_bytes is None else cold.data_bytes
     if cold.resident_share is not None and size is not None:
-        when = "at the last look" if _missing(cold) else "before the clock"
+        when = "at the last look" if summary.missing([cold]) else "before the clock"
         words.append(
             f"{cold.resident_share:.1%} of {show_size(size)} was in memory {when} "
             f"({sanitize(cold.proof)})"
@@ -324,7 +325,7 @@ def _cold_words(result: StepResult) -> str:
         words.append("what was in memory before the clock is not known")
     if cold.device_bytes is not None:
         words.append(f"the device delivered {_delivered(cold, cold.device_bytes)}{_shared(cold)}")
-    if _missing(cold):
+    if summary.missing([cold]):
         words.append(
             f"{_delivered(cold, cold.missing_bytes or 0)} did not come from there to those who "
             f"read: it was in memory by then, or in another cache"
@@ -332,12 +333,6 @@ def _cold_words(result: StepResult) -> str:
     if cold.method:
         words.append(f"by: {sanitize(cold.method)}")
     return "; ".join(words)
-
-
-def _missing(cold: Cold) -> bool:
-    """Return whether a relevant part of a cold read did not come from a device."""
-    stored = cold.file_bytes if cold.stored_bytes is None else cold.stored_bytes
-    return bool(stored) and (cold.missing_bytes or 0) > _SEEN * (stored or 0)
 
 
 def _delivered(cold: Cold, size: int) -> str:

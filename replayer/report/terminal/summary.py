@@ -39,6 +39,8 @@ Kind = TypeVar("Kind", bound=Hashable)
 _EMPTY: tuple[object, ...] = (None, "", ())
 CLOSES = "account closes"
 """The proof of a step that has no other."""
+_SEEN = 0.001
+"""The report mentions missing bytes of a cold read if they exceed this share of the files."""
 _BRIEF = 60
 """The most characters of a sentence in the table of steps."""
 _MOST_VALUES = 3
@@ -272,7 +274,8 @@ def _brief_cold(done: Sequence[StepResult], *, good: bool) -> str:
     shares = [cold.resident_share for cold in colds if cold.resident_share is not None]
     if any(one.ledger is not None for one in done) or not shares:
         return ""
-    return f"{max(shares):.0%} in memory before"
+    absent = missing(colds)
+    return f"{absent:.1%} not from disk" if absent else f"{max(shares):.0%} in memory before"
 
 
 def _brief_ledger(done: Sequence[StepResult], *, good: bool) -> str:
@@ -290,7 +293,21 @@ def _cold(colds: Sequence[Cold]) -> str:
     shares = [cold.resident_share for cold in colds if cold.resident_share is not None]
     if not shares:
         return f"{words}, what was in memory is not known"
+    absent = missing(colds)
+    if absent:
+        seen = f"{max(shares):.1%} of it in memory at the last look"
+        return f"{words}, {seen}, up to {absent:.1%} not from the device"
     return f"{words}, {max(shares):.1%} of it in memory before"
+
+
+def missing(colds: Iterable[Cold]) -> float:
+    """Return the largest share of a cold read that did not come from a device; 0 if all did."""
+    largest = 0.0
+    for cold in colds:
+        stored = cold.file_bytes if cold.stored_bytes is None else cold.stored_bytes
+        if stored and cold.missing_bytes:
+            largest = max(largest, cold.missing_bytes / stored)
+    return largest if largest > _SEEN else 0.0
 
 
 def _ledger(ledgers: Sequence[Ledger]) -> str:
