@@ -99,7 +99,8 @@ def _part(part: Part) -> Iterator[str]:
             yield markup.table(part.headings, part.rows, part.numbers)
         case TimeSeries():
             yield from markup.watched(part.title, hidden=True)
-            yield f'<p class="quiet">{escaped(part.note)}</p>'
+            if part.note:
+                yield f'<p class="quiet">{escaped(part.note)}</p>'
 
 
 def _class(tone: Tone) -> str:
