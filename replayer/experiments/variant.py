@@ -134,7 +134,8 @@ def parse_variant(text: str, place: FactorPlace, *, label: str = "", switch: str
             f"--switch {switch!r} needs a level for each variant, and {text!r} has none: give it a "
             f"word, as in --a balanced --b performance"
         )
-    _refuse_twice(levels)
+    _refuse_twice([name for name, _ in levels])
+    _refuse_twice(_settings(arguments))
     return Variant(label or text or "as it is", tuple(arguments), tuple(levels), command)
 
 
@@ -395,9 +396,18 @@ def _no_word(word: str, switch: str) -> Impossible:
     )
 
 
-def _refuse_twice(levels: Sequence[tuple[str, str]]) -> None:
-    named = [name for name, _ in levels]
-    twice = sorted({name for name in named if named.count(name) > 1})
+def _settings(arguments: Sequence[str]) -> list[str]:
+    """Return the names of the server's settings and the steps' keys that arguments set."""
+    return [
+        text.partition("=")[0].strip()
+        for option, text in pairwise(arguments)
+        if option in {"--set", *_SERVER_OPTIONS}
+    ]
+
+
+def _refuse_twice(names: Sequence[str]) -> None:
+    """Raise Impossible if a name is there twice: only its last level would be in force."""
+    twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise Impossible(f"the variant sets {', '.join(twice)} twice: give it one level")
 

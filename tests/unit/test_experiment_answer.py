@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import re
 
 import numpy as np
 import pytest
@@ -91,8 +92,27 @@ def test_what_factors_leave_of_a_difference_is_said(run_of: RunOf) -> None:
     assert rest.high is not None
     assert rest.low <= 0.82 / 0.83 - 1 <= rest.high
     sentence = next(report.sentences(answer))
-    assert "uek has -18 % (-1" in sentence
-    assert "; not explained -1." in sentence
+    assert re.fullmatch(
+        r"uek is 18 % slower than stock \(1\d to 1\d, sessions.riops\)\. a low -> high does 17 % "
+        r"\(1\d to 1\d\) of it; b nothing \(-\d\.\d to \+\d\.\d %\); not explained 1\.\d % "
+        r"\(-?\d\.\d to \d\.\d\)\.",
+        sentence,
+    )
+
+
+@pytest.mark.parametrize(("change", "words"), [(1.2, "20 % faster"), (1.0, "not shown to differ")])
+def test_a_factor_that_does_the_opposite_of_a_difference_is_no_part_of_it(
+    run_of: RunOf, change: float, words: str
+) -> None:
+    """Sides that are faster, or alike, are called that, and the factor keeps its sign."""
+    values = (-4, 0, 4, 2)
+    base = Side("stock", tuple(run_of([1000.0 + step], label="stock") for step in values))
+    other = Side("uek", tuple(run_of([1000.0 * change - step], label="uek") for step in values))
+    plan = plan_of("a", "b", sides=("stock", "uek"), gaps=gaps_of(base, other))
+    sentence = next(report.sentences(answer_of(run_of, plan, a=-0.17)))
+
+    assert words in sentence
+    assert "a low -> high does the opposite, -17 % (-1" in sentence
 
 
 def test_forms_have_the_same_effects(run_of: RunOf) -> None:

@@ -10,6 +10,7 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
+from replayer.analysis.differences import finding
 from replayer.experiments.answer import NOTHING, OPEN, SHOWN
 from replayer.model import Better
 from replayer.report.sanitize import sanitize
@@ -70,26 +71,93 @@ def sentences(answer: ExperimentAnswer) -> Iterator[str]:
 
 def _answer(answer: ExperimentAnswer, metric: str) -> str:
     gap = next((one for one in answer.explained if one.metric == metric), None)
-    mains = [e for e in answer.of_metric(metric) if not e.interaction]
-    mains.sort(key=lambda e: -abs(e.share.change))
+    if gap is not None:
+        return sanitize(_explanation(answer, gap))
+    mains = _mains(answer, metric)
     shown = [
         f"{e.title} {levels(answer, e)} does {percent(e.share.change)} {interval(e.share)}"
         for e in mains
         if e.verdict == SHOWN
     ]
-    rest = [
-        f"{e.title} {'nothing' if e.verdict == NOTHING else 'unclear'} {interval(e.share)}"
+    rest = [f"{e.title} {_not_shown(e)} {interval(e.share)}" for e in mains if e.verdict != SHOWN]
+    words = "; ".join([*shown, *_interactions(answer, metric), *rest])
+    none = "" if shown else "no factor was shown to do anything: "
+    return sanitize(f"{metric}: {none}{words}")
+
+
+def _mains(answer: ExperimentAnswer, metric: str) -> list[Effect]:
+    """Return the effects of single factors, the largest first."""
+    mains = [e for e in answer.of_metric(metric) if not e.interaction]
+    return sorted(mains, key=lambda e: -abs(e.share.change))
+
+
+def _not_shown(effect: Effect) -> str:
+    return "nothing" if effect.verdict == NOTHING else "unclear"
+
+
+def _explanation(answer: ExperimentAnswer, gap: Explained) -> str:
+    """Return how far two sides are apart, what each factor does of that, and what is left.
+
+    A percent without a sign counts in the direction of the difference.
+    """
+    turned = gap.gap.change < 0 and _is_apart(gap.gap)
+    mains = _mains(answer, gap.metric)
+    words = [
+        f"{e.title} {levels(answer, e)} {_does(e, turned=turned)}"
         for e in mains
-        if e.verdict != SHOWN
+        if e.verdict == SHOWN
     ]
-    words = [*shown, *_interactions(answer, metric), *rest]
-    begin = sanitize(metric)
-    if gap is not None:
-        words.append(_left(gap))
-        begin = f"{begin}: {_apart(answer, gap)}"
-    elif not shown:
-        begin = f"{begin}: no factor was shown to do anything"
-    return sanitize(f"{begin}: {'; '.join(words)}")
+    words += _interactions(answer, gap.metric)
+    words += [f"{e.title} {_not_shown(e)} {interval(e.share)}" for e in mains if e.verdict != SHOWN]
+    words.append(f"not explained {_counted(gap.left, turned=turned)}")
+    return f"{_apart(answer, gap, turned=turned)}. {'; '.join(words)}."
+
+
+def _is_apart(gap: Share) -> bool:
+    """Return whether a difference is shown, or cannot be judged as each side has one run."""
+    return gap.low is None or gap.high is None or not gap.low <= 0 <= gap.high
+
+
+def _apart(answer: ExperimentAnswer, gap: Explained, *, turned: bool) -> str:
+    base, other = answer.plan.sides
+    if not _is_apart(gap.gap):
+        size = f"{percent(gap.gap.change)} {interval(gap.gap)}"
+        return f"{other} was not shown to differ from {base} in {gap.metric}: {size}"
+    kind = answer.of_metric(gap.metric)[0]
+    bounds = ", ".join(filter(None, (_bounds(gap.gap, turned=turned), gap.metric)))
+    how = _direction(kind, rises=not turned)
+    return f"{other} is {_plain(gap.gap.change, turned=turned)} % {how} than {base} ({bounds})"
+
+
+def _does(effect: Effect, *, turned: bool) -> str:
+    """Return what a factor does of a difference, or that it does the opposite."""
+    if (effect.share.change < 0) is turned:
+        return f"does {_counted(effect.share, turned=turned)} of it"
+    return f"does the opposite, {percent(effect.share.change)} {interval(effect.share)}"
+
+
+def _counted(share: Share, *, turned: bool) -> str:
+    """Return a share such as `17 % (15 to 19)`; if turned, less is the positive direction."""
+    bounds = _bounds(share, turned=turned)
+    return f"{_plain(share.change, turned=turned)} %{f' ({bounds})' if bounds else ''}"
+
+
+def _bounds(share: Share, *, turned: bool) -> str:
+    if share.low is None or share.high is None:
+        return ""
+    low, high = (share.high, share.low) if turned else (share.low, share.high)
+    return f"{_plain(low, turned=turned)} to {_plain(high, turned=turned)}"
+
+
+def _plain(share: float, *, turned: bool) -> str:
+    text = percent(-share if turned else share).removesuffix(" %").removeprefix("+")
+    return text.removeprefix("-") if not float(text) else text
+
+
+def _direction(effect: Effect, *, rises: bool) -> str:
+    if effect.better is Better.NEITHER:
+        return "higher" if rises else "lower"
+    return finding.name_direction([effect.unit], worse=rises is (effect.better is Better.LESS))
 
 
 def _interactions(answer: ExperimentAnswer, metric: str) -> list[str]:
@@ -103,17 +171,6 @@ def _interactions(answer: ExperimentAnswer, metric: str) -> list[str]:
             f"alone{doubt}"
         )
     return words
-
-
-def _apart(answer: ExperimentAnswer, gap: Explained) -> str:
-    base, other = answer.plan.sides
-    return f"{other} has {percent(gap.gap.change)} {interval(gap.gap)} against {base}".replace(
-        "  ", " "
-    )
-
-
-def _left(gap: Explained) -> str:
-    return f"not explained {percent(gap.left.change)} {interval(gap.left)}".rstrip()
 
 
 def percent(share: float) -> str:
