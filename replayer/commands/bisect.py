@@ -160,7 +160,8 @@ def _search(args: argparse.Namespace) -> CandidateSearch:
             f"a search needs two or more different candidates, and {', '.join(names) or 'none'} "
             f"{'is' if len(names) == 1 else 'are'} given"
         )
-    words = [args.workload, *names, *options.arguments, *(_kind(args)), args.build or ""]
+    digest = variant.digest_work(args.workload, options)
+    words = [args.workload, digest, *names, *options.arguments, *_kind(args), args.build or ""]
     return CandidateSearch(
         name=hashlib.sha256("\0".join(words).encode()).hexdigest()[:12],
         workload=args.workload,
@@ -309,17 +310,15 @@ def _one_boot(search: CandidateSearch, state: SearchState, job: BootJob) -> None
 
 def _tell(args: argparse.Namespace, answer: SearchAnswer) -> None:
     """Print the answer, and write its page and its Markdown."""
-    written = [
-        files.put(wanted, text(answer))
-        for wanted, text in ((args.html, search_page.page), (args.markdown, report.page))
-        if wanted
-    ]
     if args.json:
         print(answer.model_dump_json(indent=1))  # noqa: T201
     elif "-" not in {args.html, args.markdown}:
         print(report.render(answer))  # noqa: T201
-    for path in filter(None, written):
-        _say(f"written: {path}")
+    # The answer is printed before a full disk can take it away.
+    for wanted, text in ((args.html, search_page.page), (args.markdown, report.page)):
+        path = files.put(wanted, text(answer)) if wanted else None
+        if path:
+            _say(f"written: {path}")
 
 
 def _say(text: str) -> None:

@@ -42,6 +42,7 @@ from replayer.experiments.factor_choice import (
     gaps_of,
     parse_factors,
 )
+from replayer.experiments.shared_settings import shared_settings
 from replayer.experiments.variant import check_levels, plan_run
 from replayer.report import files
 from replayer.report.pages import experiment_page
@@ -297,13 +298,14 @@ def _tell(args: argparse.Namespace, work: ExperimentWork, blocks: list[list[Run]
             f"runs are complete{late}",
             f"`replayer experiment --resume {plan.id}` goes on",
         )
-    answer = analyse(plan, design, blocks)
-    written = [files.put(str(folder / _PAGE), experiment_page.page(answer))]
-    if args.html:
-        written.append(files.put(args.html, experiment_page.page(answer)))
+    unreached = shared_settings(list(zip(work.variants, blocks[0], strict=True)))
+    answer = analyse(plan, design, blocks, tuple(unreached))
+    _print(args, answer)
+    # The answer is printed before a full disk can take it away.
+    pages = [str(folder / _PAGE), *([args.html] if args.html else [])]
+    written = [files.put(page, experiment_page.page(answer)) for page in pages]
     if args.csv:
         written.append(files.put(args.csv, report.as_csv(answer)))
-    _print(args, answer)
     for path in filter(None, written):
         _say(f"written: {path}")
     _say(f"runs: {folder}")
@@ -374,6 +376,7 @@ def _plan(args: argparse.Namespace, where: Path) -> ExperimentPlan:
     return ExperimentPlan(
         id=store.identify(datetime.now(UTC), order.workload.name, "experiment"),
         workload=named,
+        digest=workload.facts(order.workload).digest,
         arguments=run_options.list_run_arguments(args),
         switch=args.switch,
         switch_back=args.switch_back,
@@ -444,9 +447,16 @@ def _place(order: RunRequest) -> FactorPlace:
 
 
 def _planned_order(plan: ExperimentPlan) -> RunRequest:
+    """Return the request of a run; raise Impossible if the workload is no longer as it was."""
     parser = argparse.ArgumentParser(prog="replayer run", allow_abbrev=False)
     _configure_runs(parser)
-    return _order(parser.parse_args(plan.arguments), plan.workload)
+    order = _order(parser.parse_args(plan.arguments), plan.workload)
+    if plan.digest not in {"", workload.facts(order.workload).digest}:
+        raise Impossible(
+            f"the workload {plan.workload} was changed since {plan.id} began, so that its runs did "
+            f"other work: put it back, or begin a new experiment"
+        )
+    return order
 
 
 def _beginning(work: ExperimentWork, where: Path) -> str:

@@ -269,6 +269,14 @@ def plan_run(workload: str, variant: Variant, options: RunOptions) -> RunRequest
     return request
 
 
+def digest_work(workload: str, options: RunOptions) -> str:
+    """Return the digest of what a workload does now; raise what `replayer run` would refuse.
+
+    It names a trial or a search: runs of a file that was edited since then are of another one.
+    """
+    return workload_file.facts(plan_run(workload, Variant(""), options).workload).digest
+
+
 def with_own_data(variants: Sequence[Variant], folder: Path) -> tuple[Variant, ...]:
     """Return the variants, each with a data folder below `folder` if they cannot share one.
 

@@ -13,8 +13,10 @@ from replayer.errors import Impossible, NotFound
 from replayer.experiments.answer import SHOWN, ExperimentAnswer, analyse
 from replayer.experiments.experiment import ExperimentPlan, TwoLevels
 from replayer.experiments.factor_choice import find_factors, gaps_of, parse_factors
+from replayer.experiments.shared_settings import shared_settings
+from replayer.experiments.variant import Variant
 from replayer.factors import FactorPlace
-from replayer.model import EngineFacts
+from replayer.model import EngineFacts, Run
 from replayer.report.pages import experiment_page
 from replayer.report.terminal import console
 from replayer.report.terminal import experiment as report
@@ -113,6 +115,31 @@ def test_a_factor_that_does_the_opposite_of_a_difference_is_no_part_of_it(
 
     assert words in sentence
     assert "a low -> high does the opposite, -17 % (-1" in sentence
+
+
+def test_a_setting_that_a_step_sets_itself_is_no_factor_that_does_nothing(run_of: RunOf) -> None:
+    """Both levels ran with one value: the answer has a sentence on it, next to `nothing`."""
+    variants = [Variant(one, ("--pg-set", f"work_mem={one}")) for one in ("4MB", "8MB")]
+    runs = {
+        of: [_with_fact(run_of([1.0]), value) for value in values]
+        for of, values in (("step", ("4MB", "4MB")), ("variant", ("4MB", "8MB")))
+    }
+    said = {
+        of: shared_settings(list(zip(variants, made, strict=True))) for of, made in runs.items()
+    }
+
+    assert said["step"] == ["sessions sets work_mem itself: every run had 4MB in it"]
+    assert said["variant"] == []
+    plan = plan_of("pg.work_mem")
+    answer = answer_of(run_of, plan).model_copy(update={"unreached": tuple(said["step"])})
+    assert f"not switched: {said['step'][0]}" in list(report.sentences(answer))
+
+
+def _with_fact(run: Run, value: str) -> Run:
+    """Return a run whose step reports a setting of its server."""
+    (step,) = run.steps
+    facts = {**step.facts, "settings.work_mem": value}
+    return run.model_copy(update={"steps": (step.model_copy(update={"facts": facts}),)})
 
 
 def test_forms_have_the_same_effects(run_of: RunOf) -> None:

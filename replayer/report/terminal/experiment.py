@@ -60,6 +60,8 @@ def sentences(answer: ExperimentAnswer) -> Iterator[str]:
         yield _answer(answer, metric)
     for words in answer.plan.not_switched:
         yield sanitize(f"not switched here: {words}")
+    for words in answer.unreached:
+        yield sanitize(f"not switched: {words}")
     if not answer.settled:
         more = answer.blocks_to_settle - answer.blocks
         yield (
