@@ -26,7 +26,7 @@ from replayer.errors import Impossible, Worse
 from replayer.experiments import ab_trial, looks, variant, work_lock
 from replayer.experiments.ab_trial import Trial, TrialLimits, TrialState
 from replayer.experiments.boot_turns import BootJob
-from replayer.experiments.shared_settings import shared_settings
+from replayer.experiments.reached_settings import shared_settings
 from replayer.experiments.variant import RunOptions, Variant
 from replayer.report import files
 from replayer.report.sanitize import sanitize

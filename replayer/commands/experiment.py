@@ -42,7 +42,7 @@ from replayer.experiments.factor_choice import (
     gaps_of,
     parse_factors,
 )
-from replayer.experiments.shared_settings import shared_settings
+from replayer.experiments.reached_settings import shared_settings
 from replayer.experiments.variant import check_levels, plan_run
 from replayer.report import files
 from replayer.report.pages import experiment_page

@@ -26,6 +26,7 @@ from replayer.analysis.differences import boot_plan
 from replayer.conditions import kernel_settings, memory_bound, own_group, switch_back
 from replayer.engines import engine
 from replayer.errors import Impossible, ReplayerError
+from replayer.experiments.reached_settings import check_kept, refuse_unreached, settings_of
 from replayer.results import editing, store
 from replayer.run.plan import workload as workload_file
 from replayer.run.plan.request import build_request
@@ -204,18 +205,26 @@ def measure_applied(
 ) -> Run:
     """Set the levels of a variant, perform one run of it, and give the levels back.
 
-    Raises ReplayerError if the run fails, or if another program changed a level meanwhile: then a
-    run that was stored is marked by `refuse`.
+    Raises ReplayerError if the run fails, if another program changed a level meanwhile, or if the
+    server had another one: then a run that was stored is marked by `refuse`.
     """
     run = None
     try:
         with applied(variant, place):
             run = measure(workload, variant, options)
+        check_kept(run, _named_settings(variant))
     except ReplayerError:
         if run is not None:
             refuse(options.results, run)
         raise
     return run
+
+
+def _named_settings(variant: Variant) -> dict[str, str]:
+    """Return the settings of the server that factors set: their levels are known."""
+    named = {factors.load(name).SETTING for name, _ in variant.of_scope("server")}
+    names = {setting.name for setting in named if setting is not None}
+    return {name: own for name, own in settings_of(variant.arguments).items() if name in names}
 
 
 def refuse(folder: Path, run: Run) -> None:
@@ -266,6 +275,7 @@ def plan_run(workload: str, variant: Variant, options: RunOptions) -> RunRequest
             f"the setting {asked.settings[0]} is of a database server, and {request.workload.name} "
             f"uses none: it cannot make a difference"
         )
+    refuse_unreached(request, settings_of(variant.arguments))
     return request
 
 

@@ -63,6 +63,10 @@ def test_what_cannot_be_done_is_refused_in_a_sentence(replayer: Replayer, worklo
         ((*asked, "--factors", FACTORS, "--within", 0), "must be above 0"),
         (("experiment", "--resume", "nothing"), "there is no one experiment 'nothing'"),
         ((*asked, "--resume", "latest"), "leave out WORKLOAD"),
+        (
+            ("experiment", "slob-physical", "--factors", "debug_io_direct=none:data"),
+            "debug_io_direct=none would be in no run: the step ",
+        ),
     ):
         ended = replayer(*words, status=2)
         assert reason in ended.err

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from replayer.analysis.differences.samples import Side
-from replayer.errors import Impossible, NotFound
+from replayer.errors import Impossible, NotFound, ReplayerError
 from replayer.experiments.answer import SHOWN, ExperimentAnswer, analyse
 from replayer.experiments.experiment import ExperimentPlan, TwoLevels
 from replayer.experiments.factor_choice import find_factors, gaps_of, parse_factors
-from replayer.experiments.shared_settings import shared_settings
+from replayer.experiments.reached_settings import check_kept, shared_settings
 from replayer.experiments.variant import Variant
 from replayer.factors import FactorPlace
 from replayer.model import EngineFacts, Run
@@ -130,6 +130,9 @@ def test_a_setting_that_a_step_sets_itself_is_no_factor_that_does_nothing(run_of
 
     assert said["step"] == ["sessions sets work_mem itself: every run had 4MB in it"]
     assert said["variant"] == []
+    engine = EngineFacts(name="mariadb", version="11", place="private", settings={"aio": "OFF"})
+    with pytest.raises(ReplayerError, match="aio=ON was not in force: the server had OFF"):
+        check_kept(run_of([1.0], engine=engine), {"aio": "ON", "size": "1GB"})
     plan = plan_of("pg.work_mem")
     answer = answer_of(run_of, plan).model_copy(update={"unreached": tuple(said["step"])})
     assert f"not switched: {said['step'][0]}" in list(report.sentences(answer))
