@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from replayer.run.runner import RunRequest
 
 _PLAIN = re.compile(r"[A-Za-z_]+|[0-9]+")
-"""Values that a server shows as they are: sizes and times have units of its own."""
+"""Values that a server shows as they are: sizes and times have the units of the server."""
 
 
 def refuse_unreached(request: RunRequest, asked: Mapping[str, str]) -> None:
@@ -77,4 +77,4 @@ def _same_in_all(runs: Sequence[Run], name: str) -> list[tuple[str, str]]:
     for step in (step for run in runs for step in run.steps):
         if f"settings.{name}" in step.facts:
             values.setdefault(step.name, set()).add(str(step.facts[f"settings.{name}"]))
-    return [(step, *own) for step, own in values.items() if len(own) == 1]
+    return [(step, own.pop()) for step, own in values.items() if len(own) == 1]

@@ -97,9 +97,7 @@ def _trace(effects: Sequence[Effect], kind: str) -> Trace:
         "name": word(kind),
         "x": values,
         "y": [word(e.title) for e in effects],
-        "text": [
-            word(f"{report.percent(e.share.change)} {report.interval(e.share)}") for e in effects
-        ],
+        "text": [word(f"{report.size(e.share)} {report.interval(e.share)}") for e in effects],
         "error_x": {
             "type": "data",
             "symmetric": False,
@@ -136,5 +134,5 @@ def _interaction(answer: ExperimentAnswer, metric: str, pair: tuple[str, str]) -
         "id": f"interaction-{metric}-{pair[0]}-{pair[1]}",
         "title": word(f"{pair[0]} x {pair[1]}: lines that are not parallel act together"),
         "traces": traces,
-        "layout": {"x": "", "y": word(unit)},
+        "layout": {"x": "", "y": word(f"{metric}, {unit}")},
     }

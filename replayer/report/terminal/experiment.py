@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 HEADINGS = ("effect", "from -> to", "change", "95 % interval", "verdict")
 _MOST_INTERACTIONS = 8
+_NARROW = 2.0
+"""An interval of fewer percents has a digit after the point."""
 _CSV = (
     *("metric", "effect", "first", "second", "change", "low", "high"),
     *("p_corrected", "verdict", "settled", "better", "unit"),
@@ -77,7 +79,7 @@ def _answer(answer: ExperimentAnswer, metric: str) -> str:
         return sanitize(_explanation(answer, gap))
     mains = _mains(answer, metric)
     shown = [
-        f"{e.title} {levels(answer, e)} does {percent(e.share.change)} {interval(e.share)}"
+        f"{e.title} {levels(answer, e)} does {size(e.share)} {interval(e.share)}"
         for e in mains
         if e.verdict == SHOWN
     ]
@@ -123,36 +125,39 @@ def _is_apart(gap: Share) -> bool:
 def _apart(answer: ExperimentAnswer, gap: Explained, *, turned: bool) -> str:
     base, other = answer.plan.sides
     if not _is_apart(gap.gap):
-        size = f"{percent(gap.gap.change)} {interval(gap.gap)}"
-        return f"{other} was not shown to differ from {base} in {gap.metric}: {size}"
+        apart = f"{size(gap.gap)} {interval(gap.gap)}"
+        return f"{other} was not shown to differ from {base} in {gap.metric}: {apart}"
     kind = answer.of_metric(gap.metric)[0]
     bounds = ", ".join(filter(None, (_bounds(gap.gap, turned=turned), gap.metric)))
     how = _direction(kind, rises=not turned)
-    return f"{other} is {_plain(gap.gap.change, turned=turned)} % {how} than {base} ({bounds})"
+    change = _plain(gap.gap, gap.gap.change, turned=turned)
+    return f"{other} is {change} % {how} than {base} ({bounds})"
 
 
 def _does(effect: Effect, *, turned: bool) -> str:
     """Return what a factor does of a difference, or that it does the opposite."""
     if (effect.share.change < 0) is turned:
         return f"does {_counted(effect.share, turned=turned)} of it"
-    return f"does the opposite, {percent(effect.share.change)} {interval(effect.share)}"
+    return f"does the opposite, {size(effect.share)} {interval(effect.share)}"
 
 
 def _counted(share: Share, *, turned: bool) -> str:
     """Return a share such as `17 % (15 to 19)`; if turned, less is the positive direction."""
     bounds = _bounds(share, turned=turned)
-    return f"{_plain(share.change, turned=turned)} %{f' ({bounds})' if bounds else ''}"
+    return f"{_plain(share, share.change, turned=turned)} %{f' ({bounds})' if bounds else ''}"
 
 
 def _bounds(share: Share, *, turned: bool) -> str:
     if share.low is None or share.high is None:
         return ""
     low, high = (share.high, share.low) if turned else (share.low, share.high)
-    return f"{_plain(low, turned=turned)} to {_plain(high, turned=turned)}"
+    return f"{_plain(share, low, turned=turned)} to {_plain(share, high, turned=turned)}"
 
 
-def _plain(share: float, *, turned: bool) -> str:
-    text = percent(-share if turned else share).removesuffix(" %").removeprefix("+")
+def _plain(share: Share, value: float, *, turned: bool) -> str:
+    """Return a value of a share without its sign if that is the direction that counts."""
+    text = percent(-value if turned else value, digits=_digits(share))
+    text = text.removesuffix(" %").removeprefix("+")
     return text.removeprefix("-") if not float(text) else text
 
 
@@ -169,24 +174,38 @@ def _interactions(answer: ExperimentAnswer, metric: str) -> list[str]:
             continue
         doubt = "" if e.sure else ", if it is this one: others are mixed with it"
         words.append(
-            f"{e.title} together {percent(e.share.change)} {interval(e.share)} over what each does "
+            f"{e.title} together {size(e.share)} {interval(e.share)} over what each does "
             f"alone{doubt}"
         )
     return words
 
 
-def percent(share: float) -> str:
+def percent(share: float, *, digits: int | None = None) -> str:
     """Return a relative change such as -17 % or +0.4 %."""
     value = 100 * share
-    return f"{value:+.1f} %" if abs(value) < 10 else f"{value:+.0f} %"
+    if digits is None:
+        digits = 1 if abs(value) < 10 else 0
+    return f"{value:+.{digits}f} %"
+
+
+def size(share: Share) -> str:
+    """Return the change of a share, as exactly as its interval allows."""
+    return percent(share.change, digits=_digits(share))
 
 
 def interval(share: Share) -> str:
     """Return an interval such as (-19 to -15 %); "" if there is none."""
     if share.low is None or share.high is None:
         return ""
-    low, high = (percent(one) for one in (share.low, share.high))
+    low, high = (percent(one, digits=_digits(share)) for one in (share.low, share.high))
     return f"({low.removesuffix(' %')} to {high})"
+
+
+def _digits(share: Share) -> int | None:
+    """Return the digits of a narrow interval, whose ends would look equal; None for the usual."""
+    if share.low is None or share.high is None:
+        return None
+    return 1 if 100 * (share.high - share.low) < _NARROW else None
 
 
 def levels(answer: ExperimentAnswer, effect: Effect) -> str:
@@ -229,7 +248,7 @@ def row(answer: ExperimentAnswer, effect: Effect) -> tuple[str, str, str, str, s
     return (
         sanitize(effect.title),
         levels(answer, effect),
-        percent(effect.share.change),
+        size(effect.share),
         interval(effect.share).strip("()"),
         verdict(answer, effect),
     )
@@ -289,9 +308,10 @@ def _exactly(answer: ExperimentAnswer) -> str:
     return f"{100 * answer.plan.within:g} %"
 
 
-def _flow(answer: ExperimentAnswer, effect: Effect) -> str:
+def _flow(answer: ExperimentAnswer, effect: Effect) -> list[str]:
     _, between, change, bounds, words = row(answer, effect)
-    return ", ".join(filter(None, (between, change, bounds, words)))
+    size = " ".join(filter(None, (change, bounds and f"({bounds})")))
+    return [text for text in (between, size, words) if text]
 
 
 def _table(answer: ExperimentAnswer, effects: Sequence[Effect]) -> Table:
