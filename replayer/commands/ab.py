@@ -359,7 +359,8 @@ def _duration(trial: Trial, expected: Sequence[Expectation]) -> str:
 
 def _tell(args: argparse.Namespace, trial: Trial, state: TrialState) -> None:
     """Print how the trial ended, and the comparison: its answer is the last line."""
-    first = [(own, runs[0]) for own, runs in zip(trial.variants, state.runs, strict=True) if runs]
+    both = zip(trial.variants, state.runs, strict=True)
+    first = [(own.arguments, runs[0]) for own, runs in both if runs]
     for sentence in shared_settings(first):
         _say(f"note: {sentence}")
     if state.reason and state.error is None:

@@ -298,7 +298,8 @@ def _tell(args: argparse.Namespace, work: ExperimentWork, blocks: list[list[Run]
             f"runs are complete{late}",
             f"`replayer experiment --resume {plan.id}` goes on",
         )
-    unreached = shared_settings(list(zip(work.variants, blocks[0], strict=True)))
+    first = zip(work.variants, blocks[0], strict=True)
+    unreached = shared_settings([(own.arguments, one) for own, one in first])
     answer = analyse(plan, design, blocks, tuple(unreached))
     _print(args, answer)
     # The answer is printed before a full disk can take it away.

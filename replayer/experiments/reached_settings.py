@@ -14,7 +14,6 @@ from replayer.errors import Impossible, ReplayerError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from replayer.experiments.variant import Variant
     from replayer.model import Run
     from replayer.run.runner import RunRequest
 
@@ -53,9 +52,12 @@ def check_kept(run: Run, asked: Mapping[str, str]) -> None:
             )
 
 
-def shared_settings(measured: Sequence[tuple[Variant, Run]]) -> list[str]:
-    """Return a sentence for each setting that differs between variants, and in no step of a run."""
-    asked = [settings_of(variant.arguments) for variant, _ in measured]
+def shared_settings(measured: Sequence[tuple[Sequence[str], Run]]) -> list[str]:
+    """Return a sentence for each setting that differs between variants, and in no step of a run.
+
+    `measured` has the arguments of each variant, and one of its runs.
+    """
+    asked = [settings_of(arguments) for arguments, _ in measured]
     names = sorted({name for settings in asked for name in settings})
     return [
         f"{step} sets {name} itself: every run had {value} in it"

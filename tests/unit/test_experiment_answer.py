@@ -14,7 +14,6 @@ from replayer.experiments.answer import SHOWN, ExperimentAnswer, analyse
 from replayer.experiments.experiment import ExperimentPlan, TwoLevels
 from replayer.experiments.factor_choice import find_factors, gaps_of, parse_factors
 from replayer.experiments.reached_settings import check_kept, shared_settings
-from replayer.experiments.variant import Variant
 from replayer.factors import FactorPlace
 from replayer.model import EngineFacts, Run
 from replayer.report.pages import experiment_page
@@ -119,7 +118,7 @@ def test_a_factor_that_does_the_opposite_of_a_difference_is_no_part_of_it(
 
 def test_a_setting_that_a_step_sets_itself_is_no_factor_that_does_nothing(run_of: RunOf) -> None:
     """Both levels ran with one value: the answer has a sentence on it, next to `nothing`."""
-    variants = [Variant(one, ("--pg-set", f"work_mem={one}")) for one in ("4MB", "8MB")]
+    variants = [("--pg-set", f"work_mem={one}") for one in ("4MB", "8MB")]
     runs = {
         of: [_with_fact(run_of([1.0]), value) for value in values]
         for of, values in (("step", ("4MB", "4MB")), ("variant", ("4MB", "8MB")))
