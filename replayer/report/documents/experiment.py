@@ -1,28 +1,21 @@
-"""The report of an experiment, at most 100 columns wide: the answer, then the table of effects."""
+"""The report of an experiment: the answer, then the table of effects."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rich.console import Group, RenderableType
-from rich.padding import Padding
-from rich.rule import Rule
-from rich.table import Table
-from rich.text import Text
-
 from replayer.analysis.differences import finding
 from replayer.experiments.answer import NOTHING, OPEN, SHOWN
 from replayer.model import Better
-from replayer.report.sanitize import sanitize
-from replayer.report.terminal.tables import INDENT, Fitting, Flow, indented, line
-from replayer.report.text import csv
+from replayer.report.document import Curve, Document, Figure, Section, Table
+from replayer.run.display import Sentence
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from replayer.experiments.answer import Effect, ExperimentAnswer, Explained, Share
 
-HEADINGS = ("effect", "from -> to", "change", "95 % interval", "verdict")
+_HEADINGS = ("effect", "from -> to", "change", "95 % interval", "verdict")
 _MOST_INTERACTIONS = 8
 _NARROW = 2.0
 """An interval of fewer percents has a digit after the point."""
@@ -30,63 +23,79 @@ _CSV = (
     *("metric", "effect", "first", "second", "change", "low", "high"),
     *("p_corrected", "verdict", "settled", "better", "unit"),
 )
-_STYLES = {"better": "bold green", "worse": "bold red", NOTHING: "cyan", OPEN: "yellow"}
+_LEAST_PERCENT = 3.0
+"""The axis of effects reaches so far to both sides, at least."""
+_COLORS: dict[str, int | str] = {
+    "worse": "worse",
+    "better": "better",
+    NOTHING: 0,
+    "unclear": 5,
+    "shown": 1,
+}
 
 
-def render(answer: ExperimentAnswer) -> Group:
+def document(answer: ExperimentAnswer) -> Document:
     """Return the report of an experiment."""
-    parts: list[RenderableType] = [
-        Text(f"experiment {sanitize(answer.plan.id)}", style="bold"),
-        *(line(words) for words in sentences(answer)),
-    ]
-    for metric in answer.metrics:
-        heading = f"{metric}, {what_is_better(answer, metric)}"
-        parts += ["", Rule(Text(sanitize(heading), style="bold"), align="left", style="dim")]
-        effects = listed(answer, metric)
-        parts.append(
-            Fitting(
-                Padding(_table(answer, effects), (0, 0, 0, INDENT), expand=False),
-                indented((sanitize(e.title), Flow(_flow(answer, e))) for e in effects),
-            )
-        )
-        hidden = len(answer.of_metric(metric)) - len(effects)
-        if hidden:
-            parts.append(line(f"{hidden} more interactions were not shown to do anything"))
-    parts += ["", *(line(words) for words in explained(answer))]
-    return Group(*parts)
+    headline, *lead = _sentences(answer)
+    return Document(
+        f"experiment {answer.plan.id}",
+        Sentence(headline),
+        [_section(answer, metric) for metric in answer.metrics],
+        lead=lead,
+        notes=_explained(answer),
+        data=[_CSV, *_data(answer)],
+    )
 
 
-def sentences(answer: ExperimentAnswer) -> Iterator[str]:
+def _section(answer: ExperimentAnswer, metric: str) -> Section:
+    effects = _listed(answer, metric)
+    hidden = len(answer.of_metric(metric)) - len(effects)
+    pairs = dict.fromkeys(cell.factors for cell in answer.cells if cell.metric == metric)
+    rest = f"{hidden} more interactions were not shown to do anything"
+    one = effects[0]
+    return Section(
+        f"{metric}, {one.unit}, {one.better.value} is better",
+        [
+            _effects(answer, metric, effects),
+            *(_interaction(answer, metric, pair) for pair in pairs),
+            Table(_HEADINGS, [_row(answer, effect) for effect in effects], numbers=(2, 3)),
+            *([Sentence(rest)] if hidden else []),
+        ],
+        is_main=True,
+    )
+
+
+def _sentences(answer: ExperimentAnswer) -> Iterator[str]:
     """Yield the answer: for each metric what does it, how much, and what is not explained."""
     for metric in answer.metrics:
         yield _answer(answer, metric)
     for words in answer.plan.not_switched:
-        yield sanitize(f"not switched here: {words}")
+        yield f"not switched here: {words}"
     for words in answer.unreached:
-        yield sanitize(f"not switched: {words}")
+        yield f"not switched: {words}"
     if not answer.settled:
         more = answer.blocks_to_settle - answer.blocks
         yield (
             f"not every factor is settled within {_exactly(answer)}: about {more} more blocks "
             f"({more * answer.block_runs} runs) would do it; "
-            f"`replayer experiment --resume {sanitize(answer.plan.id)}` goes on"
+            f"`replayer experiment --resume {answer.plan.id}` goes on"
         )
 
 
 def _answer(answer: ExperimentAnswer, metric: str) -> str:
     gap = next((one for one in answer.explained if one.metric == metric), None)
     if gap is not None:
-        return sanitize(_explanation(answer, gap))
+        return _explanation(answer, gap)
     mains = _mains(answer, metric)
     shown = [
-        f"{e.title} {levels(answer, e)} does {size(e.share)} {interval(e.share)}"
+        f"{e.title} {_levels(answer, e)} does {_size(e.share)} {_interval(e.share)}"
         for e in mains
         if e.verdict == SHOWN
     ]
-    rest = [f"{e.title} {_not_shown(e)} {interval(e.share)}" for e in mains if e.verdict != SHOWN]
+    rest = [f"{e.title} {_not_shown(e)} {_interval(e.share)}" for e in mains if e.verdict != SHOWN]
     words = "; ".join([*shown, *_interactions(answer, metric), *rest])
     none = "" if shown else "no factor was shown to do anything: "
-    return sanitize(f"{metric}: {none}{words}")
+    return f"{metric}: {none}{words}"
 
 
 def _mains(answer: ExperimentAnswer, metric: str) -> list[Effect]:
@@ -107,12 +116,14 @@ def _explanation(answer: ExperimentAnswer, gap: Explained) -> str:
     turned = gap.gap.change < 0 and _is_apart(gap.gap)
     mains = _mains(answer, gap.metric)
     words = [
-        f"{e.title} {levels(answer, e)} {_does(e, turned=turned)}"
+        f"{e.title} {_levels(answer, e)} {_does(e, turned=turned)}"
         for e in mains
         if e.verdict == SHOWN
     ]
     words += _interactions(answer, gap.metric)
-    words += [f"{e.title} {_not_shown(e)} {interval(e.share)}" for e in mains if e.verdict != SHOWN]
+    words += [
+        f"{e.title} {_not_shown(e)} {_interval(e.share)}" for e in mains if e.verdict != SHOWN
+    ]
     words.append(f"not explained {_counted(gap.left, turned=turned)}")
     return f"{_apart(answer, gap, turned=turned)}. {'; '.join(words)}."
 
@@ -125,7 +136,7 @@ def _is_apart(gap: Share) -> bool:
 def _apart(answer: ExperimentAnswer, gap: Explained, *, turned: bool) -> str:
     base, other = answer.plan.sides
     if not _is_apart(gap.gap):
-        apart = f"{size(gap.gap)} {interval(gap.gap)}"
+        apart = f"{_size(gap.gap)} {_interval(gap.gap)}"
         return f"{other} was not shown to differ from {base} in {gap.metric}: {apart}"
     kind = answer.of_metric(gap.metric)[0]
     bounds = ", ".join(filter(None, (_bounds(gap.gap, turned=turned), gap.metric)))
@@ -138,7 +149,7 @@ def _does(effect: Effect, *, turned: bool) -> str:
     """Return what a factor does of a difference, or that it does the opposite."""
     if (effect.share.change < 0) is turned:
         return f"does {_counted(effect.share, turned=turned)} of it"
-    return f"does the opposite, {size(effect.share)} {interval(effect.share)}"
+    return f"does the opposite, {_size(effect.share)} {_interval(effect.share)}"
 
 
 def _counted(share: Share, *, turned: bool) -> str:
@@ -156,7 +167,7 @@ def _bounds(share: Share, *, turned: bool) -> str:
 
 def _plain(share: Share, value: float, *, turned: bool) -> str:
     """Return a value of a share without its sign if that is the direction that counts."""
-    text = percent(-value if turned else value, digits=_digits(share))
+    text = _percent(-value if turned else value, digits=_digits(share))
     text = text.removesuffix(" %").removeprefix("+")
     return text.removeprefix("-") if not float(text) else text
 
@@ -174,13 +185,13 @@ def _interactions(answer: ExperimentAnswer, metric: str) -> list[str]:
             continue
         doubt = "" if e.sure else ", if it is this one: others are mixed with it"
         words.append(
-            f"{e.title} together {size(e.share)} {interval(e.share)} over what each does "
-            f"alone{doubt}"
+            f"{e.title} together {_size(e.share)} {_interval(e.share)} over what each "
+            f"does alone{doubt}"
         )
     return words
 
 
-def percent(share: float, *, digits: int | None = None) -> str:
+def _percent(share: float, *, digits: int | None = None) -> str:
     """Return a relative change such as -17 % or +0.4 %."""
     value = 100 * share
     if digits is None:
@@ -188,16 +199,16 @@ def percent(share: float, *, digits: int | None = None) -> str:
     return f"{value:+.{digits}f} %"
 
 
-def size(share: Share) -> str:
+def _size(share: Share) -> str:
     """Return the change of a share, as exactly as its interval allows."""
-    return percent(share.change, digits=_digits(share))
+    return _percent(share.change, digits=_digits(share))
 
 
-def interval(share: Share) -> str:
+def _interval(share: Share) -> str:
     """Return an interval such as (-19 to -15 %); "" if there is none."""
     if share.low is None or share.high is None:
         return ""
-    low, high = (percent(one, digits=_digits(share)) for one in (share.low, share.high))
+    low, high = (_percent(one, digits=_digits(share)) for one in (share.low, share.high))
     return f"({low.removesuffix(' %')} to {high})"
 
 
@@ -208,15 +219,15 @@ def _digits(share: Share) -> int | None:
     return 1 if 100 * (share.high - share.low) < _NARROW else None
 
 
-def levels(answer: ExperimentAnswer, effect: Effect) -> str:
+def _levels(answer: ExperimentAnswer, effect: Effect) -> str:
     """Return the two levels of a factor, such as `128 -> 8192`; "" for an interaction."""
     if effect.interaction:
         return ""
     factor = next(one for one in answer.plan.factors if one.name == effect.factors[0])
-    return sanitize(f"{factor.first} -> {factor.second}")
+    return f"{factor.first} -> {factor.second}"
 
 
-def verdict(answer: ExperimentAnswer, effect: Effect) -> str:
+def _verdict(answer: ExperimentAnswer, effect: Effect) -> str:
     """Return the verdict on an effect in words, its first word one that has a colour."""
     if effect.verdict == NOTHING:
         return f"nothing, within {_exactly(answer)}"
@@ -230,7 +241,7 @@ def verdict(answer: ExperimentAnswer, effect: Effect) -> str:
     return "better" if more is (effect.better is Better.MORE) else "worse"
 
 
-def listed(answer: ExperimentAnswer, metric: str) -> list[Effect]:
+def _listed(answer: ExperimentAnswer, metric: str) -> list[Effect]:
     """Return the effects to list: all factors, interactions that are shown, and some others."""
     effects = answer.of_metric(metric)
     mains = [e for e in effects if not e.interaction]
@@ -243,24 +254,18 @@ def listed(answer: ExperimentAnswer, metric: str) -> list[Effect]:
     return [*mains, *mixed[: max(_MOST_INTERACTIONS, shown)]]
 
 
-def row(answer: ExperimentAnswer, effect: Effect) -> tuple[str, str, str, str, str]:
+def _row(answer: ExperimentAnswer, effect: Effect) -> tuple[str, str, str, str, str]:
     """Return the cells of an effect, as in HEADINGS."""
     return (
-        sanitize(effect.title),
-        levels(answer, effect),
-        size(effect.share),
-        interval(effect.share).strip("()"),
-        verdict(answer, effect),
+        effect.title,
+        _levels(answer, effect),
+        _size(effect.share),
+        _interval(effect.share).strip("()"),
+        _verdict(answer, effect),
     )
 
 
-def what_is_better(answer: ExperimentAnswer, metric: str) -> str:
-    """Return the unit of a metric and its good direction."""
-    effect = answer.of_metric(metric)[0]
-    return f"{effect.unit}, {effect.better.value} is better"
-
-
-def explained(answer: ExperimentAnswer) -> list[str]:
+def _explained(answer: ExperimentAnswer) -> list[str]:
     """Return the legend: how it was measured, and what the numbers mean."""
     mixed = any(e.aliases for e in answer.effects) or not all(e.sure for e in answer.effects)
     how = (
@@ -287,39 +292,80 @@ def explained(answer: ExperimentAnswer) -> list[str]:
             "Mixed: this design does not separate some interactions; an experiment with "
             "those factors alone does.  Effects of single factors are not mixed with them."
         )
-    return [sanitize(one) for one in (*words, *answer.notes)]
-
-
-def as_csv(answer: ExperimentAnswer) -> str:
-    """Return the effects as CSV, one per line."""
-    known = {one.name: (one.first, one.second) for one in answer.plan.factors}
-    rows = [
-        (
-            *(e.metric, e.title, *(("", "") if e.interaction else known[e.factors[0]])),
-            *(e.share.change, e.share.low, e.share.high),
-            *(e.p, e.verdict, e.settled, e.better.value, e.unit),
-        )
-        for e in answer.effects
-    ]
-    return csv.written([_CSV, *rows])
+    return [*words, *answer.notes]
 
 
 def _exactly(answer: ExperimentAnswer) -> str:
     return f"{100 * answer.plan.within:g} %"
 
 
-def _flow(answer: ExperimentAnswer, effect: Effect) -> list[str]:
-    _, between, change, bounds, words = row(answer, effect)
-    size = " ".join(filter(None, (change, bounds and f"({bounds})")))
-    return [text for text in (between, size, words) if text]
+def _data(answer: ExperimentAnswer) -> Iterator[Sequence[object]]:
+    """Yield a row for each effect."""
+    known = {one.name: (one.first, one.second) for one in answer.plan.factors}
+    for e in answer.effects:
+        yield (
+            *(e.metric, e.title, *(("", "") if e.interaction else known[e.factors[0]])),
+            *(e.share.change, e.share.low, e.share.high),
+            *(e.p, e.verdict, e.settled, e.better.value, e.unit),
+        )
 
 
-def _table(answer: ExperimentAnswer, effects: Sequence[Effect]) -> Table:
-    table = Table(box=None, pad_edge=False)
-    for number, heading in enumerate(HEADINGS):
-        table.add_column(heading, justify="right" if number in (2, 3) else "left", overflow="fold")
+def _effects(answer: ExperimentAnswer, metric: str, listed: Sequence[Effect]) -> Figure:
+    """Return a chart of all listed effects with their intervals, in percent."""
+    effects = listed[::-1]
+    ends = [100 * end for e in effects for end in (e.share.low or 0.0, e.share.high or 0.0)]
+    low, high = min(-_LEAST_PERCENT, *ends), max(_LEAST_PERCENT, *ends)
+    room = 0.04 * (high - low)
+    within = 100 * answer.plan.within
+    of_kind: dict[str, list[Effect]] = {}
     for effect in effects:
-        cells = row(answer, effect)
-        style = _STYLES.get(verdict(answer, effect), _STYLES.get(effect.verdict, ""))
-        table.add_row(*cells[:-1], Text(cells[-1], style=style))
-    return table
+        first = _verdict(answer, effect).split(",")[0]
+        of_kind.setdefault(first if first in _COLORS else SHOWN, []).append(effect)
+    return Figure(
+        f"effects-{metric}",
+        f"Effects on {metric}, with 95 % intervals ({effects[0].better.value} is better)",
+        [_curve(mine, kind) for kind, mine in of_kind.items()],
+        x=f"% change from first to second level (shaded: within {within:g} %)",
+        axes={
+            "height": 160 + 26 * len(effects),
+            "range_x": [low - room, high + room],
+            "band": [-within, within],
+            "categories": [e.title for e in effects],
+        },
+    )
+
+
+def _curve(effects: Sequence[Effect], kind: str) -> Curve:
+    values = [100 * e.share.change for e in effects]
+    pairs = list(zip(effects, values, strict=True))
+    error = {
+        "type": "data",
+        "symmetric": False,
+        "array": [100 * (e.share.high or 0.0) - at for e, at in pairs],
+        "arrayminus": [at - 100 * (e.share.low or 0.0) for e, at in pairs],
+    }
+    return Curve(
+        kind,
+        values,
+        [e.title for e in effects],
+        kind="points",
+        color=_COLORS[kind],
+        texts=[f"{_size(e.share)} {_interval(e.share)}" for e in effects],
+        style={"error_x": error, "symbol": 0},
+    )
+
+
+def _interaction(answer: ExperimentAnswer, metric: str, pair: tuple[str, str]) -> Figure:
+    """Return a plot of two factors' interaction: parallel lines would be none."""
+    cells = [cell for cell in answer.cells if cell.metric == metric and cell.factors == pair]
+    curves = []
+    for number, level in enumerate(dict.fromkeys(cell.levels[1] for cell in cells)):
+        own = [cell for cell in cells if cell.levels[1] == level]
+        x = [f"{pair[0]} {cell.levels[0]}" for cell in own]
+        curves.append(Curve(f"{pair[1]} {level}", x, [cell.value for cell in own], color=number))
+    return Figure(
+        f"interaction-{metric}-{pair[0]}-{pair[1]}",
+        f"{pair[0]} x {pair[1]}: lines that are not parallel act together",
+        curves,
+        y=f"{metric}, {answer.of_metric(metric)[0].unit}",
+    )
