@@ -84,7 +84,8 @@ def one_line(text: object, most: int = 400) -> str:
 def nearest(asked: str, known: Iterable[str]) -> str:
     """Return ' - did you mean X?' or ' (there are: …)', the end of a NotFound's message."""
     names = sorted(known)
-    close = difflib.get_close_matches(asked, names, n=1, cutoff=0.6)
+    close = [name for name in names if name.casefold() == asked.casefold()]
+    close = close or difflib.get_close_matches(asked, names, n=1, cutoff=0.6)
     if close:
         return f" - did you mean {close[0]}?"
     return f" (there are: {', '.join(names)})" if names else " (there are none)"

@@ -26,6 +26,7 @@ from replayer.errors import Impossible, Worse
 from replayer.experiments import ab_trial, looks, variant, work_lock
 from replayer.experiments.ab_trial import Trial, TrialLimits, TrialState
 from replayer.experiments.boot_turns import BootJob
+from replayer.experiments.reached_settings import shared_settings
 from replayer.experiments.variant import RunOptions, Variant
 from replayer.report import files
 from replayer.report.sanitize import sanitize
@@ -245,7 +246,8 @@ def _trial(args: argparse.Namespace) -> Trial:
     options = RunOptions(store.folder(args.results), run_options.list_run_arguments(args))
     if args.data_dir:
         first, second = variant.with_own_data((first, second), args.data_dir)
-    what = [args.workload, str(first), str(second), *options.arguments, args.switch]
+    digest = variant.digest_work(args.workload, options)
+    what = [args.workload, digest, str(first), str(second), *options.arguments, args.switch]
     name = hashlib.sha256("\0".join(what).encode()).hexdigest()[:12]
     limits = TrialLimits(
         within=args.within,
@@ -357,26 +359,30 @@ def _duration(trial: Trial, expected: Sequence[Expectation]) -> str:
 
 def _tell(args: argparse.Namespace, trial: Trial, state: TrialState) -> None:
     """Print how the trial ended, and the comparison: its answer is the last line."""
-    for sentence in ab_trial.shared_settings(state, trial.variants):
+    both = zip(trial.variants, state.runs, strict=True)
+    first = [(own.arguments, runs[0]) for own, runs in both if runs]
+    for sentence in shared_settings(first):
         _say(f"note: {sentence}")
     if state.reason and state.error is None:
         again = f"; {len(state.spoilt)} spoilt by other programs and done again"
         _say(f"{state.reason}{again if state.spoilt else ''}")
     _say(f"the runs are in {trial.options.results}/")
-    if state.comparison is not None:
-        written = files.write(
-            ab_trial.sides_of(trial, state),
-            state.comparison,
-            html=args.html,
-            csv=args.csv,
-            markdown=args.markdown,
-        )
-        if args.json:
-            print(state.comparison.model_dump_json(indent=1))  # noqa: T201
-        elif not written.stdout:
-            console.write(comparison_report.render(state.comparison))
-        for path in written.files:
-            _say(f"written: {path}")
+    if state.comparison is None:
+        return
+    if args.json:
+        print(state.comparison.model_dump_json(indent=1))  # noqa: T201
+    elif "-" not in {args.html, args.csv, args.markdown}:
+        console.write(comparison_report.render(state.comparison))
+    # The answer is printed before a full disk can take it away.
+    written = files.write(
+        ab_trial.sides_of(trial, state),
+        state.comparison,
+        html=args.html or str(trial.options.results / f"ab-{trial.name}.html"),
+        csv=args.csv,
+        markdown=args.markdown,
+    )
+    for path in written.files:
+        _say(f"written: {path}")
 
 
 def _fail_if_worse(trial: Trial, compared: Comparison | None, least: float | None) -> None:

@@ -158,7 +158,8 @@ def _search(args: argparse.Namespace) -> CandidateSearch:
             f"a search needs two or more different candidates, and {', '.join(names) or 'none'} "
             f"{'is' if len(names) == 1 else 'are'} given"
         )
-    words = [args.workload, *names, *options.arguments, *(_kind(args)), args.build or ""]
+    digest = variant.digest_work(args.workload, options)
+    words = [args.workload, digest, *names, *options.arguments, *_kind(args), args.build or ""]
     return CandidateSearch(
         name=hashlib.sha256("\0".join(words).encode()).hexdigest()[:12],
         workload=args.workload,

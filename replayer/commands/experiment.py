@@ -42,6 +42,7 @@ from replayer.experiments.factor_choice import (
     gaps_of,
     parse_factors,
 )
+from replayer.experiments.reached_settings import shared_settings
 from replayer.experiments.variant import check_levels, plan_run
 from replayer.report import files
 from replayer.report.documents import experiment as report
@@ -297,10 +298,12 @@ def _tell(args: argparse.Namespace, work: ExperimentWork, blocks: list[list[Run]
             f"runs are complete{late}",
             f"`replayer experiment --resume {plan.id}` goes on",
         )
-    answer = analyse(plan, design, blocks)
+    first = zip(work.variants, blocks[0], strict=True)
+    unreached = shared_settings([(own.arguments, one) for own, one in first])
+    answer = analyse(plan, design, blocks, tuple(unreached))
     document = report.document(answer)
-    files.put(str(folder / _PAGE), page_writer.page(document))
     files.tell(args, document, lambda: answer.model_dump_json(indent=1))
+    files.put(str(folder / _PAGE), page_writer.page(document))
     _say(f"written: {folder / _PAGE}")
     _say(f"runs: {folder}")
     return 0
@@ -363,6 +366,7 @@ def _plan(args: argparse.Namespace, where: Path) -> ExperimentPlan:
     return ExperimentPlan(
         id=store.identify(datetime.now(UTC), order.workload.name, "experiment"),
         workload=named,
+        digest=workload.facts(order.workload).digest,
         arguments=run_options.list_run_arguments(args),
         switch=args.switch,
         switch_back=args.switch_back,
@@ -433,9 +437,16 @@ def _place(order: RunRequest) -> FactorPlace:
 
 
 def _planned_order(plan: ExperimentPlan) -> RunRequest:
+    """Return the request of a run; raise Impossible if the workload is no longer as it was."""
     parser = argparse.ArgumentParser(prog="replayer run", allow_abbrev=False)
     _configure_runs(parser)
-    return _order(parser.parse_args(plan.arguments), plan.workload)
+    order = _order(parser.parse_args(plan.arguments), plan.workload)
+    if plan.digest not in {"", workload.facts(order.workload).digest}:
+        raise Impossible(
+            f"the workload {plan.workload} was changed since {plan.id} began, so that its runs did "
+            f"other work: put it back, or begin a new experiment"
+        )
+    return order
 
 
 def _beginning(work: ExperimentWork, where: Path) -> str:

@@ -24,7 +24,7 @@ from replayer.units import show
 from replayer.watch import quiet_machine
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
 
     from replayer.analysis.differences.comparison import Comparison
     from replayer.experiments.variant import RunOptions, Variant
@@ -305,34 +305,3 @@ def look(trial: Trial, state: TrialState, *, late: bool) -> None:
 
 def _counted(pairs: int) -> str:
     return f"{pairs} run{'' if pairs == 1 else 's'} of each variant"
-
-
-def shared_settings(state: TrialState, variants: Sequence[Variant]) -> list[str]:
-    """Return a sentence for each server setting that was asked for and reached no side.
-
-    A step may set it itself: then both sides ran with the same value.
-    """
-    asked = [_server_settings(variant) for variant in variants]
-    unlike = {name for name in {*asked[0], *asked[1]} if asked[0].get(name) != asked[1].get(name)}
-    return [
-        f"{step} sets {name} itself: both variants ran with {value} in it"
-        for name in sorted(unlike)
-        for step, value in _in_steps(state.runs[0], name).items()
-        if _in_steps(state.runs[1], name).get(step) == value
-    ]
-
-
-def _server_settings(variant: Variant) -> dict[str, str]:
-    pairs = zip(variant.arguments, variant.arguments[1:], strict=False)
-    texts = [text.partition("=") for option, text in pairs if option == "--pg-set"]
-    return {name.strip(): value.strip() for name, _, value in texts}
-
-
-def _in_steps(runs: Sequence[Run], name: str) -> dict[str, str]:
-    """Return step -> the value of a server setting that it reports."""
-    return {
-        step.name: str(step.facts[f"settings.{name}"])
-        for run in runs[:1]
-        for step in run.steps
-        if f"settings.{name}" in step.facts
-    }

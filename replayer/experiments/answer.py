@@ -101,6 +101,8 @@ class ExperimentAnswer(Noun):
     settled: bool
     blocks_to_settle: int
     notes: tuple[str, ...]
+    unreached: tuple[str, ...] = ()
+    """Sentences on settings of the server that a step sets itself: their factor did nothing."""
 
     def of_metric(self, metric: str) -> tuple[Effect, ...]:
         """Return the effects on one metric."""
@@ -108,7 +110,10 @@ class ExperimentAnswer(Noun):
 
 
 def analyse(
-    plan: ExperimentPlan, design: FactorialDesign, blocks: Sequence[Sequence[Run]]
+    plan: ExperimentPlan,
+    design: FactorialDesign,
+    blocks: Sequence[Sequence[Run]],
+    unreached: tuple[str, ...] = (),
 ) -> ExperimentAnswer:
     """Return what complete blocks of runs show; raise Impossible if no metric can be judged."""
     metrics, values, notes = _values(plan, blocks)
@@ -132,6 +137,7 @@ def analyse(
         settled=table.settled(plan.within),
         blocks_to_settle=table.blocks_to_settle(plan.within),
         notes=(*plan.notes, *notes),
+        unreached=unreached,
     )
 
 

@@ -1,13 +1,15 @@
 """The search for the first candidate that differs: one run at a time, until one is 95 % likely."""
 
+import hashlib
 import math
 import shlex
+import shutil
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from replayer import shell
+from replayer import shell, trusted_path
 from replayer.analysis.differences import boot_plan
 from replayer.errors import Impossible, Interrupted, NotFound, ReplayerError, nearest
 from replayer.experiments import bisection, neighbours, variant
@@ -46,8 +48,9 @@ class CommitBuild:
     """The folder for the clones, one for each commit that is measured; they are kept."""
 
     def place(self, commit: str) -> Path:
-        """Return the folder of a commit's clone."""
-        return self.folder / commit[:12]
+        """Return the folder of a commit's clone, as another command makes another build of it."""
+        command = hashlib.sha256(self.command.encode()).hexdigest()[:8]
+        return self.folder / f"{commit[:12]}-{command}"
 
     def perform(self, commit: str) -> None:
         """Build a commit, unless that was done; raise ReplayerError if the command fails.
@@ -55,18 +58,30 @@ class CommitBuild:
         The repository itself is only read.
         """
         place = self.place(commit)
+        self._clone(place)
         if (place / _BUILT).exists():
             return
-        self.folder.mkdir(parents=True, exist_ok=True)
-        if not place.exists():
-            clone = ["git", "clone", "--quiet", "--shared", "--no-checkout"]
-            shell.run([*clone, self.repository.resolve(), place], timeout=_BUILD_TIMEOUT)
-        shell.run(["git", "checkout", "--quiet", "--detach", commit], folder=place)
+        # A clone without its .git, such as after a kill: git would take a repository above it.
+        here = {"GIT_CEILING_DIRECTORIES": str(place.parent.resolve())}
+        checkout = ["git", "checkout", "--quiet", "--detach", commit]
+        shell.run(checkout, folder=place, environment=here)
         try:
             shell.run(["/bin/sh", "-c", self.command], folder=place, timeout=_BUILD_TIMEOUT)
         except ReplayerError as error:
             raise ReplayerError(f"commit {commit[:12]} cannot be built: {error}") from error
         (place / _BUILT).touch()
+
+    def _clone(self, place: Path) -> None:
+        """Make a whole clone, or leave the one that is there; refuse one of another user."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        if not place.exists():
+            draft = place.with_name(f"{place.name}.new")
+            shutil.rmtree(draft, ignore_errors=True)
+            clone = ["git", "clone", "--quiet", "--shared", "--no-checkout"]
+            shell.run([*clone, self.repository.resolve(), draft], timeout=_BUILD_TIMEOUT)
+            draft.rename(place)
+        # Its programs will run with this user's rights.
+        trusted_path.own(place, "the clone").close()
 
 
 @dataclass(frozen=True)

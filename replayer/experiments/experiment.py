@@ -88,6 +88,8 @@ class ExperimentPlan(Noun):
     format: int = FORMAT
     id: str
     workload: str
+    digest: str = ""
+    """The digest of what it did when the experiment began; "" in older plans."""
     arguments: tuple[str, ...] = ()
     """Arguments of `replayer run` that all runs have."""
     switch: str = ""

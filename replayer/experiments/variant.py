@@ -26,6 +26,7 @@ from replayer.analysis.differences import boot_plan
 from replayer.conditions import kernel_settings, memory_bound, own_group, switch_back
 from replayer.engines import engine
 from replayer.errors import Impossible, ReplayerError
+from replayer.experiments.reached_settings import check_kept, refuse_unreached, settings_of
 from replayer.results import editing, store
 from replayer.run.plan import workload as workload_file
 from replayer.run.plan.request import build_request
@@ -134,7 +135,8 @@ def parse_variant(text: str, place: FactorPlace, *, label: str = "", switch: str
             f"--switch {switch!r} needs a level for each variant, and {text!r} has none: give it a "
             f"word, as in --a balanced --b performance"
         )
-    _refuse_twice(levels)
+    _refuse_twice([name for name, _ in levels])
+    _refuse_twice(_settings(arguments))
     return Variant(label or text or "as it is", tuple(arguments), tuple(levels), command)
 
 
@@ -203,18 +205,26 @@ def measure_applied(
 ) -> Run:
     """Set the levels of a variant, perform one run of it, and give the levels back.
 
-    Raises ReplayerError if the run fails, or if another program changed a level meanwhile: then a
-    run that was stored is marked by `refuse`.
+    Raises ReplayerError if the run fails, if another program changed a level meanwhile, or if the
+    server had another one: then a run that was stored is marked by `refuse`.
     """
     run = None
     try:
         with applied(variant, place):
             run = measure(workload, variant, options)
+        check_kept(run, _named_settings(variant))
     except ReplayerError:
         if run is not None:
             refuse(options.results, run)
         raise
     return run
+
+
+def _named_settings(variant: Variant) -> dict[str, str]:
+    """Return the settings of the server that factors set: their levels are known."""
+    named = {factors.load(name).SETTING for name, _ in variant.of_scope("server")}
+    names = {setting.name for setting in named if setting is not None}
+    return {name: own for name, own in settings_of(variant.arguments).items() if name in names}
 
 
 def refuse(folder: Path, run: Run) -> None:
@@ -265,7 +275,16 @@ def plan_run(workload: str, variant: Variant, options: RunOptions) -> RunRequest
             f"the setting {asked.settings[0]} is of a database server, and {request.workload.name} "
             f"uses none: it cannot make a difference"
         )
+    refuse_unreached(request, settings_of(variant.arguments))
     return request
+
+
+def digest_work(workload: str, options: RunOptions) -> str:
+    """Return the digest of what a workload does now; raise what `replayer run` would refuse.
+
+    It names a trial or a search: runs of a file that was edited since then are of another one.
+    """
+    return workload_file.facts(plan_run(workload, Variant(""), options).workload).digest
 
 
 def with_own_data(variants: Sequence[Variant], folder: Path) -> tuple[Variant, ...]:
@@ -395,9 +414,18 @@ def _no_word(word: str, switch: str) -> Impossible:
     )
 
 
-def _refuse_twice(levels: Sequence[tuple[str, str]]) -> None:
-    named = [name for name, _ in levels]
-    twice = sorted({name for name in named if named.count(name) > 1})
+def _settings(arguments: Sequence[str]) -> list[str]:
+    """Return the names of the server's settings and the steps' keys that arguments set."""
+    return [
+        text.partition("=")[0].strip()
+        for option, text in pairwise(arguments)
+        if option in {"--set", *_SERVER_OPTIONS}
+    ]
+
+
+def _refuse_twice(names: Sequence[str]) -> None:
+    """Raise Impossible if a name is there twice: only its last level would be in force."""
+    twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise Impossible(f"the variant sets {', '.join(twice)} twice: give it one level")
 

@@ -187,6 +187,18 @@ def word_on_line(place: FactorPlace, key: str, default: str) -> str:
     return next((value for name, _, value in reversed(words) if name == key), default)
 
 
+def need_huge_pages(word: str, host: Host | None = None) -> None:
+    """Raise Impossible if no huge pages were reserved, which a level needs.
+
+    Without them one server does not start, and another one silently takes small pages.
+    """
+    if (host or Host()).read("proc/sys/vm/nr_hugepages") in {"", "0"}:
+        raise Impossible(
+            f"{word} needs huge pages, and this machine has reserved none: reserve as many as the "
+            f"server's cache takes, and some more, with `sysctl vm.nr_hugepages=N`"
+        )
+
+
 def plain_name(name: str) -> str:
     """Return a factor's name without what a command line may add: `disk.`, and hyphens."""
     for prefix in _PREFIXES:

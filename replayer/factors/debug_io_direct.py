@@ -1,6 +1,11 @@
-"""Files that PostgreSQL 16 and later opens with O_DIRECT, such as data or wal."""
+"""Files that PostgreSQL 16 and later opens with O_DIRECT, such as data or wal; none for no file."""
 
 from replayer.factors import Scope, ServerSetting
 
 SCOPE: Scope = "server"
 SETTING = ServerSetting("debug_io_direct")
+
+
+def run_arguments(level: str) -> tuple[str, ...]:
+    """Return the setting, which the server has as an empty text for no file."""
+    return ("--pg-set", f"{SETTING.name}={'' if level == 'none' else level}")

@@ -1,6 +1,12 @@
 """Huge pages for the shared memory of PostgreSQL; they must have been reserved."""
 
-from replayer.factors import Scope, ServerSetting
+from replayer.factors import Scope, ServerSetting, need_huge_pages
 
 SCOPE: Scope = "server"
 SETTING = ServerSetting("huge_pages", levels=("off", "try", "on"))
+
+
+def check_level(level: str) -> None:
+    """Raise Impossible for pages that nothing has reserved."""
+    if level == "on":
+        need_huge_pages("huge_pages=on")

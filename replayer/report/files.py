@@ -54,7 +54,7 @@ def tell(
     others: Mapping[str, Callable[[], str]] | None = None,
     is_file_enough: bool = False,
 ) -> None:
-    """Write a document into the files that were asked for, then print it or its JSON.
+    """Print a document or its JSON, then write it into the files that were asked for.
 
     `others` are the texts of a command's own options for files.  The report is not printed where a
     file is stdout, or with `is_file_enough` where there is any file.
@@ -66,11 +66,12 @@ def tell(
         **(others or {}),
     }
     asked = {name: wanted for name in forms if (wanted := getattr(args, name, None)) is not None}
-    paths = [put(wanted, forms[name]()) for name, wanted in asked.items()]
+    # A full disk may refuse the files, so that what is printed comes before them.
     if args.json:
         print(as_json())  # noqa: T201
-    elif not paths if is_file_enough else None not in paths:
+    elif not asked if is_file_enough else "-" not in asked.values():
         console.write(terminal_writer.render(document))
+    paths = [put(wanted, forms[name]()) for name, wanted in asked.items()]
     for path in filter(None, paths):
         print(f"written: {path}", file=sys.stderr)  # noqa: T201
 

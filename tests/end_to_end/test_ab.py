@@ -66,6 +66,8 @@ def test_two_runs_of_each_are_compared(replayer: Replayer, reads: str) -> None:
     assert compared["base"]["name"] == "as it is"
     assert [len(compared[side]["runs"]) for side in ("base", "other")] == [2, 2]
     assert "4 runs of this trial were found" in again.err
+    (page,) = (replayer.folder / "results").glob("ab-*.html")
+    assert f"written: {page.relative_to(replayer.folder)}" in again.err
     assert json.loads(again.out)["rows"] == compared["rows"]
 
 

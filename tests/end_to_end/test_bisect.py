@@ -12,6 +12,16 @@ from replayer.analysis.differences import boot_plan
 from tests.command import Replayer
 from tests.waiting import wait_until
 
+WORK = """\
+description = "divisions for a moment"
+
+[[step]]
+step = "probe"
+name = "cpu"
+probe = "cpu"
+threads = [1]
+cpu_max_prime = {}
+"""
 FAST = ("--set", "cpu.threads=1", "--set", "cpu.duration=200ms")
 
 
@@ -84,6 +94,18 @@ def test_kernels_are_searched_one_boot_at_a_time(replayer: Replayer, tmp_path: P
     assert replayer("step", plan, "--next").out == "next boot: 0.1\n"
     assert replayer("step", plan).out == done.out
     assert not list(plan.with_suffix(".runs").glob("*"))
+
+
+def test_an_edited_workload_is_another_search(replayer: Replayer, tmp_path: Path) -> None:
+    """Runs of the file as it was before are not counted as runs of it as it is now."""
+    results, workload = tmp_path / "results", tmp_path / "work.toml"
+    for size in ("200", "300"):
+        workload.write_text(WORK.format(size))
+        replayer("bisect", workload, "--kernels", "0.1,0.2", "--results", results)
+        replayer("ab", workload, "--b", "kernel=0.1", "--results", results)
+
+    assert len(list(results.glob("bisect-*.plan"))) == 2
+    assert len(list(results.glob("ab-*.plan"))) == 2
 
 
 def test_a_plan_of_another_user_is_not_followed(replayer: Replayer, tmp_path: Path) -> None:

@@ -63,6 +63,10 @@ def test_what_cannot_be_done_is_refused_in_a_sentence(replayer: Replayer, worklo
         ((*asked, "--factors", FACTORS, "--within", 0), "must be above 0"),
         (("experiment", "--resume", "nothing"), "there is no one experiment 'nothing'"),
         ((*asked, "--resume", "latest"), "leave out WORKLOAD"),
+        (
+            ("experiment", "slob-physical", "--factors", "debug_io_direct=none:data"),
+            "debug_io_direct=none would be in no run: the step ",
+        ),
     ):
         ended = replayer(*words, status=2)
         assert reason in ended.err
@@ -138,6 +142,10 @@ def test_a_factor_of_the_boot_writes_a_plan_of_boots(replayer: Replayer, workloa
     assert f"next: boot {named}," in begun.err
     assert schedule.job[:3] == ("experiment", "--resume", plan.parent.name)
     assert not list(plan.with_suffix(".runs").glob("*"))
+    # Runs of an edited file would do other work than those that are there.
+    workload.write_text(WORKLOAD.replace("0.3s", "0.4s"))
+    refused = replayer("experiment", "--resume", "latest", "--yes", status=2)
+    assert f"the workload {workload} was changed since {plan.parent.name} began" in refused.err
 
 
 @pytest.mark.parametrize(

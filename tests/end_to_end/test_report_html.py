@@ -428,6 +428,32 @@ def test_axes_have_prefixes_of_si_and_none_on_units_that_have_one(
     assert not any(re.search(r"\dk$", text) for text in shown["part"])
 
 
+def test_the_line_of_no_change_is_at_the_middle_of_its_band(
+    browser: Chrome, tmp_path: Path, left: None
+) -> None:
+    """It is at 1 for ratios, which have a log axis, and at 0 for percents."""
+    path = tmp_path / "bands.html"
+    charts = [
+        {
+            "id": name,
+            "title": name,
+            "traces": [{"type": "scatter", "x": [0.5, 2], "y": ["a", "b"], "color": 0}],
+            "layout": {"x": "", "y": "", "band": band, "log_x": log},
+        }
+        for name, band, log in (("ratios", [0.98, 1.02], True), ("percents", [-2, 2], False))
+    ]
+    drawn = [("all", one) for one in charts]
+    body = [*figures(drawn, "all")]
+    path.write_text(document("bands", head="", body=body, drawn=drawn, series=[]), encoding="utf-8")
+    _open(browser, path)
+    lines: dict[str, float] = browser.execute_script(
+        "return Object.fromEntries([...document.querySelectorAll('.chart')].map((chart) =>"
+        " [chart.id, chart.layout.shapes.find((shape) => shape.type === 'line').x0]))"
+    )
+
+    assert lines == {"ratios": 1, "percents": 0}
+
+
 def settled(browser: Chrome, look: Callable[[], Any], done: Callable[[Any], bool]) -> Any:
     """Return what the page shows once it is as expected, or what it shows in the end."""
     # A change of the scheme reaches the page as an event, after the command that made it.

@@ -1,9 +1,15 @@
-"""Candidates of a search that cannot share a data folder."""
+"""Candidates of a search: those that cannot share a data folder, and builds of commits."""
 
+import os
+import shutil
 from pathlib import Path
 
+import pytest
+
+from replayer import shell
+from replayer.errors import Impossible, ReplayerError
 from replayer.experiments import candidate_search
-from replayer.experiments.candidate_search import SearchCandidate
+from replayer.experiments.candidate_search import CommitBuild, SearchCandidate
 from replayer.experiments.variant import Variant
 
 
@@ -20,3 +26,61 @@ def test_other_server_programs_have_their_own_data_folders() -> None:
         ("--data-dir", "/data/variant-2"),
     ]
     assert candidate_search.with_own_data(settings, Path("/data")) == settings
+
+
+@pytest.fixture
+def toy(tmp_path: Path) -> Path:
+    """Return a repository with two commits."""
+    path = tmp_path / "toy"
+    git = ["git", "-C", str(path), "-c", "user.name=n", "-c", "user.email=n@example.org"]
+    shell.run(["git", "init", "-q", path])
+    for number in range(2):
+        (path / "number").write_text(str(number))
+        shell.run([*git, "add", "number"])
+        shell.run([*git, "commit", "-qm", f"commit {number}"])
+    return path
+
+
+def test_another_command_makes_another_build(toy: Path) -> None:
+    """A build of an earlier command is never measured as that of this one."""
+    folder = toy.parent / "builds"
+    (commit, _) = candidate_search.commits(toy, "HEAD~1..HEAD")
+    builds = [CommitBuild(toy, f"echo {word} > made", folder) for word in ("first", "second")]
+    for build in (*builds, builds[0]):
+        build.perform(commit)
+
+    made = [(build.place(commit) / "made").read_text() for build in builds]
+    assert made == ["first\n", "second\n"]
+
+
+def test_a_clone_that_a_kill_left_half_made_never_reaches_the_repository_around_it(
+    toy: Path,
+) -> None:
+    """Git would take the repository that the folder of results lies in, which is only read."""
+    (commit, newest) = candidate_search.commits(toy, "HEAD~1..HEAD")
+    build = CommitBuild(toy, "true", toy / "results" / "builds")
+    place = build.place(commit)
+    (place.parent / f"{place.name}.new").mkdir(parents=True)
+    build.perform(commit)
+    assert (place / "number").read_text() == "0"
+    for one in (place / ".git", place / ".replayer-built"):
+        shutil.rmtree(one) if one.is_dir() else one.unlink()
+
+    with pytest.raises(ReplayerError, match="not a git repository"):
+        build.perform(commit)
+    assert shell.run(["git", "-C", toy, "rev-parse", "HEAD"]).strip() == newest
+    assert shell.run(["git", "-C", toy, "symbolic-ref", "HEAD"]).startswith("refs/heads/")
+
+
+@pytest.mark.root
+def test_a_build_that_another_user_placed_is_not_used(toy: Path) -> None:
+    """Its programs would run with the rights of the search."""
+    (commit, _) = candidate_search.commits(toy, "HEAD~1..HEAD")
+    build = CommitBuild(toy, "true", toy.parent / "builds")
+    place = build.place(commit)
+    place.mkdir(parents=True)
+    (place / ".replayer-built").touch()
+    os.chown(place, 65534, -1)
+
+    with pytest.raises(Impossible, match=r"the clone .* is not root's alone"):
+        build.perform(commit)

@@ -3,17 +3,19 @@
 import csv
 import io
 import json
+import re
 
 import numpy as np
 import pytest
 
 from replayer.analysis.differences.samples import Side
-from replayer.errors import Impossible, NotFound
+from replayer.errors import Impossible, NotFound, ReplayerError
 from replayer.experiments.answer import SHOWN, ExperimentAnswer, analyse
 from replayer.experiments.experiment import ExperimentPlan, TwoLevels
 from replayer.experiments.factor_choice import find_factors, gaps_of, parse_factors
+from replayer.experiments.reached_settings import check_kept, shared_settings
 from replayer.factors import FactorPlace
-from replayer.model import EngineFacts
+from replayer.model import EngineFacts, Run
 from replayer.report.documents.experiment import document
 from replayer.report.terminal import console
 from replayer.report.writers import csv_writer, page_writer, terminal_writer
@@ -53,7 +55,7 @@ def test_the_answer_comes_first(run_of: RunOf) -> None:
     lines = console.text(terminal_writer.render(document(answer))).splitlines()
     said = " ".join(lines[1:4])
 
-    assert "a low -> high does -17 % (-1" in said
+    assert "a low -> high does -17." in said
     assert "b nothing (" in said
     assert answer.settled
     assert not any("--resume" in line for line in lines)
@@ -91,8 +93,55 @@ def test_what_factors_leave_of_a_difference_is_said(run_of: RunOf) -> None:
     assert rest.high is not None
     assert rest.low <= 0.82 / 0.83 - 1 <= rest.high
     sentence = document(answer).headline.text
-    assert "uek has -18 % (-1" in sentence
-    assert "; not explained -1." in sentence
+    assert re.fullmatch(
+        r"uek is 18\.0 % slower than stock \(17\.\d to 18\.\d, sessions.riops\)\. a low -> high "
+        r"does 1[67]\.\d % \(16\.\d to 17\.\d\) of it; b nothing \(-\d\.\d to \+\d\.\d %\); "
+        r"not explained 1\.\d % \(-?\d\.\d to \d\.\d\)\.",
+        sentence,
+    )
+
+
+@pytest.mark.parametrize(("change", "words"), [(1.2, " % faster"), (1.0, "not shown to differ")])
+def test_a_factor_that_does_the_opposite_of_a_difference_is_no_part_of_it(
+    run_of: RunOf, change: float, words: str
+) -> None:
+    """Sides that are faster, or alike, are called that, and the factor keeps its sign."""
+    values = (-4, 0, 4, 2)
+    base = Side("stock", tuple(run_of([1000.0 + step], label="stock") for step in values))
+    other = Side("uek", tuple(run_of([1000.0 * change - step], label="uek") for step in values))
+    plan = plan_of("a", "b", sides=("stock", "uek"), gaps=gaps_of(base, other))
+    sentence = document(answer_of(run_of, plan, a=-0.17)).headline.text
+
+    assert words in sentence
+    assert "a low -> high does the opposite, -17." in sentence
+
+
+def test_a_setting_that_a_step_sets_itself_is_no_factor_that_does_nothing(run_of: RunOf) -> None:
+    """Both levels ran with one value: the answer has a sentence on it, next to `nothing`."""
+    variants = [("--pg-set", f"work_mem={one}") for one in ("4MB", "8MB")]
+    runs = {
+        of: [_with_fact(run_of([1.0]), value) for value in values]
+        for of, values in (("step", ("4MB", "4MB")), ("variant", ("4MB", "8MB")))
+    }
+    said = {
+        of: shared_settings(list(zip(variants, made, strict=True))) for of, made in runs.items()
+    }
+
+    assert said["step"] == ["sessions sets work_mem itself: every run had 4MB in it"]
+    assert said["variant"] == []
+    engine = EngineFacts(name="mariadb", version="11", place="private", settings={"aio": "OFF"})
+    with pytest.raises(ReplayerError, match="aio=ON was not in force: the server had OFF"):
+        check_kept(run_of([1.0], engine=engine), {"aio": "ON", "size": "1GB"})
+    plan = plan_of("pg.work_mem")
+    answer = answer_of(run_of, plan).model_copy(update={"unreached": tuple(said["step"])})
+    assert f"not switched: {said['step'][0]}" in document(answer).lead
+
+
+def _with_fact(run: Run, value: str) -> Run:
+    """Return a run whose step reports a setting of its server."""
+    (step,) = run.steps
+    facts = {**step.facts, "settings.work_mem": value}
+    return run.model_copy(update={"steps": (step.model_copy(update={"facts": facts}),)})
 
 
 def test_forms_have_the_same_effects(run_of: RunOf) -> None:
@@ -106,6 +155,8 @@ def test_forms_have_the_same_effects(run_of: RunOf) -> None:
     narrow = console.text(terminal_writer.render(document(answer)), width=80)
     assert max(map(len, narrow.splitlines())) <= 80
     assert "pg.b" in narrow
+    narrowest = console.text(terminal_writer.render(document(answer)), width=50)
+    assert "low -> high" in narrowest
 
 
 def test_factors_come_from_what_differs_between_two_sides(run_of: RunOf) -> None:

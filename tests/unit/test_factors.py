@@ -212,6 +212,18 @@ def test_a_recorded_machine_is_read_below_its_root(tmp_path: Path) -> None:
     )
 
 
+def test_huge_pages_that_nothing_reserved_are_refused(tmp_path: Path) -> None:
+    """MariaDB would take small pages in silence, and PostgreSQL would not start."""
+    pool = tmp_path / "proc/sys/vm/nr_hugepages"
+    pool.parent.mkdir(parents=True)
+    pool.write_text("0\n")
+
+    with pytest.raises(Impossible, match="huge_pages=on needs huge pages, and this machine has"):
+        factors.need_huge_pages("huge_pages=on", Host(tmp_path))
+    pool.write_text("512\n")
+    factors.need_huge_pages("huge_pages=on", Host(tmp_path))
+
+
 @pytest.mark.parametrize(
     ("text", "kind", "sentence"),
     [
@@ -220,6 +232,9 @@ def test_a_recorded_machine_is_read_below_its_root(tmp_path: Path) -> None:
         ("--data-dir x", Impossible, "a variant cannot have --data-dir"),
         ("--set", Impossible, "--set has no value"),
         ("io_method=worker io_method=sync", Impossible, "sets io_method twice"),
+        ("huge_pages=try pg.huge_pages=off", Impossible, "sets huge_pages twice"),
+        ("--set walk.threads=1 walk.threads=2", Impossible, "sets walk.threads twice"),
+        ("THP=never", NotFound, "there is no factor 'THP' - did you mean thp?"),
         ("io_method=wrker", Impossible, "no level 'wrker' - did you mean worker?"),
         ("large_pages=ON", Impossible, "postgres has no such setting"),
         ("'x", Impossible, "a quote that is not closed"),

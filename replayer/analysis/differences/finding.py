@@ -110,10 +110,18 @@ def _ratio(value: float) -> str:
     return f"{value:.2f}" if value < 1.995 else three(value) if value >= 10 else f"{value:.1f}"
 
 
+def name_direction(units: Iterable[str], *, worse: bool) -> str:
+    """Return slower or faster, or worse or better where not all units are of times or rates."""
+    timed = all(unit in _TIMES or unit.endswith("/s") for unit in units)
+    if worse:
+        return "slower" if timed else "worse"
+    return "faster" if timed else "better"
+
+
 def _direction(rows: Sequence[MetricRow]) -> str:
-    """Return slower or faster, or worse or better where not all metrics are times or rates."""
-    timed = all(row.unit in _TIMES or row.unit.endswith("/s") for row in rows)
-    words = {True: "slower" if timed else "worse", False: "faster" if timed else "better"}
+    """Return the direction of all rows in words, or both."""
+    units = [row.unit for row in rows]
+    words = {one: name_direction(units, worse=one) for one in (True, False)}
     ways = {bool(row.worse) for row in rows}
     if len(ways) == 1:
         return words[ways.pop()]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from replayer.analysis.differences import finding
 from replayer.experiments.answer import NOTHING, OPEN, SHOWN
 from replayer.model import Better
 from replayer.report.document import Curve, Document, Figure, Section, Table
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 
 _HEADINGS = ("effect", "from -> to", "change", "95 % interval", "verdict")
 _MOST_INTERACTIONS = 8
+_NARROW = 2.0
+"""An interval of fewer percents has a digit after the point."""
 _CSV = (
     *("metric", "effect", "first", "second", "change", "low", "high"),
     *("p_corrected", "verdict", "settled", "better", "unit"),
@@ -68,6 +71,8 @@ def _sentences(answer: ExperimentAnswer) -> Iterator[str]:
         yield _answer(answer, metric)
     for words in answer.plan.not_switched:
         yield f"not switched here: {words}"
+    for words in answer.unreached:
+        yield f"not switched: {words}"
     if not answer.settled:
         more = answer.blocks_to_settle - answer.blocks
         yield (
@@ -79,26 +84,98 @@ def _sentences(answer: ExperimentAnswer) -> Iterator[str]:
 
 def _answer(answer: ExperimentAnswer, metric: str) -> str:
     gap = next((one for one in answer.explained if one.metric == metric), None)
-    mains = [e for e in answer.of_metric(metric) if not e.interaction]
-    mains.sort(key=lambda e: -abs(e.share.change))
+    if gap is not None:
+        return _explanation(answer, gap)
+    mains = _mains(answer, metric)
     shown = [
-        f"{e.title} {_levels(answer, e)} does {_percent(e.share.change)} {_interval(e.share)}"
+        f"{e.title} {_levels(answer, e)} does {_size(e.share)} {_interval(e.share)}"
         for e in mains
         if e.verdict == SHOWN
     ]
-    rest = [
-        f"{e.title} {'nothing' if e.verdict == NOTHING else 'unclear'} {_interval(e.share)}"
+    rest = [f"{e.title} {_not_shown(e)} {_interval(e.share)}" for e in mains if e.verdict != SHOWN]
+    words = "; ".join([*shown, *_interactions(answer, metric), *rest])
+    none = "" if shown else "no factor was shown to do anything: "
+    return f"{metric}: {none}{words}"
+
+
+def _mains(answer: ExperimentAnswer, metric: str) -> list[Effect]:
+    """Return the effects of single factors, the largest first."""
+    mains = [e for e in answer.of_metric(metric) if not e.interaction]
+    return sorted(mains, key=lambda e: -abs(e.share.change))
+
+
+def _not_shown(effect: Effect) -> str:
+    return "nothing" if effect.verdict == NOTHING else "unclear"
+
+
+def _explanation(answer: ExperimentAnswer, gap: Explained) -> str:
+    """Return how far two sides are apart, what each factor does of that, and what is left.
+
+    A percent without a sign counts in the direction of the difference.
+    """
+    turned = gap.gap.change < 0 and _is_apart(gap.gap)
+    mains = _mains(answer, gap.metric)
+    words = [
+        f"{e.title} {_levels(answer, e)} {_does(e, turned=turned)}"
         for e in mains
-        if e.verdict != SHOWN
+        if e.verdict == SHOWN
     ]
-    words = [*shown, *_interactions(answer, metric), *rest]
-    begin = metric
-    if gap is not None:
-        words.append(_left(gap))
-        begin = f"{begin}: {_apart(answer, gap)}"
-    elif not shown:
-        begin = f"{begin}: no factor was shown to do anything"
-    return f"{begin}: {'; '.join(words)}"
+    words += _interactions(answer, gap.metric)
+    words += [
+        f"{e.title} {_not_shown(e)} {_interval(e.share)}" for e in mains if e.verdict != SHOWN
+    ]
+    words.append(f"not explained {_counted(gap.left, turned=turned)}")
+    return f"{_apart(answer, gap, turned=turned)}. {'; '.join(words)}."
+
+
+def _is_apart(gap: Share) -> bool:
+    """Return whether a difference is shown, or cannot be judged as each side has one run."""
+    return gap.low is None or gap.high is None or not gap.low <= 0 <= gap.high
+
+
+def _apart(answer: ExperimentAnswer, gap: Explained, *, turned: bool) -> str:
+    base, other = answer.plan.sides
+    if not _is_apart(gap.gap):
+        apart = f"{_size(gap.gap)} {_interval(gap.gap)}"
+        return f"{other} was not shown to differ from {base} in {gap.metric}: {apart}"
+    kind = answer.of_metric(gap.metric)[0]
+    bounds = ", ".join(filter(None, (_bounds(gap.gap, turned=turned), gap.metric)))
+    how = _direction(kind, rises=not turned)
+    change = _plain(gap.gap, gap.gap.change, turned=turned)
+    return f"{other} is {change} % {how} than {base} ({bounds})"
+
+
+def _does(effect: Effect, *, turned: bool) -> str:
+    """Return what a factor does of a difference, or that it does the opposite."""
+    if (effect.share.change < 0) is turned:
+        return f"does {_counted(effect.share, turned=turned)} of it"
+    return f"does the opposite, {_size(effect.share)} {_interval(effect.share)}"
+
+
+def _counted(share: Share, *, turned: bool) -> str:
+    """Return a share such as `17 % (15 to 19)`; if turned, less is the positive direction."""
+    bounds = _bounds(share, turned=turned)
+    return f"{_plain(share, share.change, turned=turned)} %{f' ({bounds})' if bounds else ''}"
+
+
+def _bounds(share: Share, *, turned: bool) -> str:
+    if share.low is None or share.high is None:
+        return ""
+    low, high = (share.high, share.low) if turned else (share.low, share.high)
+    return f"{_plain(share, low, turned=turned)} to {_plain(share, high, turned=turned)}"
+
+
+def _plain(share: Share, value: float, *, turned: bool) -> str:
+    """Return a value of a share without its sign if that is the direction that counts."""
+    text = _percent(-value if turned else value, digits=_digits(share))
+    text = text.removesuffix(" %").removeprefix("+")
+    return text.removeprefix("-") if not float(text) else text
+
+
+def _direction(effect: Effect, *, rises: bool) -> str:
+    if effect.better is Better.NEITHER:
+        return "higher" if rises else "lower"
+    return finding.name_direction([effect.unit], worse=rises is (effect.better is Better.LESS))
 
 
 def _interactions(answer: ExperimentAnswer, metric: str) -> list[str]:
@@ -108,35 +185,38 @@ def _interactions(answer: ExperimentAnswer, metric: str) -> list[str]:
             continue
         doubt = "" if e.sure else ", if it is this one: others are mixed with it"
         words.append(
-            f"{e.title} together {_percent(e.share.change)} {_interval(e.share)} over what each "
+            f"{e.title} together {_size(e.share)} {_interval(e.share)} over what each "
             f"does alone{doubt}"
         )
     return words
 
 
-def _apart(answer: ExperimentAnswer, gap: Explained) -> str:
-    base, other = answer.plan.sides
-    return f"{other} has {_percent(gap.gap.change)} {_interval(gap.gap)} against {base}".replace(
-        "  ", " "
-    )
-
-
-def _left(gap: Explained) -> str:
-    return f"not explained {_percent(gap.left.change)} {_interval(gap.left)}".rstrip()
-
-
-def _percent(share: float) -> str:
+def _percent(share: float, *, digits: int | None = None) -> str:
     """Return a relative change such as -17 % or +0.4 %."""
     value = 100 * share
-    return f"{value:+.1f} %" if abs(value) < 10 else f"{value:+.0f} %"
+    if digits is None:
+        digits = 1 if abs(value) < 10 else 0
+    return f"{value:+.{digits}f} %"
+
+
+def _size(share: Share) -> str:
+    """Return the change of a share, as exactly as its interval allows."""
+    return _percent(share.change, digits=_digits(share))
 
 
 def _interval(share: Share) -> str:
     """Return an interval such as (-19 to -15 %); "" if there is none."""
     if share.low is None or share.high is None:
         return ""
-    low, high = (_percent(one) for one in (share.low, share.high))
+    low, high = (_percent(one, digits=_digits(share)) for one in (share.low, share.high))
     return f"({low.removesuffix(' %')} to {high})"
+
+
+def _digits(share: Share) -> int | None:
+    """Return the digits of a narrow interval, whose ends would look equal; None for the usual."""
+    if share.low is None or share.high is None:
+        return None
+    return 1 if 100 * (share.high - share.low) < _NARROW else None
 
 
 def _levels(answer: ExperimentAnswer, effect: Effect) -> str:
@@ -179,7 +259,7 @@ def _row(answer: ExperimentAnswer, effect: Effect) -> tuple[str, str, str, str, 
     return (
         effect.title,
         _levels(answer, effect),
-        _percent(effect.share.change),
+        _size(effect.share),
         _interval(effect.share).strip("()"),
         _verdict(answer, effect),
     )
@@ -270,7 +350,7 @@ def _curve(effects: Sequence[Effect], kind: str) -> Curve:
         [e.title for e in effects],
         kind="points",
         color=_COLORS[kind],
-        texts=[f"{_percent(e.share.change)} {_interval(e.share)}" for e in effects],
+        texts=[f"{_size(e.share)} {_interval(e.share)}" for e in effects],
         style={"error_x": error, "symbol": 0},
     )
 
@@ -287,5 +367,5 @@ def _interaction(answer: ExperimentAnswer, metric: str, pair: tuple[str, str]) -
         f"interaction-{metric}-{pair[0]}-{pair[1]}",
         f"{pair[0]} x {pair[1]}: lines that are not parallel act together",
         curves,
-        y=answer.of_metric(metric)[0].unit,
+        y=f"{metric}, {answer.of_metric(metric)[0].unit}",
     )

@@ -174,10 +174,12 @@
     }
     if (wanted.height) { place.style.height = `${wanted.height}px`; }
     if (wanted.band) {
+      // No change: a ratio of 1, on a log axis, or 0 percent.
+      const none = wanted.log_x ? 1 : 0;
       layout.shapes = [
         { type: "rect", xref: "x", yref: "paper", x0: wanted.band[0], x1: wanted.band[1], y0: 0, y1: 1,
           fillcolor: variable("--quiet"), opacity: 0.18, line: { width: 0 }, layer: "below" },
-        { type: "line", xref: "x", yref: "paper", x0: 1, x1: 1, y0: 0, y1: 1,
+        { type: "line", xref: "x", yref: "paper", x0: none, x1: none, y0: 0, y1: 1,
           line: { color: variable("--quiet"), width: 1 }, layer: "below" },
       ];
     }
