@@ -257,7 +257,7 @@ def default() -> str:
 def of_url(url: str) -> Engine:
     """Return the engine of a URL's scheme: one that lists it, else the engine of that name.
 
-    Raises NotFound if there is neither.
+    Raises NotFound if there is neither, Impossible for a library, which no URL reaches.
     """
     scheme = _scheme(url)
     listed, known = _listed(), assets.engines()
@@ -268,7 +268,13 @@ def of_url(url: str) -> Engine:
         raise NotFound("what stands before :// in the database's URL is no name of an engine")
     if scheme not in known:
         raise NotFound(f"no engine is reached by {scheme}://{nearest(scheme, {*listed, *known})}")
-    return load(scheme)
+    named = load(scheme)
+    if named.spec.server.guest:
+        raise Impossible(
+            f"{named.title} is a library, which replayer serves itself and no URL reaches: give "
+            f"--engine {scheme}, and --data-dir for another folder of its data"
+        )
+    return named
 
 
 def alike(url: str, chosen: Engine) -> list[Engine]:

@@ -156,6 +156,30 @@ def test_a_table_read_just_before_is_not_called_cold(
     assert known(scanned(context).cold).got is not Temperature.COLD
 
 
+def test_a_table_dropped_just_before_is_not_called_hot(
+    table: Outcome, context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Attack: between the proof and the clock somebody drops the page cache.
+
+    DuckDB has the table in its own buffers, if it was read before, and needs no device.
+    """
+    after = scan._after_start
+
+    def meddled(cold: Any, files: list[Path], database: Database) -> Any:
+        found = after(cold, files, database)
+        temperature.forget(files)
+        return found
+
+    context.server.stop()
+    monkeypatch.setattr(scan, "_after_start", meddled)
+
+    found = known(scanned(context, "hot").cold)
+
+    assert found.got is Temperature.LUKEWARM
+    assert known(found.own_bytes) > 0
+    assert "from the device" in found.why
+
+
 def test_all_threads_walk_its_files_cold(table: Outcome, context: Context) -> None:
     """Every byte of the files is read, from the device."""
     keys = {"step": "walk", "name": "walk", "threads": 8}

@@ -300,6 +300,28 @@ def test_lukewarm_stays_lukewarm() -> None:
     assert (done.got, done.why) == (Temperature.LUKEWARM, "because")
 
 
+@pytest.mark.parametrize(
+    ("device", "own", "got"),
+    [
+        (900_000, 0, Temperature.HOT),
+        (50_000, None, Temperature.HOT),
+        (60_000, 60_000, Temperature.LUKEWARM),
+        (60_000, None, Temperature.UNKNOWN),
+        (None, None, Temperature.HOT),
+    ],
+)
+def test_hot_needs_that_no_byte_came_from_the_device(
+    device: int | None, own: int | None, got: Temperature
+) -> None:
+    """What is dropped after the proof, or read around the page cache, takes the name hot away."""
+    before = cold_of(asked="hot", got="hot", resident_bytes=1_000_000)
+
+    done = temperature.finish(before, device, own)
+
+    assert done.got is got
+    assert bool(done.why) == (got is not Temperature.HOT)
+
+
 def test_residency_agrees_with_fincore(files: list[Path]) -> None:
     """util-linux counts the same bytes."""
     page_cache.forget(files[0])
