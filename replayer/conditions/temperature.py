@@ -23,6 +23,9 @@ HOT_SHARE = 0.999
 """Data are hot if at least this share of the bytes is in memory."""
 DEVICE_SHARE = 0.95
 """A read is cold if at least this share of the bytes came from the device."""
+_FOREIGN_FROM = 1.25
+"""A device that delivered so many times what was needed worked for others, too."""
+_OWN_TODO = "run as root, or stop what else reads from this device"
 _TRIES = 3
 _WARMERS = 4
 _DROP_CACHES = "proc/sys/vm/drop_caches"
@@ -195,6 +198,15 @@ def finish(
     if cold.got is not Temperature.COLD or delivered is None:
         return known
     known = known.model_copy(update={"missing_bytes": max(0, round(expected - delivered))})
+    if own_bytes is None and delivered > _FOREIGN_FROM * expected:
+        return known.model_copy(
+            update={
+                "got": Temperature.UNKNOWN,
+                "why": f"the device delivered {show_size(delivered)} where {show_size(expected)} "
+                f"were needed, and how much of that was for those who read is not known",
+                "todo": _OWN_TODO,
+            }
+        )
     if delivered >= DEVICE_SHARE * expected:
         return _down_to_disks(known, expected, disk_bytes)
     return known.model_copy(
@@ -221,7 +233,7 @@ def _still_hot(cold: Cold, delivered: float, whose: str) -> Cold:
                 "got": Temperature.UNKNOWN,
                 "why": f"{whose} delivered {amount}, and how much of that was for those who read "
                 f"is not known",
-                "todo": "run as root, or stop what else reads of this device",
+                "todo": _OWN_TODO,
             }
         )
     return cold.model_copy(

@@ -1,6 +1,7 @@
 """Engines that are libraries: the same rows, cold that the device proves, an end with the run."""
 
 import contextlib
+import math
 import os
 import select
 import signal
@@ -37,7 +38,7 @@ from replayer.steps.walk import step as walk
 from replayer.steps.walk.spec import Spec as WalkSpec
 from replayer.tables import persons
 from tests.expected_rows import expected_rows
-from tests.fixture_types import Holder
+from tests.fixture_types import Holder, Surroundings
 from tests.known import known
 from tests.performed import performed
 from tests.waiting import wait_until
@@ -210,6 +211,35 @@ def test_a_statement_that_fails_is_one_sentence(server: Server) -> None:
             cursor.execute("SELECT 2")
             assert cursor.fetchone() == (2,)
         assert database.query("SELECT 3 AS three")[0]["three"] == 3
+
+
+@pytest.mark.slow
+def test_as_many_files_as_the_seeds_table_had(
+    server_home: Path, surroundings: Surroundings
+) -> None:
+    """ClickHouse: each partition is one part after the flush, and 50,331,648 rows have 3,240 files.
+
+    MemSQL's table had so many.  No merge of the table is under way after the flush.
+    """
+    pytest.importorskip("chdb")
+    rows, most = 786_432, 50_331_648
+    with open_server(engines.load("clickhouse"), data_dir=server_home / "files") as server:
+        server.start()
+        context = surroundings(server)
+        keys = {"step": "build", "name": "build", "rows": rows}
+        performed(build, BuildSpec.model_validate(keys), context)
+        flushed = performed(flush, flush.Spec(step="flush", name="flush"), context)
+        with context.database() as database:
+            (parts,) = database.query(
+                "SELECT toInt64(count()) AS parts, toInt64(uniqExact(partition)) AS partitions,"
+                " toInt64(max(rows)) AS most,"
+                " (SELECT toInt64(count()) FROM system.merges) AS merging FROM system.parts"
+                " WHERE active AND database = 'replayer' AND table = 'persons1'"
+            )
+
+    assert (parts["parts"], parts["partitions"], parts["merging"]) == (3, 3, 0)
+    files_of_a_part = int(str(flushed.facts["files"])) / 3
+    assert math.ceil(most / parts["most"]) * files_of_a_part == pytest.approx(3_240, rel=0.01)
 
 
 HOLDER = """

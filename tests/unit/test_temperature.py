@@ -286,6 +286,20 @@ def test_what_came_from_elsewhere_is_kept() -> None:
     assert (done.got, done.missing_bytes) == (Temperature.COLD, 30_000)
 
 
+@pytest.mark.parametrize(
+    ("own", "got"),
+    [(None, Temperature.UNKNOWN), (1_000_000, Temperature.COLD), (500_000, Temperature.LUKEWARM)],
+)
+def test_a_device_that_others_read_proves_nothing_by_itself(
+    own: int | None, got: Temperature
+) -> None:
+    """Half was in memory and others read as much: only the readers' own account tells it."""
+    done = temperature.finish(cold_of(), 2_000_000, own)
+
+    assert done.got is got
+    assert bool(done.why) == (got is not Temperature.COLD)
+
+
 def test_an_unknown_device_changes_nothing() -> None:
     """Where the device is not counted, residency is the proof."""
     assert temperature.finish(cold_of(), None) == cold_of()
