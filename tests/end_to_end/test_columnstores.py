@@ -24,6 +24,8 @@ from replayer.errors import ReplayerError, Skip
 from replayer.machine import processes
 from replayer.model import Outcome, ReadOrigin, Temperature
 from replayer.run import recovery
+from replayer.run.checks import cold_count
+from replayer.run.checks.verb_trials import VerbTrials
 from replayer.run.context import Context
 from replayer.servers import private
 from replayer.servers.open import open_server
@@ -36,7 +38,7 @@ from replayer.steps.ranges.spec import Spec as RangesSpec
 from replayer.steps.scan import step as scan
 from replayer.steps.walk import step as walk
 from replayer.steps.walk.spec import Spec as WalkSpec
-from replayer.tables import persons
+from replayer.tables import persons, relations
 from tests.expected_rows import expected_rows
 from tests.fixture_types import Holder, Surroundings
 from tests.known import known
@@ -211,6 +213,31 @@ def test_a_statement_that_fails_is_one_sentence(server: Server) -> None:
             cursor.execute("SELECT 2")
             assert cursor.fetchone() == (2,)
         assert database.query("SELECT 3 AS three")[0]["three"] == 3
+
+
+def test_a_page_cache_dropped_in_a_cold_count_refutes_nothing(
+    table: Outcome, context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The bytes that the count read are gone when they are looked for: it is done again."""
+    folder = known(context.server.data_directory())
+    counts = []
+    trials = VerbTrials(Database(context.engine, context.server.start()))
+    attempt, files = trials.attempt, relations.files(trials.database, folder)
+
+    def dropped(name: str, *rest: Any, **more: Any) -> Any:
+        found = attempt(name, *rest, **more)
+        if name == "table/count":
+            counts.append(name)
+            if len(counts) == 1:
+                temperature.forget(files)
+        return found
+
+    monkeypatch.setattr(trials, "attempt", dropped)
+    read, *_ = cold_count.attempt(context.server, trials, folder, "")
+    trials.database.close()
+
+    assert read.proven, read.found
+    assert len(counts) > 1
 
 
 @pytest.mark.slow
