@@ -2,7 +2,7 @@
 
 import pytest
 
-from replayer.model import Cold, Run, Status, StepResult
+from replayer.model import Cold, Measurement, Run, Status, StepResult
 from replayer.report import side_by_side
 from tests.known import known
 
@@ -13,11 +13,9 @@ def on(run: Run, title: str, seconds: float, *, got: str = "cold", own: int = 1 
     cold = Cold.model_validate(
         {"asked": "cold", "got": got, "method": "", "proof": "", "own_bytes": own}
     )
-    measured = tuple(
-        one.model_copy(update={"value": seconds}) if one.metric == "scan.elapsed" else one
-        for one in scanned.measurements
-    )
-    changes = {"cold": cold, "measurements": measured}
+    elapsed = {"metric": "scan.elapsed", "value": seconds, "unit": "s", "better": "less"}
+    measured = (Measurement.model_validate(elapsed),)
+    changes = {"cold": cold, "measurements": measured, "status": Status.DONE}
     engine = known(run.engine).model_copy(update={"name": title, "version": "1"})
     return with_step(run.model_copy(update={"engine": engine}), scanned.name, **changes)
 
@@ -35,7 +33,11 @@ def step_of(run: Run, name: str) -> StepResult:
 
 def test_the_answer_has_the_proven_scans_first(stored: Run) -> None:
     """In the order of their times; one that no device proves is named last, as such."""
-    runs = [on(stored, "Slow", 9.0), on(stored, "Warm", 1.0, got="lukewarm"), on(stored, "Fast", 3)]
+    runs = [
+        on(stored, "Slow", 9.0),
+        on(stored, "Warm", 1.0, got="lukewarm"),
+        on(stored, "Fast", 3.0),
+    ]
 
     answer = side_by_side.line_up(runs).headline
 
