@@ -247,7 +247,7 @@ class Database:
         It is for statements that run every second during a measured load.
         """
         try:
-            with watchdog.Wait(self._where), self._raw.cursor() as cursor:
+            with watchdog.Wait(self._where), contextlib.closing(self._raw.cursor()) as cursor:
                 cursor.execute(statement)
                 names = [column[0] for column in cursor.description or ()]
                 return [
