@@ -152,6 +152,17 @@ def test_an_engine_that_cannot_be_used_is_told_where_engines_are_listed(
     assert "pid_fil: there is no such key - did you mean pid_file?" in checked.found
 
 
+def test_a_run_takes_no_engine_with_a_file_that_no_step_asks_for(
+    mine: Callable[..., Path], replayer: Replayer
+) -> None:
+    """A verb whose name is mistyped would leave the inherited one in its place, unsaid."""
+    mine(**{"table/scna.sql": "SELECT 1 AS avg\n"})
+
+    failed = replayer("run", "smoke", "--engine", "mine", "--dry-run", status=2)
+
+    assert "table/scna - did you mean table/scan?" in " ".join(failed.err.split())
+
+
 def test_a_part_is_the_asked_engines_own(mine: Callable[..., Path]) -> None:
     """An engine's own part goes into a verb that it inherits; its own name is what it hides."""
     mine(

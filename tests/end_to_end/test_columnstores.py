@@ -18,6 +18,7 @@ from replayer.conditions import temperature
 from replayer.engines import driver
 from replayer.engines import engine as engines
 from replayer.engines.connection import Database
+from replayer.engines.engine import Engine
 from replayer.engines.verbs import Verb
 from replayer.engines.wire_session import DriverStatement, SessionGone
 from replayer.errors import ReplayerError, Skip
@@ -326,6 +327,20 @@ def test_sessions_read_ranges_from_memory_or_from_the_device(
     physical = ranges_of(context, reads="physical")
     assert known(physical.ledger).verdict is ReadOrigin.PHYSICAL
     assert known(known(physical.cold).own_bytes) > 0
+
+
+def test_a_range_that_fails_is_named_by_its_file(
+    table: Outcome, context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its sessions have statements without a name."""
+    wrong = Verb("table/range", Path("range.sql"), "SELECT nothing FROM {{table}}")
+    find = Engine.verb
+    monkeypatch.setattr(
+        Engine, "verb", lambda one, name: wrong if name == wrong.name else find(one, name)
+    )
+
+    with pytest.raises(ReplayerError, match=r"^table/range: the database said: .*nothing"):
+        ranges_of(context)
 
 
 def test_a_session_by_the_drivers_cursor_reports_errors_and_ends(server: Server) -> None:
