@@ -1,9 +1,9 @@
-"""report.side_by_side: one page of several engines, the answer first."""
+"""report.documents.side_by_side: one page of several engines, the answer first."""
 
 import pytest
 
 from replayer.model import Cold, Measurement, Run, Status, StepResult
-from replayer.report import side_by_side
+from replayer.report.documents import side_by_side
 from tests.known import known
 
 
