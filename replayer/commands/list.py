@@ -61,6 +61,7 @@ _ALONE = ("metrics", "verbs")
 """Kinds that are listed only where they are named."""
 _SHOWN_APART = ("name", "about", "text", "keys", "left out by")
 """Parts of an entry that are printed in their own way, or only in JSON."""
+_COLD_AT_URL = "cold at a URL"
 _NEEDED = {
     "build": VerbName("table/create"),
     "walk": VerbName("files"),
@@ -68,7 +69,7 @@ _NEEDED = {
     "ranges": VerbName("table/range"),
     "rate, ramp, capacity, buffers": VerbName("mix/session"),
     "replay": VerbName("replay/tables"),
-    "cold at a URL": VerbName("evict"),
+    _COLD_AT_URL: VerbName("evict"),
     "capture": VerbName("capture/about"),
     "profile": VerbName("profile/about"),
 }
@@ -191,6 +192,7 @@ def _engine(one: Engine, every: set[str]) -> Entry:
 
     `missing` are the verbs that it lacks, without those of layouts that it does not have.
     """
+    has_url = not one.spec.server.guest
     since = {verb: one.since(verb) for verb in sorted(every)}
     layouts = one.layouts()
     all_layouts = {verb.partition("/")[0] for verb in every if verb.endswith("/double")}
@@ -201,10 +203,15 @@ def _engine(one: Engine, every: set[str]) -> Entry:
         "text": _comment((one.folders[0] / "engine.toml").read_text(encoding="utf-8")),
         "wire": one.wire,
         "like": ", ".join(folder.name for folder in one.folders[1:]),
-        "server": (
-            "started by replayer, or one at a URL" if one.spec.server.starts else "one at a URL"
+        "server": ", or ".join(
+            [
+                *(["started by replayer"] if one.spec.server.starts else []),
+                *(["one at a URL"] if has_url else []),
+            ]
         ),
-        "url": [f"{scheme}://" for scheme in dict.fromkeys([*one.spec.url_schemes, one.name])],
+        "url": [f"{scheme}://" for scheme in dict.fromkeys([*one.spec.url_schemes, one.name])]
+        if has_url
+        else [],
         "layouts": layouts,
         "cold": _line(one.spec.cold),
         "counters": _line(one.spec.counters),
@@ -228,7 +235,7 @@ def _cannot_do(one: Engine) -> list[str]:
     """Return the steps and commands that are skipped on an engine, each with the reason."""
     reasons: dict[str, list[str]] = {}
     for name, needed in _NEEDED.items():
-        if one.since(needed) is None:
+        if one.since(needed) is None and not (name == _COLD_AT_URL and one.spec.server.guest):
             reasons.setdefault(one.why_not(needed), []).append(name)
     return [f"{', '.join(names)} ({reason})" for reason, names in reasons.items()]
 

@@ -23,6 +23,9 @@ HOT_SHARE = 0.999
 """Data are hot if at least this share of the bytes is in memory."""
 DEVICE_SHARE = 0.95
 """A read is cold if at least this share of the bytes came from the device."""
+_FOREIGN_FROM = 1.25
+"""A device that delivered so many times what was needed worked for others, too."""
+_OWN_TODO = "run as root, or stop what else reads from this device"
 _TRIES = 3
 _WARMERS = 4
 _DROP_CACHES = "proc/sys/vm/drop_caches"
@@ -176,10 +179,11 @@ def finish(
 ) -> Cold:
     """Return the coldness after the read: a cold one requires that the bytes came from a device.
 
-    `device_bytes` were read from the device in the window by any process, `own_bytes` by the
-    readers themselves; None means not counted.  Without `own_bytes`, `device_bytes` is used
-    instead.  `needed_bytes` is the amount read, if that was not all of the files.  `disk_bytes` is
-    the amount that the disks beneath the device delivered, if the device itself is no disk.
+    A hot one requires that they did not.  `device_bytes` were read from the device in the window by
+    any process, `own_bytes` by the readers themselves; None means not counted.  Without
+    `own_bytes`, `device_bytes` is used instead.  `needed_bytes` is the amount read, if that was not
+    all of the files.  `disk_bytes` is the amount that the disks beneath the device delivered, if
+    the device itself is no disk.
     """
     known = cold.model_copy(
         update={
@@ -189,9 +193,20 @@ def finish(
     )
     delivered = device_bytes if own_bytes is None else own_bytes
     expected = _expected(cold) if needed_bytes is None else needed_bytes
+    if cold.got is Temperature.HOT and cold.asked is Temperature.HOT and delivered is not None:
+        return _still_hot(known, delivered, whose="the device" if own_bytes is None else "")
     if cold.got is not Temperature.COLD or delivered is None:
         return known
     known = known.model_copy(update={"missing_bytes": max(0, round(expected - delivered))})
+    if own_bytes is None and delivered > _FOREIGN_FROM * expected:
+        return known.model_copy(
+            update={
+                "got": Temperature.UNKNOWN,
+                "why": f"the device delivered {show_size(delivered)} where {show_size(expected)} "
+                f"were needed, and how much of that was for those who read is not known",
+                "todo": _OWN_TODO,
+            }
+        )
     if delivered >= DEVICE_SHARE * expected:
         return _down_to_disks(known, expected, disk_bytes)
     return known.model_copy(
@@ -199,6 +214,34 @@ def finish(
             "got": Temperature.LUKEWARM,
             "why": _short(expected, delivered, device_bytes, own=own_bytes is not None),
             "todo": "stop whatever else reads these files, or what caches below them",
+        }
+    )
+
+
+def _still_hot(cold: Cold, delivered: float, whose: str) -> Cold:
+    """Return a coldness that is hot only if the readers had next to nothing from the device.
+
+    `whose` is the source of `delivered`, "" for the readers' own count: what a device delivers to
+    all processes may be for others.
+    """
+    if delivered <= (1 - DEVICE_SHARE) * _expected(cold):
+        return cold
+    amount = f"{show_size(delivered)} of {show_size(_expected(cold))}"
+    if whose:
+        return cold.model_copy(
+            update={
+                "got": Temperature.UNKNOWN,
+                "why": f"{whose} delivered {amount}, and how much of that was for those who read "
+                f"is not known",
+                "todo": _OWN_TODO,
+            }
+        )
+    return cold.model_copy(
+        update={
+            "got": Temperature.LUKEWARM,
+            "why": f"those who read had {amount} from the device, although all was in the page "
+            f"cache before: it was dropped meanwhile, or they read around it",
+            "todo": "stop what drops the page cache, or have them read through it",
         }
     )
 

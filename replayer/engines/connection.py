@@ -247,7 +247,7 @@ class Database:
         It is for statements that run every second during a measured load.
         """
         try:
-            with watchdog.Wait(self._where), self._raw.cursor() as cursor:
+            with watchdog.Wait(self._where), contextlib.closing(self._raw.cursor()) as cursor:
                 cursor.execute(statement)
                 names = [column[0] for column in cursor.description or ()]
                 return [
@@ -414,6 +414,9 @@ def url_of(text: str, engine: Engine) -> "URL":
         f"the database's URL is none such as {engine.wire.split('+')[0]}://user@host/database "
         f"(in a password write %40 for @, %3A for :, %2F for /, %3F for ? and %26 for &)"
     )
+    scheme, slashes, rest = text.partition("://")
+    if slashes and "-" in scheme:  # an engine's name, which is no scheme to SQLAlchemy
+        text = f"{engine.wire}://{rest}"
     try:
         url = sqlalchemy.make_url(_one_at_sign(text))
     except (exc.ArgumentError, ValueError):

@@ -12,8 +12,10 @@ from typing import Any
 from replayer.engines import wires
 from replayer.engines.server_message import explain
 from replayer.engines.wire_session import WireSession
-from replayer.errors import ReplayerError
+from replayer.errors import Impossible, ReplayerError
 
+_PARAMETERS = "pyformat"
+"""The form of parameters in statements for a cursor, by DBAPI's name."""
 _CREDENTIALS = struct.Struct("3i")
 """struct ucred of unix(7): process, user, group."""
 
@@ -40,6 +42,13 @@ def cut(wire: str, connection: Any) -> None:
     """Cut a connection: a thread that waits on it stops waiting."""
     with contextlib.suppress(Exception), _copy(wire, connection) as copy:
         copy.shutdown(socket.SHUT_RDWR)
+
+
+def end(wire: str, connection: Any) -> None:
+    """Cut a connection and close it; what a driver raises about its lost socket is no error."""
+    cut(wire, connection)
+    with contextlib.suppress(Exception):
+        connection.close()
 
 
 def listener(wire: str, connection: Any) -> int:
@@ -74,7 +83,8 @@ def connect(connector: Connector, *extra: str) -> Any:
     """
     try:
         connection = open_connection(connector.wire, {**connector.arguments, "autocommit": True})
-        with connection.cursor() as cursor:
+        _check_parameters(connector.wire)
+        with contextlib.closing(connection.cursor()) as cursor:
             for statement in (*connector.first, *extra):
                 cursor.execute(statement)
     except ReplayerError:
@@ -85,6 +95,18 @@ def connect(connector: Connector, *extra: str) -> Any:
             f"the database server refused a connection: {explain(error)}"
         ) from error
     return connection
+
+
+def _check_parameters(wire: str) -> None:
+    """Raise Impossible for a driver whose parameters have another form than replayer's."""
+    name = wires.load(wire).DRIVER
+    form = getattr(importlib.import_module(name), "paramstyle", _PARAMETERS)
+    if form != _PARAMETERS:
+        raise Impossible(
+            f"the wire {wire}: its driver {name} has parameters of the form {form}, and replayer "
+            f"gives them as {_PARAMETERS} (`%(name)s` and a table): set its paramstyle, or have "
+            f"the wire's cursors translate them"
+        )
 
 
 def connect_worker(connector: Connector, *extra: str) -> Any:

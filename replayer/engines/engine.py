@@ -146,6 +146,11 @@ class Engine:
                 known = nearest(name, verbs.names(layouts))
                 raise Impossible(f"{path}: nobody asks for the verb {name}{known}")
 
+    def check_own(self) -> None:
+        """Do as `check` for an engine in the user's folder: tests check those that ship."""
+        if self.folders[0].parent in assets.own_schemas():
+            self.check()
+
     def _check_layouts(self, layouts: list[str]) -> None:
         path = self.folders[0] / "engine.toml"
         for name in self.spec.layouts:
@@ -257,7 +262,7 @@ def default() -> str:
 def of_url(url: str) -> Engine:
     """Return the engine of a URL's scheme: one that lists it, else the engine of that name.
 
-    Raises NotFound if there is neither.
+    Raises NotFound if there is neither, Impossible for a library, which no URL reaches.
     """
     scheme = _scheme(url)
     listed, known = _listed(), assets.engines()
@@ -268,7 +273,13 @@ def of_url(url: str) -> Engine:
         raise NotFound("what stands before :// in the database's URL is no name of an engine")
     if scheme not in known:
         raise NotFound(f"no engine is reached by {scheme}://{nearest(scheme, {*listed, *known})}")
-    return load(scheme)
+    named = load(scheme)
+    if named.spec.server.guest:
+        raise Impossible(
+            f"{named.title} is a library, which replayer serves itself and no URL reaches: give "
+            f"--engine {scheme}, and --data-dir for another folder of its data"
+        )
+    return named
 
 
 def alike(url: str, chosen: Engine) -> list[Engine]:

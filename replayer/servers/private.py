@@ -259,9 +259,7 @@ class PrivateServer:
         if self._socket is not None:
             watchdog.forget(watchdog.address(self._url(self._keys.first_database)))
         if self._asking is not None:
-            wire, connection = self._asking
-            driver.cut(wire, connection)
-            connection.close()
+            driver.end(*self._asking)
             self._asking = None
 
     def _connect(self, which: Literal["database", "first_database"]) -> Database:

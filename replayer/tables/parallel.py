@@ -50,7 +50,7 @@ def do_chores(job: ParallelJob, barrier: Barrier, report: Report) -> None:
     """Do chores from the queue as one session, until the queue is empty."""
     with (
         contextlib.closing(driver.connect_worker(job.connector)) as connection,
-        connection.cursor() as cursor,
+        contextlib.closing(connection.cursor()) as cursor,
     ):
         barrier.wait()
         while (number := job.queue.take()) < len(job.chores):

@@ -257,7 +257,7 @@ def load_tables(job: LoadJob, barrier: Barrier, report: Report) -> int:
     """Load tables from the queue as one session, until it is empty; return how many."""
     with (
         contextlib.closing(driver.connect(job.connector)) as connection,
-        connection.cursor() as cursor,
+        contextlib.closing(connection.cursor()) as cursor,
     ):
         barrier.wait()
         loaded = 0

@@ -2,4 +2,5 @@
 SELECT toInt64(sum(value)) AS bytes
 FROM system.metrics
 WHERE metric IN ('MarkCacheBytes', 'PrimaryIndexCacheBytes', 'UncompressedCacheBytes',
-                 'PageCacheBytes', 'QueryCacheBytes')
+                 'PageCacheBytes', 'QueryCacheBytes', 'QueryConditionCacheBytes',
+                 'FilesystemCacheSize')

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from replayer import assets
-from replayer.engines import engine, verbs
+from replayer.engines import connection, engine, verbs
 from replayer.errors import Impossible, Skip
 from replayer.machine.host import Host
 from replayer.run.checks import preflight
@@ -152,6 +152,17 @@ def test_an_engine_that_cannot_be_used_is_told_where_engines_are_listed(
     assert "pid_fil: there is no such key - did you mean pid_file?" in checked.found
 
 
+def test_a_run_takes_no_engine_with_a_file_that_no_step_asks_for(
+    mine: Callable[..., Path], replayer: Replayer
+) -> None:
+    """A verb whose name is mistyped would leave the inherited one in its place, unsaid."""
+    mine(**{"table/scna.sql": "SELECT 1 AS avg\n"})
+
+    failed = replayer("run", "smoke", "--engine", "mine", "--dry-run", status=2)
+
+    assert "table/scna - did you mean table/scan?" in " ".join(failed.err.split())
+
+
 def test_a_part_is_the_asked_engines_own(mine: Callable[..., Path]) -> None:
     """An engine's own part goes into a verb that it inherits; its own name is what it hides."""
     mine(
@@ -243,3 +254,27 @@ def test_every_declared_verb_is_said_by_some_engine() -> None:
     ]
     for asked in verbs.declared():
         assert any(asked.is_for(name, layouts) for name, layouts in names), asked
+
+
+def test_a_library_is_reached_by_no_url(replayer: Replayer) -> None:
+    """What every user of DuckDB types is answered with what to give, and no URL is listed."""
+    failed = replayer("run", "smoke", "--engine", "duckdb:///home/me/my.duckdb", status=2)
+    listed = json.loads(replayer("list", "engines", "--json").out)["engines"]
+    libraries = {one["name"]: one for one in listed if one["wire"] == "inprocess"}
+
+    assert "is a library" in failed.err
+    assert "--engine duckdb" in failed.err
+    assert libraries.keys() == {"duckdb", "clickhouse"}
+    for one in libraries.values():
+        assert (one["url"], one["server"]) == ([], "started by replayer")
+        assert "URL" not in " ".join(one["cannot do"])
+
+
+def test_a_scheme_may_be_the_name_of_an_engine_with_a_dash() -> None:
+    """`list engines -v` shows it, and SQLAlchemy knows no such scheme."""
+    text = "clickhouse-server://me:pass@host:8123/mine"
+    url = connection.url_of(text, engine.of_url(text))
+
+    assert (url.drivername, url.username, url.host, url.port, url.database) == (
+        "clickhousedb+connect", "me", "host", 8123, "mine",
+    )  # fmt: skip

@@ -1,6 +1,7 @@
 """Engines that are libraries: the same rows, cold that the device proves, an end with the run."""
 
 import contextlib
+import math
 import os
 import signal
 import socket
@@ -16,12 +17,15 @@ from replayer.conditions import temperature
 from replayer.engines import driver
 from replayer.engines import engine as engines
 from replayer.engines.connection import Database
+from replayer.engines.engine import Engine
 from replayer.engines.verbs import Verb
 from replayer.engines.wire_session import ConnectionGone, DriverStatement, await_answer
 from replayer.errors import ReplayerError, Skip
 from replayer.machine import processes
 from replayer.model import Outcome, ReadOrigin, Temperature
 from replayer.run import recovery
+from replayer.run.checks import cold_count
+from replayer.run.checks.verb_trials import VerbTrials
 from replayer.run.context import Context
 from replayer.servers import private
 from replayer.servers.open import open_server
@@ -34,9 +38,9 @@ from replayer.steps.ranges.spec import Spec as RangesSpec
 from replayer.steps.scan import step as scan
 from replayer.steps.walk import step as walk
 from replayer.steps.walk.spec import Spec as WalkSpec
-from replayer.tables import persons
+from replayer.tables import persons, relations
 from tests.expected_rows import expected_rows
-from tests.fixture_types import Holder
+from tests.fixture_types import Holder, Surroundings
 from tests.known import known
 from tests.performed import performed
 from tests.waiting import wait_until
@@ -155,6 +159,30 @@ def test_a_table_read_just_before_is_not_called_cold(
     assert known(scanned(context).cold).got is not Temperature.COLD
 
 
+def test_a_table_dropped_just_before_is_not_called_hot(
+    table: Outcome, context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Attack: between the proof and the clock somebody drops the page cache.
+
+    DuckDB has the table in its own buffers, if it was read before, and needs no device.
+    """
+    after = scan._after_start
+
+    def meddled(cold: Any, files: list[Path], database: Database) -> Any:
+        found = after(cold, files, database)
+        temperature.forget(files)
+        return found
+
+    context.server.stop()
+    monkeypatch.setattr(scan, "_after_start", meddled)
+
+    found = known(scanned(context, "hot").cold)
+
+    assert found.got is Temperature.LUKEWARM
+    assert known(found.own_bytes) > 0
+    assert "from the device" in found.why
+
+
 def test_all_threads_walk_its_files_cold(table: Outcome, context: Context) -> None:
     """Every byte of the files is read, from the device."""
     keys = {"step": "walk", "name": "walk", "threads": 8}
@@ -185,6 +213,60 @@ def test_a_statement_that_fails_is_one_sentence(server: Server) -> None:
             cursor.execute("SELECT 2")
             assert cursor.fetchone() == (2,)
         assert database.query("SELECT 3 AS three")[0]["three"] == 3
+
+
+def test_a_page_cache_dropped_in_a_cold_count_refutes_nothing(
+    table: Outcome, context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The bytes that the count read are gone when they are looked for: it is done again."""
+    folder = known(context.server.data_directory())
+    counts = []
+    trials = VerbTrials(Database(context.engine, context.server.start()))
+    attempt, files = trials.attempt, relations.files(trials.database, folder)
+
+    def dropped(name: str, *rest: Any, **more: Any) -> Any:
+        found = attempt(name, *rest, **more)
+        if name == "table/count":
+            counts.append(name)
+            if len(counts) == 1:
+                temperature.forget(files)
+        return found
+
+    monkeypatch.setattr(trials, "attempt", dropped)
+    read, *_ = cold_count.attempt(context.server, trials, folder, "")
+    trials.database.close()
+
+    assert read.proven, read.found
+    assert len(counts) > 1
+
+
+@pytest.mark.slow
+def test_as_many_files_as_the_seeds_table_had(
+    server_home: Path, surroundings: Surroundings
+) -> None:
+    """ClickHouse: each partition is one part after the flush, and 50,331,648 rows have 3,240 files.
+
+    MemSQL's table had so many.  No merge of the table is under way after the flush.
+    """
+    pytest.importorskip("chdb")
+    rows, most = 786_432, 50_331_648
+    with open_server(engines.load("clickhouse"), data_dir=server_home / "files") as server:
+        server.start()
+        context = surroundings(server)
+        keys = {"step": "build", "name": "build", "rows": rows}
+        performed(build, BuildSpec.model_validate(keys), context)
+        flushed = performed(flush, flush.Spec(step="flush", name="flush"), context)
+        with context.database() as database:
+            (parts,) = database.query(
+                "SELECT toInt64(count()) AS parts, toInt64(uniqExact(partition)) AS partitions,"
+                " toInt64(max(rows)) AS most,"
+                " (SELECT toInt64(count()) FROM system.merges) AS merging FROM system.parts"
+                " WHERE active AND database = 'replayer' AND table = 'persons1'"
+            )
+
+    assert (parts["parts"], parts["partitions"], parts["merging"]) == (3, 3, 0)
+    files_of_a_part = int(str(flushed.facts["files"])) / 3
+    assert math.ceil(most / parts["most"]) * files_of_a_part == pytest.approx(3_240, rel=0.01)
 
 
 HOLDER = """
@@ -244,6 +326,20 @@ def test_sessions_read_ranges_from_memory_or_from_the_device(
     physical = ranges_of(context, reads="physical")
     assert known(physical.ledger).verdict is ReadOrigin.PHYSICAL
     assert known(known(physical.cold).own_bytes) > 0
+
+
+def test_a_range_that_fails_is_named_by_its_file(
+    table: Outcome, context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its sessions have statements without a name."""
+    wrong = Verb("table/range", Path("range.sql"), "SELECT nothing FROM {{table}}")
+    find = Engine.verb
+    monkeypatch.setattr(
+        Engine, "verb", lambda one, name: wrong if name == wrong.name else find(one, name)
+    )
+
+    with pytest.raises(ReplayerError, match=r"^table/range: the database said: .*nothing"):
+        ranges_of(context)
 
 
 def test_a_session_by_the_drivers_cursor_reports_errors_and_ends(server: Server) -> None:

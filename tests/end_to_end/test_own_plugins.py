@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from replayer import registry
+from replayer.engines import driver, wires
 from replayer.engines import engine as engines
-from replayer.engines import wires
-from replayer.engines.connection import Database
+from replayer.engines.connection import Database, connector_of
 from replayer.errors import Impossible, Skip
 from replayer.run.checks.prove import hash_of
 from replayer.servers import programs
@@ -92,6 +92,51 @@ def test_a_wire_without_what_a_replay_needs_replays_no_capture(own: Path) -> Non
 
     with pytest.raises(Skip, match=r"its wire postgresql\+literal replays no capture"):
         replay_target.check(Spec.model_validate({"step": "replay", "file": "any"}), context)
+
+
+PLAIN = """
+import importlib
+from replayer.engines.wires.postgres.wire import get_descriptor, get_password, get_process, ping
+SCHEME, DRIVER = "postgresql+plain", "psycopg"
+DIALECT = "sqlalchemy.dialects.postgresql.psycopg:PGDialect_psycopg"
+def open_connection(arguments):
+    psycopg = importlib.import_module(DRIVER)
+    class Cursor(psycopg.Cursor):
+        def __enter__(self):
+            raise TypeError("a cursor is no context manager")
+    class Connection(psycopg.Connection):
+        def close(self):
+            psycopg.Cursor(self).execute("SELECT 1")
+            super().close()
+    return Connection.connect(**{**arguments, "cursor_factory": Cursor})
+"""
+"""A driver of DBAPI and nothing more, which says goodbye to its server, as pg8000 does."""
+
+
+@pytest.mark.slow
+def test_a_driver_needs_no_more_than_dbapi_has(own: Path, server_home: Path) -> None:
+    """Its cursors are in no `with`, and it raises an error if its lost connection is closed."""
+    (own / "wires" / "plain.py").write_text(PLAIN)
+    text = (own / "postgres-literal" / "engine.toml").read_text()
+    (own / "postgres-literal" / "engine.toml").write_text(text.replace("+literal", "+plain"))
+
+    with open_server(engines.checked("postgres-literal"), data_dir=server_home / "own") as server:
+        connector = connector_of(server.start())
+        with closing(driver.connect(connector)) as connection:
+            assert driver.answers(connector.wire, connection, 10)
+        other = driver.connect(connector)
+        driver.end(connector.wire, other)
+
+
+def test_a_driver_with_another_form_of_parameters_is_named(own: Path) -> None:
+    """SQLite's has `?`: replayer's statements would fail one by one, each for its own reason."""
+    text = (own / "wires" / "literal.py").read_text()
+    opened = text.replace('DRIVER = "psycopg"', 'DRIVER = "sqlite3"')
+    opened = re.sub(r"return psycopg.*", 'return psycopg.connect(":memory:")', opened)
+    (own / "wires" / "question.py").write_text(opened)
+
+    with pytest.raises(Impossible, match=r"wire question: its driver sqlite3 .* form qmark"):
+        driver.connect(driver.Connector("question", {}))
 
 
 def _write(path: Path) -> None:

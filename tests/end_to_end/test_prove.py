@@ -62,9 +62,11 @@ def table_file(folder: Path, name: str, text: str) -> None:
 def test_a_verb_that_fails_is_told_with_its_file_and_the_others_are_tried(
     broken: Path, data: Path, tmp_path: Path
 ) -> None:
-    """A scan with an error, and a count that is answered from metadata: both seen, all else ok."""
+    """A scan with an error, a count from metadata, a range of other rows: seen, all else ok."""
     table_file(broken, "scan", "SELECT avg(nothing_of_that_name) AS avg FROM persons1")
     table_file(broken, "count", "SELECT count(*) AS rows FROM persons1")
+    beside = "SELECT sum(id) AS id_sum FROM {{table}} WHERE rowid BETWEEN :first AND :last"
+    table_file(broken, "range", beside)
 
     proof = proof_of("mine", data)
 
@@ -75,6 +77,7 @@ def test_a_verb_that_fails_is_told_with_its_file_and_the_others_are_tried(
     assert "nothing_of_that_name" in failed["table/scan"].reason
     assert "id_sum" in failed["table/count"].reason
     assert found["same rows"].proven
+    assert found["ranges by the sort key"].proven is False
     assert found["flush"].proven
     assert found["table/count reads"].proven is False
     assert not proof.holds

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from replayer.model import Advice, Cold, ReadOrigin, Run, Status
+from replayer.model import Advice, Cold, ReadOrigin, Run, Status, Temperature
 from replayer.report.pages import summary_page
 from replayer.report.terminal.step_summary import StepSummary, Trust
 from replayer.report.terminal.summary import summarise
@@ -78,6 +78,28 @@ def test_another_verdict_of_the_ledger_than_asked_is_not_believed(stored: Run) -
     )
 
     assert line([with_step(stored, "cached", ledger=mixed)], "cached").trust is Trust.NO
+
+
+def test_blocks_that_buffers_had_are_no_disk_that_was_not_counted(stored: Run) -> None:
+    """A ledger without a ratio says why: no block was missed, or nothing counted the device."""
+    cached = next(one for one in stored.steps if one.name == "cached")
+    keys = {"verdict": ReadOrigin.BUFFERED, "asked": ReadOrigin.BUFFERED, "ratio": None}
+    found = []
+    for reads in (933.0, None):
+        ledger = known(cached.ledger).model_copy(update={**keys, "device_reads": reads})
+        (proof, *_) = line([with_step(stored, "cached", ledger=ledger, cold=None)], "cached").proofs
+        found.append((proof.brief, "not known" in proof.text))
+
+    assert found == [("blocks from the buffers", False), ("disk not counted", True)]
+
+
+def test_a_hot_read_shows_what_it_had_from_the_device(stored: Run) -> None:
+    """Its proof is what did not come from there."""
+    hot = cold("hot").model_copy(update={"asked": Temperature.HOT, "own_bytes": 0})
+
+    (proof, *_) = line([with_step(stored, "walk", cold=hot)], "walk").proofs
+
+    assert (proof.good, proof.brief) == (True, "0 B from the disk")
 
 
 def test_advice_that_touches_a_step_is_a_reason_for_care(stored: Run) -> None:

@@ -298,6 +298,20 @@ def test_what_came_from_elsewhere_is_kept() -> None:
     assert (done.got, done.missing_bytes) == (Temperature.COLD, 30_000)
 
 
+@pytest.mark.parametrize(
+    ("own", "got"),
+    [(None, Temperature.UNKNOWN), (1_000_000, Temperature.COLD), (500_000, Temperature.LUKEWARM)],
+)
+def test_a_device_that_others_read_proves_nothing_by_itself(
+    own: int | None, got: Temperature
+) -> None:
+    """Half was in memory and others read as much: only the readers' own account tells it."""
+    done = temperature.finish(cold_of(), 2_000_000, own)
+
+    assert done.got is got
+    assert bool(done.why) == (got is not Temperature.COLD)
+
+
 def test_an_unknown_device_changes_nothing() -> None:
     """Where the device is not counted, residency is the proof."""
     assert temperature.finish(cold_of(), None) == cold_of()
@@ -310,6 +324,28 @@ def test_lukewarm_stays_lukewarm() -> None:
     done = temperature.finish(before, 2_000_000)
 
     assert (done.got, done.why) == (Temperature.LUKEWARM, "because")
+
+
+@pytest.mark.parametrize(
+    ("device", "own", "got"),
+    [
+        (900_000, 0, Temperature.HOT),
+        (50_000, None, Temperature.HOT),
+        (60_000, 60_000, Temperature.LUKEWARM),
+        (60_000, None, Temperature.UNKNOWN),
+        (None, None, Temperature.HOT),
+    ],
+)
+def test_hot_needs_that_no_byte_came_from_the_device(
+    device: int | None, own: int | None, got: Temperature
+) -> None:
+    """What is dropped after the proof, or read around the page cache, takes the name hot away."""
+    before = cold_of(asked="hot", got="hot", resident_bytes=1_000_000)
+
+    done = temperature.finish(before, device, own)
+
+    assert done.got is got
+    assert bool(done.why) == (got is not Temperature.HOT)
 
 
 def test_residency_agrees_with_fincore(files: list[Path]) -> None:

@@ -115,9 +115,14 @@ def verdict(run: Run) -> Advice | None:
         )
     asked = {step.ledger.asked for step in wrong if step.ledger and step not in buffered}
     if ReadOrigin.PHYSICAL in asked:
-        ways.append('for physical reads use memory = "direct", or tables larger than memory')
+        ways.append(
+            'for physical reads use memory = "direct" (of sessions), or tables larger than memory'
+        )
     if ReadOrigin.CACHED in asked:
-        ways.append("for cached reads make scale smaller than the free memory")
+        ways.append(
+            "for cached reads make the tables smaller than the free memory (scale smaller, or "
+            "fewer rows), and stop what drops the page cache"
+        )
     return Advice(
         steps=_names(wrong),
         found=f"{_steps(wrong)}: the ledger shows other reads than asked for",

@@ -113,6 +113,9 @@ def _rows(name: str, runs: Sequence[Run]) -> Iterator[tuple[str, ...]]:
     for title, metric in named:
         label = f"{name}, {title}" if title else name
         yield (sanitize(label), *(_cell(step, metric) for step in found))
+    dealt = [_fact(step, "dealt") for step in found]
+    if any(dealt):
+        yield (sanitize(f"{name}, dealt"), *dealt)
     proofs = [_proof(step) for step in found]
     if any(proofs):
         yield (sanitize(f"{name}, proof"), *proofs)
@@ -129,6 +132,10 @@ def _cell(step: StepResult | None, metric: str) -> str:
     if measured.unit == "files":
         return show_count(round(measured.value))
     return show(measured.value, measured.unit)
+
+
+def _fact(step: StepResult | None, name: str) -> str:
+    return "" if step is None else sanitize(str(step.facts.get(name) or ""))
 
 
 def _proof(step: StepResult | None) -> str:
@@ -153,7 +160,9 @@ def _notes(runs: Sequence[Run]) -> Iterator[str]:
         title = _title(run)
         for step in run.steps:
             if step.status is not Status.DONE:
-                yield sanitize(f"{title}: {step.name}: {step.status.value}: {step.reason}")
+                # A reason that is the engine's own begins with its title, too.
+                reason = step.reason.removeprefix(f"{title}: ")
+                yield sanitize(f"{title}: {step.name}: {step.status.value}: {reason}")
             elif step.cold is not None and step.cold.got is not step.cold.asked and step.cold.why:
                 yield sanitize(f"{title}: {step.name}: {step.cold.why}")
         # The cost of the sessions' path is the last note of a step.

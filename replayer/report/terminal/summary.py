@@ -267,9 +267,13 @@ def _proofs(results: Sequence[StepResult], done: Sequence[StepResult]) -> Iterat
 
 
 def _brief_cold(done: Sequence[StepResult], *, good: bool) -> str:
-    """Return the share in memory before a cold read; "" for data that was to be in memory."""
+    """Return the share in memory before a cold read; of a hot one the bytes from the device."""
     if not good:
         return counted([text for one in done if (text := other_than_asked(one))])
+    hot = [one.cold for one in done if one.cold and one.cold.asked is Temperature.HOT]
+    own = [cold.own_bytes for cold in hot if cold.own_bytes is not None]
+    if own and len(own) == len(done) and not any(one.ledger is not None for one in done):
+        return f"{show_size(max(own))} from the disk"
     colds = [one.cold for one in done if one.cold and one.cold.asked is Temperature.COLD]
     shares = [cold.resident_share for cold in colds if cold.resident_share is not None]
     if any(one.ledger is not None for one in done) or not shares:
@@ -282,10 +286,21 @@ def _brief_ledger(done: Sequence[StepResult], *, good: bool) -> str:
     """Return the device's reads for each block that was missed."""
     ledgers = [one.ledger for one in done if one.ledger is not None]
     ratios = [ledger.ratio for ledger in ledgers if ledger.ratio is not None]
-    ratio = f"disk reads/block {statistics.median(ratios):.3f}" if ratios else "disk not counted"
+    if ratios:
+        ratio = f"disk reads/block {statistics.median(ratios):.3f}"
+    else:
+        ratio = "blocks from the buffers" if _needed_no_disk(ledgers) else "disk not counted"
     if good:
         return ratio
     return f"{counted([text for one in done if (text := other_than_asked(one))])}: {ratio}"
+
+
+def _needed_no_disk(ledgers: Sequence[Ledger]) -> bool:
+    """Return whether the device was counted, and the server's buffers had next to all blocks."""
+    return all(
+        ledger.device_reads is not None and ledger.verdict is ReadOrigin.BUFFERED
+        for ledger in ledgers
+    )
 
 
 def _cold(colds: Sequence[Cold]) -> str:
@@ -314,7 +329,8 @@ def _ledger(ledgers: Sequence[Ledger]) -> str:
     words = counted([ledger.verdict.value for ledger in ledgers])
     ratios = [ledger.ratio for ledger in ledgers if ledger.ratio is not None]
     if not ratios:
-        return f"ledger: {words}, the device's reads are not known"
+        unknown = "" if _needed_no_disk(ledgers) else ", the device's reads are not known"
+        return f"ledger: {words}{unknown}"
     return f"ledger: {words}, {statistics.median(ratios):.3f} reads of the device a block missed"
 
 

@@ -54,6 +54,7 @@ _ASK = (
 )  # fmt: skip
 """Verbs that only ask."""
 _MOST_PLACES = 5
+_RANGES = "ranges by the sort key"
 
 
 def prove(server: Server, say: Callable[[str], None], files: Path | None = None) -> EngineProof:
@@ -133,6 +134,8 @@ def _proof(
         say(f"{GROWN:,} rows")
         table.grow()
         findings.append(_guarded("same rows", trials, lambda: _hashed(trials.database)))
+        if trials.database.engine.named("table/range") is not None:
+            findings.append(_guarded(_RANGES, trials, lambda: _ranged(table)))
         say("flush, files, cold count")
         findings += _flushed(server, table, schema, place, began)
         findings += cold_count.attempt(server, trials, place.folder, place.why)
@@ -250,6 +253,17 @@ def _hashed(database: Database) -> Finding:
     if own != rule:
         found += f", where the rule gives {rule}"
     return Finding(name="same rows", proven=own == rule, found=found)
+
+
+def _ranged(table: TableTrials) -> Finding:
+    """Return whether ranges of rows, which the step `ranges` reads, have the rows of the rule."""
+    made = [id_ for id_, _ in list_rows(table.rows)]
+    sums = table.read_ranges()
+    found = f"two ranges have the sums {' and '.join(f'{one:,}' for one in sums)} of their ids"
+    rule = [sum(made[: len(made) // 3]), sum(made[len(made) // 3 :])]
+    if sums != rule:
+        found += f", where the rule gives {' and '.join(f'{one:,}' for one in rule)}"
+    return Finding(name=_RANGES, proven=sums == rule, found=found)
 
 
 def list_rows(rows: int) -> list[tuple[int, str]]:

@@ -4,7 +4,7 @@ import time
 
 from replayer import __version__
 from replayer.run.checks.verb_trials import VerbTrials
-from replayer.tables.persons import SEEDS
+from replayer.tables.persons import NAME, SEEDS
 
 FEW = 6_144
 """Rows of the table on which every verb is tried."""
@@ -67,6 +67,16 @@ class TableTrials:
     def grow(self) -> None:
         """Grow the table to 98,304 rows."""
         self._grow_to(GROWN)
+
+    def read_ranges(self) -> list[int]:
+        """Read all rows in two ranges; return the sum of the ids of each."""
+        middle = self.rows // 3
+        ranges = [(1, middle), (middle + 1, self.rows)]
+        rows = [
+            self.trials.attempt("table/range", {"table": NAME}, first=first, last=last)
+            for first, last in ranges
+        ]
+        return [int(found[0]["id_sum"]) for found in rows if found]
 
     def vacuum(self) -> None:
         """Execute what a flush does before it flushes."""

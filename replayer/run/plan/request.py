@@ -34,6 +34,7 @@ def build_request(
     """
     url = named if "://" in named else environment.url(named)
     chosen = engine.of_url(named) if "://" in named else engine.load(named or engine.default())
+    chosen.check_own()
     return RunRequest(
         workload=workload,
         engine=chosen,

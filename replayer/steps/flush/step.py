@@ -38,9 +38,12 @@ def run(_spec: Spec, context: Context) -> None:
         before = _wal(database)
         begun = time.monotonic_ns()
         _vacuum(state, context, database)
-        database.execute(_FLUSH)
-        files, why_not = _files(context, database)
-        unwritten.sync(files)
+        with context.progress.task("flush"):
+            persons.told(database, _VACUUM_ALL.of(layout=state.shape.layout))
+            persons.told(database, _VACUUM_TABLE)
+            database.execute(_FLUSH)
+            files, why_not = _files(context, database)
+            unwritten.sync(files)
         elapsed = (time.monotonic_ns() - begun) / 1e9
         after = _wal(database)
         left, again = unwritten.settle(database, files, why_not, may_flush=context.server.can_stop)
@@ -67,7 +70,7 @@ def _wal(database: Database) -> int | None:
 
 
 def _vacuum(state: BuildState, context: Context, database: Database) -> None:
-    """Freeze every segment, and gather the statistics that the planner needs."""
+    """Freeze every segment by itself, if the layout has a verb for that."""
     layout = state.shape.layout
     verb = database.engine.verb(_VACUUM.of(layout=layout))
     if verb is not None:
@@ -76,8 +79,6 @@ def _vacuum(state: BuildState, context: Context, database: Database) -> None:
         with context.progress.task("vacuum", total=len(work)) as task:
             for done in parallel.execute(database, work, len(os.sched_getaffinity(0))):
                 task.advance(done)
-    persons.told(database, _VACUUM_ALL.of(layout=layout))
-    persons.told(database, _VACUUM_TABLE)
 
 
 def _files(context: Context, database: Database) -> tuple[list[Path] | None, str]:

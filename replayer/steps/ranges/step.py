@@ -14,6 +14,7 @@ from pathlib import Path
 from replayer.conditions import memory_bound, temperature
 from replayer.conditions.residency import residency
 from replayer.engines.connection import Database
+from replayer.engines.verbs import VerbName
 from replayer.errors import Impossible, Skip
 from replayer.load import dataset, session_path
 from replayer.load.level import LevelRequest, LevelResult, check_ranges, measure_level
@@ -30,6 +31,7 @@ from replayer.watch import interference, ledger
 from replayer.watch.interference import Traffic
 
 _GROUP = "cgroup"
+_RANGE = VerbName("table/range")
 _IDLE = 50
 _LARGER = 4
 """The table is at least so many times as large as what is left to cache it."""
@@ -76,6 +78,8 @@ def run(spec: Spec, context: Context) -> None:
     with dataset.serving(settings, context), context.database() as database:
         folder = context.server.data_directory()
         files = [] if folder is None else relations.files(database, folder)
+        # An error has the name of the verb's file here, which the sessions do not know.
+        database.execute(_RANGE, {"table": persons.NAME}, first=1, last=spec.work_unit)
         path = None if database.has_own_sessions else session_path.measure_empty(database)
         idle = _measure_idle(database, context)
         with _bounded(spec, files, context):

@@ -201,13 +201,12 @@ def _held(seen: Residency, database: Database) -> str:
 
 def _warmest(scanned: Sequence[_Scanned]) -> Cold:
     """Return the coldness of the statement that is furthest from the wanted temperature."""
-    order = (Temperature.COLD, Temperature.LUKEWARM, Temperature.HOT, Temperature.UNKNOWN)
-    asked = scanned[0].cold.asked
+    order = [Temperature.COLD, Temperature.LUKEWARM, Temperature.HOT]
+    if scanned[0].cold.asked is Temperature.HOT:
+        order.reverse()
+    order.append(Temperature.UNKNOWN)
     # Of equals take the last one: it read all of the table.
-    colds = [one.cold for one in reversed(scanned)]
-    if asked is Temperature.HOT:
-        return min(colds, key=lambda cold: order.index(cold.got))
-    return max(colds, key=lambda cold: order.index(cold.got))
+    return max((one.cold for one in reversed(scanned)), key=lambda cold: order.index(cold.got))
 
 
 def _busiest(scanned: Sequence[_Scanned]) -> Foreign:
