@@ -107,7 +107,7 @@ class UncertainOrder:
                 self.pairs[table, key.words if key else ""] += 1
 
     def sentences(self, most: int = 5) -> Iterator[str]:
-        """Yield sentences on rows and tables that may differ from the source, and what these affect."""
+        """Yield sentences on rows, tables, and what these affect, that may differ at the end."""
         rows = Counter({one: many for one, many in self.pairs.items() if one[1]})
         if rows:
             named = [f"{t} where {row} ({many:,})" for (t, row), many in rows.most_common(most)]
