@@ -28,6 +28,7 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {
     "extensions": ("name", "version"),
     "files": ("path",),
     "location": ("directory", "file", "content", "process"),
+    "replay/effects": ("table_name", "effect", "affected"),
     "replay/guarded": ("table_name", "column_name"),
     "rights": ("verb", "what", "allowed", "grants"),
     "settings": ("name", "value"),

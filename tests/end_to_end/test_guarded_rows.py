@@ -58,6 +58,48 @@ def test_a_table_whose_rows_depend_on_each_other_is_changed_as_a_whole(
     assert columns["plain"] == {"id", "code"}
 
 
+POSTGRES_EFFECTS = (
+    "CREATE TABLE loose (id int, v int DEFAULT 1)",
+    "CREATE TABLE counted (id serial, v int)",
+    "CREATE TABLE upper (id int PRIMARY KEY)",
+    "CREATE TABLE lower (id int REFERENCES upper ON DELETE CASCADE)",
+)
+MARIADB_EFFECTS = (
+    "CREATE TABLE loose (id int, v int DEFAULT 1)",
+    "CREATE TABLE counted (id int AUTO_INCREMENT, v int, KEY (id))",
+    "CREATE TABLE upper (id int PRIMARY KEY)",
+    "CREATE TABLE lower (id int, FOREIGN KEY (id) REFERENCES upper (id) ON DELETE CASCADE)",
+)
+
+
+@pytest.mark.parametrize(
+    ("engine", "statements"), [("postgres", POSTGRES_EFFECTS), ("mariadb", MARIADB_EFFECTS)]
+)
+def test_the_effects_of_changes_are_known(
+    server_pool: ServerPool, engine: str, statements: tuple[str, ...]
+) -> None:
+    """Keys of a sequence, cascades, and tables whose new rows can come in any order."""
+    server = server_pool(engine)
+    with closing(Database(server.engine, server.start())) as database:
+        try:
+            for statement in statements:
+                database.query(statement)
+            verb = database.engine.verb(VerbName("replay/effects"))
+            assert verb is not None
+            found = {tuple(map(str, row.values())) for row in database.execute(verb)}
+        finally:
+            for statement in reversed(statements):
+                database.query(f"DROP TABLE IF EXISTS {statement.split()[2]}")
+
+    names = {"loose", "counted", "upper", "lower"}
+    assert {row for row in found if row[0] in names} == {
+        ("loose", "none", ""),
+        ("counted", "sequence", ""),
+        ("lower", "none", ""),
+        ("upper", "foreign key", "lower"),
+    }
+
+
 def _pairs(database: Database) -> list[tuple[str, str]]:
     verb = database.engine.verb(GUARDED)
     assert verb is not None

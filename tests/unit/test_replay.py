@@ -116,6 +116,33 @@ def test_every_action_of_a_session_is_planned_in_its_order_at_its_time(tmp_path:
     assert session.conninfo == "user=ada"
 
 
+@pytest.mark.parametrize(
+    ("begin", "waits"),
+    [
+        ("BEGIN", "UPDATE cell SET v = 1"),
+        ("start transaction isolation level serializable;", "UPDATE cell SET v = 1"),
+        ("START TRANSACTION WITH CONSISTENT SNAPSHOT", ""),
+        ("BEGIN; SELECT 1", ""),
+    ],
+)
+def test_a_transaction_that_only_begins_waits_with_its_next_statement(
+    tmp_path: Path, begin: str, waits: str
+) -> None:
+    """It has no snapshot and no lock before: the way to the server is not waited for twice."""
+    capture = [
+        action(1, "simple", 0, "UPDATE cell SET v = 2"),
+        *(
+            action(2, "simple", 1 + number, text)
+            for number, text in enumerate((begin, "UPDATE cell SET v = 1", "COMMIT"))
+        ),
+    ]
+    _, done = scheduled(tmp_path, capture, order="commit")
+    needs = {one.payload: one.needs for one in done[2]}
+
+    assert needs[wire_message.query(waits or begin)] == 1
+    assert sorted(needs.values()) == [-1, -1, 1]
+
+
 def test_a_window_of_the_capture_begins_at_its_own_zero(tmp_path: Path) -> None:
     """What is before `from` and from `until` on is left out and counted; sessions are there."""
     capture = [action(1, "simple", number, "SELECT 1") for number in range(10)]
@@ -291,7 +318,7 @@ def test_serial_order_has_one_transaction_at_a_time(tmp_path: Path) -> None:
     assert [one.needs for one in done[1]] == [1, -1, -1]
     assert [one.ends for one in done[1]] == [-1, -1, 1]
     assert (done[2][0].needs, done[2][0].ends) == (0, 0)
-    assert [one.needs for one in commit[1]] == [0, -1, -1]
+    assert [one.needs for one in commit[1]] == [-1, 0, -1]
     assert (commit[2][0].turn, commit[1][1].turn) == (0, 1)
 
 

@@ -2,7 +2,8 @@
 
 import pytest
 
-from replayer.steps.replay.row_keys import RowKey, RowKeys, UncertainOrder, guarded_columns
+from replayer.steps.replay.row_keys import RowKey, RowKeys, guarded_columns
+from replayer.steps.replay.uncertain_order import UncertainOrder
 
 GUARDED = (
     *(("Cell", "id"), ("cell", "code"), ("stock", "w"), ("stock", "i")),
@@ -73,4 +74,85 @@ def test_changes_that_met_in_a_row_have_no_certain_order(
     uncertain.add("cell", key, begun * ms, ended * ms, alone=alone)
 
     assert uncertain.pairs.total() == pairs
-    assert ("cell where id = 5 (1)" in uncertain.sentence()) == bool(pairs)
+    assert ("cell where id = 5 (1)" in "".join(uncertain.sentences())) == bool(pairs)
+
+
+EFFECTS = (
+    *(("History", "none", ""), ("tickets", "sequence", ""), ("told", "trigger", "")),
+    ("tickets", "foreign key", "seats"),
+)
+KNOWN = RowKeys(guarded_columns(GUARDED), EFFECTS)
+
+
+@pytest.mark.parametrize(
+    ("table", "text", "appends"),
+    [
+        ("history", "INSERT INTO history VALUES (1, 'a', CURRENT_TIMESTAMP)", True),
+        ("public.history", "insert into public.history (a, b)\nvalues ($1, now()), (2, 3)", True),
+        ("history", "INSERT INTO history VALUES (nextval('s'))", False),
+        ("history", "INSERT INTO history VALUES ((SELECT max(id) FROM cell))", False),
+        ("history", "INSERT INTO history SELECT * FROM cell", False),
+        ("history", "INSERT INTO history VALUES (1) ON CONFLICT DO NOTHING", False),
+        ("history", "UPDATE history SET a = 1", False),
+        ("tickets", "INSERT INTO tickets VALUES (1)", False),
+        ("cell", "INSERT INTO cell VALUES (1)", False),
+        ("unknown", "INSERT INTO unknown VALUES (1)", False),
+    ],
+)
+def test_new_rows_need_no_order_where_none_can_meet_another(
+    table: str, text: str, *, appends: bool
+) -> None:
+    """Plain values, in a table without a unique index, a sequence or a trigger."""
+    assert KNOWN.appends((table,), text) == appends
+
+
+def test_tables_whose_order_is_not_certain_are_named() -> None:
+    """Rows that a text does not show, keys of a sequence, cascades, triggers, a second table."""
+    ms = 1_000_000
+    uncertain = UncertainOrder(KNOWN)
+    for writes, text in (
+        (("cell",), "UPDATE cell SET v = 1 WHERE v = 2"),
+        (("tickets",), "INSERT INTO tickets (who) VALUES (1)"),
+        (("told", "log"), "UPDATE told SET v = 1 WHERE id = 1"),
+        (("history",), "INSERT INTO history VALUES (1)"),
+    ):
+        for _ in range(2):
+            uncertain.add_change(writes, text, None, (ms, 5 * ms), alone=True)
+
+    words = " ".join(uncertain.sentences())
+    assert dict(uncertain.pairs) == {("cell", ""): 1, ("tickets", ""): 1, ("told", ""): 1}
+    assert "what triggers of told change, seats (by tickets), log" in words
+    assert "history" not in words
+
+
+def test_changes_one_after_the_other_are_certain() -> None:
+    """Of one session, whatever its tables do."""
+    uncertain = UncertainOrder(KNOWN)
+    for number in range(3):
+        times = (number * 100, number * 100 + 50)
+        uncertain.add_change(("told", "tickets"), "UPDATE told SET v = 1", None, times, alone=True)
+
+    assert list(uncertain.sentences()) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "waits", "rows"),
+    [
+        ("DELETE FROM cell WHERE id = 5", True, {("cell", "id = 5")}),
+        ("DELETE FROM cell WHERE id = 5", False, set()),
+        ("UPDATE cell SET v = 1 WHERE id = 5", True, set()),
+    ],
+)
+def test_a_change_that_waits_for_a_deletion_may_find_its_successor(
+    text: str, rows: set[tuple[str, str]], *, waits: bool
+) -> None:
+    """A row that one transaction replaces, and another one changes meanwhile."""
+    ms, key = 1_000_000, RowKey(("id",), ("5",))
+    uncertain = UncertainOrder(KNOWN)
+    uncertain.add_change(("cell",), text, key, (0, ms), alone=False, session=1)
+    times = (3 * ms, (9 if waits else 4) * ms)
+    more = "UPDATE cell SET v = 2 WHERE id = 5"
+    uncertain.add_change(("cell",), more, key, times, alone=False, session=2)
+    uncertain.end_transaction(1, 5 * ms)
+
+    assert set(uncertain.pairs) == rows

@@ -49,7 +49,8 @@ _ASK = (
     "profile/about", "profile/calls", "profile/database", "profile/extension", "profile/io",
     "profile/location", "profile/relations", "profile/rights", "profile/sessions",
     "profile/sizes", "profile/statements", "profile/transactions", "profile/wal",
-    "profile/working_set", "profile/writers", "replay/blocked", "replay/guarded", "replay/waits",
+    "profile/working_set", "profile/writers", "replay/blocked", "replay/effects",
+    "replay/guarded", "replay/waits",
     "mix/activity", "mix/waits", "mix/others",
 )  # fmt: skip
 """Verbs that only ask."""

@@ -2,11 +2,11 @@
 
 Only what is certain counts.  A change has a row if its WHERE has nothing but columns of unique
 indexes that are equal to numbers or UUIDs, if it sets no such column, and if its table has neither
-a trigger nor a rule.  Any other change is one of the whole table.
+a trigger nor a rule.  New rows of a table without a unique index and a sequence need no order among
+themselves.  Any other change is one of the whole table.
 """
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -28,11 +28,9 @@ _EQUAL = re.compile(
     r"[\s(]*(?:[\w`\"]+\.)*[`\"]?(\w+)[`\"]?\s*=\s*"
     r"(\$[1-9]\d*|-?\d{1,15}|'-?\d{1,15}'|'[0-9a-f]{8}(?:-?[0-9a-f]{4}){3}-?[0-9a-f]{12}')[\s);]*"
 )
+_INSERT = re.compile(r"\s*insert\s+into\s+\S+\s*(?:\([^()']*\)\s*)?values\s*(?=\()")
+_CONFLICT = re.compile(r"\bon\s+(?:conflict|duplicate)\b")
 _VALUE = re.compile(r"-?\d{1,15}|[0-9a-f]{8}(?:-?[0-9a-f]{4}){3}-?[0-9a-f]{12}")
-_MOST_NAMED = 10_000
-_MOST_OPEN = 50_000
-_LOGGED_LATE_NS = 20_000_000
-"""Time by which an entry of a busy server may come after the locks of its statement were free."""
 
 
 class RowKey(NamedTuple):
@@ -54,8 +52,21 @@ class RowKeys:
     with triggers or rules.  Names are in lower case.
     """
 
-    def __init__(self, guarded: Mapping[str, frozenset[str]]) -> None:
+    def __init__(
+        self,
+        guarded: Mapping[str, frozenset[str]],
+        effects: Iterable[tuple[str, str, str]] = (),
+    ) -> None:
         self._guarded = guarded
+        named = [(table.lower(), effect, affected) for table, effect, affected in effects]
+        self._plain = {table for table, effect, _ in named if effect == "none"}
+        self.numbered = frozenset(table for table, effect, _ in named if effect == "sequence")
+        """Tables with keys of a sequence."""
+        self.triggered = frozenset(table for table, effect, _ in named if effect == "trigger")
+        self.cascades = tuple(
+            (table, child.lower()) for table, effect, child in named if effect == "foreign key"
+        )
+        """Pairs of a table, and a table whose rows its changes remove or change."""
 
     def find(
         self, writes: Sequence[str] | None, text: str, parameters: Sequence[str | None]
@@ -63,7 +74,7 @@ class RowKeys:
         """Return the row that a change of tables `writes` is for; None if it is not certain."""
         if writes is None or len(writes) != 1:
             return None
-        columns = self._guarded.get(writes[0].rpartition(".")[2].strip('`"').lower(), frozenset())
+        columns = self._guarded.get(plain_name(writes[0]), frozenset())
         head, where, tail = text.lower().rpartition("where")
         begin = _HEAD.match(head)
         if not where or not columns or "" in columns or begin is None:
@@ -74,6 +85,29 @@ class RowKeys:
         if any(re.search(rf"\b{re.escape(column)}\b", changed) for column in columns):
             return None
         return _key(tail, columns, parameters)
+
+    def appends(self, writes: Sequence[str] | None, text: str) -> bool:
+        """Return whether a change adds rows that need no order among the other new rows."""
+        if writes is None or len(writes) != 1:
+            return False
+        table = plain_name(writes[0])
+        # A table in `guarded` has a unique index, or triggers or rules.
+        return table in self._plain and table not in self._guarded and is_new_row(text)
+
+
+def plain_name(table: str) -> str:
+    """Return the name of a table without its schema, in lower case."""
+    return table.rpartition(".")[2].strip('`"').lower()
+
+
+def is_new_row(text: str) -> bool:
+    """Return whether a statement does nothing but add rows of plain values."""
+    lower = text.lower()
+    begin = _INSERT.match(lower)
+    if begin is None:
+        return False
+    values = lower[begin.end() :]
+    return not _UNSURE.search(values) and not _CONFLICT.search(values)
 
 
 def _key(tail: str, columns: frozenset[str], parameters: Sequence[str | None]) -> RowKey | None:
@@ -105,40 +139,3 @@ def guarded_columns(rows: Iterable[tuple[str, str]]) -> dict[str, frozenset[str]
     for table, column in rows:
         columns.setdefault(table.lower(), set()).add(column.lower())
     return {table: frozenset(names) for table, names in columns.items()}
-
-
-class UncertainOrder:
-    """Counts the changes of one row whose order the log does not show.
-
-    The entry of a statement that is its own transaction comes after its locks are free.  So another
-    one that waited for them may be logged first.
-    """
-
-    def __init__(self) -> None:
-        self._open: dict[tuple[str, RowKey], tuple[int, bool]] = {}
-        """Table and row -> end of the change that ended last, and if it was a transaction."""
-        self.pairs: Counter[tuple[str, str]] = Counter()
-        """Table and row, in words -> number of such pairs."""
-
-    def add(self, table: str, key: RowKey, start_ns: int, end_ns: int, *, alone: bool) -> None:
-        """Add the next change, in the order of their starts; `alone` is its own transaction."""
-        row = (table, key)
-        before_ns, before_alone = self._open.get(row, (-1, False))
-        last_alone = alone if end_ns >= before_ns else before_alone
-        near = abs(end_ns - before_ns) < _LOGGED_LATE_NS
-        if start_ns < before_ns and last_alone and near and len(self.pairs) < _MOST_NAMED:
-            self.pairs[table, key.words] += 1
-        self._open[row] = (max(end_ns, before_ns), last_alone)
-        if len(self._open) > _MOST_OPEN:
-            self._open = {r: e for r, e in self._open.items() if e[0] > start_ns}
-
-    def sentence(self, most: int = 5) -> str:
-        """Return the rows with the most such pairs, in a sentence; "" if there are none."""
-        if not self.pairs:
-            return ""
-        named = [f"{t} where {row} ({many:,})" for (t, row), many in self.pairs.most_common(most)]
-        return (
-            f"the log does not show the order of {self.pairs.total():,} pairs of changes that met "
-            f"in one row: {len(self.pairs):,} rows may end with other values than at the source: "
-            f"{', '.join(named)}{' ...' if len(self.pairs) > most else ''}"
-        )

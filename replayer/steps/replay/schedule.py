@@ -29,9 +29,10 @@ from replayer.steps.replay.commit_order import (
 )
 from replayer.steps.replay.read_only import ReadOnlyTest
 from replayer.steps.replay.replay_counts import number_of
-from replayer.steps.replay.row_keys import RowKeys, UncertainOrder
+from replayer.steps.replay.row_keys import RowKeys
 from replayer.steps.replay.spec import Spec
 from replayer.steps.replay.spool import Spool
+from replayer.steps.replay.uncertain_order import UncertainOrder
 from replayer.steps.replay.work import (
     CONNECT,
     DISCONNECT,
@@ -66,6 +67,9 @@ _MOST_HASH = (1 << 63) - 1
 _MOST_HELD = 1 << 16
 """Limit of records in memory that wait for a full chunk; then shorter chunks are written."""
 _NO_NAME = "one that the log does not name"
+_ONLY_BEGINS = re.compile(
+    r"\s*(?:begin|start\s+transaction)\b(?![^;]*\bsnapshot\b)[^;]*;?\s*", re.IGNORECASE
+)
 _COUNTED = frozenset({"select", "insert", "update", "delete"})
 _MOST_PARAMETERS = 0xFFFF
 """Most parameters of a statement, whose number has two bytes in each protocol."""
@@ -108,6 +112,8 @@ class _Session:
     pending: list[Record] = field(default_factory=list)
     last: Chunk = NOWHERE
     """Place of its last chunk of records in the spool."""
+    needs: int = UNKNOWN
+    """In the order of commits: the ranks that a transaction waits for which has only begun."""
     opened: int = -1
     """In serial order: place in `pending` of the first record of its open transaction."""
 
@@ -142,7 +148,7 @@ class Planner:
         self._spec = spec
         self._blocked = blocked
         self._rows = rows
-        self.uncertain = UncertainOrder()
+        self.uncertain = UncertainOrder(rows)
         """The rows whose changes have no certain order in the log, if the order is kept."""
         self._conninfo = conninfo
         self._described: dict[int, LoggedSession] = {}
@@ -212,9 +218,9 @@ class Planner:
         else:
             record = self._record(action, statement, place, self._intended(action, since))
             record = self._sent(record, action, statement, feed)
+            record = self._begun(session, record, statement)
             self._put(session, record)
-            if statement is not None and record.chain >= 0:
-                self._take_turn(session, record, action, statement)
+            self._place(session, record, action, statement)
             process = self._processes[session.process]
             end = since + max(0, action.duration_ns)
             process.last_ns[session.place] = max(process.last_ns[session.place], end)
@@ -240,6 +246,21 @@ class Planner:
             return self._impose(record, action, statement.fingerprint)
         if feed >= 0:
             return record._replace(flags=record.flags | (feed + 1) << FED)
+        return record
+
+    def _begun(
+        self, session: _Session, record: Record, statement: LoggedStatement | None
+    ) -> Record:
+        """Return a record that waits, if it only begins a transaction, with its next statement.
+
+        A transaction has no snapshot and no lock before that.
+        """
+        if session.needs >= 0 and record.needs < 0:
+            record = record._replace(needs=session.needs)
+        session.needs = UNKNOWN
+        begins = statement is not None and _ONLY_BEGINS.fullmatch(statement.text)
+        if begins and record.ends < 0 and self._spec.order == "commit":
+            session.needs, record = record.needs, record._replace(needs=UNKNOWN)
         return record
 
     def leave_out(self, left_out: Mapping[str, int]) -> None:
@@ -387,6 +408,19 @@ class Planner:
         if record.ends >= 0:
             self._order.ends(record.ends, owner)
 
+    def _place(
+        self,
+        session: _Session,
+        record: Record,
+        action: Action,
+        statement: LoggedStatement | None,
+    ) -> None:
+        """Note the turn of a change, and the end of a transaction."""
+        if statement is not None and record.chain >= 0:
+            self._take_turn(session, record, action, statement)
+        if record.ends >= 0:
+            self.uncertain.end_transaction(action.session, action.start_ns)
+
     def _take_turn(
         self, session: _Session, record: Record, action: Action, statement: LoggedStatement
     ) -> None:
@@ -399,8 +433,15 @@ class Planner:
             key = self._rows.find(writes, statement.text, action.parameters or ())
             if key is not None:
                 kind, row = self._order.kind(key.columns), hash(key) & _MOST_HASH
-                alone = record.needs >= 0 and record.ends >= 0
-                self.uncertain.add(writes[0], key, start_ns, end_ns, alone=alone)
+            elif self._rows.appends(writes, statement.text):
+                # As many rows as changes: none waits for another one.
+                kind, row = self._order.kind(()), record.turn
+            alone = record.needs >= 0 and record.ends >= 0
+            self.uncertain.add_change(
+                *(writes, statement.text, key, (start_ns, end_ns)),
+                alone=alone,
+                session=action.session,
+            )
         self._order.takes(record.chain, record.turn, owner, RowChange(kind, row, start_ns, end_ns))
 
     @contextlib.contextmanager

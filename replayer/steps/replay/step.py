@@ -47,10 +47,13 @@ _SETTLE = VerbName("mix/settle")
 _WAITS = VerbName("replay/waits")
 _BLOCKED = VerbName("replay/blocked")
 _GUARDED = VerbName("replay/guarded")
+_EFFECTS = VerbName("replay/effects")
 _ASKED_EVERY = 0.25
 """Seconds between two samples of what the sessions wait for."""
 _MERGED_AT = 32
 _MOST_NAMED = 5
+_MOST_UNCERTAIN = 1_000
+"""Rows and tables without a certain order that the result names."""
 _PREPARING = 600.0
 _NO_COPIES = (
     "copy_from: the capture holds no COPY FROM STDIN; one that an older replayer made never does, "
@@ -208,9 +211,11 @@ def _planned(
     except BaseException:
         planner.close()
         raise
-    for note in (conninfo.note(), planner.uncertain.sentence()):
+    for note in (conninfo.note(), *planner.uncertain.sentences()):
         if note:
             context.findings.note(note)
+    for (table, row), pairs in planner.uncertain.pairs.most_common(_MOST_UNCERTAIN):
+        context.findings.row("uncertain_order", table=table, row=row, pairs=pairs)
     return planner
 
 
@@ -259,7 +264,12 @@ def _row_keys(spec: Spec, context: Context, database: Database) -> RowKeys | Non
         return None
     rows = database.execute(verb)
     names = ((str(row["table_name"]), str(row["column_name"])) for row in rows)
-    return RowKeys(guarded_columns(names))
+    effects = context.engine.verb(_EFFECTS)
+    found = [] if effects is None else database.execute(effects)
+    return RowKeys(
+        guarded_columns(names),
+        [(str(row["table_name"]), str(row["effect"]), str(row["affected"])) for row in found],
+    )
 
 
 class _Replay:
