@@ -139,7 +139,7 @@ def test_a_transaction_that_only_begins_waits_with_its_next_statement(
     _, done = scheduled(tmp_path, capture, order="commit")
     needs = {one.payload: one.needs for one in done[2]}
 
-    assert needs[wire_message.query(waits or begin)] == 1
+    assert needs[postgres_message.encode_query(waits or begin)] == 1
     assert sorted(needs.values()) == [-1, -1, 1]
 
 
