@@ -1,4 +1,4 @@
-"""The history of metrics in words: the newest change first, then every metric with its changes."""
+"""The history of metrics in words: every metric with its changes, then the newest change of all."""
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
@@ -30,15 +30,16 @@ CHANGE_HEADINGS = ("since", "change", "95 %", "before", "after", "runs", "boots"
 
 
 def render(history: RunHistory) -> Iterator[RenderableType]:
-    """Yield the report of a history."""
-    yield Text(headline(history), style="bold")
-    for words in remarks(history):
-        yield Text(words)
+    """Yield the report of a history, with the answer at its end."""
     for title, group in groupby(history.series, key=work):
-        yield Text("")
         yield Rule(Text(title, style="bold"), align="left", style="dim")
         for one in group:
             yield from _metric(one)
+        yield Text("")
+    for words in remarks(history):
+        yield Text(words)
+    yield Text("")
+    yield Text(headline(history), style="bold")
 
 
 def headline(history: RunHistory) -> str:
