@@ -31,9 +31,9 @@ _PANEL = 150
 """Pixels of height of a panel of the series."""
 _PANELS = (
     # (title of the panel, its resources)
-    ("transactions/s", ("transactions", "statements")),
+    ("per second", ("transactions", "statements")),
     ("cores", ("cpu", "server_cpu", "steal")),
-    ("device, per second", ("read_iops", "write_iops")),
+    ("device, 1/s", ("read_iops", "write_iops")),
     ("device, MB/s", ("read_mbps", "write_mbps")),
     ("blocks/s", ("blocks", "blocks_read")),
     ("log, MB/s", ("wal",)),

@@ -171,8 +171,10 @@ def _list(texts: Sequence[str]) -> str:
 def _sure(objective: str, verdict: FitVerdict) -> list[str]:
     words = [f"objective: {objective}"]
     if verdict.low is not None:
-        high = "no known end" if verdict.high is None else f"{verdict.high:.3g}"
-        words.append(f"95 % interval of the multiple: {verdict.low:.3g} to {high}")
+        known = f"{verdict.low:.3g} to {verdict.high:.3g}" if verdict.high is not None else ""
+        words.append(
+            f"95 % interval of the multiple: {known or f'from {verdict.low:.3g} on, no end was found'}"
+        )
     if verdict.confidence is not None:
         words.append(starred(f"the profile: {verdict.confidence.words}"))
         words += verdict.confidence.reasons

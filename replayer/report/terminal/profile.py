@@ -142,7 +142,6 @@ def render(one: ProfileSummary) -> Group:
     """Return the report of a profile for the terminal."""
     parts: list[RenderableType] = [
         _rule(title(one.profile)),
-        line(headline(one), "bold"),
         indented(facts(one)),
         *_completeness(one.complete),
         *_windows(one),
@@ -152,6 +151,8 @@ def render(one: ProfileSummary) -> Group:
         *_work(one),
         *_sparks(one),
         *_notes(one.profile),
+        "",
+        line(headline(one), "bold"),
     ]
     return Group(*parts)
 
@@ -198,6 +199,7 @@ def headline(one: ProfileSummary) -> str:
         return f"Nothing follows from this profile: it has no load. {sure}."
     needs = [need for name in _HEADLINED if (need := wanted.need(name)) is not None]
     words = ", ".join(_needed(need) for need in needs)
+    words += " (without what others read there)" if any(need.others for need in needs) else ""
     when = usage.clock(one.moment.begin)
     why = f": {one.confidence.reasons[0]}" if one.confidence.reasons else ""
     return f"At its busiest ({when}) it needed {words}. {sure}{why}."
@@ -215,7 +217,8 @@ _SHORT = {
 def _needed(need: Need) -> str:
     """Return a measured need in words, as `400 transactions/s`."""
     rate = need.unit == "1/s"
-    amount = show_count(need.measured) if rate else show(need.measured, need.unit)
+    own = need.measured - need.others
+    amount = show_count(own) if rate else show(own, need.unit)
     return f"{amount} {_SHORT[need.name]}"
 
 
@@ -242,9 +245,9 @@ def _completeness(complete: Completeness) -> Iterator[RenderableType]:
 
 
 GRADES = {
-    Grade.WHOLE: "all that decides is known, so that a verdict can stand on it",
-    Grade.PARTIAL: "a verdict can stand on it, and leaves out what is named here",
-    Grade.POOR: "a verdict would stand on the little that is known",
+    Grade.WHOLE: "all that decides is known: enough for a verdict",
+    Grade.PARTIAL: "enough for a verdict, which leaves out what is named here",
+    Grade.POOR: "too little is known for a verdict that one can rely on",
 }
 
 

@@ -42,8 +42,6 @@ def render(one: Shortlist, rows: int = ROWS) -> Group:
     shown = machines[:rows]
     parts: list[RenderableType] = [
         Rule(Text(title(one), style="bold"), align="left", style="dim"),
-        line(sanitize(one.headline), STYLES[machines[0][0].fit]),
-        "",
         line("what is needed", "bold"),
         NumberTable(NEED_HEADINGS, need_rows(one), left=3),
         "",
@@ -62,6 +60,7 @@ def render(one: Shortlist, rows: int = ROWS) -> Group:
         parts += ["", line("why it is not clear", "bold"),
                   bullets((words, "") for words in doubts)]  # fmt: skip
     parts += ["", bullets((words, "dim") for words in remarks(one))]
+    parts += ["", line(sanitize(one.headline), STYLES[machines[0][0].fit])]
     return Group(*parts)
 
 

@@ -87,13 +87,10 @@ def _rule(text: str) -> Rule:
 
 
 def render(one: SizingSummary) -> Group:
-    """Return the verdict for the terminal, the answer first."""
+    """Return the verdict for the terminal, with the answer at its end."""
     verdict = one.verdict
     parts: list[RenderableType] = [
         _rule(title(one)),
-        line(headline(verdict), STYLES[verdict.fit]),
-        *(line(sanitize(words)) for words in behind(verdict)),
-        "",
         line("what is required", "bold"),
         *_requirement(one.sizing),
         *_resources(verdict),
@@ -103,6 +100,9 @@ def render(one: SizingSummary) -> Group:
         *_listed("seen at the source", verdict.source_notes),
         *_listed("not tested", verdict.not_tested),
         *_listed("otherwise than at the source", verdict.unproven),
+        "",
+        line(headline(verdict), STYLES[verdict.fit]),
+        *(line(sanitize(words)) for words in behind(verdict)),
     ]
     return Group(*parts)
 
