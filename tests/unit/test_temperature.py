@@ -87,6 +87,7 @@ class Powerless(Host):
         return "Permission denied"
 
 
+@pytest.mark.alone  # other tests drop the page cache
 def test_residency_follows_what_was_read(files: list[Path], method: str) -> None:
     """All, then nothing, then exactly the pages that were read: both system calls say the same."""
     whole = residency(files)
@@ -105,6 +106,7 @@ def test_residency_follows_what_was_read(files: list[Path], method: str) -> None
     assert {whole.method, none.method, some.method} == {method}
 
 
+@pytest.mark.alone  # other tests drop the page cache
 def test_residency_counts_no_byte_twice(folder: Path, method: str) -> None:
     """The last page of a file counts as many bytes as the file has there."""
     path = folder / "odd"
@@ -116,6 +118,7 @@ def test_residency_counts_no_byte_twice(folder: Path, method: str) -> None:
     assert found.resident_bytes == found.file_bytes == 2 * page_cache.PAGE + 23
 
 
+@pytest.mark.alone  # other tests drop the page cache
 def test_dirty_pages_are_seen_until_they_are_written(folder: Path) -> None:
     """The proof of a flush: what was written is dirty, after fdatasync nothing is."""
     if not page_cache.has_cachestat():
@@ -206,6 +209,7 @@ def test_one_file_that_stays_makes_it_lukewarm(files: list[Path]) -> None:
     assert "10 % of the bytes" in cold.why
 
 
+@pytest.mark.alone  # other tests drop the page cache
 def test_hot_is_made_and_proven(files: list[Path]) -> None:
     """Every byte is in memory afterwards."""
     temperature.drop(files, Host())
@@ -215,6 +219,7 @@ def test_hot_is_made_and_proven(files: list[Path]) -> None:
     assert (hot.got, hot.resident_share, hot.why) == (Temperature.HOT, 1.0, "")
 
 
+@pytest.mark.alone  # other tests drop the page cache
 def test_left_as_found(files: list[Path]) -> None:
     """Nothing is dropped or read where nothing was asked for; what there is, is measured."""
     found = temperature.make(Temperature.UNKNOWN, None, files, Host())
@@ -300,6 +305,7 @@ def test_lukewarm_stays_lukewarm() -> None:
     assert (done.got, done.why) == (Temperature.LUKEWARM, "because")
 
 
+@pytest.mark.alone  # other tests drop the page cache
 def test_residency_agrees_with_fincore(files: list[Path]) -> None:
     """util-linux counts the same bytes."""
     page_cache.forget(files[0])
