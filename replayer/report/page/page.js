@@ -300,7 +300,8 @@
     if (!choice) return;
     data.series.forEach((entry, i) => {
       const text = document.createElement("textarea");
-      text.innerHTML = `${entry.side}: ${entry.step}, repeat ${entry.repeat} (${entry.run})`;
+      const side = entry.side === entry.run ? "" : `${entry.side}: `;
+      text.innerHTML = `${side}${entry.step}, repeat ${entry.repeat} (${entry.run})`;
       choice.add(new Option(text.value, String(i)));
     });
     // What is looked at first: RIOPS if there are any, else the longest.

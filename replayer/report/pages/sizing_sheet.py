@@ -46,6 +46,7 @@ th, td { text-align: left; padding: .4mm 2mm .4mm 0; border-bottom: 1px solid #d
   vertical-align: top; } td.number, th.number { text-align: right; white-space: nowrap; }
 .signed { display: flex; gap: 10mm; margin-top: 8mm; break-inside: avoid; } .signed div { flex: 1;
   border-top: 1px solid #1b1f24; font-size: 8.5pt; }
+@media (max-width: 600px) { table { font-size: 7.5pt; } td.number, th.number { white-space: normal; } }
 @media print { body { padding: 0; } }
 """
 

@@ -66,13 +66,10 @@ def beginning(wanted: CaptureRequirement) -> Group:
 
 
 def render(one: SpeedSummary) -> Group:
-    """Return the verdict for the terminal, the answer first."""
+    """Return the verdict for the terminal, with the answer at its end."""
     verdict = one.verdict
     parts: list[RenderableType] = [
         _rule(title(one)),
-        line(sizing.headline(verdict), sizing.STYLES[verdict.fit]),
-        *(line(sanitize(words)) for words in sizing.behind(verdict)),
-        "",
         line("what is required", "bold"),
         indented((label, sanitize(words)) for label, words in capture_sizing.facts(one.speed)),
     ]
@@ -91,7 +88,8 @@ def render(one: SpeedSummary) -> Group:
         if texts:
             parts += ["", line(heading.lower(), "bold")]
             parts.append(bullets((sanitize(words), "") for words in texts))
-    return Group(*parts)
+    parts += ["", line(sizing.headline(verdict), sizing.STYLES[verdict.fit])]
+    return Group(*parts, *(line(sanitize(words)) for words in sizing.behind(verdict)))
 
 
 def lists(verdict: FitVerdict) -> list[tuple[str, list[str]]]:
