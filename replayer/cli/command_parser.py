@@ -71,13 +71,12 @@ class CommandParser(argparse.ArgumentParser):
 
     def _get_value(self, action: argparse.Action, arg_string: str) -> Any:
         """Return an argument's value; refuse a number that is none in the words of users."""
-        if action.type in _NUMBERS:
-            try:
-                return action.type(arg_string)
-            except ValueError as error:
-                message = f"{arg_string!r} must be {_NUMBERS[action.type]}"
-                raise argparse.ArgumentError(action, message) from error
-        return super()._get_value(action, arg_string)
+        try:
+            return super()._get_value(action, arg_string)
+        except argparse.ArgumentError as error:
+            if action.type in _NUMBERS:
+                error.message = f"{arg_string!r} must be {_NUMBERS[action.type]}"
+            raise
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         """Refuse a value that is not one of the choices; suggest the nearest, do not list all."""

@@ -20,7 +20,8 @@ def show_multiple(multiple: float, low: float | None = None, high: float | None 
     if low is None:
         return words
     known = high is not None and math.isfinite(high)
-    end = f"{form(low)} to {form(high or 0.0)}" if known else f"from {form(low)} on, no end was found"
+    end = f"{form(low)} to {form(high or 0.0)}"
+    end = end if known else f"from {form(low)} on, no end was found"
     return f"{words}, 95 % interval {end}"
 
 

@@ -432,7 +432,9 @@ def listed(replayer: Replayer, tmp_path: Path) -> Callable[..., Any]:
     return run
 
 
-def test_the_answer_is_the_last_line_and_the_same_everywhere(listed: Callable[..., Any], tmp_path: Path) -> None:
+def test_the_answer_is_last_and_the_same_everywhere(
+    listed: Callable[..., Any], tmp_path: Path
+) -> None:
     """Terminal, JSON and page have the same sentence; the CSV has a row a resource."""
     out = json.loads(listed("--json", "--html", tmp_path / "s.html").out)
     printed = listed("--rows", "3").out

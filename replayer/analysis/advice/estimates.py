@@ -101,9 +101,7 @@ def expect(asked: WorkloadFacts, runs: Sequence[Run], set_to: Sequence[float]) -
     that it takes by its own keys, or 0 if its time depends on the machine only.
     """
     alike = [_alike(spec, runs) for spec in asked.steps]
-    known = [
-        took(spec, runs, 0.0, asked.steps[:number]) for number, spec in enumerate(asked.steps)
-    ]
+    known = [took(spec, runs, 0.0, asked.steps[:number]) for number, spec in enumerate(asked.steps)]
     times = [1 if spec.get("once") else asked.repeat for spec in asked.steps]
     seconds = sum(
         (step.seconds or own) * many for step, own, many in zip(known, set_to, times, strict=True)

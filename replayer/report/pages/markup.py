@@ -24,7 +24,11 @@ _KINDS = {
     **{f"{word} in these runs": word for word in ("better", "worse", "same")},
     **{
         f"likely {word}": "care"
-        for word in ("better", "worse", *(f"{w} in these runs" for w in ("better", "worse", "differs")))
+        for word in (
+            "better",
+            "worse",
+            *(f"{w} in these runs" for w in ("better", "worse", "differs")),
+        )
     },
     "fits": "better",
     "does not fit": "worse",

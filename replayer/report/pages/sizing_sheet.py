@@ -46,7 +46,8 @@ th, td { text-align: left; padding: .4mm 2mm .4mm 0; border-bottom: 1px solid #d
   vertical-align: top; } td.number, th.number { text-align: right; white-space: nowrap; }
 .signed { display: flex; gap: 10mm; margin-top: 8mm; break-inside: avoid; } .signed div { flex: 1;
   border-top: 1px solid #1b1f24; font-size: 8.5pt; }
-@media (max-width: 600px) { table { font-size: 7.5pt; } td.number, th.number { white-space: normal; } }
+@media (max-width: 600px) { table { font-size: 7.5pt; }
+  td.number, th.number { white-space: normal; } }
 @media print { body { padding: 0; } }
 """
 
@@ -172,10 +173,8 @@ def _list(texts: Sequence[str]) -> str:
 def _sure(objective: str, verdict: FitVerdict) -> list[str]:
     words = [f"objective: {objective}"]
     if verdict.low is not None:
-        known = f"{verdict.low:.3g} to {verdict.high:.3g}" if verdict.high is not None else ""
-        words.append(
-            f"95 % interval of the multiple: {known or f'from {verdict.low:.3g} on, no end was found'}"
-        )
+        end = "on, no end was found" if verdict.high is None else f"to {verdict.high:.3g}"
+        words.append(f"95 % interval of the multiple: from {verdict.low:.3g} {end}")
     if verdict.confidence is not None:
         words.append(starred(f"the profile: {verdict.confidence.words}"))
         words += verdict.confidence.reasons

@@ -98,7 +98,7 @@ def attention(run: Run) -> list[str]:
 
 
 def _attention(run: Run) -> Iterator[tuple[str, str, bool]]:
-    """Yield (step's name, sentence, whether its data was as asked) for what was not as requested."""
+    """Yield (step, sentence, whether its data was as asked) for what was not as requested."""
     for results in by_name(run.steps):
         name, several = sanitize(results[0].name), len(results) > 1
         for (status, reason), same in alike(results, lambda r: (r.status, r.reason)):
@@ -330,7 +330,7 @@ def _points(runs: Sequence[Run]) -> tuple[Remark, ...]:
         remedies, used = _remedies(run), list[Advice]()
         for name, text, as_asked in _attention(run):
             advice = None if as_asked else remedies.get(name)
-            # One line says what was got and what to do, and the remedy of several steps stands once.
+            # One line has what was got and what to do; a remedy of several steps stands once.
             todo = f"; {sanitize(advice.todo)}" if advice and advice not in used else ""
             used += [advice] if advice else []
             called = sanitize(advice.name) if advice else ""
