@@ -14,7 +14,7 @@ import keyword
 import pkgutil
 import sys
 import tokenize
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -49,11 +49,20 @@ def names(kind: str) -> list[str]:
 
     It does not import their package either: the types that its Protocol uses may be slow to load.
     """
-    return sorted(
-        module.name.removesuffix("_")
-        for module in pkgutil.iter_modules(map(str, _folders(kind)))
-        if module.name[0] != "_"
-    )
+    own = own_plugins.folders(kind)
+    return sorted({*_shipped(kind), *_names_in(own)}) if own else list(_shipped(kind))
+
+
+@functools.cache
+def _shipped(kind: str) -> tuple[str, ...]:
+    """Return the sorted names of the plug-ins that ship with replayer; the list never changes."""
+    return tuple(sorted(_names_in([_HERE.joinpath(*kind.split("."))])))
+
+
+def _names_in(folders: Sequence[Path]) -> Iterator[str]:
+    for module in pkgutil.iter_modules(map(str, folders)):
+        if module.name[0] != "_":
+            yield module.name.removesuffix("_")
 
 
 @functools.cache

@@ -26,10 +26,9 @@ from replayer.experiments.search_answer import ALIKE, SearchAnswer
 from replayer.experiments.variant import RunOptions, Variant, parse_variant
 from replayer.machine.host import Host
 from replayer.report import files
-from replayer.report.pages import search_page
+from replayer.report.documents import search as report
 from replayer.report.sanitize import sanitize
 from replayer.report.terminal import run_output
-from replayer.report.terminal import search as report
 from replayer.results import store
 from replayer.run.recovery import give_back
 
@@ -86,8 +85,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--resume", action="store_true", help="the runs of the same search that are there count")
     add("--dry-run", action="store_true", help="only print the candidates")
     add("--json", action="store_true", help="print the finding as JSON")
-    for form in ("html", "markdown"):
-        add(f"--{form}", metavar="FILE", help=f"write the finding as {form} (- is stdout)")
+    files.add_forms(add, "the finding")
     run_options.add_results(add)
 
 
@@ -308,18 +306,8 @@ def _one_boot(search: CandidateSearch, state: SearchState, job: BootJob) -> None
 
 
 def _tell(args: argparse.Namespace, answer: SearchAnswer) -> None:
-    """Print the answer, and write its page and its Markdown."""
-    written = [
-        files.put(wanted, text(answer))
-        for wanted, text in ((args.html, search_page.page), (args.markdown, report.page))
-        if wanted
-    ]
-    if args.json:
-        print(answer.model_dump_json(indent=1))  # noqa: T201
-    elif "-" not in {args.html, args.markdown}:
-        print(report.render(answer))  # noqa: T201
-    for path in filter(None, written):
-        _say(f"written: {path}")
+    """Print the answer, and write it into the files that were asked for."""
+    files.tell(args, report.document(answer), lambda: answer.model_dump_json(indent=1))
 
 
 def _say(text: str) -> None:

@@ -19,7 +19,8 @@ from replayer.analysis.differences.comparison import MetricVerdict, compare
 from replayer.analysis.differences.samples import Unit
 from replayer.analysis.differences.selection import choose, no_column, pair
 from replayer.errors import Impossible, Worse
-from replayer.report import files, side_by_side
+from replayer.report import files
+from replayer.report.documents import side_by_side
 from replayer.report.pages.charts import needs
 from replayer.report.sanitize import sanitize
 from replayer.report.terminal import comparison, console
@@ -148,17 +149,7 @@ def _tell_engines(args: argparse.Namespace, runs: Sequence[Run]) -> None:
             "side: name two of them"
         )
     one = side_by_side.line_up(runs)
-    on_stdout = False
-    for wanted, write in ((args.html, side_by_side.page), (args.markdown, side_by_side.markdown)):
-        if wanted is not None:
-            path = files.put(wanted, write(one))
-            on_stdout |= path is None
-            if path is not None:
-                print(f"written: {path}", file=sys.stderr)  # noqa: T201
-    if args.json:
-        print(json.dumps(asdict(one), indent=1))  # noqa: T201
-    elif not on_stdout:
-        console.write(side_by_side.render(one))
+    files.tell(args, side_by_side.document(one), lambda: json.dumps(asdict(one), indent=1))
 
 
 def _chosen(args: argparse.Namespace, where: Path) -> Chosen:

@@ -44,10 +44,10 @@ from replayer.experiments.factor_choice import (
 )
 from replayer.experiments.variant import check_levels, plan_run
 from replayer.report import files
-from replayer.report.pages import experiment_page
+from replayer.report.documents import experiment as report
 from replayer.report.sanitize import sanitize
-from replayer.report.terminal import console, run_output
-from replayer.report.terminal import experiment as report
+from replayer.report.terminal import run_output
+from replayer.report.writers import page_writer
 from replayer.results import store
 from replayer.run.plan import workload
 from replayer.run.plan.request import build_request
@@ -58,7 +58,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from replayer.analysis.differences.samples import Side
-    from replayer.experiments.answer import ExperimentAnswer
     from replayer.experiments.boot_turns import BootJob
     from replayer.factors import FactorPlace
     from replayer.model import Run, Workload
@@ -169,8 +168,9 @@ def _configure_output(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     run_options.add_results(add)
     add("--json", action="store_true", help="print the answer as JSON instead of the report")
-    add("--csv", metavar="FILE", help="write the effects as CSV (- is stdout)")
-    add("--html", metavar="FILE", help=f"write the page there, too (else: {_PAGE} of its folder)")
+    files.add_forms(
+        add, "the effects", html=f"write the page there, too (else: {_PAGE} of its folder)"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -298,23 +298,12 @@ def _tell(args: argparse.Namespace, work: ExperimentWork, blocks: list[list[Run]
             f"`replayer experiment --resume {plan.id}` goes on",
         )
     answer = analyse(plan, design, blocks)
-    written = [files.put(str(folder / _PAGE), experiment_page.page(answer))]
-    if args.html:
-        written.append(files.put(args.html, experiment_page.page(answer)))
-    if args.csv:
-        written.append(files.put(args.csv, report.as_csv(answer)))
-    _print(args, answer)
-    for path in filter(None, written):
-        _say(f"written: {path}")
+    document = report.document(answer)
+    files.put(str(folder / _PAGE), page_writer.page(document))
+    files.tell(args, document, lambda: answer.model_dump_json(indent=1))
+    _say(f"written: {folder / _PAGE}")
     _say(f"runs: {folder}")
     return 0
-
-
-def _print(args: argparse.Namespace, answer: ExperimentAnswer) -> None:
-    if args.json:
-        print(answer.model_dump_json(indent=1))  # noqa: T201
-    elif "-" not in {args.csv, args.html}:
-        console.write(report.render(answer))
 
 
 def _say(words: str) -> None:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from replayer.errors import Impossible, NotFound, Worse
 from replayer.model import Status
+from replayer.report import files
 from replayer.report.sanitize import sanitize
-from replayer.report.terminal import console
 from replayer.results import measured_runs, run_listing, store
 
 if TYPE_CHECKING:
@@ -80,7 +80,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="exit with 3 if a metric's newest change is for the worse, by at least this much",
     )
     add("--json", action="store_true", help="print the history as JSON")
-    add("--html", metavar="FILE", help="write a page with every series (- is stdout)")
+    files.add_forms(
+        add,
+        "the changes",
+        html="write a page with every series (- is stdout)",
+    )
     add(
         "--results",
         metavar="DIR",
@@ -90,7 +94,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the history on stdout, and notes about skipped runs on stderr."""
-    from replayer.analysis.history import metric_history  # noqa: PLC0415 - arrays and pages, not needed for --help
+    from replayer.analysis.history import metric_history  # noqa: PLC0415 - arrays, not needed for --help
+    from replayer.report.documents import history as report  # noqa: PLC0415 - arrays, not needed for --help
 
     _check(args)
     runs = _runs(args, store.folder(args.results))
@@ -100,7 +105,7 @@ def run(args: argparse.Namespace) -> int:
     if not history.series:
         asked = f"the metric {' or '.join(args.metric)}" if args.metric else "a metric"
         raise NotFound(f"none of {len(runs)} runs has {asked}: `replayer show RUN` lists them")
-    _print(args, history)
+    files.tell(args, report.document(history), lambda: history.model_dump_json(indent=1))
     if args.fail_if_worse is not None:
         _fail_if_worse(history, args.fail_if_worse / 100)
     return 0
@@ -138,7 +143,7 @@ def _runs(args: argparse.Namespace, where: Path) -> list[MeasuredRun]:
 
 def _check_fact(fact: str, newest: Path) -> None:
     """Raise NotFound, with the most similar fact, if the newest run does not have this one."""
-    from replayer.analysis.differences import environment  # noqa: PLC0415 - arrays and pages, not needed for --help
+    from replayer.analysis.differences import environment  # noqa: PLC0415 - arrays, not needed for --help
 
     found = environment.resolve(fact, [store.load(newest)])
     if found != fact:
@@ -158,26 +163,6 @@ def _without_variants(args: argparse.Namespace, runs: Sequence[StoredRun]) -> li
             )
     out = {one.path for switched in made.values() for one in switched}
     return [one for one in runs if one.path not in out]
-
-
-def _print(args: argparse.Namespace, history: RunHistory) -> None:
-    from replayer.report.terminal import history as report  # noqa: PLC0415 - arrays and pages, not needed for --help
-
-    if args.html:
-        _write_page(args.html, history)
-    if args.json:
-        print(history.model_dump_json(indent=1))  # noqa: T201
-    elif args.html != "-":
-        console.write(*report.render(history))
-
-
-def _write_page(wanted: str, history: RunHistory) -> None:
-    from replayer.report import files  # noqa: PLC0415 - arrays and pages, not needed for --help
-    from replayer.report.pages import history_page  # noqa: PLC0415 - arrays and pages, not needed for --help
-
-    written = files.put(wanted, history_page.page(history))
-    if written:
-        print(f"written: {written}", file=sys.stderr)  # noqa: T201
 
 
 def _fail_if_worse(history: RunHistory, least: float) -> None:

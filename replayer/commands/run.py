@@ -20,11 +20,12 @@ from replayer.errors import Impossible
 from replayer.followers.followed_run import followed
 from replayer.followers.options import configure_followers
 from replayer.model import Status
-from replayer.report import side_by_side
+from replayer.report.documents import side_by_side
 from replayer.report.sanitize import sanitize
 from replayer.report.terminal import console, overview, summary
 from replayer.report.terminal import forecast as foretold
 from replayer.report.terminal.run import render
+from replayer.report.writers import terminal_writer
 from replayer.results import editing, store, tags
 from replayer.run.plan import resume
 from replayer.run.plan import workload as workload_file
@@ -249,7 +250,8 @@ def _run_each(args: argparse.Namespace, names: Sequence[str]) -> int:
     elif not args.quiet:
         ids = " ".join(run.id for run in runs)
         folder = f" --results {shlex.quote(str(args.results))}" if args.results else ""
-        console.write(side_by_side.render(one, f"page  replayer compare {ids}{folder} --html FILE"))
+        again = f"as a page: replayer compare {ids}{folder} --html FILE"
+        console.write(terminal_writer.render(side_by_side.document(one, again)))
     return 0
 
 

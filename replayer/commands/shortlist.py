@@ -8,18 +8,17 @@ measures. Nothing is fetched: the catalogue is a CSV, or the output of a cloud's
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from replayer import units
 from replayer.errors import Impossible, NotFound, ReplayerError
 from replayer.report import files
-from replayer.report.pages import shortlist_page
+from replayer.report.documents import shortlist as report
+from replayer.report.documents.shortlist import PastPrediction
 from replayer.report.sanitize import sanitize
 from replayer.report.terminal import console
-from replayer.report.terminal import shortlist as report
-from replayer.report.terminal.shortlist import PastPrediction
+from replayer.report.writers import terminal_writer
 from replayer.results import profile, store
 from replayer.shortlist import catalogue_file, demands, offers, shortlist
 from replayer.shortlist.catalogue_file import COLUMNS
@@ -71,8 +70,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="show how past predictions came out: those of `size --from-shortlist`")  # fmt: skip
     add("--results", metavar="DIR", help="where those runs are (default: ./results)")
     add("--json", action="store_true", help="print the shortlist as JSON instead of the report")
-    add("--html", metavar="FILE", help="write one self-contained page")
-    add("--csv", metavar="FILE", help="write every resource of every machine (- is stdout)")
+    files.add_forms(
+        add,
+        "the machines",
+        html="write one self-contained page",
+        csv="write every resource of every machine (- is stdout)",
+    )
     add("--out", metavar="FILE", help="keep the shortlist for `size --from-shortlist`")
     add("--rows", default=str(report.ROWS), metavar="N", help="machines on the terminal "
         f"(default: {report.ROWS})")  # fmt: skip
@@ -105,23 +108,13 @@ def run(args: argparse.Namespace) -> int:
         )
     rows = units.count(args.rows)
     one = _drawn_up(args)
-    written = [(args.html, shortlist_page.page), (args.csv, report.as_csv), (args.out, _as_json)]
-    on_stdout = False
-    for wanted, make in written:
-        if wanted is not None:
-            path = files.put(wanted, make(one))
-            on_stdout |= path is None
-            if path is not None:
-                print(f"written: {path}", file=sys.stderr)  # noqa: T201
-    if args.json:
-        print(_as_json(one), end="")  # noqa: T201
-    elif not on_stdout:
-        console.write(report.render(one, rows))
+    files.tell(
+        args,
+        report.document(one, rows),
+        lambda: one.model_dump_json(indent=1),
+        others={"out": lambda: f"{one.model_dump_json(indent=1)}\n"},
+    )
     return 0
-
-
-def _as_json(one: Shortlist) -> str:
-    return f"{one.model_dump_json(indent=1)}\n"
 
 
 def _drawn_up(args: argparse.Namespace) -> Shortlist:
@@ -177,7 +170,7 @@ def _check(args: argparse.Namespace) -> int:
             f"there is no prediction that was tried in {sanitize(str(where))}: `replayer size "
             f"prod.profile --from-shortlist FILE --machine NAME` on that machine makes one"
         )
-    console.write(report.render_check(past))
+    console.write(terminal_writer.render(report.check(past)))
     return 0
 
 

@@ -18,6 +18,8 @@ from replayer.shell import User
 _TICK = os.sysconf("SC_CLK_TCK")
 _EXITING = 0x4
 """PF_EXITING of the kernel's include/linux/sched.h: set before a process's files are closed."""
+_STAT_BYTES = 4096
+"""Bytes that are read of a process's stat: one page, of which 52 numbers need a tenth."""
 _CPU_CLOCK = 2
 """CPUCLOCK_SCHED of the kernel's include/linux/posix-timers.h."""
 
@@ -206,10 +208,17 @@ def _timed(pid: int) -> _Stat | None:
 
 
 def _stat(pid: int | str) -> _Stat | None:
+    # A family is found in the files of all processes: without pathlib that takes half the time.
     try:
-        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+        file = os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return None
+    try:
+        text = os.read(file, _STAT_BYTES).decode("utf-8", "replace")
+    except OSError:
+        return None
+    finally:
+        os.close(file)
     fields = text.rpartition(")")[2].split()
     ticks = [int(value) / _TICK for value in fields[11:15]]
     name = text.partition("(")[2].rpartition(")")[0]

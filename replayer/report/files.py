@@ -1,17 +1,34 @@
-"""Reports as files, or on stdout if the file is `-`."""
+"""Reports in the forms that a command's options ask for: as files, on stdout, on the terminal."""
+
+from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from replayer import trusted_path
-from replayer.analysis.differences.comparison import Comparison
-from replayer.analysis.differences.samples import Side
 from replayer.errors import Impossible
-from replayer.report.pages import run_page
-from replayer.report.text import csv, markdown
+from replayer.lazy_import import Later
+from replayer.report.terminal import console
+from replayer.report.writers import csv_writer, markdown_writer, terminal_writer
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable, Mapping, Sequence
+
+    from replayer.analysis.differences.comparison import Comparison
+    from replayer.analysis.differences.samples import Side
+    from replayer.report.document import Document
+    from replayer.report.pages import run_page
+    from replayer.report.text import csv, markdown
+    from replayer.report.writers import page_writer
+else:
+    # They load arrays, charts and comparisons, for files alone.
+    csv, markdown, page_writer, run_page = (
+        Later(f"replayer.report.{name}")
+        for name in ("text.csv", "text.markdown", "writers.page_writer", "pages.run_page")
+    )
 
 
 class WrittenFiles(NamedTuple):
@@ -20,6 +37,42 @@ class WrittenFiles(NamedTuple):
     files: list[Path]
     stdout: bool
     """True if a report was written there: then nothing else should be."""
+
+
+def add_forms(add: Callable[..., Any], what: str, **texts: str) -> None:
+    """Add the options that ask for files; `texts` are help texts of single forms."""
+    for form in ("html", "csv", "markdown"):
+        text = texts.get(form, f"write {what} as {form} (- is stdout)")
+        add(f"--{form}", metavar="FILE", help=text)
+
+
+def tell(
+    args: argparse.Namespace,
+    document: Document,
+    as_json: Callable[[], str],
+    *,
+    others: Mapping[str, Callable[[], str]] | None = None,
+    is_file_enough: bool = False,
+) -> None:
+    """Write a document into the files that were asked for, then print it or its JSON.
+
+    `others` are the texts of a command's own options for files.  The report is not printed where a
+    file is stdout, or with `is_file_enough` where there is any file.
+    """
+    forms: dict[str, Callable[[], str]] = {
+        "html": lambda: page_writer.page(document),
+        "csv": lambda: csv_writer.page(document),
+        "markdown": lambda: markdown_writer.page(document),
+        **(others or {}),
+    }
+    asked = {name: wanted for name in forms if (wanted := getattr(args, name, None)) is not None}
+    paths = [put(wanted, forms[name]()) for name, wanted in asked.items()]
+    if args.json:
+        print(as_json())  # noqa: T201
+    elif not paths if is_file_enough else None not in paths:
+        console.write(terminal_writer.render(document))
+    for path in filter(None, paths):
+        print(f"written: {path}", file=sys.stderr)  # noqa: T201
 
 
 def write(

@@ -21,6 +21,7 @@ class Tone(StrEnum):
     QUIET = "quiet"
     GOOD = "good"
     BAD = "bad"
+    UNCLEAR = "unclear"
 
 
 @dataclass(frozen=True)

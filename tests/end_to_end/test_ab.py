@@ -2,7 +2,6 @@
 
 import json
 import signal
-import time
 from pathlib import Path
 
 import pytest
@@ -31,6 +30,12 @@ def reads(replayer: Replayer) -> str:
     """Return the path of a workload whose result follows from a key: reads at a fixed rate."""
     (replayer.folder / "reads.toml").write_text(READS)
     return "./reads.toml"
+
+
+def _runs(trial: int) -> bool:
+    """Return whether a run of a trial is under way."""
+    family = "".join(map(processes.arguments, processes.family(trial)))
+    return "\0run\0./reads.toml\0" in family
 
 
 @pytest.mark.slow
@@ -113,11 +118,9 @@ def test_the_machine_is_as_before_after_an_end(
         *("ab", reads, "--a", f"{both} reads.duration=60s", "--b", f"{both} reads.duration=61s"),
         *("--data-dir", str(tmp_path)),
     )
-    deadline = time.monotonic() + 60
-    while affinity.current(place) != level and time.monotonic() < deadline:
-        time.sleep(0.02)
-    # The first time is the trial of both levels, before any run.
-    time.sleep(1)
+    # Both levels are tried before the first run, which takes a minute.
+    wait_until(lambda: _runs(trial.pid))
+    assert affinity.current(place) == level
     trial.send_signal(number)
     _, err = trial.communicate(timeout=60)
 
@@ -147,12 +150,7 @@ def test_a_run_whose_level_another_program_changed_never_counts(
     more = ("--runs", "1", "--data-dir", str(tmp_path), "--set", "reads.duration=1s")
     trial = replayer.start(*words, *more)
     try:
-        wait_until(
-            lambda: (
-                "\0run\0./reads.toml\0"
-                in "".join(map(processes.arguments, processes.family(trial.pid)))
-            )
-        )
+        wait_until(lambda: _runs(trial.pid))
         path.write_text(foreign)
         _, err = trial.communicate(timeout=60)
     finally:

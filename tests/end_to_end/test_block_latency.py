@@ -18,6 +18,7 @@ from replayer.machine.host import Host
 from replayer.run import step_collectors
 from replayer.watch.sampler import Sampler
 from tests.conftest import missing
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.root
 _SECOND = 10**9
@@ -57,8 +58,7 @@ def test_requests_are_timed_by_second(tmp_path: Path, read: Callable[[], None]) 
         step_collectors.recordings(("block_latency",), Host(), device, None) as recordings,
     ):
         one = cast("BlockLatency", recordings._under_way["block_latency"])
-        while not printed(one):
-            time.sleep(0.05)
+        wait_until(lambda: printed(one))
         recordings.mark(begin := sampler.mark())
         # Of three seconds' ends two whole seconds lie between.
         while not printed(one)[-1] > begin + 3 * _SECOND:

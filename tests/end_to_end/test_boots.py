@@ -27,6 +27,7 @@ from tests import booted
 from tests.booted import DEFAULT, KERNELS, Machine
 from tests.command import Ended, Replayer
 from tests.conftest import missing
+from tests.waiting import wait_until
 
 pytestmark = [
     pytest.mark.root,
@@ -196,12 +197,7 @@ def test_power_that_is_cut_in_a_step_costs_that_boot_only(
 
 def _written(path: Path) -> str:
     """Wait for a file to have a text, and return that."""
-    deadline = time.monotonic() + 120
-    while time.monotonic() < deadline:
-        if path.exists() and path.read_text().strip():
-            return path.read_text()
-        time.sleep(0.05)
-    raise AssertionError(path)
+    return wait_until(lambda: path.exists() and path.read_text()) or ""
 
 
 def test_a_step_that_fails_thrice_ends_the_plan_with_its_words(

@@ -32,6 +32,7 @@ from tests.fixture_types import Surroundings
 from tests.known import known
 from tests.performed import performed
 from tests.ready_made import copy, ready_data
+from tests.waiting import wait_until
 
 DOUBLINGS = 8
 ROWS = 6 << DOUBLINGS
@@ -287,8 +288,7 @@ def _wait_until_alone(database: Database) -> None:
         "SELECT count(*) AS n FROM pg_stat_activity WHERE backend_type = 'client backend' "
         "AND datname = current_database() AND pid <> pg_backend_pid()"
     )
-    while database.query(others)[0]["n"]:
-        time.sleep(0.02)
+    wait_until(lambda: not database.query(others)[0]["n"])
 
 
 def test_removal_that_was_cut_short_is_finished(

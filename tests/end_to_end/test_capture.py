@@ -17,6 +17,7 @@ from replayer.servers.open import Server
 from tests.command import Ended, Replayer
 from tests.replaying import Rows, query
 from tests.server_pool import ServerPool
+from tests.waiting import wait_until
 
 SECRET = "hunter2-hunter2"
 SET = "SELECT name, setting FROM pg_file_settings WHERE sourcefile ~ 'auto.conf$' ORDER BY name"
@@ -62,8 +63,7 @@ def collecting(request: pytest.FixtureRequest, server_pool: ServerPool) -> Itera
 def source(collecting: Server, own_home: Path) -> Iterator[Server]:
     """Return a server that writes its log itself, with a setting that somebody made."""
     query(collecting, f"ALTER SYSTEM SET {OURS} = '1h'", "SELECT pg_reload_conf()")
-    while named(query(collecting, NOW))[OURS] != "3600000":
-        time.sleep(0.01)
+    wait_until(lambda: named(query(collecting, NOW))[OURS] == "3600000")
     yield collecting
     own = query(collecting, SET)
     undone = [f"ALTER SYSTEM RESET {name}" for name, _ in own if name != "logging_collector"]
@@ -159,8 +159,7 @@ def test_ctrl_c_gives_back_and_keeps_what_ran(
 
     running = begin(replayer, source, "--for", "1h", "--out", out)
     query(source, "SELECT 4242")
-    while query(source, WRITTEN) != [(True,)]:
-        time.sleep(0.01)
+    wait_until(lambda: query(source, WRITTEN) == [(True,)])
     running.send_signal(signal.SIGINT)
     _, err = ended(running, status=130)
 

@@ -16,6 +16,7 @@ from replayer.capture.archive import ArchiveReader
 from replayer.servers.open import Server
 from tests.on_mysql import connected, prepared
 from tests.server_pool import ServerPool
+from tests.waiting import wait_until
 
 # PyMySQL leaves the socket of a refused connection to the garbage collector.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -122,12 +123,10 @@ def _logged(
     number = client.thread_id()
     slept = _work(client)
     client.close()
-    while _is_there(cursor, number):
-        time.sleep(0.01)
+    wait_until(lambda: not _is_there(cursor, number))
     if log == "general.log":
         # A client that is listed no more may still be about to log that it left.
-        while not re.search(rf"\b{number} Quit", path.read_text(errors="replace")):
-            time.sleep(0.01)
+        wait_until(lambda: re.search(rf"\b{number} Quit", path.read_text(errors="replace")))
     cursor.execute(f"set global {kind} = 0")
     return _tables(cursor), path, slept, root
 

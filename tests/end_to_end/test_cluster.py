@@ -37,6 +37,7 @@ from tests import cluster_jobs
 from tests.command import Replayer
 from tests.known import known
 from tests.told import line_with
+from tests.waiting import wait_until
 
 distributed = pytest.importorskip("distributed")
 launch = pytest.importorskip("replayer.cluster.launch")
@@ -533,8 +534,7 @@ def test_ctrl_c_ends_the_start_of_agents(family: Family, tmp_path: Path) -> None
         cwd=ROOT,
         env={**os.environ, "REPLAYER_SSH": str(hanging)},
     )
-    while not (tmp_path / "asked").exists():
-        time.sleep(0.05)
+    wait_until((tmp_path / "asked").exists)
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=LONGEST)
 

@@ -15,6 +15,7 @@ import pytest
 from replayer.errors import HostLost, Impossible, ReplayerError
 from replayer.storage import spin
 from tests import cluster_jobs
+from tests.waiting import wait_until
 
 dask = pytest.importorskip("dask")
 tls = pytest.importorskip("replayer.cluster.tls")
@@ -74,9 +75,7 @@ def cluster(
         started("dask_scheduler", configured, *where, *words) as scheduler,
         started("dask_worker", configured, "--name", "theirs", "--nthreads", "1", *words),
     ):
-        end = time.monotonic() + 120
-        while not file.exists() and time.monotonic() < end:
-            time.sleep(0.1)
+        wait_until(file.exists)
         yield json.loads(file.read_text())["address"], scheduler
 
 
@@ -127,10 +126,7 @@ def test_a_scheduler_that_is_killed_ends_the_run(
             scheduler.kill()
             with pytest.raises(HostLost, match="theirs"):
                 pool.results(timeout=120)
-        deadline = time.monotonic() + 120
-        while _children() and time.monotonic() < deadline:
-            time.sleep(0.1)
-        assert not _children()
+        wait_until(lambda: not _children())
 
 
 def _children() -> list[Path]:

@@ -2,7 +2,6 @@
 
 import json
 import sys
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,6 +9,7 @@ import pytest
 
 from tests import cluster_jobs, namespaces
 from tests.namespaces import Host
+from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.root, pytest.mark.slow]
 
@@ -120,7 +120,4 @@ def test_check_measures_the_way_to_the_database(hosts: dict[str, Host]) -> None:
 
 
 def _nothing_left(hosts: dict[str, Host]) -> None:
-    end = time.monotonic() + 120
-    while any(host.processes() for host in hosts.values()) and time.monotonic() < end:
-        time.sleep(0.1)
-    assert not {name: left for name, host in hosts.items() if (left := host.processes())}
+    wait_until(lambda: not any(host.processes() for host in hosts.values()))

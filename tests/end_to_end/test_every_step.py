@@ -16,6 +16,7 @@ import pytest
 
 from tests.command import Replayer
 from tests.ready_made import put_data
+from tests.waiting import wait_until
 
 Process = subprocess.Popen[str]
 STEPS = ("build", "flush", "walk", "scan", "sessions")
@@ -81,8 +82,7 @@ def reach(process: Process, folder: Path, number: int) -> None:
         time.sleep(0.02)
     assert len(done) == number, "the step was over before it could be reached"
     if number == 0:
-        while not pid_file(folder).exists():
-            time.sleep(0.02)
+        wait_until(lambda: pid_file(folder).exists())
         time.sleep(0.6)
     time.sleep(0.2)
 

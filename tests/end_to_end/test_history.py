@@ -1,5 +1,7 @@
 """`replayer history`: changes of a metric over stored runs, and what changed at the same time."""
 
+import csv
+import io
 import json
 import os
 import random
@@ -205,12 +207,13 @@ def test_the_page_has_every_series_and_a_line_for_each_kernel(
     nightly(noisy(2e8, 10, 1))
     folder = nightly(noisy(1.6e8, 10, 2), kernel="7.0.0")
     page = tmp_path / "history.html"
-    done = replayer("history", "--results", folder, "--html", page)
+    done = replayer("history", "--results", folder, "--html", page, "--csv", "-")
     text = page.read_text()
 
     assert "host.kernel.release 6.12.0 -&gt; 7.0.0" in text
-    assert 'id="history-0"' in text
+    assert 'id="history"' in text
     assert f"written: {page}" in done.err
+    assert [row["verdict"] for row in csv.DictReader(io.StringIO(done.out))] == ["worse"]
 
 
 @pytest.mark.slow

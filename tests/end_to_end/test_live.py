@@ -14,11 +14,10 @@ import signal
 import socket
 import tempfile
 import threading
-import time
 from collections.abc import Callable, Iterator
 from email.message import Message
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import pytest
 from selenium import webdriver
@@ -42,6 +41,7 @@ from replayer.run.event_stream.publisher import run_state, step_end
 from tests.browser import console
 from tests.command import Replayer
 from tests.told import line_with, matched
+from tests.waiting import wait_until
 
 LINK = re.compile(r"http://([^/]+):(\d+)/\?token=(\S+)")
 EVIL = "</script><script>window.hacked=1</script><img src=x onerror=window.hacked=1>\x1b[31m\u202e"
@@ -54,16 +54,6 @@ probe = "cpu"
 duration = "1s"
 """
 FIXTURE = Path(__file__).parents[1] / "fixtures" / "runs" / f"format-{store.FORMAT}.json"
-Result = TypeVar("Result")
-
-
-def until(condition: Callable[[], Result]) -> Result:
-    """Wait until something is so, and return it."""
-    deadline = time.monotonic() + 120
-    while not (result := condition()):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-    return result
 
 
 class Browser:
@@ -148,7 +138,7 @@ def followed(told: Told) -> Iterator[tuple[Live, list[str]]]:
     said: list[str] = []
     with Live(parsed("", "--live"), None, said.append) as live:
         live.follow(told.result)
-        until(lambda: said)
+        wait_until(lambda: said)
         yield live, said
 
 
@@ -192,7 +182,7 @@ def test_a_link_opens_one_browser_and_the_next_link_the_next(told: Told) -> None
         assert thief.ask("/events")[0] == 403
         thief.token = "x" * 32
         assert thief.open()[0] == 403
-        second = Browser(until(lambda: links[1:])[0])
+        second = Browser(wait_until(lambda: links[1:])[0])
         assert second.open()[0] == 200
         assert second.first()["state"] == first.first()["state"]
 
@@ -201,7 +191,7 @@ def test_a_page_that_is_killed_is_told_and_one_that_ends_with_its_run_is_not(tol
     """The run goes on without it."""
     with followed(told) as (live, said):
         live._process.kill()
-        until(lambda: said[1:])
+        wait_until(lambda: said[1:])
         live.follow(told.result)
         live.stay(0)
     assert said[1:] == ["the page of --live was ended by somebody else: the run goes on without it"]
@@ -227,7 +217,7 @@ def test_who_looks_on_has_an_end_that_is_told_late_and_the_report(told: Told) ->
             leaving = threading.Thread(target=live.stay, args=(0,))
             leaving.start()
             # Its end of the pipe is closed when it has seen that ours is.
-            until(lambda: f"pipe:[{pipe}]" not in open_files(live._process.pid))
+            wait_until(lambda: f"pipe:[{pipe}]" not in open_files(live._process.pid))
             store.save(result, whole)
             tell(*map(step_end, whole.steps), run_state(whole, result))
             message_with(messages, lambda one: one["state"]["run"]["status"] == "done")
@@ -268,9 +258,9 @@ def test_a_browser_that_left_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) 
         host, cookie = f"127.0.0.1:{listening.getsockname()[1]}", access.opened(access._token)
         words = f"GET /events HTTP/1.1\r\nHost: {host}\r\nCookie: {access.cookie}={cookie}\r\n\r\n"
         browser.write(words.encode())
-        await asyncio.to_thread(until, lambda: rooms.readers)
+        await asyncio.to_thread(wait_until, lambda: rooms.readers)
         browser.close()
-        await asyncio.to_thread(until, lambda: not rooms.readers)
+        await asyncio.to_thread(wait_until, lambda: not rooms.readers)
         # `stop` leaves the socket open, and its warning would fail whichever test runs then.
         server.stop()
         listening.close()
@@ -385,7 +375,7 @@ def test_one_browser_with_many_pages_keeps_no_other_out(told: Told) -> None:
             connection = stack.enter_context(contextlib.closing(greedy.connected()))
             connection.request("GET", "/events", headers=greedy.with_cookie({}))
             statuses.append(connection.getresponse().status)
-        other = Browser(until(lambda: links[1:])[0])
+        other = Browser(wait_until(lambda: links[1:])[0])
         other.open()
 
         assert {200, 503} == set(statuses), statuses
@@ -398,7 +388,7 @@ def test_a_token_that_was_chosen_opens_any_browser(told: Told) -> None:
     token = "correct-horse-battery"
     with Live(parsed("127.0.0.1", "--live"), token, said.append) as live:
         live.follow(told.result)
-        link = until(lambda: said)[0]
+        link = wait_until(lambda: said)[0]
         clients = [Browser(link.replace("TOKEN", token)) for _ in range(2)]
         assert [one.open()[0] for one in clients] == [200, 200]
     assert token not in link
@@ -572,7 +562,7 @@ def test_the_page_goes_when_the_run_is_stopped(
         running.communicate(timeout=120)
 
     assert len(pages) == 1
-    until(lambda: not _arguments(pages[0]))
+    wait_until(lambda: not _arguments(pages[0]))
     with pytest.raises(OSError, match=r"refused|reset"):
         browser.ask("/")
 
@@ -592,7 +582,7 @@ def test_what_a_killed_run_told_is_removed_by_the_next_command(
     workload.write_text(QUICK.replace('"1s"', '"60s"'))
     running = replayer.start("run", workload, "-q")
     results = tmp_path / "results"
-    (path,) = until(lambda: list(results.glob(".*.events")))
+    (path,) = wait_until(lambda: list(results.glob(".*.events")))
     running.kill()
     running.communicate(timeout=60)
     assert path.exists()

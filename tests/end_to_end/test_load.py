@@ -41,6 +41,7 @@ from tests.hooked import Hooks, hooked
 from tests.known import known
 from tests.performed import performed
 from tests.ready_made import copy, ready_data
+from tests.waiting import wait_until
 
 TABLES = TableSet(2, 2048, 1)
 EVERY_KIND = WeightedMix(
@@ -457,8 +458,7 @@ def test_a_killed_server_ends_the_level_in_one_sentence(
         ):
             measure_level(asked, killing, database)
         # Until init has reaped it, its number is taken.
-        while Path(f"/proc/{main}").exists():
-            time.sleep(0.05)
+        wait_until(lambda: not Path(f"/proc/{main}").exists())
         with context.database() as database:
             dataset.provide_tables(TABLES, context)
             left = tables_there(database)

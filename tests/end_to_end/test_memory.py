@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import textwrap
-import time
 from pathlib import Path
 
 import pytest
@@ -27,6 +26,7 @@ from replayer.steps.sessions import step as sessions
 from replayer.steps.sessions.spec import Spec
 from tests.known import known
 from tests.performed import performed
+from tests.waiting import wait_until
 
 MIB = 1 << 20
 HOST = Host()
@@ -225,8 +225,7 @@ def test_killed_replayer_takes_its_ballast_along(server_home: Path) -> None:
                 time.sleep(60)
         """
     )
-    while journal.identity(int(child)):
-        time.sleep(0.02)
+    wait_until(lambda: not journal.identity(int(child)))
     recovery.give_back(lambda _: None)
 
     assert list(journal.notes("ballast")) == []

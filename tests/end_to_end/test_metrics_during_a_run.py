@@ -11,7 +11,6 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TypeVar
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -19,6 +18,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests import scraped
 from tests.command import Replayer
 from tests.told import line_with, matched
+from tests.waiting import wait_until
 
 LINK = re.compile(r"metrics: (http://\S+)")
 LONG = '[[step]]\nstep = "probe"\nname = "cpu"\nprobe = "cpu"\nduration = "60s"\n'
@@ -38,7 +38,6 @@ STEADY = (
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
 """What was exported, by name and labels."""
 Starting = Callable[..., "subprocess.Popen[str]"]
-Result = TypeVar("Result")
 
 
 @pytest.fixture
@@ -90,15 +89,6 @@ def asked(link: str) -> Samples | None:
             return samples(answer.read().decode())
     except (urllib.error.URLError, OSError, http.client.HTTPException):
         return None
-
-
-def until(condition: Callable[[], Result]) -> Result:
-    """Wait for a condition; fail after minutes."""
-    end = time.monotonic() + 180
-    while not (value := condition()):
-        assert time.monotonic() < end
-        time.sleep(0.1)
-    return value
 
 
 @pytest.mark.slow
@@ -166,8 +156,8 @@ def test_they_end_with_the_run(home: Path, start: Starting, ending: signal.Signa
     words = ("--results", home / "results", "--metrics", "127.0.0.1:0")
     run = start("run", home / "long.toml", *words)
     link = link_of(run)
-    until(lambda: any(name == "replayer_step_running" for name, _ in asked(link) or {}))
+    wait_until(lambda: any(name == "replayer_step_running" for name, _ in asked(link) or {}))
     run.send_signal(ending)
     run.communicate(timeout=120)
 
-    until(lambda: asked(link) is None)
+    wait_until(lambda: asked(link) is None)

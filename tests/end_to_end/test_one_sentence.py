@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -17,6 +16,7 @@ from replayer.results import store
 from replayer.servers.open import Server
 from tests.command import Replayer
 from tests.fixture_types import RunOf
+from tests.waiting import wait_until
 
 HIT_WHILE_INSTALLING = """
 import os, signal, threading
@@ -132,8 +132,7 @@ def test_a_killed_server_is_not_told_by_the_last_line_of_its_log(server: Server)
     with pytest.raises(ReplayerError):
         shell.run(["psql", url.render_as_string().replace("/replayer?", "/nowhere?"), "-c", ""])
     os.kill(server.pids()[0], signal.SIGKILL)
-    while server.pids():
-        time.sleep(0.01)
+    wait_until(lambda: not server.pids())
 
     assert server.describe_loss() == (
         "the database server went away (it was killed or crashed: its log says nothing of an end)"

@@ -31,6 +31,7 @@ from tests.known import known, quantity
 from tests.logged import logging_server
 from tests.replaying import OWN, Ask, Replay, Rows, perform_replay, query, value, whole
 from tests.server_pool import ServerPool
+from tests.waiting import wait_until
 
 TEMPLATE = "replay_source"
 PATIENT = "10m"
@@ -680,8 +681,7 @@ def test_a_server_that_crashes_and_comes_back_is_survived(replay: Replay, server
     find = "SELECT pid FROM pg_stat_activity WHERE application_name = 'victim' LIMIT 1"
 
     def kill() -> None:
-        while not (found := query(server, find)):
-            time.sleep(0.05)
+        found = wait_until(lambda: query(server, find))
         time.sleep(1)
         os.kill(found[0][0], signal.SIGKILL)
 

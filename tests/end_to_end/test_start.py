@@ -6,9 +6,11 @@ import os
 import re
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from importlib import metadata
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -20,13 +22,18 @@ from tests.ready_made import copy, ready_data
 FIXTURE = Path(__file__).parents[1] / "fixtures" / "runs" / f"format-{store.FORMAT}.json"
 PROGRAM = """
 import json, sys
+called = []
+def note(event, details):
+    if event == "subprocess.Popen":
+        called.append(list(map(str, details[1])))
+sys.addaudithook(note)
 from replayer.__main__ import main
 try:
     main(sys.argv[2:])
 except SystemExit:
     pass
 with open(sys.argv[1], "w") as file:
-    json.dump(sorted(sys.modules), file)
+    json.dump({"modules": sorted(sys.modules), "called": called}, file)
 """
 LISTING = {"pydantic", "rich"}
 REPORTING = LISTING | {"hdrhistogram"}
@@ -60,6 +67,17 @@ USED = {
 """Command -> the libraries that it uses, and no other may be loaded."""
 REPLAYING = MEASURING | {"zstandard", "msgpack", "sqlalchemy", "psycopg"}
 """Of a replay, in replayer's own process; one that only reads parses SQL besides."""
+
+
+class Start(NamedTuple):
+    """What a command loaded, and the programs that it called, with their arguments."""
+
+    modules: list[str]
+    called: list[list[str]]
+
+
+Started = Callable[[str], Start]
+"""`started`: runs a command by itself."""
 Loaded = Callable[[str], list[str]]
 """`loaded`: runs a command and returns the modules it has loaded."""
 
@@ -77,12 +95,12 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def loaded(tmp_path_factory: pytest.TempPathFactory, results: Path) -> Loaded:
-    """Return a function that runs a command by itself and returns the modules it has loaded."""
+def started(tmp_path_factory: pytest.TempPathFactory, results: Path) -> Started:
+    """Return a function that runs a command by itself and returns what that took."""
     folder = tmp_path_factory.mktemp("start")
 
     @functools.cache
-    def call(words: str) -> list[str]:
+    def call(words: str) -> Start:
         notes = folder / "modules.json"
         done = subprocess.run(
             [sys.executable, "-c", PROGRAM, notes, *words.split()],
@@ -95,10 +113,15 @@ def loaded(tmp_path_factory: pytest.TempPathFactory, results: Path) -> Loaded:
         )
         assert done.returncode == 0, done.stderr
         assert done.stdout
-        modules: list[str] = json.loads(notes.read_text())
-        return modules
+        return Start(**json.loads(notes.read_text()))
 
     return call
+
+
+@pytest.fixture(scope="module")
+def loaded(started: Started) -> Loaded:
+    """Return a function that runs a command by itself and returns the modules it has loaded."""
+    return lambda words: started(words).modules
 
 
 @functools.cache
@@ -134,20 +157,28 @@ def test_only_libraries_that_are_used_are_loaded(loaded: Loaded, words: str) -> 
 
 
 @pytest.mark.slow
-def test_a_replay_loads_only_what_it_uses(
-    loaded: Loaded, tmp_path: Path, server_home: Path
+def test_a_replay_loads_and_starts_only_what_it_uses(
+    started: Started, tmp_path: Path, server_home: Path
 ) -> None:
-    """From its start to its end, with a server of its own: no parser of SQL, no other engine."""
-    capture = Capture().session(1)
-    for number in range(24):
-        capture.runs(1, 0.01 * number, f"SELECT {number}")
+    """From its start to its end, with a server of its own: no parser of SQL, no other engine.
+
+    It starts the server, with a look at its version and at its user's rights, and the control.
+    """
+    capture = Capture()
+    for session in range(4):
+        capture.session(session)
+        for number in range(6):
+            capture.runs(session, 0.01 * number, f"SELECT {number} + {session}")
     path = capture.write(tmp_path / "few.replay")
     data = copy(ready_data("postgres"), server_home / "few")
 
-    modules = loaded(f"run {path} --without all --data-dir {data}")
+    modules, called = started(f"run {path} --without all --data-dir {data}")
 
+    programs = Counter(Path(words[0]).name for words in called if "-S" not in words)
     assert libraries(modules) <= REPLAYING
     assert "replayer.steps.replay.step" in modules
+    assert programs <= Counter({"postgres": 1, "pg_ctl": 1, "test": 3})
+    assert programs["pg_ctl"] == 1
 
 
 def test_a_process_of_a_replay_loads_next_to_nothing() -> None:

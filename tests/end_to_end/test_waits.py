@@ -30,6 +30,7 @@ from replayer.watch.active_collectors import Recordings
 from replayer.watch.workers import Barrier, Report, WorkerPool
 from tests.conftest import missing
 from tests.server_pool import ServerPool
+from tests.waiting import wait_until
 
 LOOKS = 3
 VERSIONS = ["postgresql-13", "postgresql-14", "postgresql-16", "postgresql-17"]
@@ -87,8 +88,7 @@ class Sessions:
         cursor.execute("BEGIN")
         cursor.execute(self._says.locked)
         self._begin(self._says.locked)
-        while not self._database.query(self._says.blocked):
-            time.sleep(0.05)
+        wait_until(lambda: self._database.query(self._says.blocked))
         return self
 
     def _connect(self) -> Any:
@@ -294,8 +294,7 @@ class TestFive:
             assert switches is not None
             first = begin(recordings)
             wait_for_looks(waits)
-            while not switches._traces:
-                time.sleep(0.02)
+            wait_until(lambda: switches._traces)
             if harm == "killed":
                 switches._perf.background.process.kill()
                 wait_for_looks(waits)
@@ -333,8 +332,7 @@ def test_sessions_that_end_before_the_window_are_counted_while_they_last(server:
         def leave() -> None:
             for connection in connections[:2]:
                 connection.close()
-            while database.query(gone.format("replayer session %"))[0]["n"] != 2:
-                time.sleep(0.02)
+            wait_until(lambda: database.query(gone.format("replayer session %"))[0]["n"] == 2)
 
         waits, made = watched(server, leave)
         for connection in connections[2:]:
@@ -356,8 +354,7 @@ def test_a_server_that_is_stopped_in_the_window_ends_no_step(made_home: Path) ->
             first = begin(recordings)
             other.stop()
             # It asks again, in vain.
-            while not waits_of(recordings)._server.missing:
-                time.sleep(0.02)
+            wait_until(lambda: waits_of(recordings)._server.missing)
             last = begin(recordings)
             recordings.end()
             recordings.seen(first, last)
@@ -372,8 +369,7 @@ def test_those_who_only_watch_are_no_sessions(server: Server) -> None:
         statistics = recordings._under_way["statistics"]
         assert isinstance(statistics, Statistics)
         marks = [begin(recordings)]
-        while not statistics._said.get(marks[0]):
-            time.sleep(0.01)
+        wait_until(lambda: statistics._said.get(marks[0]))
         for _ in range(10):
             # What it read is counted when it ends.
             with contextlib.closing(Database(server.engine, server.start())) as other:

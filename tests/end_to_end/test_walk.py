@@ -43,6 +43,7 @@ from tests.fixture_types import Holder
 from tests.known import known
 from tests.performed import performed
 from tests.repeated import repeat_until
+from tests.waiting import wait_until
 
 BLOCK = 4096
 PRIME = 23
@@ -212,8 +213,7 @@ def window_with_others(monkeypatch: pytest.MonkeyPatch) -> Read:
         spec: Spec, context: Context, sampler: Sampler, listing: FileListing
     ) -> WalkMeasurement:
         begin = sampler.mark()
-        while _device_bytes(sampler, begin) < 2 * listing.bytes:
-            time.sleep(0.05)
+        wait_until(lambda: _device_bytes(sampler, begin) >= 2 * listing.bytes)
         return dataclasses.replace(real(spec, context, sampler, listing), begin_ns=begin)
 
     monkeypatch.setattr(walk, "read_files", read)

@@ -4,7 +4,6 @@ import json
 import os
 import stat
 import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -19,6 +18,7 @@ from replayer.run.event_stream.live_statistics import ActivityMeter
 from replayer.run.event_stream.publisher import EventPublisher
 from replayer.run.event_stream.rates import Rates
 from replayer.watch.sampler import Sampler
+from tests.waiting import wait_until
 
 AT = "2026-11-22T12:00:00.000+00:00"
 
@@ -149,10 +149,7 @@ def test_the_machine_is_told_from_the_samplers_copies(tmp_path: Path) -> None:
     host = Host()
     with Sampler(host, host.device_of(tmp_path), interval=0.05) as sampler:
         machine = ActivityMeter(sampler)
-        deadline = time.monotonic() + 60
-        while not (values := machine.values()):
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
+        values = wait_until(machine.values)
 
     assert set(values) <= set(events.FIGURES)
     shares = [values[name] or 0.0 for name in ("cpu_user", "cpu_system", "cpu_iowait")]

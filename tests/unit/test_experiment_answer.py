@@ -14,9 +14,9 @@ from replayer.experiments.experiment import ExperimentPlan, TwoLevels
 from replayer.experiments.factor_choice import find_factors, gaps_of, parse_factors
 from replayer.factors import FactorPlace
 from replayer.model import EngineFacts
-from replayer.report.pages import experiment_page
+from replayer.report.documents.experiment import document
 from replayer.report.terminal import console
-from replayer.report.terminal import experiment as report
+from replayer.report.writers import csv_writer, page_writer, terminal_writer
 from tests.fixture_types import RunOf
 from tests.made import drawn_in
 
@@ -50,7 +50,7 @@ def answer_of(run_of: RunOf, plan: ExperimentPlan, **shares: float) -> Experimen
 def test_the_answer_comes_first(run_of: RunOf) -> None:
     """What does it, with its levels and interval; then what does nothing."""
     answer = answer_of(run_of, plan_of("a", "b"), a=-0.17)
-    lines = console.text(report.render(answer)).splitlines()
+    lines = console.text(terminal_writer.render(document(answer))).splitlines()
     said = " ".join(lines[1:4])
 
     assert "a low -> high does -17 % (-1" in said
@@ -75,7 +75,7 @@ def test_an_interaction_is_shown_as_the_change_over_what_each_does_alone(run_of:
         ("high", "high"),
     ]
     assert "a x b: lines that are not parallel act together" in drawn_in(
-        experiment_page.page(answer)
+        page_writer.page(document(answer))
     )
 
 
@@ -90,7 +90,7 @@ def test_what_factors_leave_of_a_difference_is_said(run_of: RunOf) -> None:
     assert rest.low is not None
     assert rest.high is not None
     assert rest.low <= 0.82 / 0.83 - 1 <= rest.high
-    sentence = next(report.sentences(answer))
+    sentence = document(answer).headline.text
     assert "uek has -18 % (-1" in sentence
     assert "; not explained -1." in sentence
 
@@ -98,12 +98,12 @@ def test_what_factors_leave_of_a_difference_is_said(run_of: RunOf) -> None:
 def test_forms_have_the_same_effects(run_of: RunOf) -> None:
     """JSON, CSV and the table on the terminal, also at 80 columns."""
     answer = answer_of(run_of, plan_of("a", "pg.b", "c"), a=0.05)
-    rows = list(csv.DictReader(io.StringIO(report.as_csv(answer))))
+    rows = list(csv.DictReader(io.StringIO(csv_writer.page(document(answer)))))
     keys = json.loads(answer.model_dump_json())
 
     assert [row["effect"] for row in rows] == [one.title for one in answer.effects]
     assert [float(row["change"]) for row in rows] == [e["share"]["change"] for e in keys["effects"]]
-    narrow = console.text(report.render(answer), width=80)
+    narrow = console.text(terminal_writer.render(document(answer)), width=80)
     assert max(map(len, narrow.splitlines())) <= 80
     assert "pg.b" in narrow
 

@@ -36,7 +36,7 @@ from replayer.report.sanitize import sanitize
 from replayer.report.terminal import console, overview, run, step_layout, summary, tables
 from replayer.report.text import csv as csv_report
 from replayer.report.text import markdown
-from replayer.report.text.markdown import plain
+from replayer.report.writers.markdown_writer import plain
 from replayer.results import store
 from tests.command import Replayer
 from tests.fixture_types import Compare, RunOf

@@ -3,7 +3,6 @@
 import math
 import shutil
 import threading
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from replayer.machine.host import Host
 from replayer.watch import active_collectors
 from replayer.watch.sampler import DeviceDelta, Sampler, rates
 from tests.known import known as there
+from tests.waiting import wait_until
 
 SECOND = 1_000_000_000
 RECORDED = Path(__file__).parent.parent / "fixtures" / "proc-5.4" / "first" / "proc"
@@ -281,10 +281,7 @@ def test_the_thread_watches_this_machine(tmp_path: Path) -> None:
     """On the real /proc every collector that this kernel has delivers, from the thread alone."""
     with Sampler(Host(), Host().device_of(tmp_path), interval=0.02) as sampler:
         begin = sampler.mark()
-        deadline = time.monotonic() + 120
-        while len(list(sampler._copies.walk(begin, begin + 3600 * SECOND))) <= 5:
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
+        wait_until(lambda: len(list(sampler._copies.walk(begin, begin + 3600 * SECOND))) > 5)
         end = sampler.mark()
         series = sampler.series(begin, end)
 

@@ -443,6 +443,7 @@ def test_the_answer_is_last_and_the_same_everywhere(
     assert " ".join(printed.split()).endswith(out["headline"])
     assert "and 17 more" in printed
     assert out["headline"] in (tmp_path / "s.html").read_text(encoding="utf-8")
+    assert listed("--markdown", "-").out.startswith("**m08 is predicted to fit")
     rows = listed("--csv", "-").out.splitlines()
     assert len(rows) > 20 * 5
     assert all(column.name in replayer_help(listed) for column in COLUMNS)

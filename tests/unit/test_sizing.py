@@ -20,7 +20,7 @@ from replayer.model import (
 from replayer.report.pages import sizing_page
 from replayer.report.terminal import console
 from replayer.report.terminal import sizing as report
-from replayer.report.text import markdown
+from replayer.report.writers import markdown_writer as markdown
 from replayer.results import store
 from replayer.results.profile import ProfileSource, ResourceProfile, WorkingSet
 from replayer.sizing import requirement, target, what_if

@@ -41,6 +41,15 @@ def holds(interval: Interval, value: float) -> bool:
     return known(interval.low) <= value <= known(interval.high)
 
 
+def test_the_quantile_of_students_t_is_that_of_scipy() -> None:
+    """For all degrees of freedom that 64 groups have, to ten digits."""
+    for freedom in range(1, 64):
+        for probability in (0.6, 0.9, 0.975, 0.995, 0.9999):
+            expected = scipy_stats.t.ppf(probability, freedom)
+            found = statistics.student_quantile(freedom, probability)
+            assert found == pytest.approx(expected, rel=1e-10)
+
+
 @pytest.mark.parametrize("size", [4, 6, 10, 25])
 def test_the_interval_covers_the_true_ratio_as_often_as_it_says(size: int) -> None:
     """Of 1,000 draws, 95 percent of the intervals hold the true ratio, and hardly more."""

@@ -26,18 +26,26 @@ The names are those of kernels 4.18 to 6.18, on x86-64 and arm64.  A suffix that
 import functools
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from replayer.model import KERNEL_FRAME, Spent, StackProfile
 
 
-def _any(*patterns: str) -> re.Pattern[str]:
-    return re.compile("|".join(f"(?:{pattern})" for pattern in patterns))
+class _AnyOf:
+    """Patterns of which one has to match; they are compiled at the first match, as few runs do."""
+
+    def __init__(self, *patterns: str) -> None:
+        self._patterns = patterns
+
+    @functools.cached_property
+    def match(self) -> Callable[[str], re.Match[str] | None]:
+        """Return the function that matches the start of a text."""
+        return re.compile("|".join(f"(?:{pattern})" for pattern in self._patterns)).match
 
 
 _OBSERVING = re.compile(r"\w*(_sys_|syscall_)(enter|exit)")
 """Tracepoints of system calls, and the programs that are attached to them."""
-_PASSED_OVER = _any(
+_PASSED_OVER = _AnyOf(
     r"_raw_(spin|read|write)_|_*(raw_)?spin_|_*rcu_read",
     r"rcu_(qs|note|is|lockdep)|_*rcu_(irq|nmi|eqs)",
     r"preempt_|_*local_(bh|irq)|_*mutex_(un|try)?lock$",
@@ -78,10 +86,10 @@ _GATE = re.compile(
 _CALLS = r"(__(x64|ia32|arm64|se|do)_)?(compat_)?(sys|ksys)_"
 
 
-_TABLE: tuple[tuple[Spent, re.Pattern[str]], ...] = (
+_TABLE: tuple[tuple[Spent, _AnyOf], ...] = (
     (
         Spent.LOCKING,
-        _any(
+        _AnyOf(
             r"(native_|__pv_|pv_)?queued_(spin|read|write)_lock_slowpath",
             r"osq_lock|\w*_spin_on_owner|rwsem_optimistic_spin|__mutex_lock",
             r"rwsem_down_\w+_slowpath|rwsem_mark_wake|mutex_optimistic_spin|rt_mutex_slow",
@@ -91,7 +99,7 @@ _TABLE: tuple[tuple[Spent, re.Pattern[str]], ...] = (
     (
         # Mitigations: thunks and barriers that any function may end in.
         Spent.ENTRY,
-        _any(
+        _AnyOf(
             r"srso_|retbleed_|zen_untrain|entry_(untrain_ret|ibpb)|__x86_(return|indirect)_",
             r"__x86_indirect_thunk|its_(return_|ret)|clear_bhb|write_ibpb",
             r"__clear_branch_history",
@@ -100,7 +108,7 @@ _TABLE: tuple[tuple[Spent, re.Pattern[str]], ...] = (
     ),
     (
         Spent.COPY,
-        _any(
+        _AnyOf(
             r"_*(raw_)?copy_(to|from|in)_user|__arch_copy_|copy_user_|copyout|copyin$|copy_mc_",
             r"_*copy_(to|from)_iter|_copy_(mc_)?to_iter|copy_page_(to|from)_iter|copy_folio_",
             r"rep_movs_alternative|rep_stos_alternative|__?clear_user",
@@ -111,7 +119,7 @@ _TABLE: tuple[tuple[Spent, re.Pattern[str]], ...] = (
     (
         # Work that every system call and every interrupt needs.
         Spent.ENTRY,
-        _any(
+        _AnyOf(
             r"_*audit_|_*seccomp_|__secure_computing",
             r"syscall_(trace|enter|exit|slow|return|regfunc)|(do_)?syscall_trace_",
             r"(perf|ftrace|prof)_syscall_(enter|exit)|\w*_sys_(enter|exit)$",
@@ -125,7 +133,7 @@ _TABLE: tuple[tuple[Spent, re.Pattern[str]], ...] = (
     ),
     (
         Spent.FAULTS,
-        _any(
+        _AnyOf(
             r"(asm_)?exc_page_fault",
             r"_*do_(user_addr_|kern_addr_|page_|translation_|mem_)?(fault|abort)",
             r"page_fault$|async_page_fault|el[01]_[di]a$|handle_(mm|pte)_fault",
@@ -152,7 +160,7 @@ _TABLE: tuple[tuple[Spent, re.Pattern[str]], ...] = (
     ),
     (
         Spent.SCHEDULER,
-        _any(
+        _AnyOf(
             r"_*(io_|preempt_)?schedule(_|$)|__cond_resched|finish_task_switch|__switch_to",
             r"context_switch|prepare_task_switch|switch_mm|(try_to|default)_wake",
             r"_*wake_up|wake_q",
@@ -183,7 +191,7 @@ _TABLE: tuple[tuple[Spent, re.Pattern[str]], ...] = (
     ),
     (
         Spent.NETWORK,
-        _any(
+        _AnyOf(
             r"_*sock_|_*sock(fd|et)_|_*sys_(recv|send|accept|connect)|_*tcp_|_*udp",
             r"_*ip6?_|_*ipv[46]_",
             r"inet6?_|_*unix_|_*skb_|kfree_skb|_*alloc_skb|consume_skb|net_(rx|tx)",
@@ -204,11 +212,11 @@ _TABLE: tuple[tuple[Spent, re.Pattern[str]], ...] = (
     (
         # Direct I/O, although these names begin like those of the block layer.
         Spent.FILE_SYSTEM,
-        _any(r"bio_iov_iter|bio_set_pages|blkdev_|_*bio_release_pages|blk_(start|finish)_plug$"),
+        _AnyOf(r"bio_iov_iter|bio_set_pages|blkdev_|_*bio_release_pages|blk_(start|finish)_plug$"),
     ),
     (
         Spent.BLOCK,
-        _any(
+        _AnyOf(
             r"_*blk|_*bio_|_*submit_bio|bio(set)?$|submit_bh|end_buffer|nvme_",
             r"nvmet?_|virtblk|virtio_queue_rq",
             r"virtio_commit_rqs|_*scsi|sd_|ata_|ahci_|mpt3|mpi3|megasas|_base_",
@@ -224,7 +232,7 @@ _TABLE: tuple[tuple[Spent, re.Pattern[str]], ...] = (
     ),
     (
         Spent.PAGE_CACHE,
-        _any(
+        _AnyOf(
             r"_*filemap_|_*find_(get|lock)_(page|entr|folio)|pagecache_",
             r"_*page_cache_|grab_cache",
             r"generic_file_buffered_read|ondemand_readahead|force_page_cache",
@@ -246,7 +254,7 @@ _TABLE: tuple[tuple[Spent, re.Pattern[str]], ...] = (
     ),
     (
         Spent.FILE_SYSTEM,
-        _any(
+        _AnyOf(
             r"_*ext[234]_|_*jbd2_|_*xfs_|xlog_|_*btrfs_|f2fs_|_*nfs|nfs4_|rpc_|xprt_",
             r"ovl_|_*fuse_|virtio_fs",
             r"zfs_|zpl_|dmu_|arc_|dbuf_|spl_|gfs2_|ocfs2_|ceph_|cifs_|smb2_|tmpfs",
@@ -279,7 +287,7 @@ _TABLE: tuple[tuple[Spent, re.Pattern[str]], ...] = (
     (
         # Interrupts themselves; the work that is done in them matches an entry above.
         Spent.ENTRY,
-        _any(
+        _AnyOf(
             r"asm_|sysvec_|_*common_interrupt|do_IRQ|irqentry_|irq_(enter|exit)",
             r"_*irq_exit|_*do_softirq",
             r"handle_(softirqs|irq|edge|fasteoi|percpu)|do_softirq|_*softirqentry",
@@ -289,7 +297,7 @@ _TABLE: tuple[tuple[Spent, re.Pattern[str]], ...] = (
             r"smp_(apic|reschedule|call)|apic_timer_interrupt|exc_|nmi_",
         ),
     ),
-    (Spent.KERNEL, _any(r"rcu_(core|do_batch|gp_|cpu_kthread)|delayed_work|run_ksoftirqd")),
+    (Spent.KERNEL, _AnyOf(r"rcu_(core|do_batch|gp_|cpu_kthread)|delayed_work|run_ksoftirqd")),
 )
 
 

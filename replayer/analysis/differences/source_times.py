@@ -15,21 +15,13 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from replayer.analysis.differences.comparison import MetricVerdict
 from replayer.analysis.differences.multiple_testing import likely_up_to
-from replayer.analysis.differences.statistics import ALPHA
-from replayer.lazy_import import Later
-
-if TYPE_CHECKING:
-    from scipy import special
-else:
-    # A replay of few sessions judges nothing, and it takes a fifth of a second to load.
-    special = Later("scipy.special")
+from replayer.analysis.differences.statistics import ALPHA, student_quantile
 
 Floats = NDArray[np.float64]
 
@@ -266,7 +258,7 @@ def _limits(source: Floats, target: Floats) -> tuple[float, float]:
         return 0.0, 0.0
     rest = target - ratio * source
     error = math.sqrt(groups / (groups - 1) * float(np.square(rest).sum())) / float(source.sum())
-    width = float(special.stdtrit(groups - 1, 1 - ALPHA / 2)) * error / ratio
+    width = student_quantile(groups - 1, 1 - ALPHA / 2) * error / ratio
     width = min(width, math.log(1e6))
     return ratio * math.exp(-width), ratio * math.exp(width)
 

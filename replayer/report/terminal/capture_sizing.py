@@ -19,7 +19,8 @@ from replayer.report.pages.sizing_page import straight
 from replayer.report.sanitize import sanitize
 from replayer.report.terminal import sizing
 from replayer.report.terminal.tables import NumberTable, bullets, indented, line
-from replayer.report.text import csv, markdown
+from replayer.report.writers import csv_writer as csv
+from replayer.report.writers import markdown_writer as markdown
 from replayer.run.time_promise import about
 from replayer.sizing import capture_sizing
 from replayer.sizing.capture_sizing import CaptureRequirement, SpeedTrial

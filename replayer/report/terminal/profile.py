@@ -25,7 +25,8 @@ from replayer.errors import Impossible, NotFound, nearest
 from replayer.report.sanitize import sanitize
 from replayer.report.terminal.sizing import RECOMMENDED_HEADINGS, margin_words, recommended_rows
 from replayer.report.terminal.tables import NumberTable, Sparks, bullets, indented, line
-from replayer.report.text import csv, markdown
+from replayer.report.writers import csv_writer as csv
+from replayer.report.writers import markdown_writer as markdown
 from replayer.results.profile import ResourceProfile
 from replayer.sizing import requirement
 from replayer.sizing.recommendation import RecommendedSize, recommend

@@ -16,7 +16,8 @@ from replayer.load.objective import goals
 from replayer.model import Run
 from replayer.report.sanitize import sanitize
 from replayer.report.terminal.tables import NumberTable, bullets, indented, line
-from replayer.report.text import csv, markdown
+from replayer.report.writers import csv_writer as csv
+from replayer.report.writers import markdown_writer as markdown
 from replayer.run.time_promise import about
 from replayer.sizing.findings import Remedy, ResourceRow, here, last, required
 from replayer.sizing.recommendation import RecommendedSize

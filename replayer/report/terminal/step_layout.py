@@ -38,7 +38,13 @@ from replayer.units import show_count, show_duration
 _LEAF = re.compile(r"(?P<group>.*?)\.?(?P<leaf>p\d+(?:\.\d+)?|[^.]+)")
 _CLOSE = re.compile(r"^(p\d\d)(\d+)$")
 _PERCENTILES = (50, 95, 99, 99.9)
-_STYLES = {Tone.PLAIN: "", Tone.QUIET: "dim", Tone.GOOD: "green", Tone.BAD: "bold red"}
+_STYLES = {
+    Tone.PLAIN: "",
+    Tone.QUIET: "dim",
+    Tone.GOOD: "green",
+    Tone.BAD: "bold red",
+    Tone.UNCLEAR: "yellow",
+}
 
 
 UNLIKE_A_STEPS = (LookupError, TypeError, ValueError, ArithmeticError, AttributeError)

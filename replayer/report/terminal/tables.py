@@ -20,7 +20,6 @@ from replayer.units import show, show_count, show_duration, show_size
 INDENT = 2
 _GAP = 2
 _LABEL = 16
-_NARROWEST = 12
 _WHOLE_FROM = 100
 _BREAKS = re.compile(r"[^,/]*[,/]|[^,/]+")
 """The pieces of a word: it may be broken after each comma and slash."""
@@ -42,6 +41,15 @@ _SUFFIXES = {
     "_time": (" time", lambda value: show_duration(value / 1e3)),
     "_percent": ("", lambda value: f"{value:.1f} %"),
 }
+_VERDICTS = {
+    "better": "bold green",
+    "worse": "bold red",
+    "nothing": "cyan",
+    "fits": "green",
+    "does not fit": "red",
+    "unclear": "yellow",
+}
+"""First words of a cell that has a colour -> its style."""
 _WHOLE = {"bytes": show_size, "seconds": show_duration, "elapsed": show_duration}
 
 
@@ -98,6 +106,8 @@ class NumberTable:
     left: int = 1
     """The number of columns with words, at the left; the others are numbers."""
     gap: int = _GAP
+    numbers: Sequence[int] | None = None
+    """The columns of numbers, if they are not all that follow the words."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Yield one table, or several if one would be too wide."""
@@ -114,13 +124,16 @@ class NumberTable:
             for i in chosen:
                 table.add_column(
                     Text(self.headings[i]),
-                    justify="left" if i < self.left else "right",
+                    justify="right" if self._is_number(i) else "left",
                     no_wrap=True,
                     overflow="ellipsis",
                 )
             for row in self.rows:
-                table.add_row(*(Text(row[i]) for i in chosen))
+                table.add_row(*(Text(row[i], style=style_verdict(row[i])) for i in chosen))
             yield Padding(table, (0, 0, 0, INDENT), expand=False)
+
+    def _is_number(self, column: int) -> bool:
+        return column >= self.left if self.numbers is None else column in self.numbers
 
     def _is_too_wide(self, widths: Sequence[int], room: int) -> bool:
         """Return whether a column is too wide even if only the first column is next to it."""
@@ -135,6 +148,11 @@ class NumberTable:
             yield from (line(text) for _, text in first)
             others = [f"{heading} {text}" for heading, text in named[len(first) :]]
             yield Padding(Flow(others, "   "), (0, 0, 0, 2 * INDENT), expand=False)
+
+
+def style_verdict(cell: str) -> str:
+    """Return the style of a cell that begins with a verdict; "" for all others."""
+    return _VERDICTS.get(cell.partition(",")[0], "")
 
 
 def _chunks(widths: Sequence[int], room: int, gap: int, *, repeat: bool) -> Iterator[list[int]]:
@@ -152,36 +170,6 @@ def _chunks(widths: Sequence[int], room: int, gap: int, *, repeat: bool) -> Iter
         yield chosen
 
 
-@dataclass(frozen=True)
-class WordTable:
-    """Rows of words: the first column is never cut; the widest of the others are made narrower."""
-
-    headings: Sequence[str]
-    rows: Sequence[Sequence[str]]
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Yield the table without its empty columns."""
-        used = [i for i in range(len(self.headings)) if any(row[i] for row in self.rows)]
-        widths = {i: max(cell_len(text) for text in self._column(i)) for i in used}
-        others = used[1:]
-        while others and sum(widths.values()) + _GAP * len(others) > options.max_width:
-            widest = max(others, key=lambda i: widths[i])
-            if widths[widest] <= _NARROWEST:
-                others = others[:-1]
-                del widths[max(widths)]
-            else:
-                widths[widest] -= 1
-        table = Table(box=None, padding=(0, _GAP, 0, 0), pad_edge=False, header_style="dim")
-        for i, width in widths.items():
-            table.add_column(self.headings[i], no_wrap=True, overflow="ellipsis", width=width)
-        for row in self.rows:
-            table.add_row(*(Text(row[i]) for i in widths))
-        yield table
-
-    def _column(self, number: int) -> list[str]:
-        return [self.headings[number], *(row[number] for row in self.rows)]
-
-
 def pairs(items: Iterable[tuple[str, str | Text | Flow]], width: int = 0) -> Table:
     """Return labels with their values, one pair per line; long values are folded."""
     items = list(items)
@@ -194,7 +182,7 @@ def pairs(items: Iterable[tuple[str, str | Text | Flow]], width: int = 0) -> Tab
     return table
 
 
-def line(text: str | Flow, style: str = "") -> Padding:
+def line(text: str | Text | Flow, style: str = "") -> Padding:
     """Return a line of a step's section of the report; a long line is folded."""
     words = Text(text, style=style) if isinstance(text, str) else text
     return Padding(words, (0, 0, 0, INDENT), expand=False)
@@ -432,10 +420,14 @@ class Sparks:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Yield the lines."""
         blocks = _PLAIN_BLOCKS if options.ascii_only else _BLOCKS
-        yield indented(
+        rows = [
             (label, f"{spark(values, self.room, blocks)}  {words}")
             for label, values, words in self.rows
-        )
+        ]
+        if any(label for label, _ in rows):
+            yield indented(rows)
+        else:
+            yield from (line(text, "cyan") for _, text in rows)
 
 
 def spark(values: Sequence[float | None], room: int, blocks: str = _BLOCKS) -> str:

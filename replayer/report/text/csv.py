@@ -1,23 +1,19 @@
 """Reports as CSV: runs or a comparison, one measurement or metric per line."""
 
-import csv
-import io
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from replayer.analysis.attribution.explanation import AccountPart, Why
 from replayer.analysis.capacity.client_hosts import last_window
 from replayer.analysis.differences.comparison import Comparison
 from replayer.analysis.differences.samples import Side
 from replayer.model import Better, StepResult
-from replayer.report.sanitize import sanitize
+from replayer.report.writers.csv_writer import written
 
 _RUN = (
     *("group", "label", "run", "started", "kernel", "workload", "step", "repeat", "status"),
     *("metric", "value", "unit", "better"),
 )
 _ROW = ("step", "metric", "unit", "better", "base", "other", "ratio", "low", "high", "p")
-_FORMULA = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
-"""Characters that a spreadsheet takes for the start of a formula, with their full-width forms."""
 _OF_A_HOST = {
     "per_second": "1/s",
     "share": "of all",
@@ -38,24 +34,6 @@ _SHIFTED = ("shift", "shift_low", "shift_high")
 def table(sides: Sequence[Side], comparison: Comparison | None) -> str:
     """Return the comparison's rows if there is one, else every measurement of every repeat."""
     return written(_compared(comparison) if comparison else _measured(sides))
-
-
-def written(rows: Iterable[Sequence[object]]) -> str:
-    """Return rows as CSV, with text escaped so that no spreadsheet takes it for a formula."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    for row in rows:
-        writer.writerow([_cell(value) for value in row])
-    return text.getvalue()
-
-
-def _cell(value: object) -> object:
-    """Return a value; put a ' before text that a spreadsheet would take for a formula."""
-    if not isinstance(value, str):
-        return value
-    words = sanitize(value)
-    # Leading blanks do not protect: some programs drop them.
-    return f"'{words}" if words.lstrip().startswith(_FORMULA) else words
 
 
 def _measured(sides: Sequence[Side]) -> Iterator[Sequence[object]]:

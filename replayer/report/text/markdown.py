@@ -1,7 +1,6 @@
 """Reports as Markdown tables, for tickets and READMEs: runs or a comparison."""
 
-import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from statistics import median
 
@@ -17,12 +16,12 @@ from replayer.report.terminal.comparison import SORTS, explained, sentence, valu
 from replayer.report.terminal.comparison_answer import answer
 from replayer.report.terminal.summary import summarise
 from replayer.report.terminal.verdict_words import judged, limits
+from replayer.report.writers.markdown_writer import plain, table
 from replayer.run.display import Sentence, TableRows, Verbatim
 from replayer.units import show
 
 _MOST_ROWS, _STATEMENT = 20, 100
 """The most rows of a step's own table, and characters of a statement in it."""
-_SPECIAL = re.compile(r"([\\`*_{}\[\]<>()#+!|~-])")
 
 
 def page(sides: Sequence[Side], comparison: Comparison | None, refused: str = "") -> str:
@@ -147,23 +146,3 @@ def _own_sections(run: Run) -> Iterator[str]:
                     yield plain(part.text)
                 elif isinstance(part, TableRows):
                     yield table(part.headings, part.rows)
-
-
-def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a Markdown table of rows under headings; the texts are escaped."""
-    lines = [headings, ["---"] * len(headings)]
-    lines[0] = [plain(text) for text in headings]
-    lines += [[plain(text) for text in row] for row in rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-
-def plain(words: object) -> str:
-    """Return text with all markup escaped; signs that are harmless inside words stay readable."""
-    return _SPECIAL.sub(_escaped, sanitize(words))
-
-
-def _escaped(match: re.Match[str]) -> str:
-    sign = match[1]
-    if sign in "()-+!#":
-        return sign
-    return {"<": "&lt;", ">": "&gt;"}.get(sign, f"\\{sign}")

@@ -1,23 +1,17 @@
 """One page about the same workload on several engines: a column for each, the answer first.
 
-`line_up` makes the document once; `render`, `page` and `markdown` write it, and its `asdict` is
-the JSON.
+The JSON is the `asdict` of what `line_up` returns.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from rich.console import Group, RenderableType
-from rich.rule import Rule
-from rich.text import Text
-
 from replayer.analysis.advice.leading_metrics import leader
 from replayer.model import Cold, Run, Status, StepResult, Temperature
-from replayer.report.pages import markup
+from replayer.report.document import Document, Table
 from replayer.report.sanitize import sanitize, short
 from replayer.report.terminal import overview, summary
-from replayer.report.terminal.tables import WordTable, bullets
-from replayer.report.text import markdown as markdown_text
+from replayer.run.display import Sentence
 from replayer.units import show, show_count, show_duration, show_size
 
 _METRICS: Mapping[str, tuple[tuple[str, str], ...]] = {
@@ -171,48 +165,12 @@ def _notes(runs: Sequence[Run]) -> Iterator[str]:
             yield sanitize(f"{title}: {sure}")
 
 
-def render(one: SideBySide, again: str = "") -> Group:
-    """Return the document for a terminal, which shows its end: the answer is last.
-
-    `again` is a command that makes it again.
-    """
-    parts: list[RenderableType] = [
-        Rule(Text("side by side", style="bold"), align="left", style="dim"),
-        Text(one.scope),
-        Text(""),
-        WordTable(one.headings, one.rows),
-        Text(""),
-        bullets((note, "dim") for note in one.notes),
-        *([Text(again, style="dim")] if again else []),
-        Text(""),
-        Text(one.headline, style="bold", overflow="fold"),
-    ]
-    return Group(*parts)
-
-
-def page(one: SideBySide) -> str:
-    """Return the HTML page, which opens from disk."""
-    notes = "".join(f"<li>{markup.escaped(note)}</li>" for note in one.notes)
-    body = [
-        "<h2>Side by side</h2>",
-        markup.table(one.headings, one.rows, numbers=range(1, len(one.headings))),
-        f"<h2>Notes</h2><ul>{notes}</ul>",
-    ]
-    head = (
-        f'<p class="verdict">{markup.escaped(one.headline)}</p>'
-        f'<p class="quiet">{markup.escaped(one.scope)}</p>'
+def document(one: SideBySide, again: str = "") -> Document:
+    """Return the report; `again` is a command that makes its page."""
+    return Document(
+        "side by side",
+        Sentence(one.headline),
+        [Sentence(one.scope), Table(one.headings, one.rows)],
+        notes=[*one.notes, *([again] if again else [])],
+        is_answer_last=True,
     )
-    return markup.document("side by side", head=head, body=body, drawn=[], series=[])
-
-
-def markdown(one: SideBySide) -> str:
-    """Return Markdown."""
-    plain = markdown_text.plain
-    notes = "\n".join(f"- {plain(note)}" for note in one.notes)
-    parts = (
-        f"**{plain(one.headline)}**",
-        plain(one.scope),
-        markdown_text.table(one.headings, one.rows),
-        notes,
-    )
-    return "\n\n".join(parts) + "\n"

@@ -1,0 +1,1 @@
+"""The subjects of reports: each makes a document, and knows no writer."""

@@ -1,0 +1,291 @@
+"""The report of an experiment: the answer, then the table of effects."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from replayer.experiments.answer import NOTHING, OPEN, SHOWN
+from replayer.model import Better
+from replayer.report.document import Curve, Document, Figure, Section, Table
+from replayer.run.display import Sentence
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from replayer.experiments.answer import Effect, ExperimentAnswer, Explained, Share
+
+_HEADINGS = ("effect", "from -> to", "change", "95 % interval", "verdict")
+_MOST_INTERACTIONS = 8
+_CSV = (
+    *("metric", "effect", "first", "second", "change", "low", "high"),
+    *("p_corrected", "verdict", "settled", "better", "unit"),
+)
+_LEAST_PERCENT = 3.0
+"""The axis of effects reaches so far to both sides, at least."""
+_COLORS: dict[str, int | str] = {
+    "worse": "worse",
+    "better": "better",
+    NOTHING: 0,
+    "unclear": 5,
+    "shown": 1,
+}
+
+
+def document(answer: ExperimentAnswer) -> Document:
+    """Return the report of an experiment."""
+    headline, *lead = _sentences(answer)
+    return Document(
+        f"experiment {answer.plan.id}",
+        Sentence(headline),
+        [_section(answer, metric) for metric in answer.metrics],
+        lead=lead,
+        notes=_explained(answer),
+        data=[_CSV, *_data(answer)],
+    )
+
+
+def _section(answer: ExperimentAnswer, metric: str) -> Section:
+    effects = _listed(answer, metric)
+    hidden = len(answer.of_metric(metric)) - len(effects)
+    pairs = dict.fromkeys(cell.factors for cell in answer.cells if cell.metric == metric)
+    rest = f"{hidden} more interactions were not shown to do anything"
+    one = effects[0]
+    return Section(
+        f"{metric}, {one.unit}, {one.better.value} is better",
+        [
+            _effects(answer, metric, effects),
+            *(_interaction(answer, metric, pair) for pair in pairs),
+            Table(_HEADINGS, [_row(answer, effect) for effect in effects], numbers=(2, 3)),
+            *([Sentence(rest)] if hidden else []),
+        ],
+        is_main=True,
+    )
+
+
+def _sentences(answer: ExperimentAnswer) -> Iterator[str]:
+    """Yield the answer: for each metric what does it, how much, and what is not explained."""
+    for metric in answer.metrics:
+        yield _answer(answer, metric)
+    for words in answer.plan.not_switched:
+        yield f"not switched here: {words}"
+    if not answer.settled:
+        more = answer.blocks_to_settle - answer.blocks
+        yield (
+            f"not every factor is settled within {_exactly(answer)}: about {more} more blocks "
+            f"({more * answer.block_runs} runs) would do it; "
+            f"`replayer experiment --resume {answer.plan.id}` goes on"
+        )
+
+
+def _answer(answer: ExperimentAnswer, metric: str) -> str:
+    gap = next((one for one in answer.explained if one.metric == metric), None)
+    mains = [e for e in answer.of_metric(metric) if not e.interaction]
+    mains.sort(key=lambda e: -abs(e.share.change))
+    shown = [
+        f"{e.title} {_levels(answer, e)} does {_percent(e.share.change)} {_interval(e.share)}"
+        for e in mains
+        if e.verdict == SHOWN
+    ]
+    rest = [
+        f"{e.title} {'nothing' if e.verdict == NOTHING else 'unclear'} {_interval(e.share)}"
+        for e in mains
+        if e.verdict != SHOWN
+    ]
+    words = [*shown, *_interactions(answer, metric), *rest]
+    begin = metric
+    if gap is not None:
+        words.append(_left(gap))
+        begin = f"{begin}: {_apart(answer, gap)}"
+    elif not shown:
+        begin = f"{begin}: no factor was shown to do anything"
+    return f"{begin}: {'; '.join(words)}"
+
+
+def _interactions(answer: ExperimentAnswer, metric: str) -> list[str]:
+    words = []
+    for e in answer.of_metric(metric):
+        if not e.interaction or e.verdict != SHOWN:
+            continue
+        doubt = "" if e.sure else ", if it is this one: others are mixed with it"
+        words.append(
+            f"{e.title} together {_percent(e.share.change)} {_interval(e.share)} over what each "
+            f"does alone{doubt}"
+        )
+    return words
+
+
+def _apart(answer: ExperimentAnswer, gap: Explained) -> str:
+    base, other = answer.plan.sides
+    return f"{other} has {_percent(gap.gap.change)} {_interval(gap.gap)} against {base}".replace(
+        "  ", " "
+    )
+
+
+def _left(gap: Explained) -> str:
+    return f"not explained {_percent(gap.left.change)} {_interval(gap.left)}".rstrip()
+
+
+def _percent(share: float) -> str:
+    """Return a relative change such as -17 % or +0.4 %."""
+    value = 100 * share
+    return f"{value:+.1f} %" if abs(value) < 10 else f"{value:+.0f} %"
+
+
+def _interval(share: Share) -> str:
+    """Return an interval such as (-19 to -15 %); "" if there is none."""
+    if share.low is None or share.high is None:
+        return ""
+    low, high = (_percent(one) for one in (share.low, share.high))
+    return f"({low.removesuffix(' %')} to {high})"
+
+
+def _levels(answer: ExperimentAnswer, effect: Effect) -> str:
+    """Return the two levels of a factor, such as `128 -> 8192`; "" for an interaction."""
+    if effect.interaction:
+        return ""
+    factor = next(one for one in answer.plan.factors if one.name == effect.factors[0])
+    return f"{factor.first} -> {factor.second}"
+
+
+def _verdict(answer: ExperimentAnswer, effect: Effect) -> str:
+    """Return the verdict on an effect in words, its first word one that has a colour."""
+    if effect.verdict == NOTHING:
+        return f"nothing, within {_exactly(answer)}"
+    if effect.verdict == OPEN:
+        return "unclear"
+    if effect.interaction:
+        return "shown" if effect.sure else "shown, for one of those mixed with it"
+    if effect.better is Better.NEITHER:
+        return "shown"
+    more = effect.share.change > 0
+    return "better" if more is (effect.better is Better.MORE) else "worse"
+
+
+def _listed(answer: ExperimentAnswer, metric: str) -> list[Effect]:
+    """Return the effects to list: all factors, interactions that are shown, and some others."""
+    effects = answer.of_metric(metric)
+    mains = [e for e in effects if not e.interaction]
+    mixed = sorted(
+        (e for e in effects if e.interaction),
+        key=lambda e: (e.verdict != SHOWN, -abs(e.share.change)),
+    )
+    shown = sum(e.verdict == SHOWN for e in mixed)
+    mains.sort(key=lambda e: -abs(e.share.change))
+    return [*mains, *mixed[: max(_MOST_INTERACTIONS, shown)]]
+
+
+def _row(answer: ExperimentAnswer, effect: Effect) -> tuple[str, str, str, str, str]:
+    """Return the cells of an effect, as in HEADINGS."""
+    return (
+        effect.title,
+        _levels(answer, effect),
+        _percent(effect.share.change),
+        _interval(effect.share).strip("()"),
+        _verdict(answer, effect),
+    )
+
+
+def _explained(answer: ExperimentAnswer) -> list[str]:
+    """Return the legend: how it was measured, and what the numbers mean."""
+    mixed = any(e.aliases for e in answer.effects) or not all(e.sure for e in answer.effects)
+    how = (
+        f"Measured: {answer.runs} runs, {answer.blocks} blocks of {answer.block_runs} "
+        f"({answer.design} of {len(answer.plan.factors)} factors), in an order drawn from seed "
+        f"{answer.plan.seed}."
+    )
+    words = [
+        how,
+        (
+            "Change: from the first level to the second, at the mean of the other factors; of an "
+            "interaction: both from first to second, over what each does alone."
+        ),
+        (
+            f"Intervals: corrected for all {len(answer.effects)} effects (permutations within "
+            f"blocks, max-statistic)."
+        ),
+    ]
+    if any(one.seldom for one in answer.plan.factors):
+        seldom = ", ".join(one.name for one in answer.plan.factors if one.seldom)
+        words.append(f"Whole plots: {seldom} changed seldom, and their intervals allow for it.")
+    if mixed:
+        words.append(
+            "Mixed: this design does not separate some interactions; an experiment with "
+            "those factors alone does.  Effects of single factors are not mixed with them."
+        )
+    return [*words, *answer.notes]
+
+
+def _exactly(answer: ExperimentAnswer) -> str:
+    return f"{100 * answer.plan.within:g} %"
+
+
+def _data(answer: ExperimentAnswer) -> Iterator[Sequence[object]]:
+    """Yield a row for each effect."""
+    known = {one.name: (one.first, one.second) for one in answer.plan.factors}
+    for e in answer.effects:
+        yield (
+            *(e.metric, e.title, *(("", "") if e.interaction else known[e.factors[0]])),
+            *(e.share.change, e.share.low, e.share.high),
+            *(e.p, e.verdict, e.settled, e.better.value, e.unit),
+        )
+
+
+def _effects(answer: ExperimentAnswer, metric: str, listed: Sequence[Effect]) -> Figure:
+    """Return a chart of all listed effects with their intervals, in percent."""
+    effects = listed[::-1]
+    ends = [100 * end for e in effects for end in (e.share.low or 0.0, e.share.high or 0.0)]
+    low, high = min(-_LEAST_PERCENT, *ends), max(_LEAST_PERCENT, *ends)
+    room = 0.04 * (high - low)
+    within = 100 * answer.plan.within
+    of_kind: dict[str, list[Effect]] = {}
+    for effect in effects:
+        first = _verdict(answer, effect).split(",")[0]
+        of_kind.setdefault(first if first in _COLORS else SHOWN, []).append(effect)
+    return Figure(
+        f"effects-{metric}",
+        f"Effects on {metric}, with 95 % intervals ({effects[0].better.value} is better)",
+        [_curve(mine, kind) for kind, mine in of_kind.items()],
+        x=f"% change from first to second level (shaded: within {within:g} %)",
+        axes={
+            "height": 160 + 26 * len(effects),
+            "range_x": [low - room, high + room],
+            "band": [-within, within],
+            "categories": [e.title for e in effects],
+        },
+    )
+
+
+def _curve(effects: Sequence[Effect], kind: str) -> Curve:
+    values = [100 * e.share.change for e in effects]
+    pairs = list(zip(effects, values, strict=True))
+    error = {
+        "type": "data",
+        "symmetric": False,
+        "array": [100 * (e.share.high or 0.0) - at for e, at in pairs],
+        "arrayminus": [at - 100 * (e.share.low or 0.0) for e, at in pairs],
+    }
+    return Curve(
+        kind,
+        values,
+        [e.title for e in effects],
+        kind="points",
+        color=_COLORS[kind],
+        texts=[f"{_percent(e.share.change)} {_interval(e.share)}" for e in effects],
+        style={"error_x": error, "symbol": 0},
+    )
+
+
+def _interaction(answer: ExperimentAnswer, metric: str, pair: tuple[str, str]) -> Figure:
+    """Return a plot of two factors' interaction: parallel lines would be none."""
+    cells = [cell for cell in answer.cells if cell.metric == metric and cell.factors == pair]
+    curves = []
+    for number, level in enumerate(dict.fromkeys(cell.levels[1] for cell in cells)):
+        own = [cell for cell in cells if cell.levels[1] == level]
+        x = [f"{pair[0]} {cell.levels[0]}" for cell in own]
+        curves.append(Curve(f"{pair[1]} {level}", x, [cell.value for cell in own], color=number))
+    return Figure(
+        f"interaction-{metric}-{pair[0]}-{pair[1]}",
+        f"{pair[0]} x {pair[1]}: lines that are not parallel act together",
+        curves,
+        y=answer.of_metric(metric)[0].unit,
+    )

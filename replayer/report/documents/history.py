@@ -1,0 +1,240 @@
+"""The history of metrics: the newest change first, then every metric with its changes."""
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from itertools import groupby, pairwise
+from statistics import median
+
+from replayer.analysis.differences.environment import Difference, Sort
+from replayer.analysis.history.change_points import SHORTEST
+from replayer.analysis.history.metric_history import (
+    HistoryChange,
+    HistoryLevel,
+    MetricHistory,
+    RunHistory,
+    show_day,
+    show_values,
+)
+from replayer.report.document import (
+    Bullets,
+    Curve,
+    Document,
+    Figure,
+    Part,
+    Section,
+    SparkLines,
+    blank,
+    count,
+)
+from replayer.report.sanitize import short
+from replayer.run.display import Sentence, Tone
+from replayer.units import show
+
+_MOST_FACTS, _MOST_LISTED = 6, 30
+"""The most facts of a change that a terminal shows, and that are in the report."""
+_MOST_LINES = 60
+"""The most lines for changes of the fact in one chart."""
+_HEIGHT = 360
+_TONES = {True: Tone.BAD, False: Tone.GOOD, None: Tone.PLAIN}
+_WORDS = {True: "worse", False: "better", None: ""}
+_CSV = (
+    *("metric", "workload", "settings", "engine", "machine", "since", "change", "low", "high"),
+    *("before", "after", "runs_before", "runs_after", "verdict"),
+)
+
+
+def document(history: RunHistory) -> Document:
+    """Return the report of a history."""
+    return Document(
+        "history",
+        Sentence(_headline(history)),
+        [
+            Section(title, [_metric(one) for one in group], is_main=True)
+            for title, group in groupby(history.series, key=_work)
+        ],
+        lead=list(_remarks(history)),
+        is_answer_last=True,
+        made=f"A dotted line is where {history.fact} changed. Drag over a chart to zoom in.",
+        data=[_CSV, *(_row(one, change) for one in history.series for change in one.changes)],
+    )
+
+
+def _headline(history: RunHistory) -> str:
+    """Return the finding in one sentence: the newest change, or that there is none."""
+    newest = history.newest
+    if newest is None:
+        return f"no level changed that {count(history.runs, 'run')} can show"
+    one, change = newest
+    cause = f"; with it changed {_fact(change.facts[0])}" if change.facts else ""
+    more = f" and {len(change.facts) - 1} more" if len(change.facts) > 1 else ""
+    good = {None: "", True: ", which is worse", False: ", which is better"}[change.worse]
+    when = show_day(change.when)
+    return f"newest change: {one.name} {_size(change)} since {when}{good}{cause}{more}"
+
+
+def _remarks(history: RunHistory) -> Iterator[str]:
+    """Yield sentences about the whole history: its extent, and what it cannot show."""
+    times = [point.when for one in history.series for point in one.points]
+    changed = sum(bool(one.changes) for one in history.series)
+    yield (
+        f"{count(history.runs, 'run')} from {show_day(min(times))} to {show_day(max(times))} UTC; "
+        f"{changed} of {count(len(history.series), 'metric')} changed"
+    )
+    if any(change.facts for one in history.series for change in one.changes):
+        yield (
+            "What changed at the same time may be the cause and is not proven to be: "
+            "`replayer ab` switches it on and off."
+        )
+
+
+def _work(one: MetricHistory) -> str:
+    """Return the work, the engine and the machine of a series in one line."""
+    words = (one.workload, one.work, one.engine, one.machine and f"on {one.machine}")
+    return " · ".join(word for word in words if word)
+
+
+def _size(change: HistoryChange) -> str:
+    """Return the size of a change, with its sign; its two levels if they have no ratio."""
+    if change.share is None:
+        return f"from {change.before.median:.4g} to {change.after.median:.4g}"
+    return f"{change.share:+.1%}"
+
+
+def _interval(change: HistoryChange) -> str:
+    """Return the 95 percent interval of a change; "" if it is not known."""
+    if change.low is None or change.high is None:
+        return ""
+    return f"{change.low:+.1%} to {change.high:+.1%}"
+
+
+def _now(one: MetricHistory) -> str:
+    """Return the number of runs and the level since the last change."""
+    begin = one.changes[-1].at if one.changes else 0
+    level = show(median(point.value for point in one.points[begin:]), one.unit)
+    if one.is_short:
+        few = f"; a change needs {2 * SHORTEST}"
+        return f"{count(len(one.points), 'run')}, median {level}{few}"
+    return f"{count(len(one.points), 'run')}, now {level}"
+
+
+def _facts(change: HistoryChange, most: int = _MOST_LISTED) -> list[str]:
+    """Return what else changed at the same time, a sentence for each; of many, the first ones."""
+    words = [_fact(one) for one in change.facts[:most]]
+    more = len(change.facts) - most
+    return [*words, f"and {more} more facts"] if more > 0 else words
+
+
+def _caution(change: HistoryChange) -> str:
+    """Return why a change may be less than it seems; "" if nothing is known."""
+    single = [
+        side
+        for side, level in (("before", change.before), ("after", change.after))
+        if level.boots == 1
+    ]
+    if not single:
+        return ""
+    sides = " and ".join(single)
+    return f"all runs {sides} it are of one boot: another boot alone may do this"
+
+
+def _metric(one: MetricHistory) -> Section:
+    unchanged = "" if one.changes or one.is_short else ", no change"
+    parts: list[Part] = [_chart(one)] if len(one.points) > 1 else []
+    parts += [_course(one)] if one.changes else []
+    for change in one.changes:
+        parts.append(Sentence(_change(one, change), _TONES[change.worse]))
+        if below := _facts(change):
+            texts = [f"with it changed {below[0]}", *below[1:]]
+            parts.append(Bullets(texts, most=_MOST_FACTS))
+        if caution := _caution(change):
+            parts.append(Bullets([caution], Tone.UNCLEAR))
+    return Section(f"{one.name}: {_now(one)}{unchanged}", parts)
+
+
+def _row(one: MetricHistory, change: HistoryChange) -> Sequence[object]:
+    before, after = change.before, change.after
+    return (
+        *(one.name, one.workload, one.work, one.engine, one.machine, show_day(change.when)),
+        *blank(change.share, change.low, change.high),
+        *(before.median, after.median, before.runs, after.runs, _WORDS[change.worse]),
+    )
+
+
+def _course(one: MetricHistory) -> SparkLines:
+    """Return the values as blocks, from the lowest value to the highest."""
+    values = [point.value for point in one.points]
+    low, high = min(values), max(values)
+    # The lowest gets the lowest block, which is not that of 0.
+    raised = [value - low + (high - low) / 8 for value in values]
+    return SparkLines([("", raised, f"{show(low, one.unit)} to {show(high, one.unit)}")])
+
+
+def _change(one: MetricHistory, change: HistoryChange) -> str:
+    around = _interval(change)
+    words = [
+        f"{show_day(change.when)}  {_size(change)}",
+        f" ({around})" if around else "",
+        f" {_WORDS[change.worse]}" if change.worse is not None else "",
+        f": {_level(one, change.before)}, then {_level(one, change.after)}",
+    ]
+    return "".join(words)
+
+
+def _level(one: MetricHistory, level: HistoryLevel) -> str:
+    counted = f", {count(level.boots, 'boot')}" if level.boots else ""
+    return f"{show(level.median, one.unit)} ({count(level.runs, 'run')}{counted})"
+
+
+def _fact(one: Difference) -> str:
+    sort = " (not the same work)" if one.sort is Sort.REFUSED and _is_work(one.key) else ""
+    before, after = (short(show_values(values)) for values in (one.base, one.other))
+    return f"{one.key} {before} -> {after}{sort}"
+
+
+def _is_work(key: str) -> bool:
+    """Return whether a fact is what was asked of the server, and not the server."""
+    return not key.startswith("engine.")
+
+
+def _chart(one: MetricHistory) -> Figure:
+    """Return the values over time, their levels, and where the fact changed."""
+    times = [_milliseconds(point.when) for point in one.points]
+    values = [point.value for point in one.points]
+    texts = [f"{point.run}  {point.fact}" for point in one.points]
+    template = {"hovertemplate": "%{text}<br>%{y:.5g}<extra></extra>"}
+    lines = [[times[at], one.points[at].fact] for at in _new_facts(one)[-_MOST_LINES:]]
+    return Figure(
+        "history",
+        one.name,
+        [Curve("runs", times, values, kind="points", texts=texts, style=template),
+         _levels(one, times)],
+        y=one.unit,
+        axes={"zero": False, "date_x": True, "height": _HEIGHT, "lines_x": lines},
+    )  # fmt: skip
+
+
+def _levels(one: MetricHistory, times: Sequence[float]) -> Curve:
+    """Return the median between two changes as a line over its runs, with gaps between them."""
+    bounds = [0, *(change.at for change in one.changes), len(times)]
+    medians = [one.changes[0].before.median] if one.changes else []
+    medians += [change.after.median for change in one.changes]
+    x: list[float | None] = []
+    y: list[float | None] = []
+    for (begin, end), level in zip(pairwise(bounds), medians, strict=False):
+        x += [times[begin], times[end - 1], None]
+        y += [level, level, None]
+    return Curve("level", x, y, kind="line", color=1, style={"width": 3})
+
+
+def _new_facts(one: MetricHistory) -> list[int]:
+    """Return the index of each point whose fact differs from that of the point before."""
+    return [
+        number
+        for number, (before, point) in enumerate(pairwise(one.points), start=1)
+        if point.fact != before.fact and point.fact
+    ]
+
+
+def _milliseconds(when: float) -> float:
+    """Return a time as the page's script has dates: milliseconds since 1970, to the second."""
+    return 1000.0 * int(datetime.fromtimestamp(when, UTC).timestamp())

@@ -1,0 +1,142 @@
+"""The report of a search among candidates: the answer, and what was measured of each."""
+
+from __future__ import annotations
+
+from statistics import median
+from typing import TYPE_CHECKING
+
+from replayer.experiments.search_answer import ALIKE
+from replayer.report.document import Curve, Document, Figure, Section, Table
+from replayer.run.display import Sentence
+from replayer.units import show, show_duration
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from replayer.experiments.search_answer import SearchAnswer
+
+_HEADINGS = ("candidate", "first that differs", "runs", "median", "values")
+_MOST_NAMED = 12
+
+
+def document(answer: SearchAnswer) -> Document:
+    """Return the report of a search."""
+    headline, *lead = _sentences(answer)
+    measured = [name for name in answer.names if answer.values(name)]
+    others = [name for name in answer.names if not answer.values(name)]
+    values = [
+        (
+            run.candidate,
+            answer.chances.get(run.candidate, ""),
+            run.value,
+            answer.metric,
+            answer.unit,
+        )
+        for run in answer.runs
+    ]
+    return Document(
+        f"bisect {answer.name}",
+        Sentence(headline),
+        [
+            Section("Where the change is", [_places(answer)]),
+            Section(
+                f"{answer.metric} of each candidate",
+                [_runs(answer, measured), _table(answer, measured)],
+            ),
+            Section(f"{len(others)} without a run", [_table(answer, others)], is_folded=True),
+        ],
+        lead=lead,
+        notes=list(_remarks(answer)),
+        is_answer_last=True,
+        data=[("candidate", "first_that_differs", "value", "metric", "unit"), *values],
+    )
+
+
+def _sentences(answer: SearchAnswer) -> Iterator[str]:
+    """Yield the answer, its most important sentence first."""
+    if answer.found is not None:
+        yield (
+            f"{answer.found} is the first that is {_word(answer)}: {answer.metric} "
+            f"{answer.change:+.1%} ({answer.chance:.0%} sure, after {len(answer.runs)} runs)"
+        )
+        return
+    if answer.reason == ALIKE:
+        yield alike(answer)
+        return
+    left = answer.left
+    few = ", ".join(left) if len(left) <= _MOST_NAMED else f"{left[0]} … {left[-1]}"
+    yield f"not found yet; {len(left)} of {len(answer.names) - 1} places are left with 95 %: {few}"
+    yield f"{_cost(answer)}; --resume goes on"
+    if answer.reason:
+        yield answer.reason
+
+
+def alike(answer: SearchAnswer) -> str:
+    """Return a sentence that the ends do not differ."""
+    return (
+        f"{answer.names[0]} and {answer.names[-1]} do not differ in {answer.metric} "
+        f"({answer.change:+.1%}, noise {answer.noise or 0:.1%}, no change is "
+        f"{answer.no_change:.0%} likely after {len(answer.runs)} runs): there is nothing to find "
+        f"between them"
+    )
+
+
+def _table(answer: SearchAnswer, names: Sequence[str]) -> Table:
+    """Return a table with a row for each of these candidates."""
+    rows = []
+    for name in names:
+        values = answer.values(name)
+        chance = f"{answer.chances[name]:.0%}" if name in answer.chances else "the one before"
+        middle = show(median(values), answer.unit) if values else ""
+        texts = ", ".join(show(value, answer.unit) for value in values)
+        rows.append((name, chance, str(len(values)), middle, texts))
+    return Table(_HEADINGS, rows, numbers=(1, 2, 3))
+
+
+def _remarks(answer: SearchAnswer) -> Iterator[str]:
+    """Yield sentences on the noise and on the runs."""
+    noise = "" if answer.noise is None else f"noise between runs {answer.noise:.1%}; "
+    yield f"{noise}the runs are in {answer.results}/"
+    if answer.busy:
+        yield f"{answer.busy} runs were next to other programs, which is noise, too"
+
+
+def _cost(answer: SearchAnswer) -> str:
+    if answer.runs_left is None:
+        return "how many runs that takes is known when both ends were measured twice"
+    time = "" if answer.seconds_left is None else f", {show_duration(answer.seconds_left)}"
+    return f"to tell them apart takes about {answer.runs_left} more runs{time}"
+
+
+def _word(answer: SearchAnswer) -> str:
+    return {True: "worse", False: "better", None: "different"}[answer.worse]
+
+
+def _places(answer: SearchAnswer) -> Figure:
+    """Return the probability of each place of the change, with that of no change."""
+    places = {**answer.chances, "no change": answer.no_change}
+    chances = [100 * chance for chance in places.values()]
+    return Figure(
+        "places",
+        "Chance that a candidate is the first that differs",
+        [Curve("chance", list(places), chances, kind="bar")],
+        y="%",
+        axes={"zero": True},
+    )
+
+
+def _runs(answer: SearchAnswer, names: Sequence[str]) -> Figure:
+    """Return each run's value, and the median of each candidate that was measured."""
+    values = [(name, value) for name in names for value in answer.values(name)]
+    medians = [median(answer.values(name)) for name in names]
+    x, y = zip(*values, strict=True)
+    return Figure(
+        "runs",
+        f"{answer.metric} of every run ({answer.better.value} is better)",
+        [
+            Curve("median", names, medians, kind="line", color=5),
+            Curve("runs", x, y, kind="points"),
+        ],
+        y=answer.unit,
+        axes={"zero": False},
+    )

@@ -1,0 +1,1 @@
+"""The writers of a report document, one for each medium."""

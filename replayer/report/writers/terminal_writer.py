@@ -1,0 +1,122 @@
+"""A report document on a terminal, at most 100 columns wide."""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.rule import Rule
+from rich.text import Text
+
+from replayer.report.document import (
+    Bullets,
+    Document,
+    Facts,
+    Part,
+    Section,
+    SparkLines,
+    Table,
+)
+from replayer.report.sanitize import sanitize
+from replayer.report.terminal.tables import INDENT, NumberTable, Sparks, bullets, indented, line
+from replayer.run.display import Sentence, Tone
+
+_STYLES = {
+    Tone.PLAIN: "",
+    Tone.QUIET: "dim",
+    Tone.GOOD: "green",
+    Tone.BAD: "red",
+    Tone.UNCLEAR: "yellow",
+}
+_SPARK = 50
+"""Characters of a spark line."""
+
+
+def render(document: Document) -> Group:
+    """Return the document; its answer is first, or last where the document asks for that."""
+    headline = document.headline
+    answer = [
+        Text(sanitize(headline.text), f"bold {_STYLES[headline.tone]}"),
+        *(Text(sanitize(text)) for text in document.lead),
+    ]
+    rest = [*_parts(document.parts)]
+    if document.notes:
+        rest += ["", bullets((sanitize(note), "dim") for note in document.notes)]
+    if document.is_answer_last:
+        return Group(_rule(document.title), *rest, "", *answer[1:], answer[0])
+    return Group(_rule(document.title), *map(line, answer), *rest)
+
+
+def _rule(title: str) -> Rule:
+    return Rule(Text(sanitize(title), style="bold"), align="left", style="dim")
+
+
+def _parts(parts: Iterable[Part]) -> Iterator[RenderableType]:
+    for part in parts:
+        yield from _section(part) if isinstance(part, Section) else _part(part)
+
+
+def _section(section: Section) -> Iterator[RenderableType]:
+    if section.is_folded:
+        return
+    shown = [
+        shown
+        for part in section.parts
+        for shown in (_within(part) if isinstance(part, Section) else _part(part))
+    ]
+    if shown:
+        yield ""
+        title = _lowered(section.title)
+        yield _rule(title) if section.is_main else line(sanitize(title), "bold")
+        yield from shown[shown[0] == "" :]
+
+
+def _within(section: Section) -> Iterator[RenderableType]:
+    """Yield a section of a section; one that has nothing but its heading takes one line."""
+    if section.is_folded:
+        return
+    shown = [*_parts(section.parts)]
+    if shown:
+        yield ""
+    yield line(sanitize(_lowered(section.title)))
+    if shown:
+        yield Padding(Group(*shown), (0, 0, 0, INDENT), expand=False)
+
+
+def _lowered(title: str) -> str:
+    """Return a heading without its capital, unless its first word is an abbreviation."""
+    return title[0].lower() + title[1:] if title.partition(" ")[0].istitle() else title
+
+
+def _part(part: Part) -> Iterator[RenderableType]:
+    """Yield what a terminal shows of a part, which is nothing of a chart."""
+    match part:
+        case Sentence():
+            yield line(sanitize(part.text), _STYLES[part.tone])
+        case Facts():
+            yield indented((sanitize(label), sanitize(text)) for label, text in part.pairs)
+        case Bullets():
+            yield bullets((sanitize(text), _STYLES[part.tone]) for text in part.texts[: part.most])
+            yield from _left_out(len(part.texts), part.most)
+        case Table() if part.rows:
+            yield _table(part)
+            yield from _left_out(len(part.rows), part.most, part.more)
+        case SparkLines() if part.rows:
+            yield Sparks([(sanitize(a), values, sanitize(b)) for a, values, b in part.rows], _SPARK)
+
+
+def _left_out(known: int, most: int | None, more: str = "") -> Iterator[RenderableType]:
+    if most is not None and known > most:
+        yield line(f"and {known - most} more{f': {more}' if more else ''}", "dim")
+
+
+def _table(table: Table) -> NumberTable:
+    rows = [_cells(row) for row in table.rows[: table.most]]
+    headings, numbers = _cells(table.headings), table.numbers
+    if table.bars:
+        headings = [*headings, table.bar]
+        rows = [[*row, bar] for row, bar in zip(rows, table.bars, strict=False)]
+    return NumberTable(headings, rows, numbers=numbers)
+
+
+def _cells(row: Sequence[str]) -> list[str]:
+    return [sanitize(text) for text in row]

@@ -1,0 +1,93 @@
+"""A report document: each writer has its answer, and what is in it is text alone."""
+
+import csv
+import io
+
+import pytest
+
+from replayer.report.document import (
+    Bullets,
+    Curve,
+    Document,
+    Facts,
+    Figure,
+    Section,
+    SparkLines,
+    Table,
+)
+from replayer.report.terminal import console
+from replayer.report.writers import csv_writer, markdown_writer, page_writer, terminal_writer
+from replayer.run.display import Sentence, Tone
+from tests.made import drawn_in
+
+EVIL = "<script>alert(1)</script>\x1b[31m|"
+
+
+def made(word: str, *, is_answer_last: bool = False) -> Document:
+    """Return a document with every part, and a word in all of its texts."""
+    table = Table((word, "verdict", "n"), [(word, "fits", str(n)) for n in range(5)], (2,), most=2)
+    parts = (
+        Sentence(word, Tone.QUIET),
+        Facts([(word, word)]),
+        Bullets([word]),
+        table,
+        SparkLines([(word, [1.0, None, 2.0], word)]),
+        Figure("x", word, [Curve(word, [word], [1.0], texts=[word])], axes={"categories": [word]}),
+        Section(f"{word} within", [Sentence(word)]),
+        Section("Folded", [Sentence("for a page alone")], is_folded=True),
+    )
+    return Document(
+        word,
+        Sentence(f"the answer {word}"),
+        [Section("Everything", parts), Section("Nothing", [Table(("a",), [])])],
+        lead=[word],
+        notes=[word],
+        made=word,
+        is_answer_last=is_answer_last,
+        data=[("name", "value"), (f"={word}", 1.5)],
+    )
+
+
+def test_no_text_of_a_document_steers_its_medium() -> None:
+    """Escaped on the page and in its charts, in Markdown, CSV, and on the terminal."""
+    document = made(EVIL)
+    page = page_writer.page(document)
+
+    assert "<script>alert" not in page
+    assert "<script>alert" not in drawn_in(page)
+    assert "&lt;script&gt;alert" in drawn_in(page)
+    assert "<script>" not in markdown_writer.page(document)
+    assert csv_writer.page(document).splitlines()[1].startswith("'=<script>")
+    for text in (console.text(terminal_writer.render(document)), markdown_writer.page(document)):
+        assert "\x1b" not in text
+
+
+@pytest.mark.parametrize("is_answer_last", [False, True])
+def test_a_terminal_has_the_answer_at_the_end_that_it_is_to_have(*, is_answer_last: bool) -> None:
+    """First below the title, or as the last line; no line is too long."""
+    lines = console.text(
+        terminal_writer.render(made("word", is_answer_last=is_answer_last)), width=60
+    ).splitlines()
+
+    assert lines[-1 if is_answer_last else 1].strip() == "the answer word"
+    assert max(map(len, lines)) <= 60
+    assert "  and 3 more" in lines
+
+
+def test_each_writer_leaves_out_what_its_medium_has_no_room_for() -> None:
+    """Folded parts are on the page alone, and a section without parts is nowhere."""
+    document = made("word")
+    texts = {
+        "page": page_writer.page(document),
+        "markdown": markdown_writer.page(document),
+        "terminal": console.text(terminal_writer.render(document)),
+    }
+
+    assert [name for name, text in texts.items() if "for a page alone" in text] == ["page"]
+    bodies = {**texts, "page": texts["page"].partition("<main>")[2].partition("</main>")[0]}
+    assert not [name for name, text in bodies.items() if "nothing" in text.lower()]
+    assert texts["markdown"].startswith("**the answer word**\n\n- word\n- word\n\n**Everything**")
+    assert [*csv.reader(io.StringIO(csv_writer.page(document)))] == [
+        ["name", "value"],
+        ["'=word", "1.5"],
+    ]
