@@ -152,7 +152,7 @@ def found_again(trial: Trial) -> TrialState:
         for entry in store.runs(trial.options.results)
         if isinstance(entry, store.StoredRun)
         and entry.tags.get(TAG) == trial.name
-        # Those that neighbours spoilt are judged again: they say how busy the machine was.
+        # Those that neighbours spoilt are judged again: they show how busy the machine was.
         and (not is_refused(entry) or entry.tags[NOT_COUNTED] == SPOILT)
     ]
     for run in sorted(runs, key=lambda run: run.id):

@@ -312,7 +312,7 @@ def _panels(one: Series, result: StepResult) -> list[tuple[str, bool, list[Line]
     drawn: dict[str, tuple[bool, dict[str, Column]]]
     drawn = {}
     for name in own[:2]:
-        # Bytes have an axis of their own: next to them, operations are a line at 0.
+        # Bytes are drawn on another axis: on theirs, operations are a line at 0.
         title = "bytes/s" if name.endswith("bytes") else "per second"
         drawn.setdefault(title, (False, {}))[1][name] = columns[name]
     if not any(name.startswith("diskstats.") for name in columns):
