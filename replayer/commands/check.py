@@ -306,7 +306,7 @@ def _verdict(
 ) -> str:
     where = f" --engine {_plain(url)}" if url else ""
     if blocking:
-        found = "; ".join(dict.fromkeys(line.found for line in blocking))
+        found = "; ".join(dict.fromkeys(f"{line.name}: {line.found}" for line in blocking))
         return f"`replayer run{where}` is impossible here: {found}"
     less = sum(line.answer is not _OK for line in lines)
     rest = f"; {less} of {len(lines)} lines are not ok" if less else ""

@@ -142,7 +142,5 @@ def state(run: StoredRun) -> str:
 
 
 def headline(run: StoredRun) -> str:
-    """Return the answer of a run, as its report has it; of older files the leading numbers."""
-    return run.headline or "; ".join(
-        f"{metric} {show(number, unit)}" for metric, number, unit in run.leading
-    )
+    """Return the leading numbers of a run's steps, in one line."""
+    return "; ".join(f"{metric} {show(number, unit)}" for metric, number, unit in run.leading)
