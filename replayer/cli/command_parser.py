@@ -4,7 +4,7 @@ import argparse
 import functools
 from collections.abc import Callable, Iterator
 from types import ModuleType
-from typing import Any
+from typing import Any, NoReturn
 
 from replayer import __version__, assets, registry
 from replayer.errors import nearest
@@ -23,6 +23,8 @@ examples:
 exit status: 0 done, 1 failed while running, 2 impossible request, 3 compared and found worse or
 sized and too small, 130 interrupted
 """
+
+_NUMBERS: dict[Any, str] = {int: "a whole number, such as 3", float: "a number, such as 1.5"}
 
 
 def parser() -> argparse.ArgumentParser:
@@ -60,6 +62,21 @@ class CommandParser(argparse.ArgumentParser):
             module, self.load = self.load(), None
             module.configure(self)
             self.set_defaults(perform=module.run)  # not "run": some arguments have that name
+
+    def error(self, message: str) -> NoReturn:
+        """Print what is wrong and where help is, in two lines, and exit: no list of all options."""
+        command = self.prog.removeprefix("replayer").strip()
+        where = f"replayer help {command}" if command else "replayer help"
+        self.exit(2, f"{self.prog}: error: {message}\n`{where}` shows what it takes\n")
+
+    def _get_value(self, action: argparse.Action, arg_string: str) -> Any:
+        """Return an argument's value; refuse a number that is none in the words of users."""
+        try:
+            return super()._get_value(action, arg_string)
+        except argparse.ArgumentError as error:
+            if action.type in _NUMBERS:
+                error.message = f"{arg_string!r} must be {_NUMBERS[action.type]}"
+            raise
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         """Refuse a value that is not one of the choices; suggest the nearest, do not list all."""

@@ -20,7 +20,7 @@ SHEET = CollectorColumns(
     "device {device} over {time}, as iostat -x: awaits in ms, sizes in kB",
     "r/s rkB/s r_await rareq-sz w/s wkB/s w_await wareq-sz areq-sz aqu-sz %util",
 )
-PANEL = Panel("device, per second", (("r/s", "device r/s"), ("w/s", "device w/s")), order=1)
+PANEL = Panel("device, 1/s", (("r/s", "device r/s"), ("w/s", "device w/s")), order=1)
 
 
 def parse(samples: Sequence[Sample], device: str | None) -> Columns:

@@ -306,8 +306,8 @@ def _verdict(
 ) -> str:
     where = f" --engine {_plain(url)}" if url else ""
     if blocking:
-        names = ", ".join(dict.fromkeys(line.name for line in blocking))
-        return f"`replayer run{where}` is impossible here: {names}"
+        found = "; ".join(dict.fromkeys(f"{line.name}: {line.found}" for line in blocking))
+        return f"`replayer run{where}` is impossible here: {found}"
     less = sum(line.answer is not _OK for line in lines)
     rest = f"; {less} of {len(lines)} lines are not ok" if less else ""
     lost = [line.found for line in lines if line.name == _RIGHTS and line.answer is not _OK]

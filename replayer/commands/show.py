@@ -60,6 +60,8 @@ def run(args: argparse.Namespace) -> int:
     """Print the run's report, or its JSON, on stdout."""
     if _is_capture(args.which):
         return _capture(Path(args.which), as_json=args.json)
+    if args.which.endswith(".profile") and Path(args.which).is_file():
+        raise Impossible(f"{args.which} is a profile: `replayer profile show` prints it")
     path = store.find(args.which, store.folder(args.results))
     if args.which == "latest":
         for entry in store.newer(path):

@@ -217,7 +217,8 @@ def _inherited(name: str, heirs: tuple[str, ...]) -> tuple[tuple[Path, ...], dic
     """Return the folders of an engine and of those it inherits from, and their merged keys."""
     known = assets.engines()
     if name not in known:
-        raise NotFound(f"there is no engine {name!r}{nearest(name, known)}")
+        url = "; a server that runs is given as a URL, such as postgresql://user@host/database"
+        raise NotFound(f"there is no engine {name!r}{nearest(name, known)}{url}")
     path = known[name] / "engine.toml"
     own = assets.toml(path)
     parent = own.get("like")

@@ -16,10 +16,11 @@ from replayer.analysis.differences import comparison as comparing
 from replayer.analysis.differences.samples import Side, leading
 from replayer.errors import Impossible, Interrupted, ReplayerError
 from replayer.experiments import looks, neighbours
-from replayer.experiments.variant import is_refused, measure_applied
+from replayer.experiments.variant import is_refused, measure_applied, refuse
 from replayer.machine.host import Host
 from replayer.model import Status
 from replayer.results import store
+from replayer.results.tags import NOT_COUNTED, SPOILT
 from replayer.units import show
 from replayer.watch import quiet_machine
 
@@ -151,7 +152,8 @@ def found_again(trial: Trial) -> TrialState:
         for entry in store.runs(trial.options.results)
         if isinstance(entry, store.StoredRun)
         and entry.tags.get(TAG) == trial.name
-        and not is_refused(entry)
+        # Those that neighbours spoilt are judged again: they show how busy the machine was.
+        and (not is_refused(entry) or entry.tags[NOT_COUNTED] == SPOILT)
     ]
     for run in sorted(runs, key=lambda run: run.id):
         here = trial.between_boots or run.host.get("boot.id") == boot
@@ -195,6 +197,8 @@ def _one_run(trial: Trial, state: TrialState, which: int, say: Callable[[str], N
         state.took = time.monotonic() - begun
         was_busy = state.busy
         why, counts = _take(state, which, run)
+        if not counts:
+            refuse(trial.options.results, run, SPOILT)
         say(_line(state, variant, run, why, again=not counts, first=state.busy and not was_busy))
 
 

@@ -28,6 +28,7 @@ from replayer.engines import engine
 from replayer.errors import Impossible, ReplayerError
 from replayer.experiments.reached_settings import check_kept, refuse_unreached, settings_of
 from replayer.results import editing, store
+from replayer.results.tags import NOT_COUNTED
 from replayer.run.plan import workload as workload_file
 from replayer.run.plan.request import build_request
 
@@ -56,8 +57,6 @@ _TAKERS: dict[str, Callable[[Note], str]] = {
     "cgroup": memory_bound.recover,
 }
 """Kind of a note on what a factor took -> the function that gives it back."""
-_REFUSED = {"not-counted": "yes"}
-"""The tag of a run that does not count: its factor was not in force, or others disturbed it."""
 _HOLE = "{}"
 _STOPS_WITHIN = 60.0
 _TAG = re.compile(r"[^A-Za-z0-9_.-]")
@@ -227,17 +226,18 @@ def _named_settings(variant: Variant) -> dict[str, str]:
     return {name: own for name, own in settings_of(variant.arguments).items() if name in names}
 
 
-def refuse(folder: Path, run: Run) -> None:
-    """Mark a stored run that does not count, so that what is resumed leaves it out."""
+def refuse(folder: Path, run: Run, why: str = "yes") -> None:
+    """Mark a stored run that does not count: `compare` and what is resumed leave it out."""
+    mark = {NOT_COUNTED: why}
     editing.change(
         folder / f"{run.id}.json",
-        lambda stored: stored.model_copy(update={"tags": {**stored.tags, **_REFUSED}}),
+        lambda stored: stored.model_copy(update={"tags": {**stored.tags, **mark}}),
     )
 
 
 def is_refused(stored: StoredRun) -> bool:
     """Return whether a run was marked by `refuse`."""
-    return bool(_REFUSED.keys() & stored.tags.keys())
+    return NOT_COUNTED in stored.tags
 
 
 def run_arguments(workload: str, variant: Variant, options: RunOptions) -> list[str]:

@@ -159,7 +159,7 @@ def _headline(candidates: Sequence[MachineChoice], currency: str) -> str:
     fitting = {one.machine for one in candidates if one.fit is Fit.FITS}
     unclear = {one.machine for one in candidates if one.fit is Fit.UNCLEAR} - fitting
     every = "1 machine" if len(names) == 1 else f"{len(names)} machines"
-    counted = f"Of {every} {len(fitting)} fit, {len(unclear)} may fit"
+    counted = f"Of {every} {len(fitting)} fit, {len(unclear)} unclear"
     if best.fit is Fit.FITS:
         kind = "is predicted to fit" if best.known == "predicted" else "fits by its cores' probes"
         price = show_price(best.price_month, currency)

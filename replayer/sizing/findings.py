@@ -20,7 +20,9 @@ def show_multiple(multiple: float, low: float | None = None, high: float | None 
     if low is None:
         return words
     known = high is not None and math.isfinite(high)
-    return f"{words}, 95 % interval {form(low)} to {form(high or 0.0) if known else 'no known end'}"
+    end = f"{form(low)} to {form(high or 0.0)}"
+    end = end if known else f"from {form(low)} on, no end was found"
+    return f"{words}, 95 % interval {end}"
 
 
 def _percent(share: float) -> str:

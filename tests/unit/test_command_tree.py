@@ -11,15 +11,22 @@ from replayer.cli.command_parser import parser
         (["rnu"], "there is no 'rnu' - did you mean run?"),
         (["runs", "lst"], "there is no 'lst' - did you mean list?"),
         (["list", "worklods"], "there is no 'worklods' - did you mean workloads?"),
+        (["run", "--repeat", "two"], "'two' must be a whole number, such as 3"),
+        (["size"], "`replayer help size` shows what it takes"),
         (["completion", "foo"], "there is no 'foo' (there are: bash, fish, zsh)"),
     ],
 )
 def test_a_mistyped_word_is_answered_by_the_nearest(
     capsys: pytest.CaptureFixture[str], words: list[str], sentence: str
 ) -> None:
-    """One of many choices is mistyped: the nearest is named, and all of them where none is near."""
+    """One of many choices is mistyped: the nearest is named, and all of them where none is near.
+
+    The answer is two lines: what is wrong, and where all options are listed.
+    """
     with pytest.raises(SystemExit) as ended:
         parser().parse_args(words)
 
+    printed = capsys.readouterr().err
     assert ended.value.code == 2
-    assert sentence in capsys.readouterr().err
+    assert sentence in printed
+    assert len(printed.splitlines()) == 2

@@ -55,6 +55,18 @@ def test_what_steps_are_set_to_is_the_least(run_of: RunOf) -> None:
     assert "not known" in estimates.time(nothing, 12)
 
 
+def test_a_step_on_other_data_tells_no_time(run_of: RunOf) -> None:
+    """A scan of 98,304 rows does not tell how long the same scan of fifty million takes."""
+    built = run_of([1.0])
+    small = {"step": "build", "name": "build", "once": True, "rows": 98304}
+    steps = (built.steps[0].model_copy(update={"step": "build", "spec": small}), *built.steps)
+    run = built.model_copy(update={"steps": steps})
+    spec = dict(built.steps[0].spec)
+
+    assert estimates.took(spec, [run], 0.0, [small]).source == run.id
+    assert estimates.took(spec, [run], 0.0, [{**small, "rows": 50331648}]).seconds is None
+
+
 def many(run_of: RunOf, count: int) -> Run:
     """Return a run whose step has so many metrics, and as many more that say the same."""
     run = run_of([1.0])

@@ -7,6 +7,7 @@ import pytest
 from replayer.analysis.differences.selection import Chosen, choose, no_column, pair
 from replayer.errors import Impossible, NotFound
 from replayer.results import store
+from replayer.results.tags import NOT_COUNTED, SPOILT
 from tests.fixture_types import RunOf
 
 
@@ -117,3 +118,14 @@ def test_two_groups_are_compared(results: Path) -> None:
     base, other = pair(choose(["stock", "stock"], results))
 
     assert base.name != other.name
+
+
+def test_a_run_that_did_not_count_is_set_aside(tmp_path: Path, run_of: RunOf) -> None:
+    """`compare` by labels answers as `ab` did: a run that was spoilt and done again is left out."""
+    for text in ({}, {NOT_COUNTED: SPOILT}, {}):
+        run = run_of([1.0], label="a").model_copy(update={"tags": text})
+        store.save(tmp_path / f"{run.id}.json", run)
+    chosen = choose(["a"], tmp_path)
+
+    assert [len(side.runs) for side in chosen.sides] == [2]
+    assert any("did not count it" in words for words in chosen.said)

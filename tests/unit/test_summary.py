@@ -159,3 +159,18 @@ def test_the_markup_of_a_summary_is_that_of_its_words(stored: Run) -> None:
 
     assert "<img" not in text
     assert text.count("&lt;img") >= 4
+
+
+def test_what_was_not_as_asked_is_one_remark_with_its_remedy(stored: Run) -> None:
+    """What a step got and what to do about it are one line, not two, and other advice stays."""
+    run = with_step(stored, "walk", cold=cold("lukewarm"))
+    advice = (
+        Advice(steps=("walk",), found="walk got lukewarm", todo="stop others", name="coldness"),
+        Advice(steps=("walk",), found="others wrote", todo="find them", name="foreign_writes"),
+    )
+    points = summarise([run.model_copy(update={"advice": advice})]).points
+
+    assert [(point.text, point.name) for point in points if "walk" in point.steps] == [
+        ("walk: asked cold, got lukewarm; stop others", "coldness"),
+        ("others wrote: find them", "foreign_writes"),
+    ]

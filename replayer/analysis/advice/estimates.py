@@ -50,13 +50,20 @@ class Known:
     """The run that did the same; "" for the step's own keys, which only give a lower bound."""
 
 
-def took(spec: Mapping[str, Any], runs: Iterable[Run], set_to: float) -> Known:
+def took(
+    spec: Mapping[str, Any],
+    runs: Iterable[Run],
+    set_to: float,
+    before: Sequence[Mapping[str, Any]] = (),
+) -> Known:
     """Return the duration of a step from the newest run that did the same, else from its keys.
 
     `runs` are sorted, the newest first.  `set_to` are the seconds by the step's keys, 0 if they
-    set none.
+    set none.  `before` are the steps before it in its workload: they make the data that it reads.
     """
     for run in runs:
+        if _on_other_data(run, before):
+            continue
         seconds = _took([step for step in run.steps if step.status is Status.DONE], spec)
         if seconds is not None:
             return Known(seconds, run.id)
@@ -94,23 +101,31 @@ def expect(asked: WorkloadFacts, runs: Sequence[Run], set_to: Sequence[float]) -
     that it takes by its own keys, or 0 if its time depends on the machine only.
     """
     alike = [_alike(spec, runs) for spec in asked.steps]
-    took = [_took(steps, spec) for steps, spec in zip(alike, asked.steps, strict=True)]
+    known = [took(spec, runs, 0.0, asked.steps[:number]) for number, spec in enumerate(asked.steps)]
     times = [1 if spec.get("once") else asked.repeat for spec in asked.steps]
     seconds = sum(
-        (own if known is None else known) * many
-        for known, own, many in zip(took, set_to, times, strict=True)
+        (step.seconds or own) * many for step, own, many in zip(known, set_to, times, strict=True)
     )
     whole_run = next((run for run in runs if _same(run, asked)), None)
     counts = [_counts(steps) for steps in alike]
     return Expectation(
         workload=asked.name,
         seconds=seconds if whole_run is None else _elapsed(whole_run),
-        whole=whole_run is not None or None not in took,
+        whole=whole_run is not None or all(step.seconds for step in known),
         source=whole_run.id if whole_run else "",
         leading=sum(first for first, _ in counts),
         others=sum(rest for _, rest in counts),
         counted=all(alike),
     )
+
+
+def _on_other_data(run: Run, before: Iterable[Mapping[str, Any]]) -> bool:
+    """Return whether a run made other data: a preparing step that was set to something else."""
+    for spec in before:
+        made = [step.spec for step in run.steps if step.step == spec.get("step")]
+        if spec.get("once") and made and spec not in made:
+            return True
+    return False
 
 
 def _same(run: Run, asked: WorkloadFacts) -> bool:

@@ -68,7 +68,9 @@ def suspects(comparison: Comparison) -> tuple[Difference, ...]:
     explained = [one for why in comparison.why for one in why.may_explain]
     if not any(why.parts for why in comparison.why):
         explained = list(known_causes.may_explain(comparison.differences, ()))
-    return tuple({one.key: one for one in explained}.values())
+    known = tuple({one.key: one for one in explained}.values())
+    # A fact that has the same value in runs of both sides explains less than one that parts them.
+    return tuple(one for one in known if not set(one.base) & set(one.other)) or known
 
 
 def show_values(values: Sequence[str]) -> str:

@@ -10,6 +10,7 @@ from replayer.analysis.differences.samples import Side
 from replayer.errors import Impossible, nearest
 from replayer.model import Run, Status
 from replayer.results import editing, store
+from replayer.results.tags import NOT_COUNTED
 
 _MOST_NAMED = 3
 _NOT_SOUND = frozenset({Status.FAILED, Status.PARTIAL})
@@ -115,6 +116,13 @@ def _sound(word: str, runs: Sequence[Run], remarks: list[str]) -> list[Run]:
 
     A sentence about the others is added to `remarks`.  Raises Impossible if no run is left.
     """
+    spoilt = [run for run in runs if NOT_COUNTED in run.tags]
+    if spoilt and len(spoilt) < len(runs):
+        remarks.append(
+            f"{word}: {_count(spoilt)} {_are(spoilt)} set aside, as `ab` or `experiment` did not "
+            f"count {'it' if len(spoilt) == 1 else 'them'} ({_some(run.id for run in spoilt)})"
+        )
+        runs = [run for run in runs if run not in spoilt]
     sound = [run for run in runs if run.status not in _NOT_SOUND and _measured(run)]
     if len(sound) == len(runs):
         return sound

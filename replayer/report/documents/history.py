@@ -53,6 +53,7 @@ def document(history: RunHistory) -> Document:
             for title, group in groupby(history.series, key=_work)
         ],
         lead=list(_remarks(history)),
+        is_answer_last=True,
         made=f"A dotted line is where {history.fact} changed. Drag over a chart to zoom in.",
         data=[_CSV, *(_row(one, change) for one in history.series for change in one.changes)],
     )

@@ -53,9 +53,9 @@ _POINTS = 400
 _WHOLE_DAY = 0.95
 """Share of a day from which on minutes are those of a day."""
 _GRADES = {
-    Grade.WHOLE: "all that decides is known, so that a verdict can stand on it",
-    Grade.PARTIAL: "a verdict can stand on it, and leaves out what is named here",
-    Grade.POOR: "a verdict would stand on the little that is known",
+    Grade.WHOLE: "all that decides is known: enough for a verdict",
+    Grade.PARTIAL: "enough for a verdict, which leaves out what is named here",
+    Grade.POOR: "too little is known for a verdict that one can rely on",
 }
 _HEADINGS = ("", *(f"p{p:g}" for p in PERCENTILES), "most", "at")
 _LEVEL_HEADINGS = ("", "most", *(f"> {share:.0%}" for share in _LEVELS))
@@ -189,6 +189,7 @@ def document(one: ProfileSummary) -> Document:
         Sentence(_headline(one)),
         parts,
         notes=_notes(profile),
+        is_answer_last=True,
         data=list(_data(one)),
     )
 
@@ -229,6 +230,7 @@ def _headline(one: ProfileSummary) -> str:
         return f"Nothing follows from this profile: it has no load. {sure}."
     needs = [need for name in _HEADLINED if (need := wanted.need(name)) is not None]
     words = ", ".join(_needed(need) for need in needs)
+    words += " (without what others read there)" if any(need.others for need in needs) else ""
     when = usage.clock(one.moment.begin)
     why = f": {one.confidence.reasons[0]}" if one.confidence.reasons else ""
     return f"At its busiest ({when}) it needed {words}. {sure}{why}."
@@ -237,7 +239,8 @@ def _headline(one: ProfileSummary) -> str:
 def _needed(need: Need) -> str:
     """Return a measured need in words, as `400 transactions/s`."""
     rate = need.unit == "1/s"
-    amount = show_count(need.measured) if rate else show(need.measured, need.unit)
+    own = need.measured - need.others
+    amount = show_count(own) if rate else show(own, need.unit)
     return f"{amount} {_SHORT[need.name]}"
 
 

@@ -14,9 +14,9 @@ _POINTS = 2000
 _GAPS = 200
 _PANELS = (
     # (title of the panel, its resources)
-    ("transactions/s", ("transactions", "statements")),
+    ("per second", ("transactions", "statements")),
     ("cores", ("cpu", "server_cpu", "steal")),
-    ("device, per second", ("read_iops", "write_iops")),
+    ("device, 1/s", ("read_iops", "write_iops")),
     ("device, MB/s", ("read_mbps", "write_mbps")),
     ("blocks/s", ("blocks", "blocks_read")),
     ("log, MB/s", ("wal",)),

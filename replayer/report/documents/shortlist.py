@@ -48,6 +48,7 @@ def document(one: Shortlist, rows: int = ROWS) -> Document:
         list(_parts(one, rows)),
         notes=list(_remarks(one)),
         made=one.made,
+        is_answer_last=True,
         data=[_CSV, *_data(one)],
     )
 

@@ -106,6 +106,7 @@ def document(one: SizingSummary) -> Document:
             *listed("Otherwise than at the source", verdict.unproven),
         ],
         lead=list(behind(verdict)),
+        is_answer_last=True,
         made=f"run {one.run.id}, {one.run.started}",
         data=[_CSV, *_data(one)],
     )

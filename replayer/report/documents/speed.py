@@ -70,6 +70,7 @@ def document(one: SpeedSummary) -> Document:
             *sizing.listed("What this leaves open", verdict.unproven),
         ],
         lead=list(sizing.behind(verdict)),
+        is_answer_last=True,
         made=f"run {one.run.id}, {one.run.started}",
         data=list(_data(one)),
     )

@@ -30,8 +30,8 @@
   const prefixed = /^(?:[nuµm]s|[kMGT]i?B|MHz|seconds?|%)\b|%$|, ms$/;
   const suffixes = { "bytes": "B", "bytes/s": "B/s", "s": "s" };
   function ticks(unit) {
-    if (prefixed.test(unit)) return { exponentformat: "none", separatethousands: true };
     const plain = unit.replace(/^.*, /, "");
+    if (prefixed.test(unit) || prefixed.test(plain)) return { exponentformat: "none", separatethousands: true };
     return { exponentformat: "SI", ticksuffix: Object.hasOwn(suffixes, plain) ? suffixes[plain] : "" };
   }
   function axis(title) {
@@ -227,24 +227,33 @@
     if (entry.height) place.style.height = `${entry.height}px`;
     const weights = panels.map((panel, i) => (panel.events ? 0.35 : i === 0 ? 1.5 : 1));
     const total = weights.reduce((sum, weight) => sum + weight, 0);
+    // Each panel has its own legend above it, so that a colour means one line of that panel.
+    const tall = entry.height || place.clientHeight || 600;
+    const above = panels.map((panel, i) => {
+      const rows = window.innerWidth < 600 ? Math.max(1, panel.lines.length) : 1;
+      return i ? (12 + 18 * rows) / tall : 0;
+    });
+    const room = 1 - above.reduce((sum, share) => sum + share, 0);
     let top = 1;
     let color = 0;
     panels.forEach((panel, i) => {
-      const height = (weights[i] / total) * 0.94;
+      const height = (weights[i] / total) * room;
       const name = i ? `y${i + 1}` : "y";
       const bottom = Math.max(0, top - height);
       layout[i ? `yaxis${i + 1}` : "yaxis"] = {
         ...axis(panel.title), domain: [bottom, top], rangemode: "tozero",
         ...(panel.events ? { showticklabels: false, showgrid: false, range: [-1, 1] } : {}),
       };
-      top = bottom - 0.06 / Math.max(1, panels.length - 1);
+      const legend = i ? `legend${i + 1}` : "legend";
+      layout[legend] = { ...layout.legend, y: top, yanchor: "bottom" };
+      top = bottom - (above[i + 1] ?? 0);
       panel.lines.forEach((line) => {
         traces.push({
           ...styled({
             type: "scatter", mode: x.length < 30 ? "lines+markers" : "lines", name: line.name, x,
             y: unpack(line), color: line.color ?? color, dash: line.dash,
           }),
-          yaxis: name, xaxis: "x", connectgaps: false,
+          yaxis: name, xaxis: "x", legend, connectgaps: false,
           ...(panel.stacked ? { stackgroup: name } : {}),
         });
         color += 1;
@@ -256,7 +265,7 @@
             x: entry.marks.map((mark) => when(mark[0])), y: entry.marks.map(() => 0),
             text: entry.marks.map((mark) => `${mark[1]}: ${mark[2]}`),
           }),
-          yaxis: name, xaxis: "x", hovertemplate: "%{text}<extra></extra>",
+          yaxis: name, xaxis: "x", legend, hovertemplate: "%{text}<extra></extra>",
         });
       }
     });
@@ -293,7 +302,8 @@
     if (!choice) return;
     data.series.forEach((entry, i) => {
       const text = document.createElement("textarea");
-      text.innerHTML = `${entry.side}: ${entry.step}, repeat ${entry.repeat} (${entry.run})`;
+      const side = entry.side === entry.run ? "" : `${entry.side}: `;
+      text.innerHTML = `${side}${entry.step}, repeat ${entry.repeat} (${entry.run})`;
       choice.add(new Option(text.value, String(i)));
     });
     // What is looked at first: RIOPS if there are any, else the longest.

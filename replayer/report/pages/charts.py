@@ -310,7 +310,11 @@ def _panels(one: Series, result: StepResult) -> list[tuple[str, bool, list[Line]
     metric = leading([result])
     own.sort(key=lambda name: metric is None or name != metric.metric)
     drawn: dict[str, tuple[bool, dict[str, Column]]]
-    drawn = {"per second": (False, {name: columns[name] for name in own[:2]})}
+    drawn = {}
+    for name in own[:2]:
+        # Bytes are drawn on another axis: on theirs, operations are a line at 0.
+        title = "bytes/s" if name.endswith("bytes") else "per second"
+        drawn.setdefault(title, (False, {}))[1][name] = columns[name]
     if not any(name.startswith("diskstats.") for name in columns):
         drawn |= _imported(columns)
     for collector, panel in collector_columns.panels(one):
@@ -330,7 +334,7 @@ def _imported(columns: Mapping[str, Column]) -> dict[str, tuple[bool, dict[str, 
         for name, values in columns.items()
         if name.startswith(_IMPORTED) and name.endswith((".r/s", ".w/s"))
     }
-    return {"device, per second": (False, device)}
+    return {"device, 1/s": (False, device)}
 
 
 def overlays(sides: Sequence[Side]) -> Iterator[tuple[str, Chart]]:

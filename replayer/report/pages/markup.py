@@ -21,7 +21,15 @@ _LONG = 48
 _UNSAFE = re.compile(r"[^A-Za-z0-9-]+")
 _KINDS = {
     **{word: word for word in ("better", "worse", "same", "unclear")},
-    **{f"likely {word}": "unclear" for word in ("better", "worse", "differs in these runs")},
+    **{f"{word} in these runs": word for word in ("better", "worse", "same")},
+    **{
+        f"likely {word}": "care"
+        for word in (
+            "better",
+            "worse",
+            *(f"{w} in these runs" for w in ("better", "worse", "differs")),
+        )
+    },
     "fits": "better",
     "does not fit": "worse",
 }

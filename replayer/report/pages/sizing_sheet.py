@@ -46,6 +46,8 @@ th, td { text-align: left; padding: .4mm 2mm .4mm 0; border-bottom: 1px solid #d
   vertical-align: top; } td.number, th.number { text-align: right; white-space: nowrap; }
 .signed { display: flex; gap: 10mm; margin-top: 8mm; break-inside: avoid; } .signed div { flex: 1;
   border-top: 1px solid #1b1f24; font-size: 8.5pt; }
+@media (max-width: 600px) { table { font-size: 7.5pt; }
+  td.number, th.number { white-space: normal; } }
 @media print { body { padding: 0; } }
 """
 
@@ -169,8 +171,8 @@ def _list(texts: Sequence[str]) -> str:
 def _sure(objective: str, verdict: FitVerdict) -> list[str]:
     words = [f"objective: {objective}"]
     if verdict.low is not None:
-        high = "no known end" if verdict.high is None else f"{verdict.high:.3g}"
-        words.append(f"95 % interval of the multiple: {verdict.low:.3g} to {high}")
+        end = "on, no end was found" if verdict.high is None else f"to {verdict.high:.3g}"
+        words.append(f"95 % interval of the multiple: from {verdict.low:.3g} {end}")
     if verdict.confidence is not None:
         words.append(f"the profile: {verdict.confidence.words}")
         words += verdict.confidence.reasons

@@ -8,7 +8,7 @@ from replayer.report.terminal.step_summary import Remark, RunsSummary, StepSumma
 from replayer.report.terminal.summary import summarise
 from replayer.units import show_duration
 
-_CLASSES = {Trust.YES: "better", Trust.CARE: "unclear", Trust.NO: "worse"}
+_CLASSES = {Trust.YES: "better", Trust.CARE: "care", Trust.NO: "worse"}
 _MOST_POINTS = 8
 """The most remarks that are shown; the others are folded."""
 _MOST_SIDES = 8

@@ -128,8 +128,11 @@ def _answer_flow(row: Sequence[str]) -> tuple[str, Flow]:
 
 
 def sentence(comparison: Comparison) -> str:
-    """Return the number of metrics with each verdict, in one line."""
-    names = [name_verdict(row) for row in comparison.rows if row.verdict is not None]
+    """Return the number of metrics with each verdict, in one line; repeated facts do not count."""
+    rows = [row for row in comparison.rows if row.verdict is not None]
+    known = {(row.step, row.metric) for row in rows}
+    # A metric that repeats another one is no second fact.
+    names = [name_verdict(row) for row in rows if (row.step, row.says) not in known]
     counts = Counter(names)
     words = ", ".join(f"{count} {name}" for name, count in counts.items()) or "nothing to judge"
     return f"{sanitize(comparison.other.name)} against {sanitize(comparison.base.name)}: {words}"

@@ -4,6 +4,7 @@ The steps' displays give the words; this module joins them.  A step that only pr
 with `once`) is named only if there is no other.
 """
 
+import shlex
 from collections.abc import Iterable, Sequence
 
 from replayer.analysis.advice.headline import Headline
@@ -93,7 +94,13 @@ def _todo(runs: Sequence[Run]) -> str:
         return ""
     name = sanitize(run.workload.source if "/" in run.workload.source else run.workload.name)
     name = sanitize(run.workload.name) if name.endswith(f"/{run.workload.name}.toml") else name
-    return f"replayer run {name} --label B, on what is to be compared; then replayer compare"
+    # The end of an id is unique enough, and `compare` takes any unique part of it.
+    own = sanitize(run.label) or "-".join(run.id.split("-")[2:]) or run.id
+    other = "other" if run.label == "B" else "B"
+    return (
+        f"replayer run {name} --label {other} on what you compare with; "
+        f"then replayer compare {shlex.quote(own)} {other}"
+    )
 
 
 def _number(count: int) -> str:

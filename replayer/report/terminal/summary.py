@@ -37,6 +37,8 @@ from replayer.units import show, show_duration, show_size
 Kind = TypeVar("Kind", bound=Hashable)
 
 _EMPTY: tuple[object, ...] = (None, "", ())
+_NOT_AS_ASKED = ("coldness", "verdict")
+"""The warnings of steps whose data was not in the place that was asked for."""
 CLOSES = "account closes"
 """The proof of a step that has no other."""
 _SEEN = 0.001
@@ -94,20 +96,20 @@ def attention(run: Run) -> list[str]:
 
     These are failures, skipped steps, wrong temperatures and wrong origins of blocks.
     """
-    return [text for _, text in _attention(run)]
+    return [text for _, text, _ in _attention(run)]
 
 
-def _attention(run: Run) -> Iterator[tuple[str, str]]:
-    """Yield (step's name, sentence) for each thing that was not as requested."""
+def _attention(run: Run) -> Iterator[tuple[str, str, bool]]:
+    """Yield (step, sentence, whether its data was as asked) for what was not as requested."""
     for results in by_name(run.steps):
         name, several = sanitize(results[0].name), len(results) > 1
         for (status, reason), same in alike(results, lambda r: (r.status, r.reason)):
             if status is not Status.DONE:
                 where = f"{name}{repeats_of(same) if several else ''}"
-                yield results[0].name, f"{where}: {status.value}: {sanitize(reason)}"
+                yield results[0].name, f"{where}: {status.value}: {sanitize(reason)}", True
         for text, same in alike(results, other_than_asked):
             if text:
-                yield results[0].name, f"{name}{repeats_of(same) if several else ''}: {text}"
+                yield results[0].name, f"{name}{repeats_of(same) if several else ''}: {text}", False
 
 
 def repeats_of(results: Sequence[StepResult]) -> str:
@@ -338,15 +340,15 @@ def _closes(made: Account) -> Proof:
     share = abs(made.residue_share)
     if not made.closes:
         none = made.residue_share > 0
-        text = f"account does not close, {share:.0%} is in {'none' if none else 'two'} of its parts"
-        words = "not explained" if none else "counted twice"
-        return Proof(text, good=False, brief=f"{share:.0%} of the time {words}")
+        words = f"{share:.0%} of the time {'not explained' if none else 'counted twice'}"
+        return Proof(f"account does not close: {words}", good=False, brief=words)
     if made.rests_on_one:
         return Proof(
             f"account closes, by the kernel's counters alone: samples differ by {made.unsure:.0%} "
             f"of the time"
         )
-    return Proof(f"account closes, {share:.1%} is in none of its parts", brief=CLOSES)
+    words = "not explained" if made.residue_share > 0 else "counted twice"
+    return Proof(f"account closes: {share:.1%} of the time {words}", brief=CLOSES)
 
 
 def _points(runs: Sequence[Run]) -> tuple[Remark, ...]:
@@ -355,17 +357,33 @@ def _points(runs: Sequence[Run]) -> tuple[Remark, ...]:
     quiet: dict[tuple[str, ...], Remark] = {}
     for run in runs:
         spoken = {step.reason for step in run.steps}
-        failure = [("", f"{run.status.value}: {sanitize(run.error)}")] if run.error else []
-        known = [one for one in failure if run.error not in spoken]
-        for name, text in [*known, *_attention(run)]:
-            _count(loud, text, Remark(text, loud=True, steps=(name,) if name else ()))
+        if run.error and run.error not in spoken:
+            text = f"{run.status.value}: {sanitize(run.error)}"
+            _count(loud, text, Remark(text, loud=True))
+        remedies, used = _remedies(run), list[Advice]()
+        for name, text, as_asked in _attention(run):
+            advice = None if as_asked else remedies.get(name)
+            # One line has what was got and what to do; a remedy of several steps stands once.
+            todo = f"; {sanitize(advice.todo)}" if advice and advice not in used else ""
+            used += [advice] if advice else []
+            called = sanitize(advice.name) if advice else ""
+            point = Remark(f"{text}{todo}", loud=True, steps=(name,), name=called)
+            _count(loud, point.text, point)
         own: dict[tuple[str, ...], Remark] = {}
         for advice in run.advice:
+            if advice in used:
+                continue
             point = Remark(sanitize(str(advice)), steps=advice.steps, name=sanitize(advice.name))
             own.setdefault(_key(advice), point)
         for key, point in own.items():
             _count(quiet, key, point)
     return (*loud.values(), *quiet.values())
+
+
+def _remedies(run: Run) -> dict[str, Advice]:
+    """Return the advice on steps that got other data than asked for, by the names of the steps."""
+    advices = [advice for advice in run.advice if advice.name in _NOT_AS_ASKED]
+    return {step: advice for advice in advices for step in advice.steps}
 
 
 def _count(points: dict[Kind, Remark], key: Kind, point: Remark) -> None:

@@ -50,7 +50,7 @@ def render(document: Document) -> Group:
     if document.notes:
         rest += ["", bullets((sanitize(note), "dim") for note in document.notes)]
     if document.is_answer_last:
-        return Group(_rule(document.title), *rest, "", *reversed(answer))
+        return Group(_rule(document.title), *rest, "", *answer[1:], answer[0])
     return Group(_rule(document.title), *map(line, answer), *rest)
 
 

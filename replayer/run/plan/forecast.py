@@ -16,7 +16,7 @@ from replayer.analysis.advice.estimates import Expectation, Known
 from replayer.errors import ReplayerError
 from replayer.machine.free_space import NO_LIMIT, free_bytes
 from replayer.machine.host import Host
-from replayer.model import Run, StepSpec
+from replayer.model import Run, StepSpec, Workload
 from replayer.run import step_plugin
 from replayer.run.event_stream.events import Planned, PlannedSteps
 from replayer.run.plan import footprint, workload
@@ -82,8 +82,8 @@ def forecast(order: RunRequest, folders: Sequence[Path]) -> Forecast:
     runs = _here(estimates.earlier(folders, asked.name))
     prints = [footprint.of(spec, order.engine.block_size) for spec in asked.steps]
     parts = tuple(
-        _part(spec, 0 if taken is None else taken.disk_bytes, asked.repeat, runs)
-        for spec, taken in zip(asked.steps, prints, strict=True)
+        _part(asked, number, 0 if taken is None else taken.disk_bytes, runs)
+        for number, taken in enumerate(prints)
     )
     set_to = [spec.lasts() for spec in asked.steps]
     return Forecast(
@@ -103,8 +103,8 @@ def plan(order: RunRequest, folders: Sequence[Path]) -> PlannedSteps:
     runs = _here(estimates.earlier(folders, workload.name))
     keys = [spec.model_dump(mode="json") for spec in workload.steps]
     known = {
-        spec.name: estimates.took(own, runs, spec.lasts())
-        for spec, own in zip(workload.steps, keys, strict=True)
+        spec.name: estimates.took(keys[number], runs, spec.lasts(), keys[:number])
+        for number, spec in enumerate(workload.steps)
     }
     planned = enumerate(turns(workload), 1)
     return PlannedSteps(
@@ -134,16 +134,18 @@ def _here(runs: Iterable[Run]) -> list[Run]:
     return [run for run in runs if run.host.get("host.name") == platform.node()]
 
 
-def _part(spec: StepSpec, disk_bytes: int, repeat: int, runs: Sequence[Run]) -> StepForecast:
+def _part(asked: Workload, number: int, disk_bytes: int, runs: Sequence[Run]) -> StepForecast:
+    spec = asked.steps[number]
+    own, *before = (s.model_dump(mode="json") for s in (spec, *asked.steps[:number]))
     keys = spec.model_dump(mode="json", exclude_defaults=True)
     return StepForecast(
         name=spec.name,
         step=spec.step,
         about=_about(spec),
         keys={key: value for key, value in keys.items() if key not in _SAID},
-        times=1 if spec.once else repeat,
+        times=1 if spec.once else asked.repeat,
         disk_bytes=disk_bytes,
-        known=estimates.took(spec.model_dump(mode="json"), runs, spec.lasts()),
+        known=estimates.took(own, runs, spec.lasts(), before),
     )
 
 

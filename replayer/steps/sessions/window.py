@@ -230,7 +230,7 @@ def _watch(
     patience = math.inf
     last, polled = window.before, time.monotonic()
     total = spec.run_time if spec.operations is None else None
-    with context.progress.task("sessions", total) as task:
+    with context.progress.task(spec.name, total) as task:
         for report in pool.reports(timeout=_POLL):
             if isinstance(report, ConnectionLost):
                 lost.append(report)
