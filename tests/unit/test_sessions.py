@@ -170,6 +170,11 @@ def test_steadiness_is_told() -> None:
     assert warming.settled is False
     assert "drifting by +" in warming.words
     assert warming.rule
+    noisy = sessions_outcome._steadiness(
+        window_of([95, 110, 92, 104, 87, 99, 112, 90, 105, 84, 108, 96])
+    )
+    assert noisy.settled is None
+    assert noisy.words == "too noisy to tell in 12 seconds: a change of 20% may hide"
     never = sessions_outcome._steadiness(window_of([100, 10] * 6))
     assert (never.settled, never.words) == (False, "never steady")
 

@@ -159,6 +159,12 @@ def test_the_read_ahead_of_the_datas_disk_is_not_that_of_another(run: Callable[.
             [step("s", steady=Steadiness(settled=False, words="never steady"))],
             {},
         ),
+        (
+            "unsteady",
+            "whether RIOPS were steady cannot be said (s was too noisy to tell)",
+            [step("s", steady=Steadiness(settled=None, words="too noisy to tell"))],
+            {},
+        ),
         ("swapping", "swapoff -a", [step(series=series(vmstat__si=30, vmstat__so=30))], {}),
         ("stolen", "up to 7 %", [step(series=series(**{"cpu.%steal": 7}))], {}),
         (

@@ -221,17 +221,25 @@ def repeats(run: Run) -> Advice | None:
 
 def unsteady(run: Run) -> Advice | None:
     """Warn of sessions whose rate had not become steady."""
-    reports = {
-        step.name: step.steady.words
-        for step in _done(run)
-        if step.steady is not None and not step.steady.settled
+    watched = [(step.name, step.steady) for step in _done(run) if step.steady is not None]
+    found = {
+        "RIOPS had not settled": {
+            name: rate.words for name, rate in watched if rate.settled is False
+        },
+        "whether RIOPS were steady cannot be said": {
+            name: rate.words for name, rate in watched if rate.settled is None
+        },
     }
+    reports = [
+        f"{what} ({'; '.join(f'{name} was {text}' for name, text in of.items())})"
+        for what, of in found.items()
+        if of
+    ]
     if not reports:
         return None
-    reasons = "; ".join(f"{name} was {text}" for name, text in reports.items())
     return Advice(
-        steps=tuple(reports),
-        found=f"RIOPS had not settled ({reasons})",
+        steps=tuple(dict.fromkeys(name for of in found.values() for name in of)),
+        found="; ".join(reports),
         todo="set run_time longer before comparing",
     )
 

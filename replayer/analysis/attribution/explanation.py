@@ -4,8 +4,10 @@ Parts are in seconds per operation.  A part is reported as moved only if a rank 
 only for a step of which a metric was itself shown to differ.  The test is corrected for all parts
 of the step whose values differ enough to matter (Westfall and Young, as for the metrics).
 A part is likely moved if it would count without the correction, and moved by at least a quarter of
-the difference.  If a part was not shown to move, this does not mean that it is unchanged.  It is
-called unchanged only if its confidence interval lies within a margin.
+the difference; one that moved by at least half of it is tested for that direction only.  A part
+that moved only as all others did is likely moved at most, if others moved by more.
+If a part was not shown to move, this does not mean that it is unchanged.  It is called unchanged
+only if its confidence interval lies within a margin.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -31,6 +33,10 @@ A smaller part cannot be the reason.  The spread is taken over the values of bot
 this choice does not use from which side a value is, so the test stays valid."""
 QUARTER = 0.25
 """A part that moved by this share of the difference is one of its reasons."""
+_HALF = 0.5
+"""A part that moved by this share of the difference is its main reason."""
+_LEAST_COMMON = 3
+"""The parts of which a common movement is the median must be as many as this."""
 WHOLE = "whole"
 RESIDUE = "not accounted for"
 _PARTS = (*(part.value for part in Spent), KERNEL, RESIDUE)
@@ -43,7 +49,7 @@ class PartChange(StrEnum):
     UNCHANGED = "unchanged"
     LIKELY = "likely moved"
     """Alone, it would count as moved, and it is at least a quarter of the difference; with the
-    correction for all parts it does not count."""
+    correction for all parts, or next to parts that moved by more than all, it does not count."""
     UNCLEAR = "unclear"
     """Nothing was shown, which does not mean that nothing changed."""
 
@@ -249,9 +255,9 @@ def _judged(
     used = [part for part in _PARTS if any(np.nansum(np.abs(side)) for side in values[part])]
     tested = [part for part in used if _can_matter(values[part], whole.shift)]
     ps = dict(zip(tested, _corrected([values[part] for part in tested]), strict=True))
-    parts = [
-        _judged_part(_part(name, values[name], ps.get(name), len(tested)), whole) for name in used
-    ]
+    begun_parts = [_part(name, values[name], ps.get(name), len(tested)) for name in used]
+    parts = [_judged_part(part, whole, values[part.part]) for part in begun_parts]
+    parts = _without_common(parts, whole, values)
     parts.sort(key=_place)
     why = begun.model_copy(
         update={
@@ -266,13 +272,48 @@ def _judged(
     return why.model_copy(update={"may_explain": explain})
 
 
+_Sides = tuple[statistics.Floats, statistics.Floats]
+
+
+def _without_common(
+    parts: list[AccountPart], whole: AccountPart, values: Mapping[str, _Sides]
+) -> list[AccountPart]:
+    """Return the parts; those that moved only with all others are at most likely.
+
+    Noise of the machine makes all parts of a unit slower.  A metric that was shown to differ has
+    often met such noise, and then it is in its largest parts as well.  So if some parts moved by
+    more than the others, only these are named.  The others' movement is the median of the parts'
+    ratios to their own medians, unit by unit: centred log-ratios (Aitchison, 1986) by a median.
+    """
+    moved = {part.part for part in parts if part.change is PartChange.MOVED}
+    joined = {part.part: np.concatenate(values[part.part]) for part in parts}
+    logs = [np.log(one / np.nanmedian(one)) for one in joined.values() if np.nanmin(one) > 0]
+    if len(moved) < 2 or len(logs) < _LEAST_COMMON:
+        return parts
+    common = np.exp(np.nanmedian(logs, axis=0))
+    beyond = set()
+    for part in parts:
+        if part.part in moved:
+            own = joined[part.part] / common
+            sides = own[: len(values[part.part][0])], own[len(values[part.part][0]) :]
+            shift = statistics.shift(*map(_known, sides)).value
+            p = _p(sides)
+            if shift * part.shift > 0 and p is not None and p <= statistics.ALPHA:
+                beyond.add(part.part)
+    if not beyond:
+        return parts
+    return [
+        part.model_copy(update={"change": _lesser_change(part, whole, values[part.part])})
+        if part.part in moved - beyond
+        else part
+        for part in parts
+    ]
+
+
 def _place(part: AccountPart) -> tuple[int, float]:
     """Return a sort key: parts that moved, parts that likely moved, then the others in order."""
     ranks = {PartChange.MOVED: 0, PartChange.LIKELY: 1}
     return ranks.get(part.change, 2), -abs(part.shift) if part.change in ranks else 0.0
-
-
-_Sides = tuple[statistics.Floats, statistics.Floats]
 
 
 def _values(
@@ -356,21 +397,26 @@ def _part(name: str, sides: _Sides, p: float | None = None, family_: int = 1) ->
     )
 
 
-def _judged_part(part: AccountPart, whole: AccountPart) -> AccountPart:
+def _judged_part(part: AccountPart, whole: AccountPart, sides: _Sides) -> AccountPart:
     """Return a part with its verdict."""
-    return part.model_copy(update={"change": _change(part, whole)})
+    apart = part.low is not None and part.high is not None and not part.low <= 0 <= part.high
+    shown = apart and part.p is not None and part.p <= statistics.ALPHA
+    moved = shown and abs(part.shift) >= LEAST * whole.base
+    change = PartChange.MOVED if moved else _lesser_change(part, whole, sides)
+    return part.model_copy(update={"change": change})
 
 
-def _change(part: AccountPart, whole: AccountPart) -> PartChange:
+def _lesser_change(part: AccountPart, whole: AccountPart, sides: _Sides) -> PartChange:
+    """Return the verdict on a part that was not shown to move: likely, unchanged or unclear."""
     if part.low is None or part.high is None:
         return PartChange.UNCLEAR
-    apart = part.p is not None and not part.low <= 0 <= part.high
-    if apart and abs(part.shift) >= LEAST * whole.base:
-        if part.p is not None and part.p <= statistics.ALPHA:
-            return PartChange.MOVED
-        # A part that moved in the other direction, or by little, is not a reason.
-        same_way = part.part != RESIDUE and part.shift * whole.shift > 0
-        if same_way and abs(part.shift) >= QUARTER * abs(whole.shift):
+    # A part that moved in the other direction, or by little, is not a reason.
+    of_whole = part.shift / whole.shift if whole.shift and part.part != RESIDUE else 0.0
+    if part.p is not None and of_whole >= QUARTER and abs(part.shift) >= LEAST * whole.base:
+        # The direction of a reason is known, so a test for one side suffices for the main reason.
+        sides_ = 2 if of_whole >= _HALF else 1
+        alone = _p(sides)
+        if alone is not None and alone <= sides_ * statistics.ALPHA:
             return PartChange.LIKELY
     within = max(abs(part.low), abs(part.high)) <= MARGIN * whole.base
     return PartChange.UNCHANGED if within else PartChange.UNCLEAR

@@ -241,10 +241,12 @@ def unsettled(part: steadiness.Steady, repeats: int) -> Iterator[str]:
 
 
 def _unsteady(repeats: Sequence[StepResult]) -> Iterator[str]:
-    """Yield a sentence with the number of repeats that were not steady within themselves."""
-    unsettled = [step.steady.words for step in repeats if step.steady and not step.steady.settled]
-    if unsettled:
-        yield f"not steady within {len(unsettled)} of {len(repeats)} repeats ({unsettled[0]})"
+    """Yield the number of repeats that were not steady within, and of those that may not be."""
+    rates = [step.steady for step in repeats if step.steady is not None]
+    for settled, what in ((False, "not steady"), (None, "perhaps not steady")):
+        reasons = [rate.words for rate in rates if rate.settled is settled]
+        if reasons:
+            yield f"{what} within {len(reasons)} of {len(repeats)} repeats ({reasons[0]})"
 
 
 def leading(measurements: Iterable[Measurement]) -> set[str]:

@@ -2,14 +2,13 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cache
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from statistics import NormalDist
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from replayer.analysis.differences.level_changes import Changes, Floats
 
 # The repeats of a step
 
@@ -87,44 +86,58 @@ class Trend:
     share: float
     begin: int
     end: int
+    ratio: float = 0.0
+    """Twice the logarithm of its likelihood ratio to noise alone."""
 
 
 WILD = 0.25
 """With more noise than this from second to second, a series is never steady, even without trend."""
-LEAST_SECONDS = 9
-"""With fewer values than this, a trend cannot be distinguished from noise."""
+LEAST_SECONDS = 8
+"""With fewer values than this, a change cannot be distinguished from noise."""
 _WARM_UP = 3
 """The first of this many equal parts is left out, as it may be warming up."""
 _MOVED = 0.05
-_SURE = NormalDist().inv_cdf(1 - 0.0093 / 2)
-"""2.6 standard errors, which noise alone exceeds in 0.9 percent of lines."""
+"""A line has moved if it does so by more than this share of the mean."""
 _CONSISTENT = 0.5
-_UNSURE = 0.9
-_FEW = 25.0
-"""Factors that widen the error for autocorrelated values (_UNSURE) and for few values (_FEW).
-
-Their autocorrelation is then badly known.  Found by simulation (tests/benchmarks/verdicts.py)."""
-_MOST_CORRELATION = 0.9
-_ALIKE = 0.8
-"""The largest autocorrelation from second to second of a healthy window."""
-_KNOWN_BADLY = 1.5
-"""Factor by which an estimate of the noise from few changes may be wrong."""
 _LEVEL = 0.10
 """A part of a series has another level if it differs by more than this share of the rest."""
-_LEVEL_SURE = 5.0
 _WARM_UP_COSTS = 0.05
 _LEAST_PART = 3
-"""Least number of values in a part with its own level; for a long series, see _PARTS."""
+"""Least number of values in a part with its own level; for short and long series, see _parts."""
 _PARTS = 12
 """A part with its own level must have at least 1 / _PARTS of the values of its series."""
 _MOST_POINTS = 120
 """More seconds than this are averaged in groups, because all possible parts are tested."""
-_ROUNDS = 3
+FIFTH, THIRD = 0.20, 0.30
+"""Changes of the last fifth and of any third of a series that must not hide in a steady one."""
 _STALL = 0.5
 _STALL_SURE = 5.0
-_BEGUN = 0.75
+_STOPPED = 0.1
+_STOPPED_SURE = 2.0
 _NORMAL_MAD = 0.6745
 """Median of absolute deviations / standard deviation, for a normal distribution."""
+
+# Bounds of twice the logarithm of a likelihood ratio, by the number of values.  All were found by
+# simulation of noise with autocorrelations from 0 to 0.8 (tests/benchmarks/verdicts.py).
+
+
+def _part_bound(count: int) -> float:
+    """Return the bound that the best of all parts exceeds in 2 to 3 percent of healthy series."""
+    return max(17.5, 24 - 100 / count)
+
+
+def _line_bound(count: int) -> float:
+    """Return the bound that a line exceeds in 1 to 2 percent of healthy series."""
+    return max(8.6, 7 + 78 / count)
+
+
+_WARM_UP_BOUND = 15.0
+"""The bound that the best beginning exceeds in 1 percent of healthy series."""
+
+
+def _hidden_bound(count: int) -> float:
+    """Return the bound below which a given change fits as well in 95 percent of series with it."""
+    return 4.5 + 40 / count
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +147,8 @@ class Level:
     share: float
     begin: int
     end: int
+    ratio: float = 0.0
+    """Twice the logarithm of its likelihood ratio to noise alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,246 +163,185 @@ class Unsteady:
 def unsteady(values: Sequence[float]) -> Unsteady | None:
     """Return why the values of each second are not steady; None if no test shows that.
 
-    Noise alone is called unsteady in at most one of twenty windows.  This holds for noise up to 5
+    Noise alone is called unsteady in at most one of twenty windows.  This holds for noise up to 10
     percent of the mean and an autocorrelation up to 0.8 (tests/benchmarks/verdicts.py).
     """
-    moved = trend(values)
-    if moved is not None:
-        return Unsteady(
-            f"drifting by {moved.share:+.0%} from second {moved.begin} to {moved.end}",
-            f"a line moved by more than {_MOVED:.0%} and {_SURE:.1f} standard errors",
-        )
-    other = level(values)
-    if other is not None:
-        return Unsteady(
-            f"{abs(other.share):.0%} {'lower' if other.share < 0 else 'higher'} from second "
-            f"{other.begin} to {other.end} than else",
-            f"a level {_LEVEL:.0%} and {_LEVEL_SURE:.1f} standard errors off",
-        )
     still = stalled(values)
-    if still:
+    moved, other = trend(values), level(values)
+    if still and (len(still) < _LEAST_PART or not (moved or other)):
         more = f" and {len(still) - 1} more" if len(still) > 1 else ""
         return Unsteady(
             f"stalled in second {still[0] + 1}{more}",
             f"a second with less than {_STALL:.0%} of the usual",
+        )
+    if other is not None and (moved is None or moved.ratio < other.ratio):
+        return Unsteady(
+            f"{abs(other.share):.0%} {'lower' if other.share < 0 else 'higher'} from second "
+            f"{other.begin} to {other.end} than else",
+            f"a level more than {_LEVEL:.0%} off fits, and noise does not",
+        )
+    if moved is not None:
+        return Unsteady(
+            f"drifting by {moved.share:+.0%} from second {moved.begin} to {moved.end}",
+            f"a line that moves by more than {_MOVED:.0%} fits, and noise does not",
         )
     if wild(values):
         return Unsteady("never steady", f"over {WILD:.0%} of noise from second to second")
     return None
 
 
+def hides_change(values: Sequence[float]) -> bool:
+    """Return whether noise may hide a change of level, in a series that no test calls unsteady.
+
+    The changes are 20 percent in the last fifth, and 30 percent in any third.  A series with one of
+    them passes for having none in at most one of twenty windows.
+    """
+    series = _judgeable(values)
+    if series is None:
+        return len(values) < LEAST_SECONDS
+    points, _ = _grouped(series)
+    at, warm = np.arange(points.size), points.size // _WARM_UP
+    last, fifth = at >= points.size - warm, at >= points.size - points.size // 5
+    rest = Changes(points[warm:], np.array([fifth, last, ~last], np.float64)[:, warm:])
+    whole = Changes(points, np.array([at < warm], np.float64))
+    ratios = [
+        changes.against(way * np.array(shares))
+        for changes, shares in ((rest, (FIFTH, THIRD, THIRD)), (whole, (THIRD,)))
+        for way in (-1, 1)
+    ]
+    return bool(np.concatenate(ratios).min() <= _hidden_bound(points.size))
+
+
 def trend(values: Sequence[float]) -> Trend | None:
     """Return the movement of the values from one end to the other; None if it may be noise.
 
     The first third may be warming up, so a line is fitted to the rest.  The values have moved if
-    the line moves by more than 5 percent, and by more than 2.6 standard errors.  A line through all
-    values is more sensitive.  It counts, too, if the rest moved at least half as fast.
-
-    The standard errors are those of autoregressive noise of first order: each second may resemble
-    the one before it.  Of the two lines' residuals, those with the larger autocorrelation are used.
-    The 2.6 is widened for few values as in Student's t, and because the autocorrelation is badly
-    known.
+    the line moves by more than 5 percent, and fits much better than noise alone; see `Changes`.
+    A line through all values is more sensitive.  It counts, too, if the rest moved at least half as
+    fast.
     """
-    series = np.asarray(values, dtype=np.float64)
-    if series.size < LEAST_SECONDS or series.mean() <= 0:
+    series = _judgeable(values)
+    if series is None:
         return None
     first = series.size // _WARM_UP
-    rest, whole = _line(series[first:]), _line(series)
-    alike = max(rest.alike, whole.alike)
-    if rest.moved(alike):
-        return Trend(rest.share, first, series.size)
+    rest, whole = _line(series, first), _line(series, 0)
+    if abs(rest.share) > _MOVED and rest.ratio > _part_bound(series.size):
+        return rest
     speed = rest.share / (series.size - first - 1) * (series.size - 1)
-    if whole.moved(alike) and speed / whole.share >= _CONSISTENT:
-        return Trend(whole.share, 0, series.size)
-    return None
+    moved = abs(whole.share) > _MOVED and whole.ratio > _line_bound(series.size)
+    return whole if moved and speed / whole.share >= _CONSISTENT else None
+
+
+def _line(series: Floats, begin: int) -> Trend:
+    """Return the line through a series from `begin` to its end, whether or not it has moved."""
+    rest = series[begin:]
+    changes = Changes(rest, np.linspace(-0.5, 0.5, rest.size)[None, :])
+    return Trend(float(changes.shares[0]), begin, series.size, float(changes.ratios[0]))
 
 
 def level(values: Sequence[float]) -> Level | None:
     """Return the part of a series that has another level than the rest; None if there is none.
 
-    Of all parts of the last two thirds, the one that is furthest off in standard errors is tested
-    (the epidemic change of Levin and Kline, 1985; for a part that reaches the end it is a plain
-    CUSUM).  It must be off by 10 percent and by 5 standard errors.  That many are needed because
-    the largest of many parts is far off by chance; autocorrelated seconds need more.
+    All parts of the last two thirds are tested (the epidemic change of Levin and Kline, 1985).  The
+    part must be off by 10 percent, and fit much better than noise alone; see `Changes`.
     The first third may be warming up, unless it moves the mean by more than 5 percent.
     """
+    series = _judgeable(values)
+    if series is None:
+        return None
+    points, length = _grouped(series)
+    warm, count = points.size // _WARM_UP, points.size
+    found = _likeliest(points[warm:], _parts(count), np.array(_LEVEL), _part_bound(count))
+    if found is None:
+        begun = np.tri(count // 2, count)
+        warm, costs = 0, _WARM_UP_COSTS * count / begun.sum(axis=1)
+        found = _likeliest(points, begun, costs, _WARM_UP_BOUND)
+    if found is None:
+        return None
+    end = series.size if warm + found.end == count else (warm + found.end) * length
+    return replace(found, begin=(warm + found.begin) * length, end=end)
+
+
+def _judgeable(values: Sequence[float]) -> Floats | None:
+    """Return the values as an array; None if they are too few, or nothing was done."""
     series = np.asarray(values, dtype=np.float64)
-    if series.size < LEAST_SECONDS or series.mean() <= 0:
-        return None
-    first = series.size // _WARM_UP
+    return series if series.size >= LEAST_SECONDS and series.mean() > 0 else None
+
+
+def _grouped(series: Floats) -> tuple[Floats, int]:
+    """Return a series as at most _MOST_POINTS means of this many values each."""
     length = -(-series.size // _MOST_POINTS)
-    whole = series[: series.size - series.size % length].reshape(-1, length).mean(axis=1)
-    warm = whole.size // _WARM_UP
-    found = _furthest(whole[warm:])
-    if found is not None:
-        at_end = found.end == whole.size - warm
-        begin, end = ((warm + at) * length for at in (found.begin, found.end))
-        return Level(found.share, begin, series.size if at_end else end)
-    return _warm_up(series, first)
+    return series[: series.size - series.size % length].reshape(-1, length).mean(axis=1), length
 
 
-def _warm_up(series: Floats, first: int) -> Level | None:
-    """Return the beginning of a series if it moves the mean of all away from that of the rest.
+def _likeliest(series: Floats, parts: Floats, least: Floats, bound: float) -> Level | None:
+    """Return the part whose change of level is the likeliest; None if it may be noise.
 
-    `first` is the number of values that may be such a beginning.  None if it may be noise.
+    `parts` has a row for each, 1 within it and 0 else, and `least` is the least change that counts.
     """
-    rest = series[first:]
-    usual = float(rest.mean())
-    lengths = np.arange(1.0, first + 1)
-    sums = np.cumsum(series[:first] - usual)
-    furthest = int(np.argmax(np.abs(sums)))
-    alike = _resemblance(rest - usual, lost=1)
-    sizes = np.array([lengths[furthest], rest.size])
-    error = float(rest.std()) * math.sqrt(float(_of_mean(sizes, alike).sum()))
-    off = float(sums[furthest] / lengths[furthest])
-    costs = abs(float(sums[furthest])) / series.size
-    if usual <= 0 or costs <= _WARM_UP_COSTS * usual or abs(off) <= _LEVEL_SURE * error:
+    changes = Changes(series, parts)
+    ratios = np.where(np.abs(changes.shares) > least, changes.ratios, 0.0)
+    best = int(np.argmax(ratios))
+    if ratios[best] <= bound:
         return None
-    return Level(off / usual, 0, furthest + 1)
-
-
-def _furthest(series: Floats) -> Level | None:
-    """Return the part of a series that is furthest off the rest; None if it may be noise."""
-    count = series.size
-    begins, ends = _parts(count)
-    lengths = (ends - begins).astype(np.float64)
-    sums = np.concatenate(([0.0], np.cumsum(series - series.mean())))
-    inside = sums[ends] - sums[begins]
-    off = inside / lengths + inside / (count - lengths)
-    alike, rest, best = 0.0, series - series.mean(), 0
-    for _ in range(_ROUNDS):
-        errors = np.sqrt(_of_mean(lengths, alike) + _of_mean(count - lengths, alike))
-        best = int(np.argmax(np.abs(off) / errors))
-        rest = series.copy()
-        rest[begins[best] : ends[best]] -= off[best]
-        rest -= rest.mean()
-        alike = _resemblance(rest, lost=2)
-    free = count * (1 - float(_of_mean(np.array(float(count)), alike))) - 1
-    noise = math.sqrt(float(rest @ rest) / max(1.0, free))
-    usual = float(series.mean() - inside[best] / (count - lengths[best]))
-    enough = _LEVEL_SURE * (1 + _UNSURE * alike) * float(errors[best]) * noise
-    if usual <= 0 or abs(off[best]) <= max(enough, _LEVEL * usual):
-        return None
-    begin, end = int(begins[best]), int(ends[best])
-    if begin == 0 and end > count / 2:
+    inside, share = np.flatnonzero(parts[best]), float(changes.shares[best])
+    begin, end = int(inside[0]), int(inside[-1]) + 1
+    if begin == 0 and end > series.size / 2 and share > -1:
         # The part is more than half, so the rest at the end is what changed.
-        return Level(usual / (usual + float(off[best])) - 1, end, count)
-    return Level(float(off[best]) / usual, begin, end)
+        begin, end, share = end, series.size, 1 / (1 + share) - 1
+    return Level(share, begin, end, float(ratios[best]))
 
 
-@cache
-def _parts(count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return starts and ends of all parts of a series that are neither too short nor too long.
+@lru_cache(maxsize=8)
+def _parts(count: int) -> Floats:
+    """Return all parts of the last two thirds of `count` values, a row for each: 1 within it.
 
-    `count` is the length of the series; the rest outside of a part must be long enough, too.
+    Neither a part nor the rest outside of it is too short.  The last fifth is always a part.
     """
-    begins, ends = np.triu_indices(count + 1, 1)
-    least = max(_LEAST_PART, count // _PARTS)
-    fitting = (ends - begins >= least) & (ends - begins <= count - least)
-    return begins[fitting], ends[fitting]
-
-
-def _of_mean(lengths: Floats, alike: float) -> Floats:
-    """Return the variance of the mean of `lengths` values, divided by the variance of one value.
-
-    `alike` is their autocorrelation.
-    """
-    sums = 2 * alike * (1 - alike**lengths) / (lengths * (1 - alike) ** 2)
-    variance: Floats = ((1 + alike) / (1 - alike) - sums) / lengths
-    return variance
+    warm = count // _WARM_UP
+    begins, ends = np.triu_indices(count - warm + 1, 1)
+    least = max(min(_LEAST_PART, warm), count // _PARTS)
+    lengths, last = ends - begins, ends == count - warm
+    long = (lengths >= least) | (last & (lengths >= min(least, count // 5)))
+    fitting = long & (lengths <= count - warm - least)
+    at = np.arange(count - warm)
+    parts: Floats = np.asarray(
+        (at >= begins[fitting, None]) & (at < ends[fitting, None]), dtype=np.float64
+    )
+    return parts
 
 
 def stalled(values: Sequence[float]) -> list[int]:
     """Return the numbers of the seconds, from 0, in which work stalled after it had begun.
 
     A second stalled if it has less than half of the median, and if its distance from the median is
-    more than five standard deviations, estimated from the median distance.
+    more than five standard deviations, estimated from the median distance.  If it has less than a
+    tenth, two standard deviations do, as few or wandering seconds show their own noise badly.
     """
-    series = np.asarray(values, dtype=np.float64)
-    usual = float(np.median(series)) if series.size >= LEAST_SECONDS else 0.0
-    if usual <= 0:
+    series = _judgeable(values)
+    usual = 0.0 if series is None else float(np.median(series))
+    if series is None or usual <= 0:
         return []
     spread = float(np.median(np.abs(series - usual))) / _NORMAL_MAD
-    begun = np.maximum.accumulate(series >= _BEGUN * usual)
-    least = min(_STALL * usual, usual - _STALL_SURE * spread)
+    begun = np.maximum.accumulate(series >= _STALL * usual)
+    stopped = min(_STOPPED * usual, usual - _STOPPED_SURE * spread)
+    least = min(_STALL * usual, max(stopped, usual - _STALL_SURE * spread))
     return np.flatnonzero(begun & (series < least)).tolist()
 
 
 def wild(values: Sequence[float]) -> bool:
     """Return whether values are too noisy to be called steady, whatever their trend is."""
-    line = _line(np.asarray(values, dtype=np.float64)) if np.mean(values) > 0 else None
-    return line is not None and line.noise > WILD
-
-
-@dataclass(frozen=True, slots=True)
-class _Line:
-    """A least-squares line through a series: its movement, as a share of the mean, and errors."""
-
-    share: float
-    error: float
-    """Standard error of the share, if the values had no autocorrelation."""
-    noise: float
-    alike: float
-    free: int
-
-    most: float
-    """An upper bound of the error: the one for the largest autocorrelation, _ALIKE.
-
-    It is estimated from the changes between values, so it does not grow with their distance from
-    the line."""
-
-    def moved(self, alike: float) -> bool:
-        """Return whether the line moves by more than its noise, of this autocorrelation, can."""
-        unknown = (1 + _UNSURE * alike) * (1 + _FEW / self.free**2)
-        error = min(unknown * math.sqrt((1 + alike) / (1 - alike)) * self.error, self.most)
-        return abs(self.share) > max(_MOVED, _student(_SURE, self.free) * error)
-
-
-def _line(series: Floats) -> _Line:
-    """Return the movement of a least-squares line from the first value to the last, with errors."""
+    series = np.asarray(values, dtype=np.float64)
+    if series.mean() <= 0:
+        return False
     x = np.arange(series.size) - (series.size - 1) / 2
-    mean, squares, free = float(series.mean()), float(x @ x), series.size - 2
-    slope = float(x @ series) / squares
-    rest = series - mean - slope * x
-    noise = float(rest @ rest)
-    reach = (series.size - 1) / mean
-    error = math.sqrt(noise / free / squares) * reach
-    alike = _resemblance(rest, lost=2)
-    changes = np.diff(series, 2)
-    # The last factor: variance of second differences / variance of values, for first-order noise.
-    most = float(changes @ changes) / changes.size / (6 - 8 * _ALIKE + 2 * _ALIKE**2)
-    widest = _KNOWN_BADLY * math.sqrt(most / squares * (1 + _ALIKE) / (1 - _ALIKE)) * reach
-    return _Line(slope * reach, error, math.sqrt(noise / free) / mean, alike, free, widest)
-
-
-def _wider(rest: Floats, lost: int) -> float:
-    """Return the factor by which autocorrelation of the residuals widens errors."""
-    alike = _resemblance(rest, lost)
-    return math.sqrt((1 + alike) / (1 - alike))
-
-
-def _resemblance(rest: Floats, lost: int) -> float:
-    """Return the first-order autocorrelation of residuals, from 0 to 0.9.
-
-    `lost` is the number of fitted parameters.  Each of them reduces the autocorrelation of the
-    residuals (Marriott and Pope, 1954); this bias is corrected.
-    """
-    noise = float(rest @ rest)
-    alike = float(rest[1:] @ rest[:-1]) / noise if noise else 0.0
-    alike += (lost + (lost + 2) * max(0.0, alike)) / rest.size
-    return min(_MOST_CORRELATION, max(0.0, alike))
-
-
-def _student(sure: float, free: int) -> float:
-    """Return Student's t from the normal quantile `sure`, by two terms of Cornish and Fisher.
-
-    `free` are the degrees of freedom.
-    """
-    second = (5 * sure**5 + 16 * sure**3 + 3 * sure) / (96 * free**2)
-    return sure + (sure**3 + sure) / (4 * free) + second
+    rest = series - series.mean() - float(x @ series) / float(x @ x) * x
+    return math.sqrt(float(rest @ rest) / (series.size - 2)) > WILD * float(series.mean())
 
 
 # The boots of a comparison
+
+_MOST_CORRELATION = 0.9
 
 _DRIFT_SURE = NormalDist().inv_cdf(1 - 0.01 / 2)
 
@@ -473,3 +427,30 @@ def beyond_drift(sides: tuple[Floats, Floats], places: tuple[Floats, Floats], le
     error = wider * math.sqrt(noise / free * float(inverse[2, 2]))
     sure = NormalDist().inv_cdf(1 - level / 2)
     return abs(float(fitted[2])) > _student(sure, free) * error
+
+
+def _wider(rest: Floats, lost: int) -> float:
+    """Return the factor by which autocorrelation of the residuals widens errors."""
+    alike = _resemblance(rest, lost)
+    return math.sqrt((1 + alike) / (1 - alike))
+
+
+def _resemblance(rest: Floats, lost: int) -> float:
+    """Return the first-order autocorrelation of residuals, from 0 to 0.9.
+
+    `lost` is the number of fitted parameters.  Each of them reduces the autocorrelation of the
+    residuals (Marriott and Pope, 1954); this bias is corrected.
+    """
+    noise = float(rest @ rest)
+    alike = float(rest[1:] @ rest[:-1]) / noise if noise else 0.0
+    alike += (lost + (lost + 2) * max(0.0, alike)) / rest.size
+    return min(_MOST_CORRELATION, max(0.0, alike))
+
+
+def _student(sure: float, free: int) -> float:
+    """Return Student's t from the normal quantile `sure`, by two terms of Cornish and Fisher.
+
+    `free` are the degrees of freedom.
+    """
+    second = (5 * sure**5 + 16 * sure**3 + 3 * sure) / (96 * free**2)
+    return sure + (sure**3 + sure) / (4 * free) + second

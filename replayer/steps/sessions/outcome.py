@@ -166,6 +166,10 @@ def _steadiness(window: SessionsWindow) -> Steadiness:
     found = steadiness.unsteady(rates)
     if found is not None:
         return Steadiness(settled=False, words=found.words, rule=found.rule)
+    if steadiness.hides_change(rates):
+        hidden = f"a change of {steadiness.FIFTH:.0%} may hide"
+        words = f"too noisy to tell in {len(rates)} seconds: {hidden}"
+        return Steadiness(settled=None, words=words)
     return Steadiness(settled=True, words="steady")
 
 

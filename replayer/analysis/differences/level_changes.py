@@ -1,0 +1,90 @@
+"""Likelihoods of changes in a series of seconds, each of which may resemble the one before it.
+
+The noise is autoregressive of first order, with an autocorrelation between 0 and 0.8 that is not
+known.  The likelihood of a series is compared with and without a change, each at the
+autocorrelation that fits best.  This prewhitens the values, so that neither a few alike seconds
+pass for a change, nor a change for alike seconds.
+
+The largest ratio of many changes is the test of Andrews ("Tests for Parameter Instability and
+Structural Change with Unknown Change Point", Econometrica 61, 1993).  Robbins, Gallagher, Lund and
+Aue ("Mean shift testing in correlated data", Journal of Time Series Analysis 32, 2011) show why the
+autocorrelation is to be fitted together with the change.  A CUSUM divided by the long-run variance
+(Kim, Park and Andreou) wants hundreds of values for that variance, and a window has tens.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+MOST_ALIKE = 0.8
+"""The largest autocorrelation from second to second of a healthy window."""
+_ALIKE = np.linspace(0.0, MOST_ALIKE, 9)[:, None]
+_LEAST_NOISE = 1e-12
+"""Share of the noise below which what a change leaves over is rounding."""
+
+
+class Changes:
+    """The likelihoods of a series that has changed by a multiple of one of some shapes.
+
+    `shapes` has a row for each: 1 within a part of the series and 0 else, or a line.  Arrays inside
+    have a row for each autocorrelation that is tried, and a column for each shape.
+    """
+
+    def __init__(self, series: Floats, shapes: Floats) -> None:
+        ones, values = _weigh(np.ones(series.size)), _weigh(series)
+        self._count = series.size
+        # Scalar products, weighed by the inverse of the noise's covariance.
+        self._ones, self._values = (one.sum(axis=1, keepdims=True) for one in (ones, values))
+        self._squares = values @ series[:, None]
+        self._shape_ones, self._shape_values = ones @ shapes.T, values @ shapes.T
+        self._shapes = _weighed_squares(shapes)
+        self._plain = self._squares - self._values**2 / self._ones
+        alone = self._shapes - self._shape_ones**2 / self._ones
+        sizes = (self._shape_values - self._shape_ones * self._values / self._ones) / alone
+        likelihoods = self._likelihoods(self._plain - sizes**2 * alone)
+        best = np.argmax(likelihoods, axis=0), np.arange(len(shapes))
+        self._best: Floats = likelihoods[best]
+        usual = (self._values[best[0], 0] - sizes[best] * self._shape_ones[best]) / (
+            self._ones[best[0], 0]
+        )
+        self.shares: Floats = sizes[best] / np.where(usual > 0, usual, np.inf)
+        """For each shape: the size of the change, as a share of the level without it."""
+        self.ratios: Floats = 2 * (self._best - self._likelihoods(self._plain).max())
+        """For each shape: twice the logarithm of its likelihood ratio to no change at all."""
+
+    def against(self, shares: Floats) -> Floats:
+        """Return twice the logarithm of each shape's likelihood ratio to a change by such a share.
+
+        It is 0 if the change that fits best is larger than that.
+        """
+        levels = self._ones + 2 * shares * self._shape_ones + shares**2 * self._shapes
+        values = self._values + shares * self._shape_values
+        exactly = self._likelihoods(self._squares - values**2 / levels).max(axis=0)
+        larger = self.shares * np.sign(shares) >= np.abs(shares)
+        ratios: Floats = np.where(larger, 0.0, 2 * (self._best - exactly))
+        return ratios
+
+    def _likelihoods(self, noise: Floats) -> Floats:
+        """Return the logarithms of the likelihoods, from the squares that a change leaves over."""
+        least = np.maximum(noise, _LEAST_NOISE * self._squares)
+        logs: Floats = (np.log1p(-(_ALIKE**2)) - self._count * np.log(least)) / 2
+        return logs
+
+
+def _weigh(values: Floats) -> Floats:
+    """Return values times the inverse of the noise's covariance, a row for each autocorrelation."""
+    weighed: Floats = (1 + _ALIKE**2) * values
+    weighed[:, [0, -1]] = values[[0, -1]]
+    weighed[:, 1:] -= _ALIKE * values[:-1]
+    weighed[:, :-1] -= _ALIKE * values[1:]
+    return weighed
+
+
+def _weighed_squares(shapes: Floats) -> Floats:
+    """Return the weighed squares of shapes, a row for each autocorrelation."""
+    ends = shapes[:, 0] ** 2 + shapes[:, -1] ** 2
+    beside = (shapes[:, 1:] * shapes[:, :-1]).sum(axis=1)
+    squares = (shapes**2).sum(axis=1)
+    weighed: Floats = squares + _ALIKE**2 * (squares - ends) - 2 * _ALIKE * beside
+    return weighed
