@@ -16,6 +16,7 @@ from replayer import journal, registry
 from replayer.model import Status
 from replayer.results import store
 from tests.command import Replayer
+from tests.conftest import missing
 from tests.fixture_types import RunOf
 from tests.told import line_with
 
@@ -120,7 +121,7 @@ def test_other_shells_know_every_command(replayer: Replayer, shell: str) -> None
 
 def test_fish_completes_what_is_in_the_results(replayer: Replayer, tmp_path: Path) -> None:
     """Fish has another syntax than sh, in which runs, labels and metrics are looked up."""
-    fish = shutil.which("fish") or pytest.skip("no fish here: apt-get install fish")
+    fish = shutil.which("fish") or missing("fish", "apt-get install fish")
     (tmp_path / "c.fish").write_text(replayer("completion", "fish").out)
     folder = tmp_path / "results"
     folder.mkdir()

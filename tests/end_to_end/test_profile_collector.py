@@ -586,6 +586,7 @@ def test_ctrl_c_in_the_middle_leaves_nothing(
     assert not list(journal.notes("watching"))
 
 
+@pytest.mark.slow
 def test_a_run_has_the_profile_of_a_step_with_a_window(
     perf: Path, made_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

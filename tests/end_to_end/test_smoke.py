@@ -66,7 +66,7 @@ def folder() -> Iterator[Path]:
     shutil.rmtree(path)
 
 
-@pytest.fixture(params=["as we are", "ordinary"])
+@pytest.fixture(params=["as we are", pytest.param("ordinary", marks=pytest.mark.slow)])
 def run(
     request: pytest.FixtureRequest,
     folder: Path,

@@ -187,8 +187,11 @@ def test_memory_is_bounded_and_what_comes_too_late_is_still_told_apart(
     assert forms[40].fingerprint.text == "select a from t40 where b = ?"
 
 
-def test_trees_are_forgotten_where_garbage_is_not_collected() -> None:
+def test_trees_are_forgotten_where_garbage_is_not_collected(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """As in a conversion, which switches the search for circles off."""
+    monkeypatch.setattr(fingerprint, "_COLLECTED", 50)
     known = Fingerprints()
     gc.collect()
     gc.disable()

@@ -47,33 +47,34 @@ class World:
         return asyncio.run(measured(self.ping, now=self.now))
 
 
-@pytest.mark.parametrize("seed", range(20))
 @pytest.mark.parametrize("offset_ns", [HOUR_NS, -HOUR_NS, 0, 17])
 @pytest.mark.parametrize("drift", [0.0, 50e-6, -50e-6])
-def test_offset_is_found_within_its_stated_bound(seed: int, offset_ns: int, drift: float) -> None:
+def test_offset_is_found_within_its_stated_bound(offset_ns: int, drift: float) -> None:
     """However unequal the two ways of a ping are, and however far the clocks are apart."""
-    world = World(offset_ns, drift, seed)
-    offset = world.measured()
+    for seed in range(20):
+        world = World(offset_ns, drift, seed)
+        offset = world.measured()
+        true = world.theirs(offset.at_ns) - offset.at_ns
 
-    assert abs(offset.ns - (world.theirs(offset.at_ns) - offset.at_ns)) <= offset.bound_ns
-    assert offset.bound_ns < 500_000, "the least round trip of 50 counts"
+        assert abs(offset.ns - true) <= offset.bound_ns, seed
+        assert offset.bound_ns < 500_000, f"{seed}: the least round trip of 50 counts"
 
 
-@pytest.mark.parametrize("seed", range(20))
 @pytest.mark.parametrize("drift", [50e-6, -50e-6, 0.0])
-def test_drift_is_found_within_its_bound_and_undone(seed: int, drift: float) -> None:
+def test_drift_is_found_within_its_bound_and_undone(drift: float) -> None:
     """A clock that runs 50 ppm fast for a minute: instants in it are moved within the bound."""
-    world = World(HOUR_NS, drift, seed)
-    first = world.measured()
-    world.now_ns += 60 * 10**9
-    clock = HostClock(first, world.measured())
+    for seed in range(20):
+        world = World(HOUR_NS, drift, seed)
+        first = world.measured()
+        world.now_ns += 60 * 10**9
+        clock = HostClock(first, world.measured())
 
-    assert abs(known(clock.drift) - drift) <= known(clock.drift_bound)
-    for seconds in (0.1, 10, 30, 59):
-        here = first.at_ns + round(seconds * 1e9)
-        assert abs(clock.here(world.theirs(here)) - here) <= clock.bound_ns
-        assert abs(clock.there(here) - world.theirs(here)) <= clock.bound_ns
-        assert abs(clock.here(clock.there(here)) - here) <= 1
+        assert abs(known(clock.drift) - drift) <= known(clock.drift_bound), seed
+        for seconds in (0.1, 10, 30, 59):
+            here = first.at_ns + round(seconds * 1e9)
+            assert abs(clock.here(world.theirs(here)) - here) <= clock.bound_ns, seed
+            assert abs(clock.there(here) - world.theirs(here)) <= clock.bound_ns, seed
+            assert abs(clock.here(clock.there(here)) - here) <= 1, seed
 
 
 def test_one_measurement_knows_no_drift() -> None:

@@ -95,16 +95,16 @@ def test_an_interaction_of_a_mixed_design_is_found_among_those_mixed_with_it() -
 
 
 def test_factors_that_do_nothing_are_seldom_named() -> None:
-    """Of 100 experiments of two metrics with heavy tails, about one in forty may name any."""
+    """Of 50 experiments of two metrics with heavy tails, about one in forty may name any."""
     random = np.random.default_rng(11)
     design = design_of(3)
     wrong = 0
-    for _ in range(100):
+    for _ in range(50):
         logs = 0.01 * random.standard_t(4, (3, design.size, 2))
         table = estimate_effects(design, np.exp(logs), ["a", "b"])
         wrong += any(one.named for one in table.estimates)
 
-    assert wrong <= 8
+    assert wrong <= 5
 
 
 def test_whole_plots_that_differ_widen_the_intervals_of_seldom_factors_only() -> None:

@@ -168,33 +168,32 @@ def test_a_changed_file_is_read_or_refused(tool: str, tmp_path: Path) -> None:
         assert len(sentences) <= 21
 
 
-@pytest.mark.parametrize("tool", TOOLS)
-@pytest.mark.parametrize(
-    "data",
-    [
-        b"." * 50_000,
-        b"DBNAME:  x. " * 200_000,
-        b"Linux h 5.4 #1 " * 100_000,
-        (b"Linux h 5.4 #1 " * 500 + b"\n") * 100,
-        b"{\n" * 50_000,
-        b'{"a":' * 100_000,
-        b'{"a":\n' * 30_000,
-        b"[" * 100_000,
-        b'{"fio version": "1", "jobs": ' + b"[" * 100_000,
-        b" " * 1_000_000 + b"x",
-        b"a," * 500_000,
-        b"1 " * 500_000,
-        b"\n" * 200_000,
-        bytes(range(1, 256)) * 1000,
-    ],
-    ids=range(14),
+HOSTILE = (
+    b"." * 50_000,
+    b"DBNAME:  x. " * 200_000,
+    b"Linux h 5.4 #1 " * 100_000,
+    (b"Linux h 5.4 #1 " * 500 + b"\n") * 100,
+    b"{\n" * 50_000,
+    b'{"a":' * 100_000,
+    b'{"a":\n' * 30_000,
+    b"[" * 100_000,
+    b'{"fio version": "1", "jobs": ' + b"[" * 100_000,
+    b" " * 1_000_000 + b"x",
+    b"a," * 500_000,
+    b"1 " * 500_000,
+    b"\n" * 200_000,
+    bytes(range(1, 256)) * 1000,
 )
-def test_a_hostile_file_is_refused_at_once(tool: str, data: bytes, tmp_path: Path) -> None:
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_a_hostile_file_is_refused_at_once(tool: str, tmp_path: Path) -> None:
     """Dots, beginnings without ends, nesting, megabytes in a line: refused within seconds."""
     path = tmp_path / "file"
-    path.write_bytes(data)
-    with at_once(tool), pytest.raises(Impossible, match=str(path)):
-        read(tool, path)
+    for data in HOSTILE:
+        path.write_bytes(data)
+        with at_once(data[:20]), pytest.raises(Impossible, match=str(path)):
+            read(tool, path)
 
 
 @pytest.mark.parametrize(
