@@ -80,7 +80,7 @@ def regular(path: Path) -> int:
         return handle
     os.close(handle)
     folder = os.strerror(errno.EISDIR)
-    raise OSError(errno.EINVAL, folder if stat.S_ISDIR(mode) else "it is no file", str(path))
+    raise OSError(errno.EINVAL, folder if stat.S_ISDIR(mode) else "it is not a file", str(path))
 
 
 def text(path: Path) -> str:

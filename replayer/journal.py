@@ -64,14 +64,14 @@ class Note:
         """Return a detail that is text; raise Untrusted if it is missing or not text."""
         value = self.details.get(name)
         if not isinstance(value, str):
-            raise Untrusted(self, f"its {name} is no text")
+            raise Untrusted(self, f"its {name} is not text")
         return value
 
     def number(self, name: str) -> int:
         """Return a detail that is a count (an int >= 0); raise Untrusted if it is not."""
         value = self.details.get(name)
         if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-            raise Untrusted(self, f"its {name} is no count")
+            raise Untrusted(self, f"its {name} is not a count")
         return value
 
     def path_of(self, name: str, pattern: re.Pattern[str]) -> Path:

@@ -162,7 +162,7 @@ def _is_public(member: str, value: object, module: ModuleType) -> bool:
 
 def _check_parameters(where: str, value: object, expected: Callable[..., Any]) -> None:
     if not callable(value):
-        raise Impossible(f"{where} is no function")
+        raise Impossible(f"{where} is not a function")
     # In a plug-in, the name of an unused parameter begins with an underscore.
     own = [one.lstrip("_") for one in inspect.signature(value).parameters]
     wanted = list(inspect.signature(expected).parameters)[1:]

@@ -140,7 +140,7 @@ class Folder:
         with os.fdopen(fd, encoding="utf-8", errors="strict") as file:
             about = os.fstat(fd)
             if not stat.S_ISREG(about.st_mode):
-                raise PermissionError(errno.EPERM, "it is no regular file", name)
+                raise PermissionError(errno.EPERM, "it is not a regular file", name)
             if about.st_uid not in (owners or (os.geteuid(),)):
                 raise PermissionError(errno.EPERM, f"it belongs to {_name(about.st_uid)}", name)
             if about.st_size > _SMALL:
@@ -287,8 +287,8 @@ def _emptied(folder: Folder, path: Path) -> int:
     if not stat.S_ISREG(about.st_mode) or about.st_nlink != 1 or not mine:
         os.close(fd)
         raise Impossible(
-            f"{path} is there already, and is no plain file of {_name(os.geteuid())}'s in a folder "
-            f"where others can place one: remove it, or give another name"
+            f"{path} is there already, and is not a plain file of {_name(os.geteuid())}'s in a "
+            f"folder where others can place one: remove it, or give another name"
         )
     os.ftruncate(fd, 0)
     return fd

@@ -38,7 +38,7 @@ def answer(system: System) -> None:
     except ReplayerError as error:
         reply = {"error": str(error)}
     except (ValueError, KeyError, TypeError) as error:
-        reply = {"error": f"this is no request to replayer: {type(error).__name__} {error}"}
+        reply = {"error": f"this is not a request to replayer: {type(error).__name__} {error}"}
     print(f"\n{MARK}{json.dumps(reply)}", flush=True)  # noqa: T201 - the answer
     if reply.get("restarts"):
         with contextlib.suppress(ReplayerError):
@@ -166,5 +166,5 @@ def _opened(request: Mapping[str, Any], *, make: bool = False) -> Iterator[trust
 def _checked(name: str) -> str:
     """Return the name; raise Impossible for a path or anything else that is not a plain name."""
     if not _NAME.fullmatch(name):
-        raise Impossible(f"{name[:100]!r} is no name of a plan or a run")
+        raise Impossible(f"{name[:100]!r} is not a name of a plan or a run")
     return name

@@ -128,8 +128,8 @@ def _cut(last: Attempt, seen: BootObservation) -> str:
     if last.boot == seen.boot:
         return f"replayer was ended in the middle of the step of turn {last.turn}"
     return (
-        f"the machine lost its power or was restarted by somebody else in the middle of the step "
-        f"of turn {last.turn}"
+        f"the machine lost its power or was restarted by another program or user in the middle of "
+        f"the step of turn {last.turn}"
     )
 
 

@@ -260,7 +260,7 @@ def _due(current: BootsState) -> tuple[int, str, str] | None:
         return sequence.due(current, done)
     kernel = named_next(current.command, Path(current.plan), Path(current.folder))
     if kernel and kernel not in current.kernels:
-        raise Stop(f"the plan's job asks for {kernel}, which is no kernel of the plan")
+        raise Stop(f"the plan's job asks for {kernel}, which is not a kernel of the plan")
     return (done + 1, kernel, current.kernels[kernel]) if kernel else None
 
 

@@ -76,8 +76,8 @@ class Intent:
         for entry in self.entries.values():
             if way.halts_on_panic(self.system, entry):
                 yield (
-                    f"{entry.release} would stand still after a panic until somebody restarts it: "
-                    f"give it panic=30 on its command line"
+                    f"{entry.release} would stay halted after a panic until it is restarted by "
+                    f"hand: give it panic=30 on its command line"
                 )
 
 

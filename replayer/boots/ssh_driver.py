@@ -112,7 +112,7 @@ def _last_words(process: shell.Conversation) -> str:
     if select.select([process.stderr], [], [], 0)[0]:
         text = os.read(process.stderr.fileno(), _WORDS_BYTES)
     lines = text.decode(errors="replace").strip().splitlines()
-    return one_line(lines[-1]) if lines else "ssh said nothing"
+    return one_line(lines[-1]) if lines else "ssh printed nothing"
 
 
 @dataclass(frozen=True)
@@ -339,7 +339,7 @@ def of(
     `words` may name files of the plan's workload; those in the plan's folder are sent along.
     """
     if not re.fullmatch(r"[A-Za-z0-9_][^\s]*", host):
-        raise Impossible(f"{host!r} is no host for ssh")
+        raise Impossible(f"{host!r} is not a host for ssh")
     files = {}
     for word in words:
         path = plan.parent / word

@@ -166,7 +166,7 @@ def load(inner: trusted_path.Folder) -> BootsState:
     except ValidationError as error:
         raise Impossible(f"{path} is damaged{_STOP}") from error
     except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or "it is no text"
+        reason = getattr(error, "strerror", None) or "it is not text"
         raise Impossible(f"{path} is not believed ({reason}){_STOP}") from error
     if state.format > FORMAT:
         raise Impossible(f"{path} is of a newer replayer{_STOP}")

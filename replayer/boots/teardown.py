@@ -62,7 +62,7 @@ def _given_back(system: System, current: BootsState) -> list[str]:
         if default != current.default:
             remarks.append(
                 f"the machine's default was {current.default} at the start and is {default} now, "
-                f"which somebody else changed"
+                f"which another program changed"
             )
     return remarks
 

@@ -337,11 +337,11 @@ class ArchiveReader:
     """
 
     def __init__(self, path: Path) -> None:
-        """Open a file; raise Impossible, in one sentence, if it is no replay file or is damaged."""
+        """Open a file; raise Impossible if it is not a replay file or is damaged."""
         self.path = Path(path)
         try:
             if self.path.exists() and not (self.path.is_file() or self.path.is_dir()):
-                raise Impossible(f"{self.path} cannot be read: it is no file")
+                raise Impossible(f"{self.path} cannot be read: it is not a file")
             self._file: BinaryIO = self.path.open("rb")
         except OSError as error:
             raise Impossible(f"{self.path} cannot be read: {error.strerror}") from error
@@ -462,7 +462,7 @@ class ArchiveReader:
             raise ValueError("it ends too early")
         found, packed, raw = _MESSAGE.unpack(head)
         if found != kind or packed > most or raw > most:
-            raise ValueError("it is no message of its kind")
+            raise ValueError("it is not a message of its kind")
         data = self._file.read(packed)
         if len(data) < packed:
             raise ValueError("it ends too early")
@@ -474,7 +474,7 @@ class ArchiveReader:
         named = _NAMED.match(head)
         if named is None:
             raise Impossible(
-                f"{self.path} is no replay file: make one of a log with replayer convert"
+                f"{self.path} is not a replay file: make one of a log with replayer convert"
             )
         if int(named[1]) > FORMAT:
             raise Impossible(
@@ -580,7 +580,7 @@ def _unpacked(data: bytes, size: int) -> dict[str, bytes]:
     except (zstandard.ZstdError, msgpack.exceptions.UnpackException) as error:
         raise ValueError(str(error)) from error
     if not isinstance(content, dict):
-        raise ValueError("it is no map")  # noqa: TRY004 - of a file, not of a caller
+        raise ValueError("it is not a map")  # noqa: TRY004 - of a file, not of a caller
     if not all(isinstance(value, bytes) for value in content.values()):
         raise ValueError("it holds more than bytes")
     return content

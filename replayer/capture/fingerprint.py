@@ -215,7 +215,7 @@ def _hard(text: str, dialect: str) -> bool:
 
 
 def _strange(quote: str, text: str) -> bool:
-    """Return whether a quoted name is no plain identifier, or contains other quotes."""
+    """Return whether a quoted name is not a plain identifier, or contains other quotes."""
     return quote in text and not all(map(str.isidentifier, text.split(quote)[1::2]))
 
 

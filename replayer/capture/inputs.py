@@ -98,7 +98,7 @@ class Input:
     def head(self) -> str:
         """Return the beginning of the text, decompressed and without holes, to detect the layout.
 
-        Raises Impossible if it is no text.
+        Raises Impossible if it is not text.
         """
         holes = Holes()
         with contextlib.closing(self._pieces(lambda _: None, keep=True)) as pieces:
@@ -108,7 +108,7 @@ class Input:
                 if len(data) >= _HEAD or holes.count > _MOST_HOLES:
                     break
         if holes.count > _MOST_HOLES or (holes.count and not data.strip()):
-            raise Impossible(f"{self.name} is no text, so it is no log")
+            raise Impossible(f"{self.name} is not text, so it is not a log")
         return data.decode("utf-8", "surrogateescape").lstrip("\n").removeprefix("\ufeff")
 
     def blocks(self, advance: Callable[[int], None]) -> Iterator[str]:
@@ -339,7 +339,7 @@ def _opened(source: Input) -> tuple[IO[bytes], bytes]:
         return handle, b""
     if not stat.S_ISFIFO(mode):
         handle.close()
-        raise Impossible(f"{source.name} is no file with a log")
+        raise Impossible(f"{source.name} is not a file with a log")
     return handle, _begun(handle, source.name)
 
 
@@ -403,7 +403,7 @@ def _bounded(pieces: Iterable[bytes], name: str) -> Iterator[bytes]:
         seen += len(piece)
         if seen > _LONGEST_HOLE:
             raise Impossible(
-                f"{name} begins with more than {_LONGEST_HOLE >> 20} MiB of zeros: it is no log"
+                f"{name} begins with more than {_LONGEST_HOLE >> 20} MiB of zeros: it is not a log"
             )
 
 

@@ -240,7 +240,7 @@ def _here(engine: str, directory: Path, named: str, folder: Path) -> Path:
 
 
 def _standard_error(pids: list[int]) -> Path | None:
-    """Return the file to which the server's standard error goes; None if it is no file."""
+    """Return the file to which the server's standard error goes; None if it is not a file."""
     for pid in pids[:1]:
         with contextlib.suppress(OSError):
             target = Path(f"/proc/{pid}/fd/2").readlink()

@@ -54,7 +54,7 @@ class CommitOrder:
         return len(self._chains) + 1
 
     def place(self, action: Action, end_ns: int, fingerprint: Fingerprint | None) -> CommitPlace:
-        """Return the place of the next action; without a fingerprint it is no statement."""
+        """Return the place of the next action; without a fingerprint it is not a statement."""
         if fingerprint is None:
             return self._left(action, end_ns) if action.does == "disconnect" else _NO_PLACE
         session = action.session

@@ -135,7 +135,7 @@ def _check(template: str, seen: set[str], *, timed: bool, known: bool) -> None:
         )
     if not known and not {"process", "session"} & seen:
         raise Impossible(
-            f"lines that begin with {template!r} do not say whose they are: a log to be replayed "
+            f"lines that begin with {template!r} do not name their session: a log to be replayed "
             f"needs %p or %c in log_line_prefix"
         )
 

@@ -70,7 +70,7 @@ def written(place: LogLocation, before: dict[Inode, int]) -> list[Piece]:
 
 
 def check_out(folder: Path) -> None:
-    """Raise Impossible for a folder that is not empty, is no folder, or is not safe to use."""
+    """Raise Impossible for a folder that is not empty, is not a folder, or is not safe to use."""
     try:
         if os.path.lexists(folder):
             with trusted_path.own(folder, _OUT) as target:

@@ -76,7 +76,7 @@ class StampReader:
         """
         whole, _, fraction = text.partition(".")
         if len(whole) > 10:
-            raise ValueError(f"{text!r} is no time")
+            raise ValueError(f"{text!r} is not a time")
         return int(whole) * _SECOND + int((fraction + "0" * 9)[:9])
 
     def _second(self, text: str) -> int:
@@ -91,7 +91,7 @@ class StampReader:
     def _rest(self, text: str) -> int:
         match = _REST.match(text)
         if match is None:
-            raise ValueError(f"{text!r} is no end of a time")
+            raise ValueError(f"{text!r} is not an end of a time")
         fraction, zone = match.groups()
         if len(self._rests) >= _MOST:
             self._rests.clear()
@@ -128,7 +128,7 @@ class Yearless:
     def ns(self, stamp: str) -> int:
         """Return the time of a stamp, in nanoseconds since 1970.
 
-        Raises ValueError for a text that is no stamp.
+        Raises ValueError for a text that is not a stamp.
         """
         if stamp == self._last:
             return self._last_ns

@@ -40,12 +40,12 @@ def parsed(text: str, option: str) -> Address:
     written = _WRITTEN.fullmatch(text)
     if written is None:
         raise Impossible(
-            f"{option} {text[:100]!r} is no address: give ADDR:PORT, such as {LOOPBACK}:8080"
+            f"{option} {text[:100]!r} is not an address: give ADDR:PORT, such as {LOOPBACK}:8080"
         )
     port = written["alone"] or written["port"] or "0"
     if not (port.isascii() and port.isdigit() and len(port) < 6 and int(port) < 1 << 16):
         raise Impossible(
-            f"{option} {text[:100]!r}: {port[:20]!r} is no port from 0 to 65535, as in "
+            f"{option} {text[:100]!r}: {port[:20]!r} is not a port from 0 to 65535, as in "
             f"{LOOPBACK}:8080"
         )
     host = written["bare"] or written["six"] or written["host"] or LOOPBACK

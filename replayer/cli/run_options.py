@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 def add_run_options(add: Callable[..., object], *, programs: bool = True) -> None:
     """Add the options of a run's work, server and disk, by the `add_argument` of a parser or group.
 
-    Without `programs` the folder of the server's programs is no option.
+    Without `programs` the folder of the server's programs is not an option.
     """
     add(
         "--set",
@@ -62,7 +62,7 @@ def add_left_out(add: Callable[..., object]) -> None:
         action="extend",
         default=[],
         metavar="NAME,…",
-        help="leave out collectors that do something beside the steps, as profile does; `all` "
+        help="leave out collectors that do work next to the steps, as profile does; `all` "
         "leaves out all of them; so does $REPLAYER_WITHOUT",
     )
 

@@ -11,7 +11,7 @@ _STDOUT = 1
 
 
 def print_line(answer: dict[str, Any]) -> None:
-    """Print the line: the prefix, then `answer` as JSON. It is no error if the reader is gone."""
+    """Print the line: the prefix, then `answer` as JSON.  A reader that is gone is not an error."""
     text = f"{MARK}{json.dumps(answer)}\n"
     with contextlib.suppress(OSError):
         os.write(_STDOUT, text.encode())

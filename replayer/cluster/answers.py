@@ -102,7 +102,7 @@ def checked(op: str, answer: object) -> dict[str, Any]:
     try:
         plain: dict[str, Any] = _ANSWERS[op].validate_python(answer).model_dump(by_alias=True)
     except ValidationError as error:
-        raise Strange(f"what it answered to {op!r} is no answer of replayer's") from error
+        raise Strange(f"what it answered to {op!r} is not an answer of replayer's") from error
     return plain
 
 

@@ -198,7 +198,7 @@ def connected(clients: Sequence[str], *, watch: str = "", cluster: str = "") -> 
     """
     wanted = _wanted(clients, watch)
     if cluster and clients:
-        raise Impossible("--clients and --cluster both say who the clients are: give one of them")
+        raise Impossible("--clients and --cluster both name the clients: give one of them")
     _load()
     with contextlib.ExitStack() as stack:
         loop = stack.enter_context(_loop())

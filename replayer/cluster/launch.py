@@ -181,7 +181,7 @@ class SshAgent(ProcessInterface):  # type: ignore[misc]
                 break
             self._last_words = (self._last_words + piece)[-_WORDS_BYTES:]
         lines = self._last_words.decode(errors="replace").strip().splitlines()
-        return one_line(lines[-1].strip()) if lines else "ssh said nothing"
+        return one_line(lines[-1].strip()) if lines else "ssh printed nothing"
 
     def _end(self) -> None:
         process = self._process

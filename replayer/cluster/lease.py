@@ -238,7 +238,7 @@ class Lease:
         process, pipe = self._process, self._pipe
         if process is None or pipe is None:
             return
-        # Its end is no result of its work: from here on the child is unknown.
+        # Its end is not a result of its work: from here on the child is unknown.
         self._number += 1
         if self._kind == worker_process.RUN and self._state.name not in {"done", "failed"}:
             self.interrupt()

@@ -209,7 +209,7 @@ class Member:
 
     def _strange(self, op: str) -> ReplayerError:
         return ReplayerError(
-            f"the host {self.host}: what it answered to {op!r} is no answer of this replayer's"
+            f"the host {self.host}: what it answered to {op!r} is not an answer of this replayer's"
         )
 
     def _lose(self, sentence: str) -> None:

@@ -84,7 +84,7 @@ def work_of(name: str) -> Callable[..., Any]:
     """Return the work function of that name; raises ReplayerError for anything else."""
     work = _looked_up(name)
     if not (callable(work) and is_distributable(work)) or isinstance(work, type):
-        raise ReplayerError(f"{name} was asked for by another host, and is no work of replayer's")
+        raise ReplayerError(f"{name} was asked for by another host, and is not work of replayer's")
     named: Callable[..., Any] = work
     return named
 
@@ -184,7 +184,7 @@ def _class(name: str) -> Any:
         or (issubclass(kind, tuple) and hasattr(kind, "_fields"))
     )
     if not named:
-        raise ReplayerError(f"{name} came from another host, and is no value of replayer's")
+        raise ReplayerError(f"{name} came from another host, and is not a value of replayer's")
     return kind
 
 

@@ -17,7 +17,7 @@ _PIECE = 1 << 16
 
 
 class Strange(ReplayerError):
-    """The received data is no valid answer of a replayer."""
+    """The received data is not a valid answer of a replayer."""
 
 
 class Reply(dict[str, Any]):
@@ -30,7 +30,7 @@ class Reply(dict[str, Any]):
 def read(fd: int, mark: bytes, seconds: float | None) -> Reply | None:
     """Return the answer that begins with a mark; None if none came before the end, or in time.
 
-    Reads from `fd` for at most `seconds`. Raises Strange if the answer is no JSON object, and if
+    Reads from `fd` for at most `seconds`. Raises Strange if the answer is not a JSON object, and if
     more than the allowed number of bytes came.
     """
     deadline = None if seconds is None else time.monotonic() + seconds

@@ -141,7 +141,7 @@ class BlockLatency:
     def _why(self) -> str:
         lines = self._program.text().splitlines()
         words = [line.strip() for line in lines if line.strip() and "RLIMIT_MEMLOCK" not in line]
-        return words[0] if words else "it said nothing"
+        return words[0] if words else "it printed nothing"
 
 
 def read_seconds(text: str) -> Iterator[Second]:

@@ -21,10 +21,10 @@ from replayer.machine import threads
 VERBS = ("watch/io", "watch/wal", "watch/status", "watch/statements")
 _STATEMENTS = "statements"
 _UNTOLD = (
-    "the server tells nothing of single statements: have it load pg_stat_statements, or set "
+    "the server does not count single statements: have it load pg_stat_statements, or set "
     "performance_schema = ON"
 )
-_SET_BACK = "its counters were set back in the window, by somebody or by a restart of the server"
+_SET_BACK = "its counters were set back in the window, by a user or by a restart of the server"
 _LIVED = "uptime_since_flush_status"
 _SLACK = 2.5
 """Seconds by which a count of whole seconds, read a little late, may be behind."""
@@ -115,7 +115,7 @@ class Statistics:
     def _look(self, verb: str, clock_ns: int) -> None:
         """Keep the rows of one view, or the reason why there are none.
 
-        A view that the engine lacks is no failure.
+        A view that the engine lacks is not a failure.
         """
         assert self._ask is not None, "it is begun by a mark only"
         view = verb.rpartition("/")[2]

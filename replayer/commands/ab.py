@@ -149,7 +149,7 @@ def _percent(text: str) -> float:
     """Return a share from `2%` or `2`; raise Impossible for other text."""
     number = _PERCENT.fullmatch(text)
     if number is None or not 0 < float(number[1]) < 100:
-        raise Impossible(f"{text!r} is no percentage above 0 and below 100, such as 2%")
+        raise Impossible(f"{text!r} is not a percentage above 0 and below 100, such as 2%")
     return float(number[1]) / 100
 
 

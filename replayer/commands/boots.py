@@ -46,7 +46,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     start = parts.add_parser("start", help="begin a plan", allow_abbrev=False)
     add = start.add_argument
     add("plan", type=Path, metavar="PLAN", help="a file made by `replayer plan`")
-    add("--yes", action="store_true", help="begin; without it only what would be done is said")
+    add("--yes", action="store_true", help="begin; without it, print only what would be done")
     add(
         "--way",
         choices=registry.names(loaders.KIND),

@@ -242,7 +242,7 @@ def _clients(args: argparse.Namespace) -> Sequence[PreflightLine]:
 
     names = [name.strip() for name in args.clients.split(",")]
     if not all(names):
-        raise Impossible(f"--clients {args.clients} is no list of hosts: HOST,HOST")
+        raise Impossible(f"--clients {args.clients} is not a list of hosts: HOST,HOST")
     url = args.engine or ""
     return host_check.lines(names, engine.of_url(url) if url else None, url)
 

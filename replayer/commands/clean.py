@@ -101,7 +101,9 @@ def _on_server(args: argparse.Namespace) -> int:
         raise Impossible("--data-dir is on this machine and --engine on a server: give one of them")
     url = args.engine if "://" in args.engine else environment.url(args.engine)
     if url is None:
-        raise Impossible(f"{args.engine} is no URL of a server: what is private, `replayer clean`s")
+        raise Impossible(
+            f"{args.engine} is not a URL of a server: what is private, `replayer clean`s"
+        )
     kind = engine.of_url(url) if "://" in args.engine else engine.load(args.engine)
     leftovers.refuse_unknown(kind)
     with remote.emptying(kind, url, ask=asker()) as database:

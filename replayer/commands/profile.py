@@ -101,7 +101,7 @@ def run(args: argparse.Namespace) -> int:
         return _shown(args)
     if args.what is None or args.what == "show" or args.file is not None:
         raise Impossible(
-            "what is to be done is not said: `replayer profile URL`, `profile show FILE`, or "
+            "nothing to do was named: `replayer profile URL`, `profile show FILE`, or "
             "`profile --from FILE`"
         )
     if "://" not in args.what:

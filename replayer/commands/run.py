@@ -194,7 +194,9 @@ def _clients(text: str) -> int | tuple[str, ...]:
     """
     names = tuple(name.strip() for name in text.split(","))
     if not all(names):
-        raise argparse.ArgumentTypeError(f"{text!r} is no number and no list of hosts: HOST,HOST")
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is neither a number nor a list of hosts: HOST,HOST"
+        )
     return int(text) if text.strip().lstrip("-").isdigit() else names
 
 

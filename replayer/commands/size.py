@@ -92,7 +92,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("what", metavar="FILE",
         help="a profile, or a capture (.replay); or `show`, to print a verdict again")  # fmt: skip
     add("which", nargs="?", metavar="RUN|FILE",
-        help="with show: an id, a label, a path, or latest; beside a profile a capture, or the "
+        help="with show: an id, a label, a path, or latest; next to a profile a capture, or the "
         "other way round: both size this machine, one after the other")  # fmt: skip
     _configure_requirement(parser)
     _configure_search(parser)
@@ -100,7 +100,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     _configure_capture(parser)
     configure_followers(parser)
     parser.set_defaults(quiet=False, verbose=False)
-    add("--beside", metavar="RUN", help="show the verdict of another `replayer size` beside it")
+    add("--beside", metavar="RUN", help="show the verdict of another `replayer size` next to it")
     add("--label", default="", help="what this machine is called in comparisons")
     add("--results", metavar="DIR", help="where results go (default: ./results)")
     add("--json", action="store_true", help="print the verdict as JSON instead of the report")
@@ -126,7 +126,7 @@ def _configure_requirement(parser: argparse.ArgumentParser) -> None:
 
     add("--from-shortlist", type=Path, metavar="FILE",
         help="a file of `replayer shortlist --out`: its growth, headroom and limits with credits, "
-        "and its prediction for --machine beside the verdict")  # fmt: skip
+        "and its prediction for --machine next to the verdict")  # fmt: skip
     add("--machine", metavar="NAME", help="the machine of that shortlist, or MACHINE / DISK")
 
 
@@ -174,7 +174,7 @@ def run(args: argparse.Namespace) -> int:
     if args.what == "show" and args.which is not None:
         return _tell(args, store.load(store.find(args.which, store.folder(args.results))))
     if args.what == "show" and not Path("show").exists():
-        raise Impossible("which verdict is to be shown is not said: `replayer size show latest`")
+        raise Impossible("no verdict to show was named: `replayer size show latest`")
     if args.which is None:
         return _sized(args, args.what)
     if args.what.endswith(ENDING) == args.which.endswith(ENDING):

@@ -125,7 +125,7 @@ def _write(host: Host, name: str, path: str, value: str) -> None:
     try:
         host.write(path, value)
     except (OSError, UnicodeEncodeError) as error:
-        reason = getattr(error, "strerror", None) or "it is no plain text"
+        reason = getattr(error, "strerror", None) or "it is not plain text"
         raise ReplayerError(f"{name}={value}: /{path} did not take it ({reason})") from error
     kept = level(host.read(path))
     if kept != value:
@@ -153,7 +153,9 @@ def _table(note: Note, key: str) -> dict[str, str]:
         raise journal.Untrusted(note, "its files are no table")
     for path, value in files.items():
         if not _FILES.fullmatch(path) or not (isinstance(value, str) and _VALUE.fullmatch(value)):
-            raise journal.Untrusted(note, f"/{str(path)[:200]} is no setting that replayer changes")
+            raise journal.Untrusted(
+                note, f"/{str(path)[:200]} is not a setting that replayer changes"
+            )
     return files
 
 

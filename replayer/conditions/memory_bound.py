@@ -100,7 +100,7 @@ def _recover_group(note: Note) -> str:
         for path in (group, home):
             mount = Host().mount_of(path)
             if mount is None or mount.type not in {"cgroup", "cgroup2"}:
-                raise journal.Untrusted(note, f"{str(path)[:200]!r} is no cgroup")
+                raise journal.Untrusted(note, f"{str(path)[:200]!r} is not a cgroup")
         _dissolve(group, home)
     return f"the cgroup {group} was removed"
 

@@ -35,7 +35,7 @@ _TIMEOUT = 600.0
 
 @contextlib.contextmanager
 def switched_back(command: str) -> Iterator[None]:
-    """Run a command after the `with` block, however it ends; "" is no command.
+    """Run a command after the `with` block, however it ends; "" is not a command.
 
     Raises Impossible before the block if it has no program, ReplayerError after it if the
     command fails: then its note stays, and the next command tries again.
@@ -111,9 +111,9 @@ def _split(command: str) -> list[str]:
     try:
         words = shlex.split(command)
     except ValueError as error:
-        raise Impossible(f"--switch-back {command!r} is no command: {error}") from error
+        raise Impossible(f"--switch-back {command!r} is not a command: {error}") from error
     if not words:
-        raise Impossible(f"--switch-back {command!r} is no command: it has no word")
+        raise Impossible(f"--switch-back {command!r} is not a command: it has no word")
     return words
 
 

@@ -183,7 +183,7 @@ def finish(
     any process, `own_bytes` by the readers themselves; None means not counted.  Without
     `own_bytes`, `device_bytes` is used instead.  `needed_bytes` is the amount read, if that was not
     all of the files.  `disk_bytes` is the amount that the disks beneath the device delivered, if
-    the device itself is no disk.
+    the device itself is not a disk.
     """
     known = cold.model_copy(
         update={

@@ -273,7 +273,7 @@ class Database:
             # An answer that neither the driver nor replayer can interpret.
             what = f"{type(error).__name__}: {one_line(error)}"
             return ReplayerError(f"{begin}what the database answered cannot be read ({what})")
-        reason = f"{begin}the database said: {explain(error)}"
+        reason = f"{begin}the database reported: {explain(error)}"
         if self._is_denied(reason):
             return Denied(f"this database user may not do it: {reason}{self._remedy(verb)}")
         return ReplayerError(reason)
@@ -415,7 +415,7 @@ def url_of(text: str, engine: Engine) -> "URL":
         f"(in a password write %40 for @, %3A for :, %2F for /, %3F for ? and %26 for &)"
     )
     scheme, slashes, rest = text.partition("://")
-    if slashes and "-" in scheme:  # an engine's name, which is no scheme to SQLAlchemy
+    if slashes and "-" in scheme:  # an engine's name, which is not a scheme to SQLAlchemy
         text = f"{engine.wire}://{rest}"
     try:
         url = sqlalchemy.make_url(_one_at_sign(text))

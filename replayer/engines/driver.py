@@ -45,7 +45,7 @@ def cut(wire: str, connection: Any) -> None:
 
 
 def end(wire: str, connection: Any) -> None:
-    """Cut a connection and close it; what a driver raises about its lost socket is no error."""
+    """Cut a connection and close it; what a driver raises about its lost socket is not an error."""
     cut(wire, connection)
     with contextlib.suppress(Exception):
         connection.close()

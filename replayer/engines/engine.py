@@ -144,7 +144,7 @@ class Engine:
                 raise Impossible(f"{path}: no verb includes {name}{nearest(name, included)}")
             if not name.startswith(_PARTS) and not verbs.is_declared(name, layouts):
                 known = nearest(name, verbs.names(layouts))
-                raise Impossible(f"{path}: nobody asks for the verb {name}{known}")
+                raise Impossible(f"{path}: no step uses the verb {name}{known}")
 
     def check_own(self) -> None:
         """Do as `check` for an engine in the user's folder: tests check those that ship."""
@@ -271,7 +271,7 @@ def of_url(url: str) -> Engine:
         return listed[scheme]
     if not _SCHEME.fullmatch(scheme):
         # Not quoted: the text there may be a password.
-        raise NotFound("what stands before :// in the database's URL is no name of an engine")
+        raise NotFound("the part before :// in the database's URL is not the name of an engine")
     if scheme not in known:
         raise NotFound(f"no engine is reached by {scheme}://{nearest(scheme, {*listed, *known})}")
     named = load(scheme)

@@ -37,7 +37,9 @@ def _with_words(*words: str) -> AfterValidator:
         for _, word, _, _ in Formatter().parse(text):
             if word is not None and word not in words:
                 allowed = ", ".join(f"{{{one}}}" for one in words)
-                raise ValueError(f"{{{word}}} is no word here{nearest(word, words)}: {allowed}")
+                raise ValueError(
+                    f"{{{word}}} is not a word that can stand here{nearest(word, words)}: {allowed}"
+                )
         return text
 
     return AfterValidator(check)

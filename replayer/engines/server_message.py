@@ -8,7 +8,7 @@ def explain(error: BaseException) -> str:
     """Return a driver's error as part of one sentence: the first line of the server's message."""
     text = str(error.args[-1] if error.args else error).strip() or type(error).__name__
     lines = [one_line(line).strip() for line in text.splitlines() if line.strip()]
-    return f"{(lines or ['it said nothing'])[0].rstrip('.')}{login.remedy(text)}"
+    return f"{(lines or ['it printed nothing'])[0].rstrip('.')}{login.remedy(text)}"
 
 
 def explain_bytes(message: bytes) -> str:

@@ -193,7 +193,7 @@ def check_refusal(session: WireSession) -> None:
     if session.sqlstate:
         code, message = session.refusal()
         if code not in _AGAIN:
-            raise ConnectionGone(f"the database said: {message}", session.sqlstate)
+            raise ConnectionGone(f"the database reported: {message}", session.sqlstate)
 
 
 def await_answer(session: WireSession) -> None:

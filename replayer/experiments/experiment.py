@@ -201,7 +201,7 @@ def load_plan(folder: Path) -> ExperimentPlan:
     except ValidationError as error:
         where = ".".join(map(str, error.errors()[0]["loc"]))
         raise Impossible(
-            f"{path} is no plan of an experiment ({where or 'it'}: {error.errors()[0]['msg']})"
+            f"{path} is not a plan of an experiment ({where or 'it'}: {error.errors()[0]['msg']})"
         ) from error
     if plan.id != folder.absolute().name:
         raise Impossible(f"{path} is the plan of another experiment ({plan.id!r})")

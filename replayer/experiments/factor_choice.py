@@ -159,7 +159,7 @@ def _refuse_names(names: Sequence[str], seldom: Sequence[str]) -> None:
         raise Impossible(f"the factor {', '.join(twice)} stands there twice: leave one out")
     unknown = [name for name in seldom if name not in names]
     if unknown:
-        raise Impossible(f"--seldom {', '.join(unknown)}: it is no factor of this experiment")
+        raise Impossible(f"--seldom {', '.join(unknown)}: it is not a factor of this experiment")
 
 
 def _factor_name(fact: str) -> str:

@@ -409,7 +409,7 @@ def _no_word(word: str, switch: str) -> Impossible:
     if switch:
         return Impossible(f"the variant has a second word {word!r}, and --switch takes one level")
     return Impossible(
-        f"{word!r} is no part of a variant: it must be NAME=VALUE, as in pg.shared_buffers=1GB, "
+        f"{word!r} is not a part of a variant: it must be NAME=VALUE, as in pg.shared_buffers=1GB, "
         f"walk.threads=8 or read_ahead_kb=128"
     )
 

@@ -72,8 +72,8 @@ def _taken(place: trusted_path.Folder, name: str, what: str) -> int:
 
 def _no_lock(place: trusted_path.Folder, name: str, what: str) -> Impossible:
     return Impossible(
-        f"{what} cannot be locked: {place.path / name} is no lock that this user made; remove it, "
-        f"or give another folder with --results"
+        f"{what} cannot be locked: {place.path / name} is not a lock that this user made; remove "
+        f"it, or give another folder with --results"
     )
 
 

@@ -147,7 +147,7 @@ class Factor(Protocol):
         Only for the scope `machine`.  Raises ReplayerError if the machine refuses.
         """
         if self.FILE is None:
-            raise Impossible(f"{_name(self)} is no setting of the machine: a run is given it")
+            raise Impossible(f"{_name(self)} is not a setting of the machine: a run is given it")
         self.FILE.change(_name(self), place, level)
 
     def boot_words(self, level: str) -> tuple[str, ...]:  # noqa: ARG002 - most need no boot

@@ -22,7 +22,7 @@ def unavailable(place: FactorPlace) -> str:
 
 
 def check_level(level: str) -> None:
-    """Raise Impossible for what is no number of processors."""
+    """Raise Impossible for what is not a number of processors."""
     if level != _NONE:
         _quota(level)
 

@@ -23,7 +23,7 @@ def unavailable(place: FactorPlace) -> str:
 
 
 def check_level(level: str) -> None:
-    """Raise Impossible for what is no size, or too small for a server."""
+    """Raise Impossible for what is not a size, or too small for a server."""
     _limit(level)
 
 

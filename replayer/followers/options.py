@@ -11,13 +11,13 @@ _GIVEN = ("progress", "timeout", "metrics", "metrics_public", "live", "live_toke
 
 def configure_followers(parser: argparse.ArgumentParser) -> None:
     """Add the options that `followed_run` reads."""
-    add = parser.add_argument_group("who follows it, and for how long").add_argument
+    add = parser.add_argument_group("how it is followed, and for how long").add_argument
     add(
         "--progress",
         choices=sorted(run_output.FORMS),
         default="auto",
-        help="how progress is told on stderr: bars, lines, one JSON object a line, or not at all "
-        "(default: bars on a terminal, else lines)",
+        help="how progress is printed on stderr: bars, lines, one JSON object a line, or not at "
+        "all (default: bars on a terminal, else lines)",
     )
     add(
         "--timeout",

@@ -52,7 +52,7 @@ def read(source: ImportSource, label: str) -> ImportResult:
     if not reports:
         why = f" ({source.unread.sentences[0]})" if source.unread.count else ""
         raise Impossible(
-            f"{source.name} is no output of fio: it needs --output-format=json{why[:300]}"
+            f"{source.name} is not output of fio: it needs --output-format=json{why[:300]}"
         )
     runs = [
         _run(source, label, index, first)
@@ -230,7 +230,7 @@ def _elapsed(job: Mapping[str, Any]) -> float:
 def _side(job: Mapping[str, Any], side: str) -> Mapping[str, Any]:
     keys = job.get(side) or {}
     if not isinstance(keys, dict):
-        raise TypeError(f"{side} is no object")
+        raise TypeError(f"{side} is not an object")
     return keys
 
 

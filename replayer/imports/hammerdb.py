@@ -145,7 +145,7 @@ def _queries(reader: _Reader, line: str) -> bool:
 def _step(test: _Test, facts: dict[str, Fact]) -> StepResult:
     notes = []
     if test.failures:
-        notes.append(f"lines that tell of virtual users that failed: {test.failures}")
+        notes.append(f"lines about virtual users that failed: {test.failures}")
     return imported.step(
         "hammerdb",
         "hammerdb",

@@ -153,7 +153,7 @@ def _matrix(source: ImportSource, rows: Sequence[Sequence[str]]) -> StepResult:
                 best.append((number(cell), f"small={words(column)} large={words(row[0])}"))
             except ValueError:
                 if cell:
-                    source.unread.say(f"the cell {words(cell)} is no number")
+                    source.unread.say(f"the cell {words(cell)} is not a number")
     metric, unit, factor, better = {
         "iops": ("max_small_iops", "IOPS", 1.0, Better.MORE),
         "mbps": ("max_large_throughput", "bytes/s", float(_MIB), Better.MORE),

@@ -79,7 +79,7 @@ def read(source: ImportSource, label: str) -> ImportResult:
     """Return a run for each kernel and configuration in the file, its DBNAME lines as repeats."""
     name = Path(source.name).name
     if name in _BESIDE + _OTHERS:
-        source.unread.say("it is read with the captured output that lies beside it")
+        source.unread.say("it is read with the captured output that lies next to it")
         return ImportResult((), source.unread.all())
     rows = _scan(source)
     if not rows:
@@ -139,7 +139,7 @@ def _adopt(source: ImportSource, rows: Sequence[_Line], hosts: Sequence[dict[str
     several = len({host["kernel.release"] for host in hosts if "kernel.release" in host}) > 1
     if several:
         source.unread.say(
-            "several kernels are told and not before each DBNAME line, so none is taken"
+            "several kernels are named, but not before each DBNAME line, so none is taken"
         )
     for row in rows:
         row.host = {} if several else dict(hosts[-1])

@@ -29,8 +29,8 @@ def refuse_open(address: Address, token: str | None) -> None:
         )
     if token is None and not is_loopback(address, OPTION):
         raise Impossible(
-            f"{OPTION} {address.host}: others reach that address, so say who may look with "
-            f"{OPTION}-token TOKEN, or leave the address out and use an ssh tunnel"
+            f"{OPTION} {address.host}: other hosts reach that address, so restrict the viewers "
+            f"with {OPTION}-token TOKEN, or leave the address out and use an ssh tunnel"
         )
 
 
@@ -119,5 +119,5 @@ class Live:
                 first = False
         if self._leaving:
             return
-        became = "could not be started" if first else "was ended by somebody else"
+        became = "could not be started" if first else "was ended by another program"
         self._say(f"the page of --live {became}: the run goes on without it")

@@ -80,7 +80,7 @@ class WeightedMix(Noun):
         table = _table(value) if isinstance(value, str) else value
         if not isinstance(table, Mapping):
             # A TypeError would not be reported by pydantic as the user's error.
-            raise ValueError(f"{value!r} is no mix: give a table or a text, as point=70 scan=1")  # noqa: TRY004
+            raise ValueError(f"{value!r} is not a mix: give a table or a text, as point=70 scan=1")  # noqa: TRY004
         unknown = [name for name in table if name not in cls.model_fields] if table else []
         if unknown:
             raise ValueError(f"{unknown[0]} is unknown{nearest(unknown[0], cls.model_fields)}")

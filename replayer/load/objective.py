@@ -26,11 +26,11 @@ class Goal(NamedTuple):
 
 
 def goals(text: str) -> tuple[Goal, ...]:
-    """Return the goals of an objective; raise Impossible if the text is no objective."""
+    """Return the goals of an objective; raise Impossible if the text is not an objective."""
     parts = [part for part in re.split(r"[,;]|\s+(?=p\d)", text.strip()) if part.strip()]
     matches = [_GOAL.fullmatch(part.strip()) for part in parts]
     if not parts or None in matches:
-        raise Impossible(f"{text!r} is no objective such as p99=20ms")
+        raise Impossible(f"{text!r} is not an objective such as p99=20ms")
     made = [Goal(float(match[1]), units.duration(match[2])) for match in matches if match]
     if any(not goal.seconds or not goal.percent for goal in made):
         raise Impossible(f"{text!r} asks for nothing: an objective is such as p99=20ms")

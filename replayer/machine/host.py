@@ -119,7 +119,7 @@ class Host:
             return False
 
     def link(self, path: str) -> str:
-        """Return the target of a symbolic link, or "" if the path is no link."""
+        """Return the target of a symbolic link, or "" if the path is not a link."""
         try:
             return str(self.path(path).readlink())
         except OSError:

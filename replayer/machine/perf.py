@@ -120,7 +120,7 @@ class Perf:
         """Return the first lines that it printed, without its usual messages, in one line."""
         lines = [line.strip() for line in self.background.text().splitlines() if line.strip()]
         words = [line for line in lines if not line.startswith(("Events ", "[ perf record: "))]
-        said_nothing = "it said nothing"
+        said_nothing = "it printed nothing"
         if self._is_without_room():
             # Without space it could not write its messages either.
             said_nothing = "no space is left there"
@@ -197,7 +197,9 @@ def of_scheduler(host: Host, folder: Path) -> Perf:
     perf = Perf(host, folder, _SCHEDULER)
     if not perf.controlled:
         perf.end()
-        raise Impossible("this perf cannot be told when to record (it can since 5.10)")
+        raise Impossible(
+            "this perf cannot be switched on and off while it runs (it can since 5.10)"
+        )
     return perf
 
 

@@ -157,7 +157,7 @@ GAUGES |= {
     },
 }
 COUNTERS: Mapping[str, FamilyKind] = {
-    "replayer_run_events": FamilyKind("What a run under way told of itself."),
+    "replayer_run_events": FamilyKind("What a run that is under way reports."),
     "replayer_server_marks": FamilyKind("What the server did by itself meanwhile.", ("kind",)),
 }
 HISTOGRAM = "replayer_step_latency_seconds"

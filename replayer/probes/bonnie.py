@@ -303,7 +303,7 @@ def _cross_check(spec: Spec, context: ProbeContext, size: int) -> None:
     for phase in phases:
         if not theirs[phase]:
             context.findings.note(
-                f"bonnie++ finds {phase} too short to tell: ask for a larger size"
+                f"bonnie++ finds {phase} too short to measure: ask for a larger size"
             )
             continue
         context.compared(phase, "bonnie++", "KiB/s", ours[phase], theirs[phase])

@@ -57,7 +57,7 @@ class _Header:
 def read(file: ImportSource, devices: Sequence[str]) -> ResourceProfile:
     """Return the profile of a file; raise Impossible if `devices` are given, as a CSV has none."""
     if devices:
-        raise Impossible(f"{file.name} is a CSV, whose columns are of no device: no --device")
+        raise Impossible(f"{file.name} is a CSV, which has no devices: leave out --device")
     lines = file.lines()
     header = _header(file, next(lines, (1, ""))[1])
     reader = _Reader(header)
@@ -87,7 +87,7 @@ def _cells(
         try:
             row = next(rows, None)
         except csv.Error as error:
-            file.unread.say(f"line {at} is no CSV: {words(error)}")
+            file.unread.say(f"line {at} is not a CSV: {words(error)}")
             continue
         if row is None:
             return
@@ -165,7 +165,7 @@ class _Reader:
         return when.timestamp()
 
     def _number(self, text: str) -> float:
-        """Return a number of 0 or more, or NaN for an empty cell or one that is no number."""
+        """Return a number of 0 or more, or NaN for an empty cell or one that is not a number."""
         text = text.strip()
         if text.lower() in _NONE:
             return math.nan

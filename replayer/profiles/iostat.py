@@ -40,8 +40,10 @@ _ADDED = {"r/s": "read_iops", "w/s": "write_iops", "aqu-sz": "queue_depth",
           "avgqu-sz": "queue_depth"}  # fmt: skip
 _AWAITS = {"r_await": ("read_await_ms", "r/s"), "w_await": ("write_await_ms", "w/s")}
 _CORES = re.compile(r"\((\d{1,6}) CPU\)")
-_NO_X = "without -x iostat does not tell reads from writes: their number a second is not known"
-_NO_CORES = "how many processors there are is not said: the CPU is not known"
+_NO_X = (
+    "without -x iostat does not count reads and writes apart: their number a second is not known"
+)
+_NO_CORES = "it does not name the number of processors: the CPU is not known"
 
 
 def read(file: ImportSource, devices: Sequence[str]) -> ResourceProfile:

@@ -101,5 +101,5 @@ def recover(note: Note) -> str:
     path = note.path_of("path", _NAME)
     named = _NAME.fullmatch(path.name)
     if named is None or [named[1]] != note.owner.split(":")[1:2]:
-        raise Untrusted(note, "its path is no draft of its owner's")
+        raise Untrusted(note, "its path is not a draft of its owner's")
     return journal.remove_file(note, path, _MAGIC, "the unfinished replay file")

@@ -169,7 +169,7 @@ def _wrong(error: json.JSONDecodeError, length: int) -> str:
     if error.pos >= length or error.msg.startswith("Unterminated"):
         error.pos = length
         return "its JSON is cut off in the middle"
-    return "a line begins with a brace and is no JSON"
+    return "a line begins with a brace and is not JSON"
 
 
 def _cut(stream: io.TextIOWrapper) -> Iterator[str]:
@@ -217,7 +217,7 @@ def _file(path: Path, name: str) -> tuple[bytes, Path | None]:
         if stat.S_ISFIFO(mode):
             return _pipe(handle, name), None
         if not stat.S_ISREG(mode):
-            raise Impossible(f"{name} is no file with a tool's output")
+            raise Impossible(f"{name} is not a file with a tool's output")
         return _all(file, b""), path.parent
 
 
@@ -259,22 +259,22 @@ def _utf8(name: str, data: bytes) -> bytes:
     if data.startswith(b"\x1f\x8b"):
         raise Impossible(f"{name} is compressed: `zcat FILE | replayer import TOOL -` reads it")
     if b"\0" in data:
-        raise Impossible(f"{name} is no text")
+        raise Impossible(f"{name} is not text")
     return data
 
 
 def number(value: object) -> float:
     """Return text or a JSON value as a finite number; raise ValueError for anything else."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
-        raise ValueError(f"{quoted(str(value))} is no number")  # noqa: TRY004 - one error for all
+        raise ValueError(f"{quoted(str(value))} is not a number")  # noqa: TRY004 - one error for all
     if isinstance(value, str) and "_" in value:
-        raise ValueError(f"{quoted(value)} is no number")
+        raise ValueError(f"{quoted(value)} is not a number")
     try:
         result = float(value)
     except OverflowError:
         result = math.inf
     if not abs(result) <= _MOST:
-        raise ValueError(f"{quoted(str(value)[:80])} is no number that a machine has")
+        raise ValueError(f"{quoted(str(value)[:80])} is not a number that a machine has")
     return result
 
 
@@ -293,7 +293,7 @@ def seconds(text: str) -> float:
     value = text.strip().rstrip("abcdefghijklmnopqrstuvwxyz ")
     unit = text.strip()[len(value) :].strip()
     if unit not in _TIMES:
-        raise ValueError(f"{quoted(text)} is no time")
+        raise ValueError(f"{quoted(text)} is not a time")
     return number(value) * _TIMES[unit]
 
 
@@ -302,7 +302,7 @@ def size(text: str) -> float:
     value = text.strip().rstrip("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ ")
     unit = text.strip()[len(value) :].strip().lower().removesuffix("b").removesuffix("i")
     if unit not in _SIZES:
-        raise ValueError(f"{quoted(text)} is no size")
+        raise ValueError(f"{quoted(text)} is not a size")
     return number(value) * 1024.0 ** _SIZES[unit]
 
 

@@ -120,5 +120,5 @@ def _checked(entry: _Entry, lists: Sequence[Sequence[_Kind]]) -> _Entry:
     if not 0 <= number < len(lists) or len(lists[number]) != len(values):
         raise ValueError("an entry does not fit its list")
     if not all(isinstance(value, float | int) for value in values):
-        raise TypeError("a value is no number")
+        raise TypeError("a value is not a number")
     return size, changed, number, values

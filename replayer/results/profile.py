@@ -432,7 +432,7 @@ def _read(name: str, file: BinaryIO) -> Iterator[bytes]:
     """
     for number, line in enumerate(iter(lambda: file.readline(_MOST_LINE_BYTES + 1), b""), 1):
         if len(line) > _MOST_LINE_BYTES or number > _MOST_LINES:
-            raise Impossible(f"{name}: it is no profile of replayer, it is too large for one")
+            raise Impossible(f"{name}: it is not a profile of replayer, it is too large for one")
         yield line if line.endswith(b"\n") or number == 1 else b""
 
 
@@ -447,7 +447,7 @@ def _head(name: str, line: bytes) -> _Head:
         if line.startswith(b'{"profile":') and not line.endswith(b"\n"):
             raise Impossible(f"{name}: it is cut off in its first line, nothing is left") from None
         raise Impossible(
-            f"{name}: it is no profile of replayer: `replayer profile URL` writes one, "
+            f"{name}: it is not a profile of replayer: `replayer profile URL` writes one, "
             f"`replayer profile --from` makes one of other tools' files"
         ) from None
     if about.profile > FORMAT:

@@ -36,7 +36,7 @@ def only(runs: Iterable[StoredRun], conditions: Sequence[str]) -> list[StoredRun
     for condition in conditions:
         key, sign, pattern = condition.partition("=")
         if not sign:
-            raise Impossible(f"{condition!r} is no condition: it must be such as label=stock")
+            raise Impossible(f"{condition!r} is not a condition: it must be such as label=stock")
         _known(key)
         matches = re.compile(translate(pattern), re.DOTALL).match
         kept = [run for run in kept if matches(value(run, key))]

@@ -484,7 +484,7 @@ def _no_json(error: str, data: bytes) -> str:
 
 
 def _format(path: Path, keys: Mapping[str, Any]) -> int:
-    """Return the format of a run's keys; raise Impossible if it is no run or a newer format."""
+    """Return the format of a run's keys; raise Impossible if it is not a run or a newer format."""
     version = keys.get("format")
     if type(version) is not int or version < 1 or not {"id", "host", "workload"} <= set(keys):
         raise Impossible(f"{path}: it is not a run of replayer")

@@ -43,7 +43,7 @@ def encode(counts: Mapping[int, int]) -> Latency:
         if count < 0:
             raise ValueError(f"a latency that was seen {_short(count)} times is none")
         if total > _MOST_OPERATIONS:
-            raise ValueError("so many operations as its latencies have no run has")
+            raise ValueError("it has more latencies than any run has operations")
         if count:
             histogram.record_value(max(1, nanoseconds), count)
     return Latency(payload=histogram.encode().decode("ascii"), operations=total)

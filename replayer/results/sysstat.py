@@ -93,7 +93,7 @@ class StampSequence:
         """
         clock = _CLOCK.search(stamp)
         if clock is None:
-            raise ValueError(f"{quoted(stamp)} is no time")
+            raise ValueError(f"{quoted(stamp)} is not a time")
         dated = _DATE.search(stamp[: clock.start() + 1])
         if dated:
             self.date(dated[0])

@@ -41,7 +41,7 @@ def give_back(say: Callable[[str], None]) -> None:
     A note that cannot be trusted is reported; nothing else is done because of it.
     """
     for path, reason in journal.unusable():
-        say(f"{path} is no note of replayer's and was left alone ({reason}); {_CLEAN}")
+        say(f"{path} is not a note of replayer's and was left alone ({reason}); {_CLEAN}")
     for note in list(journal.notes()):
         if note.abandoned:
             try:

@@ -174,7 +174,7 @@ class DataFolder:
 
     def _refuse_foreign(self) -> None:
         if not self.path.is_dir():
-            raise Impossible(f"data folder {self.path} is no folder")
+            raise Impossible(f"data folder {self.path} is not a folder")
         try:
             # A crash between the lock and the marker leaves only the lock; lost+found belongs to
             # ext4.
@@ -203,7 +203,7 @@ class DataFolder:
         if not os.path.lexists(closed):
             raise Impossible(f"data folder {self.path} cannot be made: {closed} is not there")
         if not closed.is_dir():
-            raise Impossible(f"data folder {self.path} cannot be used: {closed} is no folder")
+            raise Impossible(f"data folder {self.path} cannot be used: {closed} is not a folder")
         raise Impossible(
             f"the server runs as {user.name if user else 'you'}, who cannot enter {closed} on the "
             f"way to {self.path}",
@@ -218,7 +218,7 @@ class DataFolder:
             else:
                 trusted_path.steady(self.path.parent, "data folder").close()
         except NotADirectoryError as error:
-            raise Impossible(f"data folder {self.path} is no folder") from error
+            raise Impossible(f"data folder {self.path} is not a folder") from error
         except OSError as error:
             raise Impossible(f"data folder {self.path} cannot be read: {error.strerror}") from error
 

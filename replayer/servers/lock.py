@@ -268,7 +268,7 @@ def _process(name: object) -> _Process | None:
 def _place() -> str:
     """Return a digest that identifies this boot of this machine and the process id namespace."""
     boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-    space = os.readlink("/proc/self/ns/pid")  # noqa: PTH115 - the link's text is no path
+    space = os.readlink("/proc/self/ns/pid")  # noqa: PTH115 - the link's text is not a path
     return blake2b(f"{boot} {space}".encode(), digest_size=4).hexdigest()
 
 

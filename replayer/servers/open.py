@@ -117,6 +117,6 @@ def recover(note: Note) -> str:
         note.drop()
         return f"the data folder {folder.path} of a server is gone"
     if not folder.replayers():
-        raise journal.Untrusted(note, f"{folder.path} is no data folder of replayer's")
+        raise journal.Untrusted(note, f"{folder.path} is not a data folder of replayer's")
     with folder.locked():
         return private.recover(note)

@@ -197,7 +197,7 @@ class PrivateServer:
         if status is not None:
             return _ended(status)
         ends = [line for line in self._said() if self._keys.log_end.search(line)]
-        return ends[-1] if ends else "it was killed or crashed: its log says nothing of an end"
+        return ends[-1] if ends else "it was killed or crashed: its log does not mention an end"
 
     def _checked(self, asked: Mapping[str, str]) -> dict[str, str]:
         """Return a step's settings; raise Impossible for one that needs a new data directory."""
@@ -366,7 +366,7 @@ class PrivateServer:
                 refused_since = min(refused_since, time.monotonic())
             refusal = answer or refusal
             time.sleep(_PAUSE if refused_since == math.inf else 10 * _PAUSE)
-        last = f", and last said: {refusal}" if refusal else ""
+        last = f", and its last answer was: {refusal}" if refusal else ""
         raise ReplayerError(f"it took no connection within {shutdown.PATIENCE:.0f} s{last}")
 
     def _main_beside(self, child: int) -> int:

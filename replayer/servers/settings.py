@@ -22,7 +22,7 @@ def split(
     for given, value in asked.items():
         name = given.strip().lower()
         if not _NAME.fullmatch(name):
-            raise Impossible(f"{given!r} is no name of a server setting")
+            raise Impossible(f"{given!r} is not a name of a server setting")
         if not value.isprintable():
             raise Impossible(f"the value of {name} has a line break or a control character in it")
         if name in keys.fixed:

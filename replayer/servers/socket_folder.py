@@ -96,7 +96,7 @@ def recover(note: Note) -> str:
     except FileNotFoundError:
         modes = {}
     except (OSError, Impossible) as error:
-        raise Untrusted(note, f"{path} is no folder of a socket: {error}") from error
+        raise Untrusted(note, f"{path} is not a folder of a socket: {error}") from error
     for name, mode in modes.items():
         if not stat.S_ISSOCK(mode) and not name.endswith(".lock"):
             raise Untrusted(note, f"{path} holds {name!r}, which no server leaves there")

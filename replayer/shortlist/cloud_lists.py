@@ -29,8 +29,8 @@ def read_entries(name: str, parsed: Any) -> Catalogue:
         if mine:
             return make(name, mine)
     raise Impossible(
-        f"{name}: it is JSON of none of aws ec2 describe-instance-types, aws ec2 describe-volumes, "
-        f"az vm list-skus, gcloud compute machine-types list"
+        f"{name}: it is JSON, but not of aws ec2 describe-instance-types, aws ec2 "
+        f"describe-volumes, az vm list-skus, gcloud compute machine-types list"
     )
 
 

@@ -192,7 +192,7 @@ def load_shortlist(path: Path) -> Shortlist:
         return Shortlist.model_validate_json(data[:_MOST_BYTES])
     except ValidationError as error:
         raise Impossible(
-            f"{path}: it is no shortlist: `replayer shortlist ... --out FILE` writes one"
+            f"{path}: it is not a shortlist: `replayer shortlist ... --out FILE` writes one"
         ) from error
 
 

@@ -132,7 +132,7 @@ class SpeedOptions:
 def planned(file: str, options: SpeedOptions) -> tuple[CaptureRequirement, Workload]:
     """Return a capture's requirement of a machine, and the workload that begins the search.
 
-    Raise Impossible for a file that is no capture, or has too little in it.
+    Raise Impossible for a file that is not a capture, or has too little in it.
     """
     if options.growth <= 0 or options.headroom < 0 or options.window < 1:
         raise Impossible("--growth is above 0, --headroom 0% or more, --window 1s or longer")

@@ -15,8 +15,8 @@ from replayer.results.profile import KNOWN, Gap, ProfileSource, ResourceProfile
 _CLOCK_STEP = 0.5
 """Seconds by which the change of the time of day may differ from that of the monotonic clock."""
 _SET_BACK = 0.99
-"""Share of its former value: a total below it was reset.  A smaller fall is no reset: some totals
-are sums of several counters, which the server does not read at one instant."""
+"""Share of its former value: a total below it was reset.  A smaller fall is not a reset: some
+totals are sums of several counters, which the server does not read at one instant."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ def moved(before: SourceReading, after: SourceReading) -> dict[str, float]:
 
 
 def is_gauge(name: str) -> bool:
-    """Return whether a column's value belongs to an instant, and is no rate."""
+    """Return whether a column's value belongs to an instant, and is not a rate."""
     return KNOWN[name].kind == "gauge"
 
 

@@ -201,7 +201,7 @@ def _measured(need: Need, known: _Known, proof: str, resource: str = "") -> Reso
 def _cpu(need: Need, known: _Known) -> ResourceRow:
     sizing = known.sizing
     if need.name == "cpu" and sizing.requirement.need("server_cpu") is not None:
-        return _not_tested(need, "what of it is the server's is a need of its own")
+        return _not_tested(need, "the server's share of it is a need of its own")
     required, carried = _carried(need, known)
     had = known.had("server_cores")
     if sizing.cores is not None:

@@ -319,7 +319,7 @@ def _load(requirement: Requirement, data: Data) -> tuple[WeightedMix, float]:
     rate = requirement.rate(data.rows)
     if not rate > 0:
         raise Impossible(
-            f"the profile says nothing of reads, writes or transactions in its busiest "
+            f"the profile has no reads, writes or transactions in its busiest "
             f"{show_duration(requirement.window)}, so that no load can be made of it: profile the "
             f"database itself, with `replayer profile URL`"
         )
@@ -372,7 +372,7 @@ def _of_times(mix: WeightedMix, objective: str) -> Iterator[str]:
     if mix.cpu is not None and mix.cpu > 1.01 * _CPU_SHARE * shortest:
         yield (
             f"a statement alone takes {show_duration(mix.cpu)} of CPU, {mix.cpu / shortest:.0%} of "
-            f"the objective {objective}, which is hardly kept to beside others"
+            f"the objective {objective}, which is hardly met next to other work"
         )
 
 

@@ -129,7 +129,7 @@ def _burnt(step: StepResult | None) -> Iterator[str]:
     wanted, got = facts.get(cpu_burn.WANTED), facts.get(cpu_burn.GOT)
     if isinstance(wanted, float) and isinstance(got, float):
         off = abs(got - wanted) > cpu_burn.CLOSE * wanted
-        ending = ", so that what is said of the CPU is off by as much" if off else ""
+        ending = ", so that what is printed of the CPU is off by as much" if off else ""
         yield (
             f"CPU of a statement: wanted {show_duration(wanted)}, as at the source, got "
             f"{show_duration(got)}{ending}"

@@ -19,7 +19,7 @@ _TAIL_BYTES = 64 << 10
 def target(device: str) -> IoTarget:
     """Return a device as a target: all of it except its first and last MiB.
 
-    Raises Impossible if it is no block device or may not be opened.
+    Raises Impossible if it is not a block device or may not be opened.
     """
     _block_device(device)
     size = _size(device)
@@ -128,7 +128,7 @@ def _block_device(device: str) -> None:
     except OSError as error:
         raise Impossible(f"the device {device} cannot be used: {error.strerror}") from error
     if not stat.S_ISBLK(mode):
-        raise Impossible(f"{device} is no block device; leave `device` out to measure files")
+        raise Impossible(f"{device} is not a block device; leave `device` out to measure files")
 
 
 def _sysfs(device: str, root: Path = Path("/")) -> Path:

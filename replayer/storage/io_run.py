@@ -202,6 +202,6 @@ def _all_there(targets: Sequence[IoTarget]) -> None:
         for path in (target.paths[0], target.paths[-1]):
             if not Path(path).exists():
                 raise ReplayerError(
-                    f"{path} was deleted by somebody while it was in use; the figures of this "
-                    f"measurement are not kept"
+                    f"{path} was deleted by another program while it was in use; the figures of "
+                    f"this measurement are not kept"
                 )

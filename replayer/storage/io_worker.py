@@ -84,7 +84,7 @@ def trouble(error: OSError, thread: IoThread) -> str:
             f"folder of --data-dir, which has the same path on each of them"
         )
     if error.errno == errno.ENOENT:
-        return f"{what} stopped: the file was deleted by somebody while it was in use"
+        return f"{what} stopped: the file was deleted by another program while it was in use"
     if error.errno == errno.ENODATA:
         return f"{what} failed: {error.strerror}"
     return f"{what} failed: {error.strerror or error}"

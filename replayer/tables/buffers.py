@@ -13,7 +13,7 @@ def counted(database: "Database", verb: VerbName, column: str) -> tuple[int | No
     """Return a column of the verb's row, or None and the reason why it is not known."""
     engine = database.engine
     if engine.verb(verb) is None:
-        return None, f"{engine.title} does not tell what is in its buffers"
+        return None, f"{engine.title} does not report what is in its buffers"
     where = engine.verb(protocol.BUFFERCACHE)
     rows = database.execute(where) if where is not None else [{"schema": "", "allowed": True}]
     if not rows:

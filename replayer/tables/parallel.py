@@ -58,5 +58,5 @@ def do_chores(job: ParallelJob, barrier: Barrier, report: Report) -> None:
                 for statement in job.chores[number]:
                     cursor.execute(statement)
             except driver.driver_error(job.connector) as error:
-                raise ReplayerError(f"the database said: {explain(error)}") from error
+                raise ReplayerError(f"the database reported: {explain(error)}") from error
             report(1)

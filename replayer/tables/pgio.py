@@ -267,7 +267,7 @@ def load_tables(job: LoadJob, barrier: Barrier, report: Report) -> int:
                 _load_table(cursor, table, report)
             except driver.driver_error(job.connector) as error:
                 raise ReplayerError(
-                    f"loading {table.name}: the database said: {explain(error)}"
+                    f"loading {table.name}: the database reported: {explain(error)}"
                 ) from error
             loaded += 1
         return loaded
@@ -443,7 +443,7 @@ def session(job: SessionJob, barrier: Barrier, report: Report) -> SessionResult 
             own.warm_up()
         except driver_error as error:
             raise ReplayerError(
-                f"session {job.number}: the database said: {explain(error)}"
+                f"session {job.number}: the database reported: {explain(error)}"
             ) from error
         barrier.wait()
         try:

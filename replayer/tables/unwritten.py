@@ -103,6 +103,6 @@ def _dirty_pages(files: list[Path]) -> tuple[int | None, str]:
             "cachestat (Linux 6.5), which tells the pages that are dirty, does not see those of "
             "this file system"
             if page_cache.has_cachestat()
-            else "this kernel does not tell which pages are dirty (Linux 6.5 does)"
+            else "this kernel does not report which pages are dirty (Linux 6.5 does)"
         )
     return pages.dirty_bytes + pages.writeback_bytes, ""

@@ -198,7 +198,7 @@ def recover(note: Note) -> str:
     ended = _end_programs(path)
     try:
         if path.lstat().st_uid != os.geteuid():
-            raise Untrusted(note, f"{path} is somebody else's")
+            raise Untrusted(note, f"{path} belongs to another user")
         shutil.rmtree(path)
     except FileNotFoundError:
         pass

@@ -184,7 +184,7 @@ class Sampler:
     def device_delta(self, begin_ns: int, end_ns: int) -> DeviceDelta | None:
         """Return what the device did between two marks.
 
-        None if there is no device, either time is no mark, or its counters were reset meanwhile.
+        None if there is no device, either time is not a mark, or its counters were reset meanwhile.
         """
         begin, end = self._device_at(begin_ns), self._device_at(end_ns)
         moved = diskstats.moved(begin, end) if begin and end else None

@@ -32,7 +32,7 @@ FILES = 1_500
 TOTAL_BYTES = 1 << 30
 SAMPLES = 5
 GRAIN = 128 << 10
-"""File sizes are multiples of it, for fio leaves out the end of a file that is no whole block."""
+"""File sizes are multiples of it, as fio leaves out a last block that is not whole."""
 
 
 Found = dict[str, tuple[list[float], list[float]]]

@@ -256,7 +256,7 @@ def test_pressure_share_is_that_of_the_interval() -> None:
 
 
 def test_interrupts_of_a_devices_queues_are_one_source() -> None:
-    """13 and 29 of two queues of one disk are 42; what never came is no column, as acpi here."""
+    """13 and 29 of two queues of one disk are 42; what never came is not a column, as acpi here."""
     row = only(interrupts.parse(recorded(interrupts, "proc-5.4", seconds=2), None))
 
     assert row["nvme0/s"] == 21

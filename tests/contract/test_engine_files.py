@@ -61,7 +61,10 @@ def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]
         ("[server]\nusers = [3]\n", r"\[server\.users\] 0 = 3: should be a valid string"),
         ("[server]\nlog_weight = '('\n", r"\[server\] log_weight = '\('.*regular expression"),
         ("[server]\nnew_bytes = 'much'\n", r"\[server\] new_bytes = 'much'"),
-        ("[server]\nstart = ['{bni}/x']\n", r"\[server\.start\] 0.*\{bni\} is no word.*mean bin"),
+        (
+            "[server]\nstart = ['{bni}/x']\n",
+            r"\[server\.start\] 0.*\{bni\} is not a word.*mean bin",
+        ),
         ("[server]\nstop_signals = ['KILL']\n", r"\[server\.stop_signals\] 0 = 'KILL'"),
         (
             "[server.settings]\njit = true\n",

@@ -101,7 +101,7 @@ def test_a_file_name_is_used_once_in_a_band() -> None:
 
 
 def protocol_members() -> Iterator[tuple[str, str]]:
-    """Yield each method of a Protocol that is no property, with its Protocol's place."""
+    """Yield each method of a Protocol that is not a property, with its Protocol's place."""
     for place, node in classes():
         if not any(isinstance(base, ast.Name) and base.id == "Protocol" for base in node.bases):
             continue

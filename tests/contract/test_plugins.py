@@ -49,7 +49,7 @@ def run(spec, context): pass
         ("def neds_database(spec): return False", "did you mean needs_database?"),
         ("HAS_WINDOWS = False", "did you mean HAS_WINDOW?"),
         ("def check(spec): pass", "takes (spec) where it must take (spec, context)"),
-        ("check = 3", "check is no function"),
+        ("check = 3", "check is not a function"),
         ("del run", "has no run"),
         ("del Spec", "has no Spec"),
         ("del Spec, run", "has no Spec and no run"),

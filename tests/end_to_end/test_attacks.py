@@ -378,7 +378,7 @@ def test_report_in_another_owners_folder_follows_no_link(
 def test_report_goes_where_the_user_wants_it(
     theirs: Path, ours: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """New and old files, root's own links and what is no file at all are written as before."""
+    """New and old files, root's own links and what is not a file at all are written as before."""
     for folder in (theirs, ours):
         for text in ("first", "2nd"):
             report_files._file(folder / "report", text)
@@ -524,7 +524,7 @@ def test_malformed_notes_are_told_and_removed_by_clean(
     said: list[str] = []
     recovery.give_back(said.append)
     assert len(said) == len(MALFORMED) + 4
-    assert all("is no note of replayer's" in line and "\n" not in line for line in said), said
+    assert all("is not a note of replayer's" in line and "\n" not in line for line in said), said
 
     replayer("clean", "--yes")
     assert not taken.exists() or names(taken) == []

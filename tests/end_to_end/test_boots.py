@@ -189,7 +189,10 @@ def test_power_that_is_cut_in_a_step_costs_that_boot_only(
     machine.restart()
     text = boots.unattended()
 
-    assert "lost its power or was restarted by somebody else in the middle of the step" in text
+    assert (
+        "lost its power or was restarted by another program or user in the middle of the step"
+        in text
+    )
     assert "the plan is done" in text
     assert machine.boots() == 4
     assert left(machine) == []

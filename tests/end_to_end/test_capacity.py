@@ -108,7 +108,7 @@ def test_other_sessions_beside_a_search_are_named(context: Context) -> None:
 
         def reads() -> None:
             other = kept.enter_context(context.database())
-            connection._sessions.discard(other.session)  # it is somebody else's
+            connection._sessions.discard(other.session)  # it belongs to another user
             for _ in range(50):
                 other.query("SELECT sum(scratch) FROM pgio1")
             other.query("SELECT pg_stat_force_next_flush()")

@@ -190,7 +190,7 @@ def test_two_hosts_do_the_work_of_one_session_by_session(run: Running) -> None:
 def test_what_was_measured_until_a_host_is_lost_is_kept_and_called_partial(
     run: Running, hosts: dict[str, Host]
 ) -> None:
-    """The run ends with what each host had done; it is no failed and no whole one.
+    """The run ends with what each host had done; it is neither a failed nor a whole one.
 
     How soon it ends is test_cluster.py's to prove.
     """

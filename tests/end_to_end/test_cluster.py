@@ -48,7 +48,7 @@ NAMES = ("first", "second", "third", "fourth")
 MARK = "REPLAYER_TEST_MARK"
 ENDS_WITHIN = 10.0
 LONGEST = 120.0
-"""Seconds of any wait: a machine with more to do takes longer, and that is no failure."""
+"""Seconds of any wait: a machine with more to do takes longer, and that is not a failure."""
 
 Family = Callable[[], dict[int, str]]
 """Lists the processes of a test by pid, with their command lines."""

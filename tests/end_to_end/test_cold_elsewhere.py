@@ -338,7 +338,7 @@ def test_what_somebody_reads_after_the_proof_is_said(context: Context, layers: P
 def test_an_instrument_that_sees_nothing_proves_nothing(
     layers: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where no page that was read is seen, what is not seen is no proof of cold: unknown."""
+    """Where no page that was read is seen, what is not seen is not proof of cold: unknown."""
     blind = lambda _fd, _segments: page_cache.Pages(0, 0, 0)  # noqa: E731
     monkeypatch.setattr("replayer.conditions.residency._proven", {})
     monkeypatch.setattr(page_cache, "cachestat", blind)

@@ -196,9 +196,9 @@ def test_all_threads_walk_its_files_cold(table: Outcome, context: Context) -> No
 
 
 def test_a_statement_that_fails_is_one_sentence(server: Server) -> None:
-    """Also after it, the session goes on; a client that is no client harms no other."""
+    """Also after it, the session goes on; a client that is not a client harms no other."""
     with closing(Database(server.engine, server.start())) as database:
-        with pytest.raises(ReplayerError, match=r"the database said: .*nowhere") as raised:
+        with pytest.raises(ReplayerError, match=r"the database reported: .*nowhere") as raised:
             database.query("SELECT * FROM nowhere")
         assert "\n" not in str(raised.value)
         assert database.query("SELECT 1 AS one")[0]["one"] == 1
@@ -338,7 +338,7 @@ def test_a_range_that_fails_is_named_by_its_file(
         Engine, "verb", lambda one, name: wrong if name == wrong.name else find(one, name)
     )
 
-    with pytest.raises(ReplayerError, match=r"^table/range: the database said: .*nothing"):
+    with pytest.raises(ReplayerError, match=r"^table/range: the database reported: .*nothing"):
         ranges_of(context)
 
 
@@ -356,7 +356,7 @@ def test_a_session_by_the_drivers_cursor_reports_errors_and_ends(server: Server)
         await_answer(session)
         assert not session.sqlstate
         session.send_prepared(1, b"")
-        with pytest.raises(ConnectionGone, match="the database said: "):
+        with pytest.raises(ConnectionGone, match="the database reported: "):
             await_answer(session)
         session.send_prepared(0, struct.pack("<2q", 3, 4))
 

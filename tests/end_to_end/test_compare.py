@@ -250,7 +250,7 @@ def test_runs_that_failed_are_set_aside_and_counted(
 def test_runs_without_the_fact_asked_for_are_set_aside_and_counted(
     replayer: Replayer, results: Path, run_of: RunOf
 ) -> None:
-    """An imported run in the folder knows no kernel, and is no third group."""
+    """An imported run in the folder knows no kernel, and is not a third group."""
     foreign = run_of([1, 2, 3])
     foreign = foreign.model_copy(update={"host": {}})
     store.save(results / f"{foreign.id}.json", foreign)

@@ -119,7 +119,7 @@ def test_the_wheel_has_all_that_a_run_reads(archives: tuple[Path, Path]) -> None
         cwd=ROOT, capture_output=True, text=True, check=False,
     ).stdout.splitlines()  # fmt: skip
     if not tracked:
-        pytest.skip("this is no checkout of git")
+        pytest.skip("this is not a checkout of git")
     where = [name if name.startswith("replayer/") else f"replayer/_data/{name}" for name in tracked]
 
     assert set(where) <= names

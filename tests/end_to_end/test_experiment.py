@@ -59,7 +59,7 @@ def test_what_cannot_be_done_is_refused_in_a_sentence(replayer: Replayer, worklo
         (("experiment", "--factors", "thp"), "needs a workload"),
         ((*asked, "--factors", "thp"), "allow it with --yes"),
         ((*asked, "--factors", "cpu.nope=1:2"), "nope"),
-        ((*asked, "--factors", FACTORS, "--seldom", "thp"), "is no factor of this experiment"),
+        ((*asked, "--factors", FACTORS, "--seldom", "thp"), "is not a factor of this experiment"),
         ((*asked, "--factors", FACTORS, "--within", 0), "must be above 0"),
         (("experiment", "--resume", "nothing"), "there is no one experiment 'nothing'"),
         ((*asked, "--resume", "latest"), "leave out WORKLOAD"),

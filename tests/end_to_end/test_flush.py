@@ -108,7 +108,7 @@ def test_without_a_table_it_is_refused(context: Context, no_table: None) -> None
 
 
 def test_unfinished_table_is_refused(context: Context, database: Database, no_table: None) -> None:
-    """What an interrupted build left is no table yet."""
+    """What an interrupted build left is not a table yet."""
     built(context)
     database.query("UPDATE persons1_build SET rows_wanted = 6 << 10")
 

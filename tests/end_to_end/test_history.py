@@ -120,7 +120,7 @@ def test_runs_of_an_older_replayer_are_points_of_the_same_history(
 
 
 def test_files_that_count_for_nothing_are_counted(replayer: Replayer, nightly: Nightly) -> None:
-    """What cannot be read is not silently missing, and a copy of a run is no second run."""
+    """What cannot be read is not silently missing, and a copy of a run is not a second run."""
     folder = nightly(noisy(100.0, 12, 1))
     first = next(folder.iterdir()).read_text()
     for name, text in (("cut", first[:300]), ("empty", ""), ("one", first), ("two", first)):

@@ -510,7 +510,7 @@ def test_answers_of_every_shape_are_taken_to_their_end(
         for _ in range(2):
             ends = [answer(session, place) for place in range(len(SPOKEN))]
             assert ends == list(SPOKEN.values())
-        with pytest.raises(ConnectionGone, match=r"the database said: .*division by zero"):
+        with pytest.raises(ConnectionGone, match=r"the database reported: .*division by zero"):
             answer(session, len(SPOKEN))
     connection = driver.connect(database.connector())
     with contextlib.closing(kind(connection.pgconn, connection.close)) as session:
@@ -605,7 +605,7 @@ def test_a_mix_without_a_rate_is_a_closed_loop(context: Context) -> None:
 
 @pytest.mark.slow
 def test_no_percentile_is_told_of_a_rate_that_is_not_sustained(context: Context) -> None:
-    """What would grow for as long as one watches is no number."""
+    """What would grow for as long as one watches is not a number."""
     perform(context, rate=10, run_time="1s", mix="point=1")
     with locked(context, "sessions") as ends:
         outcome = perform(hooked(context, end=ends), rate=200, mix="point=1")

@@ -64,7 +64,7 @@ def test_a_mix_of_another_type_is_refused(replayer: Replayer, mix: str) -> None:
     )
     done = replayer("run", "./odd.toml", "--dry-run", status=2)
 
-    assert "is no mix: give a table or a text" in done.err
+    assert "is not a mix: give a table or a text" in done.err
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ def test_a_killed_server_is_not_told_by_the_last_line_of_its_log(server: Server)
     wait_until(lambda: not server.pids())
 
     assert server.describe_loss() == (
-        "the database server went away (it was killed or crashed: its log says nothing of an end)"
+        "the database server went away (it was killed or crashed: its log does not mention an end)"
     )
 
 

@@ -103,7 +103,7 @@ def open_connection(arguments):
     psycopg = importlib.import_module(DRIVER)
     class Cursor(psycopg.Cursor):
         def __enter__(self):
-            raise TypeError("a cursor is no context manager")
+            raise TypeError("a cursor is not a context manager")
     class Connection(psycopg.Connection):
         def close(self):
             psycopg.Cursor(self).execute("SELECT 1")
@@ -203,7 +203,7 @@ def test_an_error_in_a_users_own_code_names_the_file(own: Path, code: str, reaso
     [
         ("", "no PACKAGE and no get_version"),
         ("PACKAGE = 'nothing-of-that-name'", "not installed: pip install nothing-of-that-name"),
-        ("def get_version(): return 'new'", "says 'new', which is no version"),
+        ("def get_version(): return 'new'", "says 'new', which is not a version"),
     ],
 )
 def test_a_guest_without_a_version_is_refused(own: Path, code: str, reason: str) -> None:

@@ -382,7 +382,7 @@ def test_file_deleted_under_the_run_ends_it_with_one_sentence(
         deleting.join()
 
     assert status == 1
-    assert "was deleted by somebody while it was in use" in last_words(stderr)
+    assert "was deleted by another program while it was in use" in last_words(stderr)
     assert result["steps"][0]["status"] == "failed"
 
 
@@ -614,7 +614,7 @@ def test_what_is_no_device_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_text("x")
 
-    with pytest.raises(Impossible, match="is no block device"):
+    with pytest.raises(Impossible, match="is not a block device"):
         device.target(str(file))
     with pytest.raises(Impossible, match="cannot be used"):
         device.target(str(tmp_path / "missing"))

@@ -147,7 +147,7 @@ def recorded(perf: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[R
     reads = "import os\nf = os.open('/dev/zero', 0)\nwhile True: os.read(f, 1 << 20)"
     with (
         running("postgres", "-c", reads, executable=sys.executable) as server,
-        # A copy of the interpreter under another name is no worker of replayer's.
+        # A copy of the interpreter under another name is not a worker of replayer's.
         running("python", "-c", "while True: pass", executable=sys.executable) as client,
         running("sh", "-c", "until false; do :; done") as other,
         recorder(tmp_path_factory.mktemp("recorded") / "scene", [server]) as one,

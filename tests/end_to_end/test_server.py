@@ -669,7 +669,7 @@ def test_a_connection_that_was_lost_says_so_each_time(
     ):
         os.kill(place.pids()[0], signal.SIGKILL)
         for statement in ("SELECT 1", "SELECT 2", "SELECT 3"):
-            with pytest.raises(ReplayerError, match="the database said: ") as lost:
+            with pytest.raises(ReplayerError, match="the database reported: ") as lost:
                 ask_until_it_is_lost(database, statement)
             said.add(str(lost.value))
 

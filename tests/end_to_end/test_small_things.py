@@ -238,7 +238,7 @@ def test_the_bundle_for_support_has_no_secret(
 
 @pytest.mark.slow
 def test_a_half_made_environment_is_made_again(tmp_path: Path) -> None:
-    """One without pip, as Debian leaves it without python3-venv, is no end of `make`."""
+    """One without pip, as Debian leaves it without python3-venv, is not an end of `make`."""
     shutil.copy(ROOT / "Makefile", tmp_path)
     subprocess.run(["python3", "-m", "venv", "--without-pip", tmp_path / ".venv"], check=True)
     environment = {**os.environ, "PIP_NO_INDEX": "1"}

@@ -304,7 +304,7 @@ def release(vmlinuz: Path) -> str:
     """
     data = vmlinuz.read_bytes()
     if data[0x202:0x206] != b"HdrS":
-        raise Wrong(f"{vmlinuz} is no x86 kernel image (bzImage)")
+        raise Wrong(f"{vmlinuz} is not a x86 kernel image (bzImage)")
     begin = int.from_bytes(data[0x20E:0x210], "little") + 0x200
     return data[begin : data.index(b" ", begin)].decode()
 

@@ -175,7 +175,7 @@ def _images(lab: Lab) -> None:
         "build", "--network", "host", "--build-arg", "PYTHON_IMAGE=lab-python", "-t",
         "replayer:lab-test", str(_ROOT),
     )  # fmt: skip
-    # In the quotes of .env.example, where a $ is no variable.
+    # In the quotes of .env.example, where a $ is not a variable.
     values = {
         "REPLAYER_PASSWORD": f"'{secrets.token_hex(4)}$HOME{secrets.token_hex(4)}'",
         "REPLAYER_IMAGE": "replayer:lab-test",

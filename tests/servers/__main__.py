@@ -130,7 +130,7 @@ def mirror() -> str:
     text = Path("/etc/os-release").read_text(encoding="utf-8")
     release = re.search(r"^VERSION_CODENAME=(\S+)$", text, re.MULTILINE)
     if release is None:
-        raise OSError("this is no Debian")
+        raise OSError("this is not a Debian")
     sites = called(
         "apt-get", "indextargets", "--format", "$(SITE)", "Created-By: Packages",
         "Origin: Debian", f"Release: {release[1]}",

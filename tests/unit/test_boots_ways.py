@@ -283,7 +283,7 @@ def test_kexec_is_refused_where_the_kernel_has_none(
 
 
 def test_patterns_are_resolved_to_one_kernel_each(debian: Machine) -> None:
-    """A pattern that fits two kernels, or none, is no kernel to boot."""
+    """A pattern that fits two kernels, or none, is not a kernel to boot."""
     entries = [
         KernelEntry("6.1.0-44", "a"),
         KernelEntry("6.1.0-45", "b"),

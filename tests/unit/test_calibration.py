@@ -55,7 +55,7 @@ def test_noise_is_rarely_a_move(kind: str) -> None:
 
 
 def test_processes_that_differ_more_than_their_samples_are_no_move() -> None:
-    """Half of the processes get worse memory: it is no move, though ten samples of one would be."""
+    """Half of the processes get worse memory: no move, though ten samples of one would be."""
     before, after = [100.0, 100, 90, 100, 90, 100], [90.0, 90, 100, 90, 100, 90]
 
     assert calibration.moved(around(before, after)) == {}

@@ -100,7 +100,7 @@ def test_show_finds_a_replay_file_by_its_name_or_its_beginning(
 
 
 def test_show_of_a_capture_of_nothing(shown: Callable[..., str]) -> None:
-    """No statement is no table."""
+    """No statement is not a table."""
     text = shown([])
     assert "heaviest" not in text
     assert "unknown" not in text

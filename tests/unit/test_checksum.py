@@ -24,7 +24,7 @@ def test_sum_of_the_ids_is_the_one_that_was_found_on_nine_engines() -> None:
 
 
 def test_counts_of_an_engine_of_ones_own_are_still_compared() -> None:
-    """A column that is no known sum is a count; one that is missing is not missed."""
+    """A column that is not a known sum is a count; one that is missing is not missed."""
     sums = checksum.sums_after(3)
     checksum.check({"rows": 48, "ids": 48}, 48, sums)
     checksum.check({"rows": 48, **sums}, 48, sums)

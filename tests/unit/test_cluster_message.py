@@ -47,7 +47,7 @@ PLAIN = strategies.recursive(
 
 @hypothesis.given(PLAIN)
 def test_plain_values_arrive_as_they_were(value: Any) -> None:
-    """Types, too: a tuple is no list, and a number may have any size."""
+    """Types, too: a tuple is not a list, and a number may have any size."""
     arrived = packing.unpack(packing.pack(value))
 
     assert arrived == value

@@ -74,7 +74,7 @@ def test_messages_arrive_as_they_were_sent(value: Any, mebibytes: int) -> None:
 
 @pytest.mark.parametrize("frame", [b".", b".nonsense", b"", b".\x28\xb5\x2f\xfd"])
 def test_frames_of_somebody_else_are_an_error(frame: bytes) -> None:
-    """What is no message is refused in a sentence, not with a trace."""
+    """What is not a message is refused in a sentence, not with a trace."""
     with pytest.raises(ReplayerError, match="no message of replayer's"):
         framing.FrameDecoder().feed(frame)
 

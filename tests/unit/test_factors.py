@@ -228,7 +228,7 @@ def test_huge_pages_that_nothing_reserved_are_refused(tmp_path: Path) -> None:
     ("text", "kind", "sentence"),
     [
         ("rq_afinity=1", NotFound, "there is no factor 'rq_afinity' - did you mean rq_affinity?"),
-        ("shared", Impossible, "'shared' is no part of a variant"),
+        ("shared", Impossible, "'shared' is not a part of a variant"),
         ("--data-dir x", Impossible, "a variant cannot have --data-dir"),
         ("--set", Impossible, "--set has no value"),
         ("io_method=worker io_method=sync", Impossible, "sets io_method twice"),

@@ -165,7 +165,7 @@ def test_overlay_without_any_trace_of_its_disk_has_no_device(tree: Tree) -> None
 
 
 def test_btrfs_is_found_by_its_source(tree: Tree) -> None:
-    """A btrfs gives every subvolume a number that is no device; its mount has the source."""
+    """A btrfs gives every subvolume a number that is not a device; its mount has the source."""
     tree.disk("sdc", "8:32")
     tree.disk("sdc1", "8:33", parent="sdc")
     tree.mount("/", "btrfs", "/dev/sdc1", options="rw,subvol=/@")

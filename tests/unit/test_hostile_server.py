@@ -196,7 +196,7 @@ def test_rows_are_counted(rows: int, call: str) -> None:
 
 
 def test_a_row_tells_what_it_lacks() -> None:
-    """A column that is not there, and a cell that is no whole number."""
+    """A column that is not there, and a cell that is not a whole number."""
     row = Cells(
         {"major": 17, "half": 0.5, "word": "x", "nothing": None, "nan": math.nan, "big": math.inf}
     )

@@ -49,7 +49,7 @@ def test_every_dbname_line_of_pgio_is_a_repeat() -> None:
 
 
 def test_an_unreadable_dbname_line_is_named_with_its_number() -> None:
-    """The line whose RIOPS are missing is no repeat: it is named, with its number."""
+    """The line whose RIOPS are missing is not a repeat: it is named, with its number."""
     (words,) = read("pgio", FILES / "pgio" / "runit.out").unread
 
     assert "line 20" in words
@@ -209,7 +209,7 @@ def test_reports_of_one_test_in_one_file_are_repeats(tmp_path: Path) -> None:
 
 
 def test_an_unknown_line_of_sysbench_is_named(tmp_path: Path) -> None:
-    """A number that is none is named with its line, and is no measurement."""
+    """A number that is none is named with its line, and is not a measurement."""
     text = (FILES / "sysbench" / "cpu.txt").read_text().replace("4829.58", "a lot")
     path = tmp_path / "cpu.txt"
     path.write_text(text)

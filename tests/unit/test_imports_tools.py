@@ -199,7 +199,7 @@ def test_progress_of_dd_is_no_copy() -> None:
 
 
 def test_iostats_first_report_is_passed_over_and_stamps_make_a_series() -> None:
-    """Since the boot is no interval; without -t there is no series, and it is said."""
+    """Since the boot is not an interval; without -t there is no series, and it is said."""
     (run,) = read("iostat", FILES / "iostat" / "extended.txt").runs
     (without,) = read("iostat", FILES / "iostat" / "old.txt").runs
 

@@ -30,7 +30,7 @@ def test_a_module_is_imported_when_a_name_of_it_is_asked_for(
     (tmp_path / "needed_later.py").write_text("things = []\n")
     monkeypatch.syspath_prepend(tmp_path)
     needed = Later("needed_later")
-    assert not hasattr(needed, "__wrapped__")  # what inspectors ask is no use of it
+    assert not hasattr(needed, "__wrapped__")  # what inspectors ask is not use of it
     assert "needed_later" not in sys.modules
 
     needed.things.append(1)

@@ -80,7 +80,7 @@ def test_buffers_that_served_all_are_known_without_a_device() -> None:
 
 
 def test_a_server_that_counts_nothing_gives_no_verdict() -> None:
-    """No hit and no miss is no evidence of anything."""
+    """No hit and no miss is not an evidence of anything."""
     assert balance(None, 10.0, 0, 0, device(0), "vda", BLOCK).verdict == ReadOrigin.UNKNOWN
 
 

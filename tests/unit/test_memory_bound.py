@@ -121,7 +121,7 @@ def test_recovering_what_is_gone_is_fine(tmp_path: Path, server_home: Path) -> N
 def test_huge_pages_that_cannot_be_given_back_are_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server_home: Path
 ) -> None:
-    """A file that is no number is an error in one sentence, and the note stays."""
+    """A file that is not a number is an error in one sentence, and the note stays."""
     monkeypatch.setattr(memory_bound, "_HUGE_PAGES", str(tmp_path / "missing").lstrip("/"))
     note = journal.take("hugepages", path=str(tmp_path / "missing"), before=0, pages=4)
 

@@ -81,11 +81,11 @@ def test_csv_and_markdown_have_the_same_percentiles(
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        ([], "what is to be done is not said"),
-        (["show"], "what is to be done is not said"),
+        ([], "nothing to do was named"),
+        (["show"], "nothing to do was named"),
         (["show", "nowhere.profile"], "nowhere.profile"),
-        (["show", str(FILES / "csv" / "awr.csv")], "it is no profile of replayer"),
-        (["--from", "/dev/null"], "is no file"),
+        (["show", str(FILES / "csv" / "awr.csv")], "it is not a profile of replayer"),
+        (["--from", "/dev/null"], "is not a file"),
         (["--from", str(FILES.parent / "imports" / "fio" / "randrw.json")], "is of none of"),
         (["show", "x", "--from", str(FILES / "csv" / "awr.csv")], "both"),
         (["--from", str(FILES / "csv" / "awr.csv"), "--device", "sda"], "no --device"),
@@ -101,7 +101,7 @@ def test_what_cannot_be_done_is_said_in_a_sentence(
 
 
 def test_levels_of_what_is_not_there_are_refused(made: Path, replayer: Replayer) -> None:
-    """A resource that has another name, is not in the profile, or a level that is no number."""
+    """A resource that has another name, is not in the profile, or a level that is not a number."""
     for above, sentence in (
         ("reed_iops=3", "did you mean read_iops"),
         ("wal=3", "does not know"),

@@ -188,7 +188,7 @@ def test_skipped_pauses_last_a_second(tmp_path: Path) -> None:
 
 
 def test_prepared_statements_are_sent_by_name_and_parameters_as_text(tmp_path: Path) -> None:
-    """The text of a named statement travels once, and NULL is no text."""
+    """The text of a named statement travels once, and NULL is not text."""
     text = "UPDATE t SET a = $1 WHERE b = $2"
     one: dict[str, Any] = {"name": "S_1", "parameters": ("7", None)}
     capture = [action(1, "extended", number, text, **one) for number in range(3)]
@@ -200,7 +200,7 @@ def test_prepared_statements_are_sent_by_name_and_parameters_as_text(tmp_path: P
 
 
 def test_more_parameters_than_a_message_has_are_left_out(tmp_path: Path) -> None:
-    """No server takes them, so none had them: that is counted, and is no end of the replay."""
+    """No server takes them, so none had them: that is counted, and is not an end of the replay."""
     many = [
         action(1, "extended", at, "SELECT 1", parameters=("1",) * (65535 + at)) for at in (0, 1)
     ]
@@ -754,7 +754,7 @@ def test_any_name_of_an_application_can_begin_a_connection(without_roles: None, 
 
 
 def test_a_setting_of_a_capture_is_one_setting(without_roles: None) -> None:
-    """White space and backslashes of a value are its own; what is no name is not set."""
+    """White space and backslashes of a value are its own; what is not a name is not set."""
     settings = (
         ("search_path", "a, \tb\n-c\rx\\=\x0b1\x0c"),
         ("x -c role", "dba"),

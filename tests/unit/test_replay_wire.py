@@ -324,7 +324,7 @@ def test_a_process_may_have_all_connections_that_the_system_allows(files: int) -
 
 
 def test_a_connection_for_which_there_is_no_room_is_asked_for_later(files: int) -> None:
-    """Where no file can be opened any more, that passes: it is no end of a worker."""
+    """Where no file can be opened any more, that passes: it is not an end of a worker."""
     free = os.dup(0)
     os.close(free)
     resource.setrlimit(resource.RLIMIT_NOFILE, (free, files))

@@ -166,7 +166,7 @@ def test_answers_diverge_where_each_side_is_sure_of_its_own(
     ours: list[dict[str, Any]],
     what: list[str],
 ) -> None:
-    """What a side answers differently from replay to replay is no divergence between the sides."""
+    """What a side answers differently from replay to replay is no divergence of the sides."""
     base = side("old", *([one(0, 1.0, **more)] for more in theirs))
     other = side("new", *([one(0, 1.0, **more)] for more in ours))
 

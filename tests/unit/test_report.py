@@ -176,7 +176,7 @@ def test_one_file_that_is_still_empty_is_no_result(stored: Run) -> None:
 def test_a_machine_kept_its_speed_only_if_that_was_seen(
     stored: Run, after: tuple[float, ...], said: str
 ) -> None:
-    """Noise that hides a change of 40 percent is no proof that there was none."""
+    """Noise that hides a change of 40 percent is not proof that there was none."""
     before = (100.0, 101.0, 99.0, 100.0, 102.0, 98.0)
     control = {"cpu.before": before, "cpu.after": after, "processes": (6.0,)}
     found = stored.model_copy(update={"control": control})

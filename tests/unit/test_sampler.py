@@ -79,7 +79,7 @@ def test_device_delta_is_exactly_what_happened_between_two_marks(machine: Machin
 
 
 def test_device_delta_is_none_where_it_cannot_be_exact(machine: Machine) -> None:
-    """Without a device, with a time that is no mark, or after the device was replaced: None."""
+    """Without a device, with a time that is not a mark, or after the device was replaced: None."""
     with machine.sampler() as sampler:
         machine.passes(1, 500)
         begin = sampler.mark()

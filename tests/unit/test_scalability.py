@@ -169,7 +169,7 @@ def test_same_seed_gives_the_same_intervals() -> None:
 def test_too_little_is_refused_in_words(
     loads: list[int], throughputs: list[float], words: str
 ) -> None:
-    """Three coefficients through three points have no error; nothing done is no curve."""
+    """Three coefficients through three points have no error; nothing done is not a curve."""
     with pytest.raises(ReplayerError, match=words):
         scalability.fit(loads, throughputs)
 

@@ -35,7 +35,7 @@ def test_a_label_means_all_of_its_runs(results: Path) -> None:
 
 
 def test_a_folder_means_all_runs_in_it(results: Path) -> None:
-    """A file that is no run is passed over, and that is said."""
+    """A file that is not a run is passed over, and that is said."""
     (results / "notes.json").write_text("{}")
     chosen = choose([str(results)], results)
 
@@ -44,7 +44,7 @@ def test_a_folder_means_all_runs_in_it(results: Path) -> None:
 
 
 def test_an_empty_folder_is_refused(tmp_path: Path) -> None:
-    """A folder without a run is no side."""
+    """A folder without a run is not a side."""
     with pytest.raises(Impossible, match="holds no runs"):
         choose([str(tmp_path)], tmp_path)
 
@@ -105,7 +105,7 @@ def test_only_keeps_the_runs_of_a_condition(results: Path) -> None:
     assert len(kept.sides[0].runs) == 2
     with pytest.raises(Impossible, match=r"has host\.kernel\.release=9"):
         choose([str(results)], results, only=["host.kernel.release=9"])
-    with pytest.raises(Impossible, match="is no condition"):
+    with pytest.raises(Impossible, match="is not a condition"):
         choose([str(results)], results, only=["6.1.0"])
 
 

@@ -160,7 +160,7 @@ def test_a_file_is_no_data_folder(tmp_path: Path) -> None:
     (tmp_path / "file").touch(mode=0o600)
 
     for path in (tmp_path / "file", tmp_path / "file" / "below"):
-        with pytest.raises(Impossible, match=r"is no folder|is not there"):
+        with pytest.raises(Impossible, match=r"is not a folder|is not there"):
             DataFolder(path).check(None)
 
 
@@ -253,7 +253,7 @@ def test_programs_are_refused_by_what_is_missing(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("said", "expected"),
-    [("postgres (PostgreSQL) 12.3", "needs 13 or later"), ("hello", "which is no version")],
+    [("postgres (PostgreSQL) 12.3", "needs 13 or later"), ("hello", "which is not a version")],
 )
 def test_a_server_that_is_too_old_or_no_server_is_refused(
     tmp_path: Path, said: str, expected: str

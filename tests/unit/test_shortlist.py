@@ -392,7 +392,7 @@ WRONG = {
     "no name": ("machine,cores\n,8\n", "line 2: it has neither a machine nor a disk"),
     "a burst": ("machine,iops,burst_iops\nm,300,200\n", "burst_iops is below iops"),
     "cells": ("machine,cores\nm,8,9\n", "line 2: it has 3 cells for 2 columns"),
-    "JSON": ('{"Reservations": []}', "it is JSON of none of aws"),
+    "JSON": ('{"Reservations": []}', "it is JSON, but not of aws"),
     "no JSON": ("[{", "it begins like JSON, and is none from line 1 on"),
     "cut JSON": (json.dumps(AWS)[:300], "save the tool's whole output"),
     "NaN": ('[{"name": "m", "guestCpus": NaN, "memoryMb": 1}]', "1 entries have no readable name"),

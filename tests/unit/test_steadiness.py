@@ -158,7 +158,7 @@ def test_a_second_that_stalls_is_told(level: float) -> None:
 
 
 def test_the_first_third_may_warm_up() -> None:
-    """A start at half speed that is over after a third is no drift; a rise to the end is one."""
+    """A start at half speed that is over after a third is not a drift; a rise to the end is one."""
     random = np.random.default_rng(4)
     seconds = np.arange(60)
     quiet = noise(random, 500, 60, 0.01)

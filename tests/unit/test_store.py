@@ -239,7 +239,7 @@ def test_a_truncated_file_is_told_as_such(run: Run, tmp_path: Path, share: float
     ],
 )
 def test_a_foreign_file_is_refused(tmp_path: Path, text: bytes, said: str) -> None:
-    """Anything that is no run is refused with what it is instead."""
+    """Anything that is not a run is refused with what it is instead."""
     path = tmp_path / "foreign.json"
     path.write_bytes(text)
 
@@ -399,7 +399,7 @@ def test_an_id_is_found_even_if_other_files_cannot_be_read(results: Path) -> Non
 def test_runs_are_listed_by_start_and_the_unreadable_with_their_reason(
     results: Path, run: Run
 ) -> None:
-    """Listing sorts by start, tells of what is no run, and never fails because of it."""
+    """Listing sorts by start, tells of what is not a run, and never fails because of it."""
     text = store.text(run)
     (results / "cut.json").write_text(text[: len(text) // 2])
     (results / "fio.json").write_text('{"jobs": []}')
@@ -458,7 +458,7 @@ def test_a_run_without_a_host_or_an_engine_is_listed(run: Run, tmp_path: Path) -
 
 
 def test_times_of_all_zones_are_sorted_as_moments(run: Run, tmp_path: Path) -> None:
-    """Starts are compared as moments, with or without a zone; one that is no time comes first."""
+    """Starts are compared as moments, with or without a zone; another text comes first."""
     starts = {
         1: "2026-11-20T10:00:00+05:00",
         2: "2026-11-20T06:00:00+00:00",

@@ -248,7 +248,7 @@ def test_every_warning_is_tested() -> None:
 def test_what_to_do_for_cold_depends_on_what_was_done(
     run: Callable[..., Run], method: str, todo: str
 ) -> None:
-    """Root's right is no advice for who had it already."""
+    """Root's right is not an advice for who had it already."""
     lukewarm = cold(Temperature.LUKEWARM).model_copy(update={"method": method})
 
     assert todo in known(warnings.coldness(run(step(cold=lukewarm)))).todo
@@ -293,7 +293,7 @@ def test_a_step_that_writes_is_not_warned_of_writes(run: Callable[..., Run]) -> 
 
 
 def test_gaps_in_a_series_are_no_numbers(run: Callable[..., Run]) -> None:
-    """An interval that could not be read is left out of a mean; a column of none is no column."""
+    """An interval that could not be read is left out of a mean; a column of none is left out."""
     gap = series(**{"cpu.%steal": 7})
     columns = {"cpu.%steal": (None, None, 5.0, None, None), "cpu.%idle": (None,) * 5}
     walk = step(series=gap.model_copy(update={"columns": columns}))

@@ -174,7 +174,7 @@ def test_a_metric_that_was_not_shown_to_differ_has_no_why(side: Callable[..., Si
 
 
 def test_a_residue_that_moved_explains_nothing(side: Callable[..., Side]) -> None:
-    """What no part has is said to have moved, and is no explanation."""
+    """What no part has is said to have moved, and is not an explanation."""
     random = np.random.default_rng(8)
     base, other = pair(side, random)
     runs = []
@@ -382,7 +382,7 @@ def test_the_part_that_is_most_of_it_is_named_or_likely(
 
 
 def test_where_nothing_is_named_every_known_cause_stands_there(side: Callable[..., Side]) -> None:
-    """But no difference that is no known cause."""
+    """But no difference that is not a known cause."""
     random = np.random.default_rng(14)
     slower = {part: seconds * 1.035 for part, seconds in USUAL.items()}
     host = {"cpu.governor": "powersave", "os.name": "other"}

@@ -132,7 +132,7 @@ def test_bad_override_is_named(write: Callable[[str], str], given: str, says: st
 def test_step_is_looked_for_beside_one_whose_name_was_set_to_a_number(
     write: Callable[[str], str],
 ) -> None:
-    """A number is no name, but the error is that of the step that is not there."""
+    """A number is not a name, but the error is that of the step that is not there."""
     with pytest.raises(Impossible, match="no step 'sessions'"):
         workload_file.load(write('[[step]]\nstep="walk"'), ["walk.name=16", "sessions.a=1"])
 

@@ -91,7 +91,7 @@ def test_a_pipe_without_a_writer_is_not_waited_for(tmp_path: Path) -> None:
         assert boot_plan.load_if_plan(path) is None
 
     (listed,) = store.runs(tmp_path)
-    assert listed == store.Unreadable(pipe, "it is no file")
+    assert listed == store.Unreadable(pipe, "it is not a file")
     assert list(store.with_text(tmp_path, "x")) == []
 
 
@@ -127,7 +127,7 @@ def test_a_series_whose_columns_have_another_length_is_refused(
 
 
 def test_a_result_in_another_encoding_is_passed_over(tmp_path: Path, run_of: RunOf) -> None:
-    """A file beside the results that is no UTF-8 hides no other, and ends no run."""
+    """A file beside the results that is not a UTF-8 hides no other, and ends no run."""
     run = run_of([1.0])
     store.reserve(tmp_path, run)
     (tmp_path / "other.json").write_bytes(b'{"format": 1, "id": "\xe9\xff"}')

@@ -308,7 +308,7 @@ def _notes(window: AccountWindow, waits: WaitSamples, made: Account) -> Iterator
     if waits.times is None:
         why = f" ({waits.missing})" if waits.missing else ""
         yield (
-            f"the account is of what the server says alone{why}: what is no wait counts as its "
+            f"the account is of what the server says alone{why}: what is not a wait counts as its "
             f"code, though it may have been the kernel's or the run queue, and no residue can show "
             f"an error"
         )

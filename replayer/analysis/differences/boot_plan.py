@@ -155,7 +155,7 @@ def _parsed(path: Path, text: str) -> BootSchedule:
     except ValidationError as error:
         where = ".".join(map(str, error.errors()[0]["loc"]))
         raise Impossible(
-            f"{path} is no plan of boots ({where or 'it'}: {error.errors()[0]['msg'].lower()}); "
+            f"{path} is not a plan of boots ({where or 'it'}: {error.errors()[0]['msg'].lower()}); "
             f"`replayer plan` makes one"
         ) from error
     if schedule.plan > FORMAT:
@@ -164,7 +164,7 @@ def _parsed(path: Path, text: str) -> BootSchedule:
         set(schedule.order) <= set(schedule.kernels) and all(map(str.strip, schedule.kernels))
     ):
         raise Impossible(
-            f"{path} is no plan of boots: its order names kernels that it does not have"
+            f"{path} is not a plan of boots: its order names kernels that it does not have"
         )
     return schedule
 
@@ -183,7 +183,7 @@ def load_own(path: Path) -> BootSchedule:
             ) from error
     schedule = _parsed(path, text)
     if schedule.job[:1] not in [(name,) for name in JOBS]:
-        raise Impossible(f"{path} is no plan of {' or '.join(JOBS)}")
+        raise Impossible(f"{path} is not a plan of {' or '.join(JOBS)}")
     return schedule
 
 
@@ -263,7 +263,7 @@ def admit(
             f"all {done} boots of the plan are done; compare them with replayer compare"
         )
     if not boot:
-        raise Impossible("this kernel does not tell its boot id, so boots cannot be told apart")
+        raise Impossible("this kernel has no boot id, so boots cannot be distinguished")
     wanted = schedule.order[done]
     if any(run.host.get("boot.id") == boot for run in made):
         raise Impossible(

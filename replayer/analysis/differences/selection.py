@@ -176,7 +176,7 @@ def _only(runs: Sequence[Run], conditions: Iterable[str]) -> list[Run]:
         key, sign, value = condition.partition("=")
         if not sign:
             raise Impossible(
-                f"{condition!r} is no condition: it must be such as workload.name=demo"
+                f"{condition!r} is not a condition: it must be such as workload.name=demo"
             )
         name = resolve(key, runs)
         kept = [run for run in kept if facts(run).get(name, MISSING) == value]

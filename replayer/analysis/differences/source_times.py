@@ -138,7 +138,7 @@ class _Rule:
         groups = int(np.count_nonzero(times.executions))
         source, target = times.totals
         if interval is None:
-            why = "one session is no witness of the spread"
+            why = "one session is not a witness of the spread"
             none = MetricVerdict.UNCLEAR
             return SourceVerdict(none, target / source, None, None, None, groups, why)
         verdict, why = self._judged(interval, plain, p)

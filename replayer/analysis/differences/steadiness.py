@@ -360,8 +360,8 @@ def drift(sides: Sequence[Floats], places: Sequence[Floats]) -> float:
 
     `places` are the places of the sides' units in their common order of time.  The drift is the
     median of the slopes between any two units of the same side (Theil and Sen), so a difference
-    between the sides is no part of it.  It is 0 if Kendall's test within the sides does not show it
-    at one percent, or if a value is not above zero.
+    between the sides is not a part of it.  It is 0 if Kendall's test within the sides does not show
+    it at one percent, or if a value is not above zero.
     """
     slopes, agreed, variance = [], 0.0, 0.0
     for values, at in zip(sides, places, strict=True):

@@ -10,7 +10,7 @@ For one number per run the energy distance of two samples is twice the integral 
 difference of their distribution functions (G. J. Szekely and M. L. Rizzo, *Energy statistics*,
 2013).  This is what is computed, on a grid, so that ten thousand runs take a fraction of a second
 and not the square of their number.  Values far from a part's median are drawn nearer first, so that
-one wild run at an end is no change.
+one wild run at an end is not a change.
 """
 
 import math

@@ -118,7 +118,7 @@ class _Log:
             try:
                 self._time_ns = self._clock.ns(precise or dated(coarse or ""))
             except ValueError:
-                self._reading.hurt(f"{precise or coarse} is no time")
+                self._reading.hurt(f"{precise or coarse} is not a time")
                 self._lose(command, NO_TIME)
                 return
         if not self._time_ns:

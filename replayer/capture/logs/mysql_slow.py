@@ -199,7 +199,7 @@ class _Log:
             try:
                 self._time_ns = self._clock.ns(match[1] or dated(match[2]))
             except ValueError:
-                self._reading.hurt(f"{line[8:]} is no time")
+                self._reading.hurt(f"{line[8:]} is not a time")
             self._exact, self._resumed = match[1] is not None, False
             return True
         if match := _USER.fullmatch(line):

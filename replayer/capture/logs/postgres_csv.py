@@ -166,7 +166,7 @@ def _mended(text: str, where: str, line: int, reading: ReadCounts) -> list[list[
     starts = [match.start() for match in _STARTS.finditer(text)]
     rows: list[list[str]] = []
     if text[: starts[0] if starts else len(text)].strip():
-        reading.hurt(f"{where} {line:,} is no record of a csvlog")
+        reading.hurt(f"{where} {line:,} is not a record of a csvlog")
     at = 0
     while at < len(starts):
         # A statement may contain text that looks like the start of a record.

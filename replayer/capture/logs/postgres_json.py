@@ -120,7 +120,7 @@ class _Reader:
         try:
             one = json.loads(line)
         except (ValueError, RecursionError):
-            reading.hurt(f"{where} is no whole JSON object")
+            reading.hurt(f"{where} is not a whole JSON object")
             return ()
         if not isinstance(one, dict):
             reading.hurt(f"{where} is JSON, but no object")
@@ -172,7 +172,7 @@ def _objects(head: str) -> Iterator[dict[str, Any]]:
 
 
 def _fields(one: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """Return the fields of an entry under csvlog's names; None if the object is no entry itself."""
+    """Return an entry's fields under csvlog's names; None if the object is not an entry itself."""
     if "error_severity" in one and "timestamp" in one:
         return _Json(one)
     record = one.get("record")

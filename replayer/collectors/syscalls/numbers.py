@@ -73,7 +73,7 @@ sched_getattr renameat2 seccomp getrandom memfd_create bpf execveat userfaultfd 
 copy_file_range preadv2 pwritev2 pkey_mprotect pkey_alloc pkey_free statx io_pgetevents rseq
 kexec_file_load
 """
-"""Of arm64, riscv64 and all younger architectures; `-` is no system call."""
+"""Of arm64, riscv64 and all younger architectures; `-` is not a system call."""
 _ALIKE_FROM = 424
 _ALIKE = """
 pidfd_send_signal io_uring_setup io_uring_enter io_uring_register open_tree move_mount fsopen

@@ -182,7 +182,7 @@ class CallRecording:
         lines = [line.strip() for line in self._program.text().splitlines() if "{" not in line]
         # The warning that a limit cannot be raised is no reason: bpftrace goes on without it.
         words = [line for line in lines if line and "RLIMIT_MEMLOCK" not in line]
-        return "; ".join(words[-2:])[:300] or "it said nothing"
+        return "; ".join(words[-2:])[:300] or "it printed nothing"
 
 
 def _calls(maps: Mapping[str, Mapping[str, int]]) -> Counter[tuple[int, int]]:

@@ -105,7 +105,7 @@ def _cost(answer: SearchAnswer) -> str:
     if answer.runs_left is None:
         return "how many runs that takes is known when both ends were measured twice"
     time = "" if answer.seconds_left is None else f", {show_duration(answer.seconds_left)}"
-    return f"to tell them apart takes about {answer.runs_left} more runs{time}"
+    return f"to separate them takes about {answer.runs_left} more runs{time}"
 
 
 def _word(answer: SearchAnswer) -> str:

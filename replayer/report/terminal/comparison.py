@@ -131,7 +131,7 @@ def sentence(comparison: Comparison) -> str:
     """Return the number of metrics with each verdict, in one line; repeated facts do not count."""
     rows = [row for row in comparison.rows if row.verdict is not None]
     known = {(row.step, row.metric) for row in rows}
-    # A metric that repeats another one is no second fact.
+    # A metric that repeats another one is not a second fact.
     names = [name_verdict(row) for row in rows if (row.step, row.says) not in known]
     counts = Counter(names)
     words = ", ".join(f"{count} {name}" for name, count in counts.items()) or "nothing to judge"

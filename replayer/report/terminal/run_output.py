@@ -111,7 +111,9 @@ class RunOutput:
         try:
             self.file = self._open.enter_context(EventFile(path))
         except (OSError, ReplayerError) as error:
-            self.telling.say(f"nobody can watch this run, whose events cannot be written: {error}")
+            self.telling.say(
+                f"this run cannot be watched, as its events cannot be written: {error}"
+            )
         else:
             self.telling.add(self.file.write)
             for follow in self.followers:

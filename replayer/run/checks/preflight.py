@@ -315,7 +315,7 @@ def sleep(case: Case) -> PreflightLine:
         todo = "the account of their time may not close, above all in a virtual machine"
         return PreflightLine("sleep", Answer.LIMITED, finding, todo)
     return PreflightLine(
-        "sleep", Answer.OK, "how long sessions sleep is traced, beside looks at them"
+        "sleep", Answer.OK, "sleep of sessions is traced, in addition to samples of them"
     )
 
 

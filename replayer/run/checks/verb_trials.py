@@ -58,7 +58,7 @@ class VerbTrials:
             self._trials[trial.verb] = trial
 
     def roll_back(self) -> None:
-        """End a transaction that something cut short, if there is one; it is no trial."""
+        """End a transaction that something cut short, if there is one; it is not a trial."""
         verb = self.database.engine.named("rollback")
         if verb is not None:
             with contextlib.suppress(ReplayerError):

@@ -64,4 +64,6 @@ def _unpacked(data: bytes) -> dict[str, Any]:
 
 
 def _strange() -> ReplayerError:
-    return ReplayerError("what the host of the database sent is no message of replayer's")
+    return ReplayerError(
+        "the host of the database sent something that is not a message of replayer"
+    )

@@ -72,7 +72,7 @@ def read(data: bytes) -> RunRequest:
         _same_version(keys)
         letter = OrderMessage.model_validate(keys)
     except (ValueError, TypeError, KeyError, ValidationError) as error:
-        raise Impossible("what was asked of this host is no order of a run") from error
+        raise Impossible("the request to this host is not an order of a run") from error
     engine = engines.load(letter.engine)
     where = letter.watched
     _same("the schemas of " + engine.title, where, letter.schemas, schemas(engine, letter.url))

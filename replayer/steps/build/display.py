@@ -51,7 +51,7 @@ def _brief(result: StepResult) -> Brief:
     if rows is None or rate is None:
         return Brief(did)
     shown = f"{show_count(round(rate))} rows/s"
-    # DuckDB's rows are in its log until a checkpoint: a table of 0 bytes is no result.
+    # DuckDB's rows are in its log until a checkpoint: a table of 0 bytes is not a result.
     results = [f"{shown}, {show_size(size)}" if size else shown]
     return Brief(did, results, subject="Built", clause=f"{show_count(rows)} rows at {shown}")
 

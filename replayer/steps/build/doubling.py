@@ -278,7 +278,7 @@ def double_segments(job: DoublingJob, barrier: Barrier, report: Report) -> None:
                 report(NewSegment(task, _make(cursor, job, task)))
             except driver.driver_error(job.connector) as error:
                 raise ReplayerError(
-                    f"doubling {task.doubling}, segment {task.target}: the database said: "
+                    f"doubling {task.doubling}, segment {task.target}: the database reported: "
                     f"{explain(error)}"
                 ) from error
 

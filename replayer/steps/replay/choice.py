@@ -216,7 +216,7 @@ class Choice:
         keys = " and ".join(names.key for names in (self._tables, self._fingerprints) if names)
         unknown = statement.fingerprint.kind == "call" and not _tables(statement, self._wire)
         if self._tables and unknown:
-            return "which tables they use, their text does not tell"
+            return "their text does not name the tables that they use"
         return f"their transactions have no statement that {keys} choose, or one that is excluded"
 
     def _nothing(self) -> str:

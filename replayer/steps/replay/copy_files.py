@@ -79,7 +79,7 @@ class CopyFiles:
             named += f" and {more:,} more" if more > 0 else ""
             raise Impossible(
                 f"copy_from = {self._path}: it has no {named}, of which the capture has COPY FROM "
-                f"STDIN: put the data there as COPY reads it; an empty file is no row"
+                f"STDIN: put the data there as COPY reads it; an empty file is not a row"
             )
         for table, count in counts.items():
             for number in range(1, count + 1):
@@ -141,7 +141,7 @@ class CopyFiles:
         self._close.callback(os.close, fd)
         about = os.fstat(fd)
         if not stat.S_ISREG(about.st_mode):
-            raise Impossible(f"copy_from = {self._path}: {shown} is no plain file")
+            raise Impossible(f"copy_from = {self._path}: {shown} is not a plain file")
         if not os.geteuid() and (about.st_uid or about.st_mode & _OTHERS or about.st_nlink > 1):
             raise Impossible(
                 f"copy_from = {self._path}: {shown} is not root's alone, so that others could "

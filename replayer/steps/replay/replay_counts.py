@@ -24,7 +24,7 @@ _STATE = re.compile(r"[0-9A-Z]{5}")
 _CODES = 36**5
 """Number of SQLSTATEs: they are stored as numbers in base 36."""
 _UNKNOWN = _CODES - 1
-"""ZZZZZ, which is no valid SQLSTATE, stands for an unknown one."""
+"""ZZZZZ, which is not a valid SQLSTATE, stands for an unknown one."""
 FIELDS = 11
 """Fields of a record; times are in ns.
 

@@ -87,7 +87,7 @@ def describe(context: Context) -> str:
     title = f"{context.engine.title} {facts.version}"
     if server.can_stop:
         return (
-            f"{title} of replayer's own, with settings of replayer's{settings}: they are not your "
+            f"{title} that replayer started, with replayer's settings{settings}: they are not your "
             f"target's, which --engine URL replays on; --server-set NAME=VALUE changes one"
         )
     url = server.start()
@@ -203,7 +203,7 @@ def _opened(dump: Path) -> IO[bytes]:
         raise Impossible(f"restore = {str(dump)!r}: {error.strerror}") from error
     if not stat.S_ISREG(os.fstat(fd).st_mode):
         os.close(fd)
-        raise Impossible(f"restore = {str(dump)!r}: it is no file and no folder")
+        raise Impossible(f"restore = {str(dump)!r}: it is neither a file nor a folder")
     return os.fdopen(fd, "rb", buffering=0)
 
 

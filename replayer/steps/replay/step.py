@@ -76,7 +76,7 @@ def measures_machine(spec: Spec) -> bool:
 
 
 def check(spec: Spec, context: Context) -> None:
-    """Raise Impossible for a file that is no capture, or a database that may not be changed."""
+    """Raise Impossible for a file that is not a capture, or a database that may not be changed."""
     with _capture(spec) as capture, CopyFiles(spec.copy_from) as copy_files:
         engine = capture.summary.source.engine
         copy_files.check(capture.summary.copies)
@@ -426,7 +426,7 @@ class _Replay:
         """Raise ReplayerError if every session was given up without a connection."""
         given_up = window.tally.happened.get(GIVEN_UP, 0)
         if given_up and given_up >= self._schedule.sessions:
-            reason = next((one.refusal for one in results if one.refusal), "it said nothing")
+            reason = next((one.refusal for one in results if one.refusal), "it printed nothing")
             raise ReplayerError(
                 f"the server took none of the {given_up:,} sessions any more: {reason}"
             )

@@ -33,7 +33,7 @@ class Record(NamedTuple):
 
     does: int
     fingerprint: int
-    """Its place in the list of fingerprints; -1 if the action is no statement."""
+    """Its place in the list of fingerprints; -1 if the action is not a statement."""
     payload: bytes
     start_ns: int
     """Intended start, in ns since the begin of the replay."""

@@ -132,7 +132,7 @@ def _held_against_the_table(cold: Cold, brought: int) -> Cold:
         return cold
     why = (
         f"the statement that reads all of the table read {show_size(brought)} of "
-        f"{show_size(stored)}: it was answered from elsewhere"
+        f"{show_size(stored)}: it was answered without reading the table"
     )
     todo = "have the engine's table/count read every value"
     return cold.model_copy(update={"got": Temperature.LUKEWARM, "why": why, "todo": todo})

@@ -42,7 +42,7 @@ def run_here_reason(spec: Spec) -> str:
 
 
 def check(spec: Spec, _context: Context) -> None:
-    """Raise Impossible for a path that is no readable folder."""
+    """Raise Impossible for a path that is not a readable folder."""
     if spec.path is None:
         return
     if not spec.path.is_absolute():

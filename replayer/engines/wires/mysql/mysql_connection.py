@@ -105,7 +105,7 @@ class MySQLConnection:
             try:
                 number, columns = self._prepare(statement.text)
             except pymysql.Error as error:
-                raise ConnectionGone(f"the database said: {explain(error)}") from error
+                raise ConnectionGone(f"the database reported: {explain(error)}") from error
             many = len(statement.names)
             begin = struct.pack("<BIBI", _COM_STMT_EXECUTE, number, 0, 1)
             if many:

@@ -110,7 +110,7 @@ def refusal(words: str) -> Refused:
     fatal = next((line for line in lines if _FATAL.search(line)), "")
     match = _FATAL.search(fatal)
     if match is None:
-        first = (lines or ["it said nothing"])[0]
+        first = (lines or ["it printed nothing"])[0]
         remedy = login.remedy(first)
         return Refused(f"{first}{remedy}", passing=not remedy)
     code = match[1] or ""

@@ -123,7 +123,7 @@ class PostgresConnection:
     @staticmethod
     def _check(result: Any) -> None:
         if result.status not in _FINE:
-            raise ConnectionGone(f"the database said: {explain_bytes(_message_of(result))}")
+            raise ConnectionGone(f"the database reported: {explain_bytes(_message_of(result))}")
 
     def send_prepared(self, place: int, payload: bytes) -> None:
         """Send a statement of a load with its packed parameters."""
@@ -202,7 +202,7 @@ class PostgresConnection:
 
     def _gone(self, why: str) -> ConnectionGone:
         """Return the error for a lost connection, with the reason that the server sent last."""
-        why = f"the database said: {explain_bytes(self._message)}" if self._error else why
+        why = f"the database reported: {explain_bytes(self._message)}" if self._error else why
         return ConnectionGone(why, self._error or LOST)
 
     def receive(self) -> bool:
