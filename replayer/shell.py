@@ -88,26 +88,27 @@ def start(
     *,
     user: User | None = None,
     environment: Mapping[str, str] | None = None,
-    output: Path | None = None,
+    output: Path | int | None = None,
     folder: Path | None = None,
     passed: Sequence[int] = (),
     bound: bool = False,
 ) -> Conversation:
     """Start a program that runs in parallel with replayer, in its own session; return it.
 
-    Its output is appended to the file `output`.  It inherits only the descriptors in `passed`.  A
-    `bound` program must be named by its path; the kernel kills it when the thread that started it
-    is gone.  Raises ReplayerError if it cannot be started.
+    Its output is appended to the file `output`, a path or a descriptor.  It inherits only the
+    descriptors in `passed`.  A `bound` program must be named by its path; the kernel kills it when
+    the thread that started it is gone.  Raises ReplayerError if it cannot be started.
     """
     command = [str(argument) for argument in arguments]
     if bound:
         command = [sys.executable, "-I", "-S", "-c", _BOUND, str(os.getpid()), *command]
     try:
-        with open(output or os.devnull, "ab") as sink:  # noqa: PTH123 - os.devnull is a str
+        sink = os.devnull if output is None else output
+        with open(sink, "ab", closefd=not isinstance(sink, int)) as file:
             return subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,
-                stdout=sink,
+                stdout=file,
                 stderr=subprocess.STDOUT,
                 cwd=folder,
                 env=None if environment is None else {**os.environ, **environment},

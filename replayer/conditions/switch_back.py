@@ -76,16 +76,17 @@ def run_command(command: str, folder: Path | None = None) -> None:
     Children that it leaves behind are not waited for, and what it prints on stdout is not kept.
     """
     words = ["/bin/sh", "-c", 'exec "$@" > /dev/null', "sh", *shlex.split(command)]
-    with tempfile.TemporaryDirectory(prefix="replayer-switch-") as scratch:
-        errors = Path(scratch) / "errors"
-        process = shell.start(words, output=errors, folder=folder)
+    # Without a name, so that nothing of it is left after a kill.
+    with tempfile.TemporaryFile() as errors:
+        process = shell.start(words, output=errors.fileno(), folder=folder)
         try:
             is_over = shell.ended(process, within=_TIMEOUT)
         finally:
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
-        text = errors.read_text(encoding="utf-8", errors="replace").strip()
+        errors.seek(0)
+        text = errors.read().decode(errors="replace").strip()
     if not is_over:
         raise ReplayerError(f"{command!r} did not end within {_TIMEOUT:.0f} s, and was killed")
     if process.returncode:

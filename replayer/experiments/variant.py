@@ -335,10 +335,10 @@ def _binary(size: str) -> str:
 
 def _perform(arguments: Sequence[str]) -> Path:
     """Run `replayer` with these arguments, and return the path of its result."""
-    with tempfile.TemporaryDirectory(prefix="replayer-ab-") as folder:
-        output = Path(folder) / "output"
+    # Without a name, so that nothing of it is left after a kill.
+    with tempfile.TemporaryFile() as output:
         process = shell.start(
-            [*interpreter.module("replayer"), *arguments], output=output, bound=True
+            [*interpreter.module("replayer"), *arguments], output=output.fileno(), bound=True
         )
         try:
             status = process.wait()
@@ -348,7 +348,8 @@ def _perform(arguments: Sequence[str]) -> Path:
                 if not shell.ended(process, within=_STOPS_WITHIN):
                     process.kill()
             raise
-        lines = output.read_text(encoding="utf-8", errors="replace").splitlines()
+        output.seek(0)
+        lines = output.read().decode(errors="replace").splitlines()
     results = [line.removeprefix("result: ") for line in lines if line.startswith("result: ")]
     if status or not results:
         raise ReplayerError(_why(lines, status))

@@ -109,7 +109,7 @@ def test_what_cannot_be_done_is_one_sentence(
 def test_the_machine_is_as_before_after_an_end(
     replayer: Replayer, reads: str, number: signal.Signals, tmp_path: Path
 ) -> None:
-    """Ctrl-C gives back at once; after a kill the next command does, and no run goes on."""
+    """Ctrl-C gives back at once; after a kill the next command does, and no run or file stays."""
     place = factors.place_at(tmp_path, "")
     affinity = factors.load("rq_affinity")
     before = affinity.current(place)
@@ -117,9 +117,12 @@ def test_the_machine_is_as_before_after_an_end(
         pytest.skip(affinity.unavailable(place))
     level = "2" if before != "2" else "1"
     both = f"rq_affinity={level}"
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
     trial = replayer.start(
         *("ab", reads, "--a", f"{both} reads.duration=60s", "--b", f"{both} reads.duration=61s"),
         *("--data-dir", str(tmp_path)),
+        TMPDIR=str(scratch),
     )
     # Both levels are tried before the first run, which takes a minute.
     wait_until(lambda: _runs(trial.pid))
@@ -133,6 +136,7 @@ def test_the_machine_is_as_before_after_an_end(
         after = replayer("run", reads, "--set", "reads.duration=100ms")
         assert "the setting rq_affinity of the kernel was given back" in after.err
     assert affinity.current(place) == before
+    assert not list(scratch.iterdir())
 
 
 @pytest.mark.alone  # tests of factors switch the same setting of the machine
