@@ -1,6 +1,7 @@
 """The house is as its picture says: six bands, no import that points up, no circle."""
 
 import ast
+import functools
 import inspect
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -89,6 +90,7 @@ def test_a_circle_is_found(imported: dict[str, set[str]], expected: list[list[st
     assert circles(imported) == expected
 
 
+@functools.cache
 def privates() -> set[str]:
     """Return the names of the private members of the drivers' connections and cursors."""
     names = set()

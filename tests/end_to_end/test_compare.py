@@ -186,7 +186,7 @@ def test_only_the_runs_with_a_fact_are_taken(
         (["stock", "uek", "--threshold", "0"], "percents above 0"),
         (["stock", "uek", "--fail-if-worse", "nan"], "percents above 0"),
         (["stock", "uek", "--fail-if-worse", "inf"], "percents above 0"),
-        (["stock", "uek", "--where", "nonsense"], "no condition"),
+        (["stock", "uek", "--where", "nonsense"], "not a condition"),
         (["stock", "uek", "--html", "no/such/folder.html"], "cannot be written"),
         (["stock", "broken.json"], "cut off"),
         (["stock", "newer.json"], "upgrade replayer"),

@@ -412,7 +412,7 @@ def test_an_address_that_is_taken_is_refused(replayer: Replayer, tmp_path: Path)
     [
         (["--live", "0.0.0.0:0"], "--live-token"),
         (["--live", "0.0.0.0:0", "--live-token", "short"], "16 or more"),
-        (["--live", "127.0.0.1:99999"], "no port"),
+        (["--live", "127.0.0.1:99999"], "not a port"),
         (["--live", "no.such.name.invalid"], "no such address"),
         (["--live-for", "5m"], "give that too"),
         (["--live", "--live-for", "soon"], "soon"),

@@ -643,7 +643,7 @@ def test_a_dump_runs_nothing_as_root(
     assert uid == (server.programs.user.uid if server.programs.user else os.geteuid())
 
 
-@pytest.mark.parametrize(("name", "sentence"), [("none/x", "no such file"), ("pipe", "no file")])
+@pytest.mark.parametrize(("name", "sentence"), [("none/x", "no such file"), ("pipe", "neither a")])
 def test_what_is_no_dump_is_one_sentence(
     replay: Replay, tmp_path: Path, name: str, sentence: str
 ) -> None:

@@ -88,7 +88,7 @@ def test_runs_are_filtered_and_sorted(
     assert labels("--sort", "walk.seconds", "--reverse") == ["l1", "l0", "l2", "other"]
     assert labels("--last", 2) == ["l2", "other"]
     assert "did you mean" in runs("list", "--sort", "lable", status=2).err
-    assert "no condition" in runs("list", "--where", "stock", status=2).err
+    assert "not a condition" in runs("list", "--where", "stock", status=2).err
 
 
 def test_what_stands_in_a_file_steers_no_terminal(

@@ -66,7 +66,7 @@ def test_the_kernel_that_was_asked_for_works() -> None:
         (boot(), seen(OLD, "b-0"), "failed", "was to restart into 6.1.0 and did not"),
         (boot(), seen(OLD, missing="/mnt was not mounted"), "failed", "/mnt was not mounted"),
         (boot(NEW), seen(NEW, came=False), "failed", "fell back to its default"),
-        (boot(outcome="working", boot="b-1"), seen(NEW, "b-2"), "cut", "restarted by somebody"),
+        (boot(outcome="working", boot="b-1"), seen(NEW, "b-2"), "cut", "restarted by another"),
         (boot(outcome="working", boot="b-1"), seen(OLD, "b-1"), "cut", "replayer was ended"),
     ],
     ids=["panic", "untaken", "other", "no-restart", "mount", "same-kernel", "cut", "killed"],

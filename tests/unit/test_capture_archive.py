@@ -282,7 +282,7 @@ def test_a_file_that_was_cut_at_any_length_is_refused(tmp_path: Path) -> None:
     whole = path.read_bytes()
     for length in range(len(whole)):
         path.write_bytes(whole[:length])
-        assert re.search("cut off|no replay file", _sentence(path))
+        assert re.search("cut off|not a replay file", _sentence(path))
 
 
 def test_any_other_byte_is_noticed(tmp_path: Path) -> None:
@@ -294,7 +294,7 @@ def test_any_other_byte_is_noticed(tmp_path: Path) -> None:
         changed = bytearray(whole)
         changed[place] ^= 0x55
         path.write_bytes(changed)
-        assert re.search("damaged|cut off|no replay file|has format", _sentence(path))
+        assert re.search("damaged|cut off|not a replay file|has format", _sentence(path))
 
 
 @pytest.mark.parametrize("size", [0, 1, 7, 8, 100, 1 << 20])
@@ -310,7 +310,7 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     assert "a.replay cannot be read" in _sentence(tmp_path / "a.replay")
     assert "cannot be read" in _sentence(tmp_path)
     os.mkfifo(tmp_path / "pipe")
-    assert "no file" in _sentence(tmp_path / "pipe")
+    assert "not a file" in _sentence(tmp_path / "pipe")
 
 
 def _resealed(path: Path, change: Callable[[bytes], bytes]) -> None:

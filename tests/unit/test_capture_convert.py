@@ -666,7 +666,7 @@ def test_a_quote_that_nobody_closed_costs_one_record(tmp_path: Path) -> None:
     [
         ("", "is empty"),
         ("just\nsome\ntext\n", "none of"),
-        (b"\x7fELF\0\0\0\0" * 100, "no text"),
+        (b"\x7fELF\0\0\0\0" * 100, "not text"),
         (b"PK\x03\x04" + b"\0" * 100, "zip"),
         ("LOG:  duration: 1.0 ms  statement: SELECT 1\n" * 3, "have no time"),
         ("[77] LOG:  duration: 1.0 ms  statement: SELECT 1\n" * 3, "have no time"),

@@ -203,5 +203,5 @@ def test_zeros_without_an_end_are_one_sentence(
     monkeypatch.setattr(inputs, "_LONGEST_HOLE", 1 << 20)
     with pytest.raises(Impossible, match="zeros"):
         _converted(tmp_path, bytes(3 << 20))
-    with pytest.raises(Impossible, match="no text"):
+    with pytest.raises(Impossible, match="not text"):
         _converted(tmp_path, bytes(1 << 10))

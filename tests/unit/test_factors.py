@@ -168,9 +168,9 @@ def test_a_changed_scheduler_gives_back_what_the_kernel_reset(place: FactorPlace
 @pytest.mark.parametrize(
     ("files", "reason"),
     [
-        ({"etc/passwd": "1"}, "no setting that replayer changes"),
-        ({"proc/sys/kernel/../../etc/x": "1"}, "no setting that replayer changes"),
-        ({"proc/sys/vm/swappiness": "1\n2"}, "no setting that replayer changes"),
+        ({"etc/passwd": "1"}, "not a setting that replayer changes"),
+        ({"proc/sys/kernel/../../etc/x": "1"}, "not a setting that replayer changes"),
+        ({"proc/sys/vm/swappiness": "1\n2"}, "not a setting that replayer changes"),
         ({}, "no table"),
         ("proc/sys/vm/swappiness", "no table"),
     ],

@@ -225,7 +225,7 @@ def test_an_endless_runtime_of_fio_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "job.json"
     path.write_text(re.sub(r'"(job_)?runtime" : \d+', r'"\1runtime" : 1e999', text))
 
-    with pytest.raises(Impossible, match="no number that a machine has"):
+    with pytest.raises(Impossible, match="not a number that a machine has"):
         read("fio", path)
 
 

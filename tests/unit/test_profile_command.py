@@ -88,7 +88,7 @@ def test_csv_and_markdown_have_the_same_percentiles(
         (["--from", "/dev/null"], "is not a file"),
         (["--from", str(FILES.parent / "imports" / "fio" / "randrw.json")], "is of none of"),
         (["show", "x", "--from", str(FILES / "csv" / "awr.csv")], "both"),
-        (["--from", str(FILES / "csv" / "awr.csv"), "--device", "sda"], "no --device"),
+        (["--from", str(FILES / "csv" / "awr.csv"), "--device", "sda"], "leave out --device"),
         (["--from", str(Path(__file__))], "is of none of csv, iostat, sadf"),
     ],
 )

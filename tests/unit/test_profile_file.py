@@ -209,14 +209,14 @@ def test_a_wrong_line_is_named(tmp_path: Path, line: str, reason: str) -> None:
 @pytest.mark.parametrize(
     ("data", "reason"),
     [
-        (b"", "no profile of replayer"),
-        (b"\n", "no profile of replayer"),
-        (b"{}\n", "no profile of replayer"),
-        (b'{"profile": true, "source": {}}\n', "no profile of replayer"),
-        (b'{"profile": 0, "source": {}}\n', "no profile of replayer"),
+        (b"", "not a profile of replayer"),
+        (b"\n", "not a profile of replayer"),
+        (b"{}\n", "not a profile of replayer"),
+        (b'{"profile": true, "source": {}}\n', "not a profile of replayer"),
+        (b'{"profile": 0, "source": {}}\n', "not a profile of replayer"),
         (b'{"profile": 99, "source": {}, "new": 1}\n', "has format 99"),
         (b'{"profile": 1, "replayer": "1", "source": {}}\n', "line 1: the key source.kind"),
-        (b"Linux 6.18 (host)\n\navg-cpu:  %user\n", "no profile of replayer"),
+        (b"Linux 6.18 (host)\n\navg-cpu:  %user\n", "not a profile of replayer"),
         (b"\x00" * 10_000_000, "too large"),
     ],
 )
@@ -233,7 +233,7 @@ def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
 
     assert "is not there" in refusal(tmp_path / "none", NotFound)
     assert "directory" in refusal(tmp_path).lower()
-    assert "no file" in refusal(tmp_path / "pipe")
+    assert "not a file" in refusal(tmp_path / "pipe")
 
 
 def test_more_rows_than_any_profile_are_refused_in_little_memory(

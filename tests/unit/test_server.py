@@ -26,7 +26,7 @@ ROOT = os.geteuid() == 0
     [
         ("port", "1", "replayer sets it itself"),
         ("Data_Directory", "/x", "replayer sets it itself"),
-        ("shared buffers", "1", "no name of a server setting"),
+        ("shared buffers", "1", "not a name of a server setting"),
         ("work_mem", "1\nfsync = off", "line break"),
         ("data_checksums", "maybe", "there are: off, on"),
     ],

@@ -26,7 +26,7 @@ REFUSED = {
     "no profile": (["nope.profile"], "is not there"),
     "no headroom": (["P", "--headroom", "30"], "must be a percentage such as 30%"),
     "no growth": (["P", "--growth", "nan"], "growth is nan"),
-    "no objective": (["P", "--slo", "p99"], "no objective such as p99=20ms"),
+    "no objective": (["P", "--slo", "p99"], "not an objective such as p99=20ms"),
     "no duration": (["P", "--hold", "long"], "is not a duration"),
     "no sessions": (["P", "--sessions", "0"], "sessions: "),
     "no trial": (["P", "--trial", "0.1s"], "trial: "),
@@ -61,7 +61,7 @@ BAD_PROFILES: dict[str, tuple[Callable[[str], str], str]] = {
         lambda text: text.replace('"profile":1', '"profile":99', 1),
         "upgrade replayer",
     ),
-    "no profile": (lambda _: "time,x\n1,2\n", "no profile of replayer"),
+    "no profile": (lambda _: "time,x\n1,2\n", "not a profile of replayer"),
     "empty": (lambda _: "", "profile"),
 }
 

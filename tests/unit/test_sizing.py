@@ -642,7 +642,7 @@ def test_the_record_travels_in_the_result(sizing: Sizing, tmp_path: Path) -> Non
     store.save(path, run)
     loaded = store.load(path)
     assert judge(Sizing.of(loaded), loaded) == judge(sizing, run)
-    with pytest.raises(Impossible, match="none of `replayer size`"):
+    with pytest.raises(Impossible, match="not one of `replayer size`"):
         Sizing.of(run.model_copy(update={"sizing": None}))
     with pytest.raises(Impossible, match="run `replayer size` again"):
         Sizing.of(run.model_copy(update={"sizing": {"what": 1}}))

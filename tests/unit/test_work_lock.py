@@ -27,7 +27,7 @@ def test_what_was_placed_as_a_lock_is_neither_written_nor_removed(
     PLACED[kind](lock, kept)
 
     with (
-        pytest.raises(Impossible, match="no lock that this user made"),
+        pytest.raises(Impossible, match="not a lock that this user made"),
         work_lock.held(tmp_path, lock.name, "this trial"),
     ):
         raise AssertionError
