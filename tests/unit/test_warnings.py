@@ -14,6 +14,7 @@ from replayer.model import (
     Foreign,
     Measurement,
     ReadOrigin,
+    Replayed,
     Run,
     Series,
     Status,
@@ -39,6 +40,11 @@ CALM = {
     "device.name": "sda",
     "device.read_ahead_kb": 128,
 }
+
+
+REPLAYED = Replayed(
+    fingerprint="0" * 16, text="SELECT ?", kind="select", planned=1, executions=1, service_s=1.0
+)
 
 
 def cold(got: Temperature = Temperature.COLD, size: int = 1 << 30) -> Cold:
@@ -202,6 +208,12 @@ def test_the_read_ahead_of_the_datas_disk_is_not_that_of_another(run: Callable[.
         ("governor", "cpupower", [], {"cpu.governor": "powersave"}),
         ("virtualised", "(kvm)", [], {"virtualisation": "kvm"}),
         ("other_load", "3.70", [], {"host.load1": 3.7}),
+        (
+            "own_settings",
+            "replay: the server had replayer's own settings, not your target's",
+            [step("replay", replayed=(REPLAYED,))],
+            {},
+        ),
         ("huge_pages_reserved", "2.00 GiB", [], {"memory.huge_pages": 1024}),
         ("transparent_huge_pages", "madvise", [], {"memory.transparent_huge_pages": "always"}),
         ("slow_clock", "hpet", [], {"kernel.clocksource": "hpet"}),

@@ -179,6 +179,18 @@ def _bystander(run: Run) -> bool:
     return elsewhere and isinstance(hosts, tuple) and run.host.get("host.name") not in hosts
 
 
+def own_settings(run: Run) -> Advice | None:
+    """Warn of a replay on a server that replayer started, whose settings are not the target's."""
+    replays = [step for step in _done(run) if step.replayed]
+    if run.engine is None or run.engine.place != "private" or not replays:
+        return None
+    return Advice(
+        steps=_names(replays),
+        found=f"{_steps(replays)}: the server had replayer's own settings, not your target's",
+        todo="replay on the target with --engine URL, or set what differs with --server-set",
+    )
+
+
 def small_tables(run: Run) -> Advice | None:
     """Warn of physical sessions whose tables fit into memory while the page cache was in use."""
     memory = _number(run.host.get("memory.bytes"))

@@ -67,6 +67,10 @@ def _brief(result: StepResult, times: str) -> Brief:
     whole = bool(result.facts.get("replay.whole"))
     proof = f"{ran} ran, {errors:,} errors" if whole else f"cut short: {ran} ran"
     clause = f"{ran}{f' at {results[0]}' if results else ''}, {errors:,} with an error of their own"
+    against = source_display.summarize(result, width=_WIDTH)
+    if against.clause:
+        results.append(against.result)
+        clause += f"; {against.clause}"
     return Brief("a capture's statements again", results, proof, "Replayed", clause)
 
 
@@ -78,8 +82,9 @@ def _ran(result: StepResult) -> Part:
     text = f"{done:,} of {planned:,} statements ran, {errors:,} with an error of their own"
     if consequences:
         text += f", {consequences:,} with one that follows from it"
-    whole = bool(result.facts.get("replay.whole"))
-    return Sentence(text if whole else f"{text}: CUT SHORT", Tone.PLAIN if whole else Tone.BAD)
+    if not result.facts.get("replay.whole"):
+        return Sentence(f"{text}: CUT SHORT", Tone.BAD)
+    return Sentence(text, Tone.PLAIN if errors else Tone.GOOD)
 
 
 def _server(result: StepResult) -> Iterator[Part]:

@@ -36,6 +36,15 @@ class SourceSection(NamedTuple):
     """Number of lighter statements that are not in the table."""
 
 
+class SourceSummary(NamedTuple):
+    """The source against the replay in a few words, each "" if the log had no durations."""
+
+    result: str
+    """For a table: `1 of 6 slower than there`."""
+    clause: str
+    """For the headline, with the statement that was slowed most."""
+
+
 class SlowedPlan(NamedTuple):
     """The plan of a statement that got slower, on one server."""
 
@@ -61,6 +70,25 @@ def section(result: StepResult, *, most: int, width: int) -> SourceSection | Non
         rows=[_row(row, width) for row in table[:most]],
         left=max(0, len(table) - most),
     )
+
+
+def summarize(result: StepResult, *, width: int) -> SourceSummary:
+    """Return how many statements are slower than in the source, and which is slowed most."""
+    table = result.tables.get(TABLE, ())
+    slower = [row for row in table if row["verdict"] == MetricVerdict.WORSE.value]
+    if not table:
+        return SourceSummary("", "")
+    if not slower:
+        clause = "no statement was shown to be slower than in the source"
+        share = result.facts.get("replay.source.disturbed_share")
+        if isinstance(share, float):
+            clause += f", where other programs used {share:.0%} of the processors"
+        return SourceSummary(f"0 of {len(table):,} slower than there", clause)
+    many = f"{len(slower):,} of {len(table):,}"
+    worst = f"{shorten(slower[0]['text'], width)} ({slower[0]['ratio']:.3g} times)"
+    one, more = "is slower than in the source:", "are slower than in the source, most of all"
+    clause = f"{many} statements {one if len(slower) == 1 else more} {worst}"
+    return SourceSummary(f"{many} slower than there", clause)
 
 
 def plans(result: StepResult, *, width: int) -> list[SlowedPlan]:
