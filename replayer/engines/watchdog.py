@@ -63,12 +63,18 @@ def address(url: "URL") -> Address:
 def watching(
     where: Address, title: str, answers: Callable[[float], bool] | None = None
 ) -> Iterator[None]:
-    """Watch a server for as long as the `with` block runs; `answers` is as in `watch`."""
+    """Watch a server for as long as the `with` block runs; `answers` is as in `watch`.
+
+    An earlier watch of it continues afterwards.
+    """
+    earlier = _watched.get(where)
     watch(where, title, answers)
     try:
         yield
     finally:
         forget(where)
+        if earlier is not None:
+            watch(where, earlier.title, earlier.answers)
 
 
 def watch(where: Address, title: str, answers: Callable[[float], bool] | None = None) -> None:
