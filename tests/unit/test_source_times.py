@@ -67,6 +67,20 @@ def test_a_planted_statement_is_named_each_time_and_no_other() -> None:
         assert told[4].low < 3 < told[4].high
 
 
+def test_the_longer_way_of_rows_is_no_slower_statement() -> None:
+    """A statement of 0.1 ms whose answer takes 0.2 ms more here, where that of BEGIN takes 0.1."""
+    random = np.random.default_rng(7)
+    for _ in range(20):
+        times = {
+            0: drawn(random, mean=1e-5, way=1e-4, executions=600),
+            1: drawn(random, mean=1e-4, way=2e-4, executions=600),
+            2: drawn(random, mean=1e-4, way=2e-4, executions=600, factor=20),
+        }
+        told = verdicts(times, idle=[0])  # type: ignore[arg-type]
+        assert told[1].verdict is not MetricVerdict.WORSE
+        assert told[2].verdict is MetricVerdict.WORSE
+
+
 @pytest.mark.parametrize("sessions", [1, 3, 5])
 def test_executions_of_few_sessions_are_few_witnesses(sessions: int) -> None:
     """However many executions they are, and however much slower, they prove nothing."""
