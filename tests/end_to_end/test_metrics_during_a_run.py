@@ -102,7 +102,7 @@ def test_the_board_has_data_of_a_run_and_the_values_are_the_reports(
     assert first.returncode == 0, err
     longer = (
         "--set",
-        "build.rows=786432",
+        "build.rows=3145728",
         "--set",
         "cached.run_time=8s",
         "--set",

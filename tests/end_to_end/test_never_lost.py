@@ -3,6 +3,7 @@
 import json
 import os
 import pty
+import re
 import shutil
 import signal
 import subprocess
@@ -71,7 +72,7 @@ def test_on_a_full_disk_the_run_is_printed_and_kept_elsewhere(
     ]
     assert run["status"] == "done"
     assert "Both steps can be believed." in ended.out
-    assert "two (probe)" in ended.out
+    assert re.search(r"^two +", ended.out, re.MULTILINE)
     last = ended.err.splitlines()[-1]
     assert last.startswith("replayer: error: the result ")
     assert "No space left on device" in last

@@ -575,7 +575,7 @@ def test_ctrl_c_in_the_middle_leaves_nothing(
         popen={"stdout": None, "start_new_session": True},
         REPLAYER_WITHOUT=None,
     )
-    line_with(run.stderr, re.compile("^sessions"))
+    line_with(run.stderr, re.compile("^cached: [0-9]"))
     watchers = [p for p in processes.family(run.pid) if "perf" in processes.arguments(p)]
     run.send_signal(signal.SIGINT)
     run.communicate(timeout=600)

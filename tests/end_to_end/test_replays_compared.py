@@ -74,6 +74,7 @@ def test_two_places_differ_where_they_do(
     assert SECRET not in shown + page + drawn_in(page) + json.dumps(told)
 
 
+@pytest.mark.quiet
 def test_a_capture_sizes_the_machine(made_home: Path, replayer: Replayer, tmp_path: Path) -> None:
     """A session busy for 40 % of its time is kept up with at 2.5 times its speed, and not at 5."""
     made = Capture().session(1)
@@ -120,6 +121,6 @@ def test_a_profile_and_a_capture_stand_beside_each_other(
     assert 0 < rows["CPU of the machine"]["busy"] < 1
     assert rows["CPU of the machine"]["here"] <= os.cpu_count()
     for text in (shown, page.read_text(), (tmp_path / "x.md").read_text()):
-        assert "eside each other" in text
+        assert "ext to each other" in text
         assert "CPU of the machine" in text
     assert "Response time by speed" in page.read_text()

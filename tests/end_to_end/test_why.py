@@ -46,7 +46,7 @@ def test_commits_that_wait_for_the_log_are_named(
     for value in ("off", "on"):
         setting = f"synchronous_commit={value}"
         repeats = ["--label", value, "--repeat", 6, "--results", results]
-        report += replayer("run", workload, *repeats, "--pg-set", setting).out
+        report += replayer("run", workload, *repeats, "--pg-set", setting, "--verbose").out
     page, table = tmp_path / "page.html", tmp_path / "table.csv"
     allowed = ["--allow", "*.settings.synchronous_commit"]
     compare = ["compare", "off", "on", "--results", results, *allowed]
