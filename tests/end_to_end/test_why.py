@@ -50,7 +50,7 @@ def test_commits_that_wait_for_the_log_are_named(
     page, table = tmp_path / "page.html", tmp_path / "table.csv"
     allowed = ["--allow", "*.settings.synchronous_commit"]
     compare = ["compare", "off", "on", "--results", results, *allowed]
-    text = " ".join(replayer(*compare, "--html", page, "--csv", table).out.split())
+    text = " ".join(replayer(*compare, "--full", "--html", page, "--csv", table).out.split())
     (why,) = json.loads(replayer(*compare, "--json").out)["why"]
 
     assert re.search(r"where the time went: .* of a session's time a statement", report)
