@@ -163,7 +163,7 @@ def test_steadiness_is_told() -> None:
         settled=True, words="steady"
     )
     short = sessions_outcome._steadiness(window_of([100] * 3))
-    assert (short.settled, short.words) == (None, "too short to measure: 3 seconds")
+    assert (short.settled, short.words) == (None, "too short to judge: 3 seconds")
     warming = sessions_outcome._steadiness(
         window_of([10 * second for second in range(1, 15)] + [150] * 6)
     )

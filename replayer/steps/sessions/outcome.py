@@ -162,7 +162,7 @@ def _steadiness(window: SessionsWindow) -> Steadiness:
     # The last point closes the window, and its interval is not a whole second.
     rates = [other - one for (_, one), (_, other) in itertools.pairwise(reads[:-1])]
     if len(rates) < steadiness.LEAST_SECONDS:
-        return Steadiness(settled=None, words=f"too short to measure: {len(rates)} seconds")
+        return Steadiness(settled=None, words=f"too short to judge: {len(rates)} seconds")
     found = steadiness.unsteady(rates)
     if found is not None:
         return Steadiness(settled=False, words=found.words, rule=found.rule)
