@@ -84,6 +84,14 @@ def test_the_message_that_names_a_setting_is_found() -> None:
     )
 
 
+def test_the_end_of_a_client_does_not_hide_why_it_ended() -> None:
+    """A server notes last that its client is gone; what counts is what it noted before."""
+    counts = KEYS.log_weight.search
+
+    assert counts("FATAL: terminating connection due to administrator command")
+    assert not counts("FATAL: connection to client lost")
+
+
 def test_a_missing_folder_is_made_and_removed_again(tmp_path: Path) -> None:
     """A folder that replayer made goes away with its data; nothing beside it does."""
     folder = DataFolder(tmp_path / "new")
