@@ -5,12 +5,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.rule import Rule
+from rich.table import Table as Grid
 from rich.text import Text
 
 from replayer.report.document import (
     Bullets,
     Document,
     Facts,
+    Numbered,
     Part,
     Section,
     SparkLines,
@@ -24,6 +26,7 @@ from replayer.report.terminal.tables import (
     bullets,
     indented,
     line,
+    pairs,
     whole,
 )
 from replayer.run.display import Sentence, Tone, Verbatim
@@ -49,9 +52,27 @@ def render(document: Document) -> Group:
     rest = [*show_parts(document.parts)]
     if document.notes:
         rest += ["", bullets((sanitize(note), "dim") for note in document.notes)]
-    if document.is_answer_last:
-        return Group(_rule(document.title), *rest, "", *answer[1:], answer[0])
-    return Group(_rule(document.title), *map(line, answer), *rest)
+    more = [*_answer(document.answer)]
+    if not document.is_answer_last:
+        return Group(_rule(document.title), *map(line, answer), *more, *rest)
+    if more and rest:
+        rest = [*rest, "", _rule("the answer")]
+    return Group(_rule(document.title), *rest, *more, "", *answer[1:], answer[0])
+
+
+def _answer(parts: Iterable[Part]) -> Iterator[RenderableType]:
+    """Yield the parts of an answer, with room around tables and facts."""
+    for part in parts:
+        match part:
+            case Facts() if part.pairs:
+                yield ""
+                yield pairs((sanitize(label), sanitize(text)) for label, text in part.pairs)
+            case Table() if part.rows:
+                yield from ("", *_part(part))
+            case Sentence(tone=Tone.PLAIN):
+                yield Text(sanitize(part.text))
+            case _:
+                yield from show_parts([part])
 
 
 def render_parts(parts: Iterable[Part]) -> Group:
@@ -71,7 +92,7 @@ def show_parts(parts: Iterable[Part]) -> Iterator[RenderableType]:
 
 
 def _section(section: Section) -> Iterator[RenderableType]:
-    if section.is_folded:
+    if section.is_for_page:
         return
     shown = [
         shown
@@ -87,7 +108,7 @@ def _section(section: Section) -> Iterator[RenderableType]:
 
 def _within(section: Section) -> Iterator[RenderableType]:
     """Yield a section of a section; one that has nothing but its heading takes one line."""
-    if section.is_folded:
+    if section.is_for_page:
         return
     shown = [*show_parts(section.parts)]
     if shown:
@@ -107,11 +128,16 @@ def _part(part: Part) -> Iterator[RenderableType]:
     match part:
         case Sentence():
             yield line(sanitize(part.text), _STYLES[part.tone])
-        case Facts():
+        case Facts() if part.pairs:
             yield indented((sanitize(label), sanitize(text)) for label, text in part.pairs)
-        case Bullets():
+        case Bullets() if part.texts:
             yield bullets((sanitize(text), _STYLES[part.tone]) for text in part.texts[: part.most])
             yield from _left_out(len(part.texts), part.most)
+        case Numbered() if part.items:
+            yield pairs(
+                (f"  [{number}]", Text(sanitize(one.text), _STYLES[one.tone], overflow="fold"))
+                for number, one in enumerate(part.items, part.first)
+            )
         case Table() if part.rows:
             yield _table(part)
             yield from _left_out(len(part.rows), part.most, part.more)
@@ -127,13 +153,32 @@ def _left_out(known: int, most: int | None, more: str = "") -> Iterator[Renderab
         yield line(f"and {known - most} more{f': {more}' if more else ''}", "dim")
 
 
-def _table(table: Table) -> NumberTable:
-    rows = [_cells(row) for row in table.rows[: table.most]]
-    headings, numbers = _cells(table.headings), table.numbers
-    if table.bars:
-        headings = [*headings, table.bar]
-        rows = [[*row, bar] for row, bar in zip(rows, table.bars, strict=False)]
-    return NumberTable(headings, rows, numbers=numbers)
+def _table(table: Table) -> RenderableType:
+    return (
+        _wordy(table)
+        if table.is_wordy
+        else NumberTable(
+            _cells(table.headings),
+            [_cells(row) for row in table.rows[: table.most]],
+            numbers=table.numbers,
+            styles=[_STYLES[tone] for tone in table.tones],
+            bars=(table.bar, table.bars) if table.bars else None,
+            is_last_folded=table.is_last_folded,
+        )
+    )
+
+
+def _wordy(table: Table) -> RenderableType:
+    """Return a table whose cells are lines of words, folded where they have no room."""
+    made = Grid(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
+    for heading in table.headings:
+        made.add_column(
+            Text(sanitize(heading)), no_wrap=heading == table.headings[-1], overflow="fold"
+        )
+    for row, tone in zip(table.rows, table.tones, strict=True):
+        lines = ["\n".join(map(sanitize, text.split("\n"))) for text in row]
+        made.add_row(*map(Text, lines[:-1]), Text(lines[-1], style=_STYLES[tone]))
+    return made
 
 
 def _cells(row: Sequence[str]) -> list[str]:
