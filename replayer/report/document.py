@@ -30,10 +30,11 @@ class Bullets:
 
 @dataclass(frozen=True)
 class Numbered:
-    """A list of sentences with their numbers, by which others name them."""
+    """A list of sentences with the numbers by which others name them."""
 
-    items: Sequence[Sentence]
-    first: int = 1
+    items: Sequence[tuple[int, Sentence]]
+    more: str = ""
+    """A remark below the list."""
 
 
 @dataclass(frozen=True)

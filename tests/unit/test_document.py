@@ -33,7 +33,7 @@ def made(word: str, *, is_answer_last: bool = False) -> Document:
         Bullets([word]),
         table,
         Table((word, "lines"), [(word, f"{word}\n{word}")], tones=[Tone.GOOD], is_wordy=True),
-        Numbered([Sentence(word, Tone.BAD)]),
+        Numbered([(1, Sentence(word, Tone.BAD))], word),
         SparkLines([(word, [1.0, None, 2.0], word)]),
         Figure("x", word, [Curve(word, [word], [1.0], texts=[word])], axes={"categories": [word]}),
         Section(f"{word} within", [Sentence(word)]),

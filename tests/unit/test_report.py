@@ -210,6 +210,17 @@ def test_markdown_of_a_run_has_its_steps_with_their_proofs(stored: Run) -> None:
         assert f"\n{number}. {plain(point.text)}" in text
 
 
+def test_the_next_command_is_on_the_page_and_in_markdown_too() -> None:
+    """What the terminal has after `next` stands in the answer of the other two."""
+    demo = store.load(FIXTURES / "screen" / "demo.json")
+    todo = summary.summarise([demo]).headline.todo
+    sides = [Side("x", (demo,))]
+
+    assert todo
+    assert todo in html.unescape(page_of(sides)).partition("<main>")[0]
+    assert f"| next | {plain(todo)} |" in markdown_of(sides)
+
+
 def test_the_report_of_repeats(stored: Run, golden: Compare) -> None:
     """Repeats are shown as medians and ranges, with every line and every failure that counts."""
     found = repeated(stored, [faster(1.0), faster(1.02), faster(0.97), failed])

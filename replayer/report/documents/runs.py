@@ -95,7 +95,7 @@ def _uncompared(sides: Sequence[Side], refused: str, *, for_page: bool) -> Docum
     headline, answer = Sentence(_made(sides)), list[Part]()
     if len(sides) == 1 and sides[0].runs:
         one = summary.summarise(sides[0].runs)
-        headline, answer = Sentence(str(one.headline)), [*run_summary.parts(one)]
+        headline, answer = Sentence(str(one.headline)), [*run_summary.parts(one, sides[0].runs)]
     else:
         parts += [Section(side.name, _summary(side)) for side in sides[:_MOST_SIDES]]
     if len(sides) > _MOST_SIDES:
@@ -139,7 +139,7 @@ def _summary(side: Side) -> list[Part]:
     if not side.runs:
         return []
     one = summary.summarise(side.runs)
-    return [Sentence(f"{side.name}: {one.headline}"), *run_summary.parts(one)]
+    return [Sentence(f"{side.name}: {one.headline}"), *run_summary.parts(one, side.runs)]
 
 
 def _functions(

@@ -18,7 +18,6 @@ from rich.text import Text
 from replayer import registry
 from replayer.analysis.capacity.client_hosts import TABLE as CLIENT_HOSTS
 from replayer.model import (
-    Advice,
     Cold,
     Fact,
     Measurement,
@@ -26,7 +25,8 @@ from replayer.model import (
     Status,
     StepResult,
 )
-from replayer.report.documents import client_hosts
+from replayer.report.document import Numbered
+from replayer.report.documents import client_hosts, run_summary
 from replayer.report.sanitize import NOTE, lines, sanitize, short
 from replayer.report.terminal import account, collector_columns, step_layout, summary
 from replayer.report.terminal.step_summary import StepSummary
@@ -497,33 +497,15 @@ def _middle(values: Sequence[float]) -> float:
 
 
 def _tail(run: Run, path: Path | None) -> Iterator[RenderableType]:
-    items = [(text, LOUD) for text in summary.attention(run)]
-    if run.error and run.error not in {step.reason for step in run.steps}:
-        items.insert(0, (f"{run.status.value}: {sanitize(run.error)}", LOUD))
-    items += [(_named(advice), "yellow") for advice in run.advice]
-    if items:
+    one = summary.summarise([run])
+    numbered = run_summary.numbered(one, range(1, len(one.points) + 1))
+    if numbered:
         yield Text("")
         yield _rule(Text("what to know about these numbers", style="bold"))
-        points = summary.summarise([run]).points
-        numbers = {point.text + _anchor(point.name): n for n, point in enumerate(points, 1)}
-        yield pairs(
-            [
-                (f"  [{numbers[text]}]" if text in numbers else "  -", Text(text, style))
-                for text, style in items
-            ]
-        )
+        yield from terminal_writer.show_parts([Numbered(numbered)])
     if path is not None:
         yield Text("")
         yield Text(f"result file: {sanitize(path)}", overflow="fold")
-
-
-def _named(advice: Advice) -> str:
-    """Return a warning with its anchor in docs/reference.md behind it, if it has one."""
-    return sanitize(advice) + _anchor(sanitize(advice.name))
-
-
-def _anchor(name: str) -> str:
-    return f" ({name})" if name else ""
 
 
 def _rule(title: Text) -> Rule:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from rich.cells import cell_len
-from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
-from rich.measure import Measurement
+from rich.console import Console, ConsoleOptions, RenderResult
 from rich.padding import Padding
+from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
@@ -21,11 +21,12 @@ INDENT = 2
 _GAP = 2
 _LABEL = 16
 _WHOLE_FROM = 100
+_LEAST_LINE = 4
+"""The least characters of the line after a heading."""
 _NARROWEST = 16
 """Characters that a column of sentences is not narrower than."""
 _BREAKS = re.compile(r"[^,/]*[,/]|[^,/]+")
 """The pieces of a word: it may be broken after each comma and slash."""
-WIDEST = 1000
 _BLOCKS = "▁▂▃▄▅▆▇█"
 _PLAIN_BLOCKS = "_.-:=+*#"
 _SUFFIXES = {
@@ -232,19 +233,16 @@ def bullets(items: Iterable[tuple[str, str]]) -> Padding:
 
 
 @dataclass(frozen=True)
-class Fitting:
-    """A table, and another renderable that replaces it if the table is too wide."""
+class Heading:
+    """A heading with a line after it, or without one if there is no room for it."""
 
-    table: RenderableType
-    otherwise: RenderableType
-    always_from: int = _WHOLE_FROM
-    """The columns from which on it is always the table."""
+    title: str
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Yield one of the two."""
-        room = options.max_width
-        wide = Measurement.get(console, options.update(max_width=WIDEST), self.table).maximum
-        yield self.table if room >= self.always_from or wide <= room else self.otherwise
+        """Yield the heading."""
+        text = Text(self.title, style="bold")
+        has_room = text.cell_len + _LEAST_LINE <= options.max_width
+        yield Rule(text, align="left", style="dim") if has_room else text
 
 
 @dataclass(frozen=True)

@@ -39,9 +39,9 @@ def _part(part: Part, title: str = "") -> Iterator[str]:
     match part:
         case Sentence():
             yield plain(part.text)
-        case Numbered() if part.items:
-            numbered = enumerate(part.items, part.first)
-            yield "\n".join(f"{number}. {plain(one.text)}" for number, one in numbered)
+        case Numbered():
+            items = [f"{number}. {plain(one.text)}" for number, one in part.items]
+            yield from filter(None, ("\n".join(items), plain(part.more)))
         case Facts() if part.pairs:
             yield table([title, ""], part.pairs)
         case Bullets() if part.texts:

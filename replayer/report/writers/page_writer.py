@@ -134,9 +134,13 @@ def _part(part: Part) -> Iterator[str]:
         case Bullets() if part.texts:
             items = "".join(f"<li>{escaped(text)}</li>" for text in part.texts)
             yield f"<ul{_class(part.tone)}>{items}</ul>"
-        case Numbered() if part.items:
-            items = "".join(f"<li{_class(one.tone)}>{escaped(one.text)}</li>" for one in part.items)
-            yield f'<ol class="points" start="{part.first}">{items}</ol>'
+        case Numbered():
+            items = "".join(
+                f'<li value="{number}"{_class(one.tone)}>{escaped(one.text)}</li>'
+                for number, one in part.items
+            )
+            yield f'<ol class="points">{items}</ol>' if items else ""
+            yield f'<p class="quiet">{escaped(part.more)}</p>' if part.more else ""
         case Table() if part.rows:
             yield _table(part)
         case TimeSeries():

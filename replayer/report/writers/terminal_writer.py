@@ -4,7 +4,6 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from rich.console import Group, RenderableType
 from rich.padding import Padding
-from rich.rule import Rule
 from rich.table import Table as Grid
 from rich.text import Text
 
@@ -21,6 +20,8 @@ from replayer.report.document import (
 from replayer.report.sanitize import sanitize
 from replayer.report.terminal.tables import (
     INDENT,
+    Flow,
+    Heading,
     NumberTable,
     Sparks,
     bullets,
@@ -38,6 +39,9 @@ _STYLES = {
     Tone.BAD: "red",
     Tone.UNCLEAR: "yellow",
 }
+_LOUD = {**_STYLES, Tone.BAD: "bold red"}
+"""The styles of remarks and verdicts, of which a bad one must be seen."""
+_LABEL = 9
 _SPARK = 50
 """Characters of a spark line."""
 
@@ -61,18 +65,27 @@ def render(document: Document) -> Group:
 
 
 def _answer(parts: Iterable[Part]) -> Iterator[RenderableType]:
-    """Yield the parts of an answer, with room around tables and facts."""
+    """Yield the parts of an answer: at the left edge, with a line of room between them."""
     for part in parts:
         match part:
+            case Sentence() if part.text:
+                yield Text(sanitize(part.text), _STYLES[part.tone], overflow="fold")
             case Facts() if part.pairs:
-                yield ""
-                yield pairs((sanitize(label), sanitize(text)) for label, text in part.pairs)
+                yield from ("", pairs(_cleaned(part.pairs), _LABEL))
             case Table() if part.rows:
                 yield from ("", *_part(part))
-            case Sentence(tone=Tone.PLAIN):
-                yield Text(sanitize(part.text))
+            case Section(parts=[Facts() as facts]) if facts.pairs:
+                rows = [(f"  {label}", text) for label, text in _cleaned(facts.pairs)]
+                yield from ("", Text(sanitize(_lowered(part.title)), "dim"), pairs(rows))
+            case Section(parts=[Numbered() as numbered]):
+                title = Text(sanitize(_lowered(part.title)), "dim", overflow="fold")
+                yield from ("", title, *_part(numbered))
             case _:
                 yield from show_parts([part])
+
+
+def _cleaned(facts: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+    return ((sanitize(label), sanitize(text)) for label, text in facts)
 
 
 def render_parts(parts: Iterable[Part]) -> Group:
@@ -81,8 +94,8 @@ def render_parts(parts: Iterable[Part]) -> Group:
     return Group(*shown[shown[0] == "" :])
 
 
-def _rule(title: str) -> Rule:
-    return Rule(Text(sanitize(title), style="bold"), align="left", style="dim")
+def _rule(title: str) -> Heading:
+    return Heading(sanitize(title))
 
 
 def show_parts(parts: Iterable[Part]) -> Iterator[RenderableType]:
@@ -129,15 +142,16 @@ def _part(part: Part) -> Iterator[RenderableType]:
         case Sentence():
             yield line(sanitize(part.text), _STYLES[part.tone])
         case Facts() if part.pairs:
-            yield indented((sanitize(label), sanitize(text)) for label, text in part.pairs)
+            yield indented(_cleaned(part.pairs))
         case Bullets() if part.texts:
             yield bullets((sanitize(text), _STYLES[part.tone]) for text in part.texts[: part.most])
             yield from _left_out(len(part.texts), part.most)
-        case Numbered() if part.items:
-            yield pairs(
-                (f"  [{number}]", Text(sanitize(one.text), _STYLES[one.tone], overflow="fold"))
-                for number, one in enumerate(part.items, part.first)
-            )
+        case Numbered():
+            rows: list[tuple[str, str | Text | Flow]] = [
+                (f"  [{number}]", Text(sanitize(one.text), _LOUD[one.tone], overflow="fold"))
+                for number, one in part.items
+            ]
+            yield pairs([*rows, *([("", sanitize(part.more))] if part.more else [])])
         case Table() if part.rows:
             yield _table(part)
             yield from _left_out(len(part.rows), part.most, part.more)
@@ -177,7 +191,7 @@ def _wordy(table: Table) -> RenderableType:
         )
     for row, tone in zip(table.rows, table.tones, strict=True):
         lines = ["\n".join(map(sanitize, text.split("\n"))) for text in row]
-        made.add_row(*map(Text, lines[:-1]), Text(lines[-1], style=_STYLES[tone]))
+        made.add_row(*map(Text, lines[:-1]), Text(lines[-1], style=_LOUD[tone]))
     return made
 
 
