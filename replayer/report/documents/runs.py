@@ -22,6 +22,7 @@ from replayer.report.documents import (
     run_charts,
     run_summary,
     statements,
+    step_proof,
 )
 from replayer.report.documents.flame_graphs import StepFlames
 from replayer.report.sanitize import short
@@ -55,7 +56,6 @@ def document(
     shown = comparison.differing(compared)
     functions = [*_functions(compared, steps, shown)]
     report = comparison.document(compared, functions=functions, width=_PAGE[1])
-    summaries = [part for side in named[:_MOST_SIDES] for part in _summary(side)]
     charts = [chart for _, chart in run_charts.of_steps(named) if _is_of_replay(chart)]
     return replace(
         report,
@@ -66,7 +66,7 @@ def document(
             Section("Replay", charts),
             Section(
                 "The runs",
-                summaries,
+                list(_summaries(named)),
                 is_folded=True,
                 is_printed=True,
                 note="what each side measured",
@@ -97,9 +97,7 @@ def _uncompared(sides: Sequence[Side], refused: str, *, for_page: bool) -> Docum
         one = summary.summarise(sides[0].runs)
         headline, answer = Sentence(str(one.headline)), [*run_summary.parts(one, sides[0].runs)]
     else:
-        parts += [Section(side.name, _summary(side)) for side in sides[:_MOST_SIDES]]
-    if len(sides) > _MOST_SIDES:
-        parts.append(Sentence(f"and {len(sides) - _MOST_SIDES} more groups", Tone.QUIET))
+        parts += _summaries(sides)
     parts += statements.sections(sides, most=most, width=width)
     if for_page:
         charts = [chart for _, chart in run_charts.of_steps(sides) if _is_of_replay(chart)]
@@ -135,11 +133,15 @@ def _made(sides: Sequence[Side]) -> str:
     return f"{count(len(runs), 'run')} of {workloads}: {ended}"
 
 
-def _summary(side: Side) -> list[Part]:
-    if not side.runs:
-        return []
-    one = summary.summarise(side.runs)
-    return [Sentence(f"{side.name}: {one.headline}"), *run_summary.parts(one, side.runs)]
+def _summaries(sides: Sequence[Side]) -> Iterator[Part]:
+    """Yield the summary of each of several groups."""
+    for side in sides[:_MOST_SIDES]:
+        if side.runs:
+            one = summary.summarise(side.runs)
+            parts = run_summary.parts(one, side.runs)
+            yield Section(side.name, [Sentence(str(one.headline)), *parts])
+    if len(sides) > _MOST_SIDES:
+        yield Sentence(f"and {len(sides) - _MOST_SIDES} more groups", Tone.QUIET)
 
 
 def _functions(
@@ -172,6 +174,7 @@ def _steps(
     for name in run_charts.step_names(sides):
         parts: list[Part] = [one for step, one in figures if step == name]
         own = [graph for step, graph in graphs if step == name]
+        parts += _proofs(sides, name)
         parts += own
         if own and not explained:
             parts.append(Sentence(flame_graphs.COLORS, Tone.QUIET))
@@ -185,6 +188,17 @@ def _steps(
     if left:
         words = f"and {left} more flame graphs, which this page has no room for"
         yield Sentence(words, Tone.QUIET)
+
+
+def _proofs(sides: Sequence[Side], name: str) -> Iterator[Section]:
+    """Yield the proofs of a step on each side, together if it was repeated."""
+    for side in sides:
+        results = [result for _, result in run_charts.done(side, name)]
+        if not results:
+            continue
+        alone = len(results) == 1
+        parts = step_proof.of_result(results[0]) if alone else step_proof.of_repeats(results)
+        yield Section("Proof" if len(sides) == 1 else f"Proof, {side.name}", [*parts])
 
 
 def _charts(sides: Sequence[Side]) -> Iterator[tuple[str, Figure]]:

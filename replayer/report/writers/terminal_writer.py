@@ -140,7 +140,7 @@ def _part(part: Part) -> Iterator[RenderableType]:
     """Yield what a terminal shows of a part, which is nothing of a chart."""
     match part:
         case Sentence():
-            yield line(sanitize(part.text), _STYLES[part.tone])
+            yield line(sanitize(part.text), _LOUD[part.tone])
         case Facts() if part.pairs:
             yield indented(_cleaned(part.pairs))
         case Bullets() if part.texts:
@@ -157,7 +157,7 @@ def _part(part: Part) -> Iterator[RenderableType]:
             yield from _left_out(len(part.rows), part.most, part.more)
         case Verbatim():
             # A padding or a table would cut it at the right edge.
-            yield whole(sanitize(part.text))
+            yield whole(sanitize(part.text), _STYLES[part.tone])
         case SparkLines() if part.rows:
             yield Sparks([(sanitize(a), values, sanitize(b)) for a, values, b in part.rows], _SPARK)
 
