@@ -295,8 +295,8 @@ def test_the_summary_of_a_run_fits_one_screen(
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
     _open(browser, path)
     look = (
-        f"{SEEN_FIRST} return [...document.querySelectorAll('.about div, .steps tr, .points li')]"
-        ".map(e => [seen(e), e.innerText])"
+        f"{SEEN_FIRST} return [...document.querySelectorAll("
+        "'header :is(.about div, .steps tr, .points li)')].map(e => [seen(e), e.innerText])"
     )
     seen = browser.execute_script(look)
     browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})

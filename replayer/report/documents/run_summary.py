@@ -23,8 +23,6 @@ def parts(one: RunsSummary, runs: Sequence[Run]) -> Iterator[Part]:
     """Yield the parts of a summary of these runs."""
     yield Facts(one.about)
     yield steps(one)
-    if len(runs) == 1:
-        yield spent(runs[0])
     numbers = range(1, len(one.points) + 1)
     control = find_control(runs[0]) if len(runs) == 1 else ""
     yield remarks(one, numbers[:_MOST_POINTS], control)

@@ -98,6 +98,8 @@ def _uncompared(sides: Sequence[Side], refused: str, *, for_page: bool) -> Docum
         headline, answer = Sentence(str(one.headline)), [*run_summary.parts(one, sides[0].runs)]
     else:
         parts += _summaries(sides)
+    runs = [run for side in sides for run in side.runs]
+    parts += [run_summary.spent(run) for run in runs] if len(runs) == 1 else []
     parts += statements.sections(sides, most=most, width=width)
     if for_page:
         charts = [chart for _, chart in run_charts.of_steps(sides) if _is_of_replay(chart)]

@@ -143,11 +143,11 @@ def table(
             for i, text in enumerate(row)
         )
         body += f"<tr>{''.join(cells)}</tr>\n"
-    begin = '<table class="steps">' if is_wordy else "<table>"
-    return (
-        f'<div class="scroll">{begin}<thead><tr>{head}</tr></thead>\n'
-        f"<tbody>{body}</tbody></table></div>"
-    )
+    inner = f"<thead><tr>{head}</tr></thead>\n<tbody>{body}</tbody></table>"
+    # Cells that are folded need neither a frame of their own nor a way to a spreadsheet.
+    if is_wordy:
+        return f'<table class="steps">{inner}'
+    return f'<div class="scroll"><table>{inner}</div>'
 
 
 def _cell(tag: str, text: str, *, number: bool, kind: str = "", label: str = "") -> str:
