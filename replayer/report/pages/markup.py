@@ -144,7 +144,7 @@ def table(
         )
         body += f"<tr>{''.join(cells)}</tr>\n"
     inner = f"<thead><tr>{head}</tr></thead>\n<tbody>{body}</tbody></table>"
-    # Cells that are folded need neither a frame of their own nor a way to a spreadsheet.
+    # Cells that are folded need no frame that scrolls, and their lines no spreadsheet.
     if is_wordy:
         return f'<table class="steps">{inner}'
     return f'<div class="scroll"><table>{inner}</div>'
