@@ -3,13 +3,17 @@
 import base64
 import gzip
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from replayer.analysis.differences.comparison import Comparison
 from replayer.analysis.differences.samples import Side
 from replayer.model import Account, Ledger, ReadOrigin, Spent
+from replayer.report.documents import comparison, runs
+from replayer.report.terminal import console
+from replayer.report.writers import csv_writer, markdown_writer, page_writer, terminal_writer
 
 USUAL = {
     Spent.SERVER: 5.0e-6,
@@ -81,3 +85,26 @@ def drawn_in(page: str) -> str:
     packed = re.search(r'id="data">([^<]*)<', page)
     assert packed is not None
     return gzip.decompress(base64.b64decode(packed[1])).decode()
+
+
+def page_of(sides: Sequence[Side], compared: Comparison | None = None) -> str:
+    """Return the page of runs, or of their comparison."""
+    return page_writer.page(runs.document(sides, compared))
+
+
+def markdown_of(sides: Sequence[Side], compared: Comparison | None = None) -> str:
+    """Return the Markdown of runs, or of their comparison."""
+    return markdown_writer.page(runs.document(sides, compared, for_page=False))
+
+
+def csv_of(sides: Sequence[Side], compared: Comparison | None = None) -> str:
+    """Return the CSV of runs, or of their comparison."""
+    return csv_writer.written(runs.data(sides, compared))
+
+
+def screen_of(
+    compared: Comparison, asked: str = "", *, full: bool = False, width: int = 100
+) -> str:
+    """Return what a terminal shows of a comparison."""
+    report = comparison.document(compared, asked, full=full)
+    return console.text(terminal_writer.render(report), width=width)

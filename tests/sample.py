@@ -34,12 +34,12 @@ from replayer.analysis.differences.samples import Side
 from replayer.journal import home
 from replayer.model import Run, StackProfile, StepResult
 from replayer.report.documents import sizing
-from replayer.report.pages import run_page
 from replayer.report.writers import page_writer
 from replayer.results import store
 from replayer.sizing.record import Sizing
 from replayer.sizing.verdict import judge
 from tests.command import COMMAND
+from tests.made import page_of
 
 ROOT = Path(__file__).resolve().parents[1]
 HERE = ROOT / "docs" / "sample"
@@ -135,8 +135,8 @@ def write(results: Path) -> None:
     }
     two = [sides[label] for label in VARIANTS]
     pages = {
-        "run.html": run_page.page([sides["sample"]], None),
-        "comparison.html": run_page.page(two, compare(*two, metrics=METRICS)),
+        "run.html": page_of([sides["sample"]], None),
+        "comparison.html": page_of(two, compare(*two, metrics=METRICS)),
     }
     for name, text in pages.items():
         (HERE / name).write_text(text, encoding="utf-8")

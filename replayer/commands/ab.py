@@ -29,9 +29,10 @@ from replayer.experiments.boot_turns import BootJob
 from replayer.experiments.reached_settings import shared_settings
 from replayer.experiments.variant import RunOptions, Variant
 from replayer.report import files
+from replayer.report.documents import comparison as comparison_report
 from replayer.report.sanitize import sanitize
-from replayer.report.terminal import comparison as comparison_report
 from replayer.report.terminal import console, run_output
+from replayer.report.writers import terminal_writer
 from replayer.results import store
 from replayer.run.plan.forecast import forecast
 from replayer.run.recovery import give_back
@@ -372,7 +373,8 @@ def _tell(args: argparse.Namespace, trial: Trial, state: TrialState) -> None:
     if args.json:
         print(state.comparison.model_dump_json(indent=1))  # noqa: T201
     elif "-" not in {args.html, args.csv, args.markdown}:
-        console.write(comparison_report.render(state.comparison))
+        report = comparison_report.document(state.comparison, full=False)
+        console.write(terminal_writer.render(report))
     # The answer is printed before a full disk can take it away.
     written = files.write(
         ab_trial.sides_of(trial, state),

@@ -20,11 +20,10 @@ from replayer.analysis.differences.samples import Unit
 from replayer.analysis.differences.selection import choose, no_column, pair
 from replayer.errors import Impossible, Worse
 from replayer.report import files
-from replayer.report.documents import replays as replay_sections
-from replayer.report.documents import side_by_side
-from replayer.report.pages.charts import needs
+from replayer.report.documents import comparison, side_by_side
 from replayer.report.sanitize import sanitize
-from replayer.report.terminal import comparison, console
+from replayer.report.terminal import console
+from replayer.report.terminal.collector_columns import is_drawn
 from replayer.report.writers import terminal_writer
 from replayer.results import store
 
@@ -163,9 +162,7 @@ def _chosen(args: argparse.Namespace, where: Path) -> Chosen:
 
 def _columns(html: str | None) -> Columns:
     """Return which columns of the runs' series to load: those that a page draws, else none."""
-    if html is None:
-        return no_column
-    return needs
+    return no_column if html is None else is_drawn
 
 
 def _tell(args: argparse.Namespace, chosen: Chosen, compared: Comparison) -> None:
@@ -175,9 +172,8 @@ def _tell(args: argparse.Namespace, chosen: Chosen, compared: Comparison) -> Non
     if args.json:
         print(compared.model_dump_json(indent=1))  # noqa: T201
     elif not written.stdout:
-        report = comparison.render(compared, _asked(args), full=args.full)
-        # The answer is last: a terminal shows the end.
-        console.write(*terminal_writer.show_parts(replay_sections.sections(compared)), report)
+        report = comparison.document(compared, _asked(args), full=args.full)
+        console.write(terminal_writer.render(report))
     for path in written.files:
         print(f"written: {path}", file=sys.stderr)  # noqa: T201
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from replayer.cli import command_parser
 from replayer.errors import NotFound, nearest
-from replayer.report.text import man_page
+from replayer.report import man_page
 
 if TYPE_CHECKING:
     import argparse

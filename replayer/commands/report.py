@@ -14,11 +14,13 @@ from replayer.analysis.differences.comparison import compare
 from replayer.analysis.differences.selection import choose, no_column, pair
 from replayer.errors import Impossible
 from replayer.report import browser, files
-from replayer.report.pages import run_page, sizing_sheet
-from replayer.report.pages.charts import needs
+from replayer.report.documents import runs
+from replayer.report.pages import sizing_sheet
 from replayer.report.sanitize import sanitize
 from replayer.report.terminal import console
+from replayer.report.terminal.collector_columns import is_drawn
 from replayer.report.terminal.run import render
+from replayer.report.writers import page_writer
 from replayer.results import store
 
 if TYPE_CHECKING:
@@ -78,7 +80,8 @@ def run(args: argparse.Namespace) -> int:
         return 0
     comparison, refused = _compared(chosen)
     if not (args.html or args.csv or args.markdown):
-        print(browser.open_page(run_page.page(chosen.sides, comparison, refused)), file=sys.stderr)  # noqa: T201
+        page = page_writer.page(runs.document(chosen.sides, comparison, refused))
+        print(browser.open_page(page), file=sys.stderr)  # noqa: T201
         return 0
     written = files.write(
         chosen.sides,
@@ -113,7 +116,7 @@ def _chosen(args: argparse.Namespace, where: Path) -> Chosen:
 def _columns(args: argparse.Namespace) -> Columns:
     """Return which columns of the runs' series to load: None (all) for the terminal's report."""
     if args.html or not (args.csv or args.markdown or args.text):
-        return needs
+        return is_drawn
     return None if args.text else no_column
 
 

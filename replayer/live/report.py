@@ -3,11 +3,12 @@
 from pathlib import Path
 
 from replayer.analysis.differences.selection import choose
-from replayer.report.pages import run_page
-from replayer.report.pages.charts import needs
+from replayer.report.documents import runs
+from replayer.report.terminal.collector_columns import is_drawn
+from replayer.report.writers import page_writer
 
 
 def page_of(result: Path) -> str:
     """Return the HTML report of a result file; raise ReplayerError if it cannot be read."""
-    chosen = choose([str(result)], result.parent, columns=needs)
-    return run_page.page(chosen.sides, None)
+    chosen = choose([str(result)], result.parent, columns=is_drawn)
+    return page_writer.page(runs.document(chosen.sides))

@@ -29,6 +29,15 @@ class Bullets:
 
 
 @dataclass(frozen=True)
+class Numbered:
+    """A list of sentences with the numbers by which others name them."""
+
+    items: Sequence[tuple[int, Sentence]]
+    more: str = ""
+    """A remark below the list."""
+
+
+@dataclass(frozen=True)
 class Table:
     """Rows under headings."""
 
@@ -44,6 +53,12 @@ class Table:
     """The most rows that a terminal shows."""
     more: str = ""
     """The options that show the others."""
+    tones: Sequence[Tone] = ()
+    """The tone of each row's last cell, its verdict, if that is not one of the usual words."""
+    is_last_folded: bool = False
+    """True if the last column has sentences, which a terminal folds."""
+    is_wordy: bool = False
+    """True if its cells are lines of words, which a narrow medium folds."""
 
 
 @dataclass(frozen=True)
@@ -99,6 +114,44 @@ class TimeSeries:
 
 
 @dataclass(frozen=True)
+class FlameGraph:
+    """Frames that are as wide as the time that they took, for a page."""
+
+    name: str
+    title: str
+    frames: Mapping[str, Any]
+    """Lists with a value for each frame, in the terms of the page's script."""
+    rows: int
+    """The depth of the deepest frame."""
+
+
+@dataclass(frozen=True)
+class RepeatSeries:
+    """The series of one repeat of a step."""
+
+    side: str
+    run: str
+    step: str
+    repeat: int
+    seconds: Sequence[float]
+    """The end of each interval, after the begin."""
+    window: tuple[float, float] | None
+    marks: Sequence[tuple[float, str, str]]
+    """Seconds after the begin, the kind of what happened, and a text about it."""
+    panels: Sequence[tuple[str, bool, Sequence[tuple[str, Sequence[float | None]]]]]
+    """For each panel its title, whether its lines are stacked, and their names and values."""
+
+
+@dataclass(frozen=True)
+class SeriesChoice:
+    """Series on a page, of which a reader chooses one."""
+
+    series: Sequence[RepeatSeries]
+    averaged: int
+    """The number of intervals of which a point is the mean."""
+
+
+@dataclass(frozen=True)
 class Section:
     """Parts under a heading."""
 
@@ -109,10 +162,18 @@ class Section:
     on_page: int = 0
     """Its place on a page: before the others if it is less than 0, after them if it is more."""
     is_folded: bool = False
-    """True if it is for a page alone, folded there."""
+    """True if a page shows its heading alone until a reader opens it."""
+    is_for_page: bool = False
+    """True if no other medium has room for it."""
+    is_printed: bool = False
+    """True if it is open on paper although it is folded on the page."""
+    note: str = ""
+    """A remark next to the heading of a folded section on a page."""
 
 
-Part = Union[Sentence, Verbatim, Facts, Bullets, Table, SparkLines, Figure, TimeSeries, Section]  # noqa: UP007 - Section holds parts
+Chart = Figure | FlameGraph | TimeSeries | SeriesChoice
+Text = Sentence | Verbatim | Facts | Bullets | Numbered
+Part = Union[Text, Table, SparkLines, Chart, Section]  # noqa: UP007 - Section holds parts
 
 
 @dataclass(frozen=True)
@@ -124,6 +185,8 @@ class Document:
     parts: Sequence[Part]
     lead: Sequence[str] = ()
     """Sentences that belong to the answer."""
+    answer: Sequence[Part] = ()
+    """Parts that belong to the answer: a terminal has them next to it, under a heading."""
     notes: Sequence[str] = ()
     """Remarks on how it was made, and on what it leaves out."""
     made: str = ""

@@ -20,14 +20,12 @@ if TYPE_CHECKING:
     from replayer.analysis.differences.comparison import Comparison
     from replayer.analysis.differences.samples import Side
     from replayer.report.document import Document
-    from replayer.report.pages import run_page
-    from replayer.report.text import csv, markdown
+    from replayer.report.documents import runs
     from replayer.report.writers import page_writer
 else:
     # They load arrays, charts and comparisons, for files alone.
-    csv, markdown, page_writer, run_page = (
-        Later(f"replayer.report.{name}")
-        for name in ("text.csv", "text.markdown", "writers.page_writer", "pages.run_page")
+    page_writer, runs = (
+        Later(f"replayer.report.{name}") for name in ("writers.page_writer", "documents.runs")
     )
 
 
@@ -114,10 +112,10 @@ def put(wanted: str, text: str) -> Path | None:
 
 def _text(kind: str, sides: Sequence[Side], comparison: Comparison | None, refused: str) -> str:
     if kind == "html":
-        return run_page.page(sides, comparison, refused)
+        return page_writer.page(runs.document(sides, comparison, refused))
     if kind == "csv":
-        return csv.table(sides, comparison)
-    return markdown.page(sides, comparison, refused)
+        return csv_writer.written(runs.data(sides, comparison))
+    return markdown_writer.page(runs.document(sides, comparison, refused, for_page=False))
 
 
 def _file(path: Path, text: str) -> Path:

@@ -37,6 +37,7 @@ class Verbatim:
     """A line that programs search for: it is never folded, cut or indented."""
 
     text: str
+    tone: Tone = Tone.PLAIN
 
 
 @dataclass(frozen=True)

@@ -28,9 +28,9 @@ from replayer.model import (
     StepResult,
     WorkloadFacts,
 )
-from replayer.report.pages import run_page
 from replayer.results import store
 from tests.benchmarks import Row
+from tests.made import page_of
 
 NAME = "compare"
 SAMPLES = 3
@@ -204,7 +204,7 @@ def _opened(workdir: Path) -> Row:
         )
         steps.append(_step("sessions", repeat, (riops,), _series(random, COLUMNS, 600, 1000), None))
     page = workdir / "large.html"
-    page.write_text(run_page.page([Side("all", (_of("large", "all", "b", steps),))], None))
+    page.write_text(page_of([Side("all", (_of("large", "all", "b", steps),))], None))
     samples = [_open(chromium, driver, page) for _ in range(SAMPLES)]
     return {
         **row,

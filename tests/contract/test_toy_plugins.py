@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import pytest
 
-from replayer.report.pages import charts
+from replayer.report.terminal import collector_columns
 from tests.command import Replayer
 from tests.made import drawn_in
 
@@ -263,4 +263,4 @@ def test_toys_are_on_the_page(toys: Toys) -> None:
 
     assert "marbles of the toy" in page
     assert "loadavg one" in drawn_in(page)
-    assert charts.needs("loadavg.one")
+    assert collector_columns.is_drawn("loadavg.one")

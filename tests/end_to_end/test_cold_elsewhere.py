@@ -17,6 +17,7 @@ from replayer.conditions.residency import residency
 from replayer.machine import page_cache
 from replayer.machine.host import Host
 from replayer.model import StepResult, Temperature
+from replayer.report.documents import step_proof
 from replayer.report.terminal import console
 from replayer.report.terminal import run as report
 from replayer.results import store
@@ -324,7 +325,7 @@ def test_what_somebody_reads_after_the_proof_is_said(context: Context, layers: P
     cold = known(outcome.cold)
     step = {"step": "walk", "name": "walk", "repeat": 1, "status": "done", "started": ""}
     result = StepResult.model_validate({**step, "elapsed": 1.0, "spec": {}, "cold": cold})
-    words = report._cold_words(result)
+    words = step_proof._cold_words(result)
 
     assert cold.got is Temperature.COLD, cold.why
     assert cold.resident_bytes == 0
@@ -332,7 +333,9 @@ def test_what_somebody_reads_after_the_proof_is_said(context: Context, layers: P
     missing = known(cold.missing_bytes)
     assert 0 < missing <= 1.02 * FILE_BYTES // 8
     assert "0.0% of 12.5 MiB was in memory at the last look" in words
-    assert f"{report._delivered(cold, missing)} did not come from there to those who read" in words
+    assert (
+        f"{step_proof._delivered(cold, missing)} did not come from there to those who read" in words
+    )
 
 
 def test_an_instrument_that_sees_nothing_proves_nothing(

@@ -29,10 +29,8 @@ from replayer.load.mix import WeightedMix
 from replayer.load.requests import Keys, Requests, StreamPart
 from replayer.load.statement_counts import LoadCounts
 from replayer.model import EngineFacts, Fact, Foreign, Run, Status
-from replayer.report.pages import run_page
 from replayer.report.terminal import console
 from replayer.report.terminal import run as report
-from replayer.report.text import csv, markdown
 from replayer.results import store
 from replayer.run import runner
 from replayer.run.client_hosts import ClientHosts
@@ -48,6 +46,7 @@ from replayer.tables.pgio import TableSet
 from replayer.watch import client_pools, workers
 from replayer.watch.histogram import Latencies, Recorder
 from tests.fixture_types import RunOf
+from tests.made import csv_of, markdown_of, page_of
 
 HOUR = 3600 * 10**9
 HALF_AN_HOUR = 1800
@@ -373,13 +372,13 @@ def test_the_shares_are_in_every_form_of_the_report(run_of: RunOf) -> None:
     run = with_hosts(run_of([1.0]), row("cl1", cpu_share=0.9), row("cl2"))
     sides = [Side("A", (run,))]
 
-    assert ",hosts.cl1.cpu_share,0.9,of its processors,neither" in csv.table(sides, None)
-    assert "hosts.cl2.agent_cpu_s" in csv.table(sides, None)
-    for text in (markdown.page(sides, None), run_page.page(sides, None)):
+    assert ",hosts.cl1.cpu_share,0.9,of its processors,neither" in csv_of(sides)
+    assert "hosts.cl2.agent_cpu_s" in csv_of(sides)
+    for text in (markdown_of(sides, None), page_of(sides, None)):
         assert "cl1 90%" in text
         assert "sum" in text
         assert "within 96.0 us" in text
-    assert "Client hosts" not in run_page.page([Side("A", (run_of([1.0]),))], None)
+    assert "Client hosts" not in page_of([Side("A", (run_of([1.0]),))], None)
 
 
 def test_other_hosts_are_what_else_differed(run_of: RunOf) -> None:

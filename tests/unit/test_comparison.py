@@ -19,7 +19,7 @@ from replayer.analysis.differences.environment import Sort
 from replayer.analysis.differences.samples import Side, Unit
 from replayer.errors import Impossible
 from replayer.model import Better, EngineFacts, Measurement, Run, Status
-from replayer.report.terminal.verdict_words import verdict
+from replayer.report.documents.verdict_words import verdict
 from tests.fixture_types import RunOf
 from tests.known import known
 from tests.made import at_once

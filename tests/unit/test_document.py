@@ -11,6 +11,7 @@ from replayer.report.document import (
     Document,
     Facts,
     Figure,
+    Numbered,
     Section,
     SparkLines,
     Table,
@@ -31,10 +32,12 @@ def made(word: str, *, is_answer_last: bool = False) -> Document:
         Facts([(word, word)]),
         Bullets([word]),
         table,
+        Table((word, "lines"), [(word, f"{word}\n{word}")], tones=[Tone.GOOD], is_wordy=True),
+        Numbered([(1, Sentence(word, Tone.BAD))], word),
         SparkLines([(word, [1.0, None, 2.0], word)]),
         Figure("x", word, [Curve(word, [word], [1.0], texts=[word])], axes={"categories": [word]}),
         Section(f"{word} within", [Sentence(word)]),
-        Section("Folded", [Sentence("for a page alone")], is_folded=True),
+        Section("Folded", [Sentence("for a page alone")], is_folded=True, is_for_page=True),
     )
     return Document(
         word,

@@ -11,15 +11,15 @@ import pytest
 from replayer.analysis.differences.comparison import LIKELY, SHOWN, MetricVerdict, compare
 from replayer.analysis.differences.samples import Side
 from replayer.model import Better, Fact, Run, Spent, StackProfile
-from replayer.report.pages import comparison_page, flames
-from replayer.report.terminal import comparison as comparison_report
-from replayer.report.terminal import console
-from replayer.report.terminal.comparison_answer import answer
-from replayer.report.terminal.verdict_words import judged, limits, style_of, verdict
+from replayer.report.document import Facts, Table
+from replayer.report.documents import comparison, flame_graphs
+from replayer.report.documents.comparison_answer import answer
+from replayer.report.documents.verdict_words import judged, limits, tone_of, verdict
 from replayer.results import store
+from replayer.run.display import Sentence, Tone
 from tests.fixture_types import RunOf
 from tests.known import known
-from tests.made import USUAL, account, at_once
+from tests.made import USUAL, account, at_once, screen_of
 
 METRICS = 20
 
@@ -61,8 +61,8 @@ def test_interval_and_word_tell_one_story_in_every_row(run_of: RunOf) -> None:
                 assert row.verdict is MetricVerdict.UNCLEAR
                 assert "alone it would count" in row.note
             assert (known(row.p_holm) <= 0.05) >= (row.verdict in SHOWN)
-            assert ("red" in style_of(row)) == (row.verdict in SHOWN and row.worse is True)
-            assert ("green" in style_of(row)) == (row.verdict in SHOWN and row.worse is False)
+            assert (tone_of(row) is Tone.BAD) == (row.verdict in SHOWN and row.worse is True)
+            assert (tone_of(row) is Tone.GOOD) == (row.verdict in SHOWN and row.worse is False)
             seen.add((row.verdict, row.alone))
 
     assert {(MetricVerdict.WORSE, False), (MetricVerdict.UNCLEAR, True)} <= seen
@@ -74,12 +74,14 @@ def test_the_answer_counts_the_same_metrics_as_its_table() -> None:
     demo = store.load(Path(__file__).parents[1] / "fixtures" / "screen" / "demo.json")
     again = demo.model_copy(update={"id": "20261124-191155-demo-c49f"})
     compared = compare(Side("A", (demo,)), Side("B", (again,)))
-    one = answer(compared)
+    parts = answer(compared)
+    (table,) = (one for one in parts if isinstance(one, Table))
+    rest = [one for one in parts if isinstance(one, Sentence)][-1].text
     told = re.search(r"(\d+) unclear of (\d+) metrics", compared.headline)
-    screen = console.text(comparison_report.render(compared), width=100)
+    screen = screen_of(compared)
 
     assert told
-    assert len(one.rows) + int(one.rest.split()[0]) == int(told[2])
+    assert len(table.rows) + int(rest.split()[0]) == int(told[2])
     assert "\n\n\n" not in screen
 
 
@@ -125,9 +127,8 @@ def test_a_limit_that_is_not_set_is_none(run_of: RunOf, host: dict[str, Fact], s
     compared = compare(at_once(Side("full", plain)), at_once(Side("quota", limited)))
 
     assert compared.headline.endswith(f"suspect: cgroup CPU limit {shown} / 0.6")
-    assert ("suspect", f"cgroup CPU limit: {shown} in full, 0.6 in quota") in answer(
-        compared
-    ).remarks
+    remarks = [pair for one in answer(compared) if isinstance(one, Facts) for pair in one.pairs]
+    assert ("suspect", f"cgroup CPU limit: {shown} in full, 0.6 in quota") in remarks
 
 
 def profiled(side: Side, samples: int, slower: float) -> Side:
@@ -165,12 +166,12 @@ def test_functions_are_compared_only_where_a_difference_was_shown(
         for name, w in (("A", (3000, 0.0)), ("B", (samples, slower)))
     ]
     compared = compare(*sides)
-    steps = list(flames.steps(sides))
-    shown = comparison_page.differing(compared)
+    steps = list(flame_graphs.steps(sides))
+    shown = comparison.differing(compared)
 
     assert bool(shown) == (slower > 0)
-    assert len(flames.differing(compared, steps, shown)) == drawn
-    assert len(flames.too_few(steps, shown)) == (samples < flames.FEWEST)
+    assert len(flame_graphs.differing(compared, steps, shown)) == drawn
+    assert len(flame_graphs.too_few(steps, shown)) == (samples < flame_graphs.FEWEST)
 
 
 @pytest.mark.parametrize("width", [80, 100])
@@ -179,7 +180,7 @@ def test_the_answer_fits_one_screen_and_its_last_lines_are_the_headline(
 ) -> None:
     """Forty metrics that all differ: at most 45 lines, and nothing below the headline."""
     compared = compare(*sides_of(run_of, [0.5] * 40, 2))
-    text = console.text(comparison_report.render(compared, "replayer compare A B"), width=width)
+    text = screen_of(compared, "replayer compare A B", width=width)
     lines = text.splitlines()
     words = " ".join(text.split())
 

@@ -11,8 +11,8 @@ from replayer.analysis.differences.comparison import Comparison, MetricVerdict, 
 from replayer.analysis.differences.finding import name_row
 from replayer.analysis.differences.samples import Side
 from replayer.model import Latency, Run, Series
-from replayer.report.pages import charts, percentiles, ratio_chart
-from replayer.report.pages.charts import Trace
+from replayer.report.document import Curve
+from replayer.report.documents import percentiles, ratio_chart, run_charts
 from tests.fixture_types import RunOf
 from tests.known import known
 from tests.made import at_once
@@ -64,26 +64,26 @@ def test_the_ratios_are_sorted_worst_first_and_right_is_worse(compared: Comparis
     """From the top: worse, better, then what was not shown; each worse one lies right of 1."""
     chart = known(ratio_chart.intervals(compared))
     of_title = {name_row(row, compared): row for row in compared.rows}
-    rows = [of_title[title] for title in reversed(chart["layout"]["categories"])]
+    rows = [of_title[title] for title in reversed(chart.axes["categories"])]
     places = [ORDER.index(known(row.verdict)) for row in rows]
     at = {
-        title: (place, trace["name"])
-        for trace in chart["traces"]
-        if trace["name"] != "beyond the axis"
-        for title, place in zip(trace["y"], trace["x"], strict=True)
+        title: (place, trace.name)
+        for trace in chart.curves
+        if trace.name != "beyond the axis"
+        for title, place in zip(trace.y, trace.x, strict=True)
     }
 
     assert places == sorted(places)
     assert {"worse", "better"} <= {name for _, name in at.values()}
     assert all(place > 1 for place, name in at.values() if name == "worse")
     assert all(place < 1 for place, name in at.values() if name == "better")
-    assert "right is worse" in chart["title"]
+    assert "right is worse" in chart.title
 
 
 def test_red_is_worse_and_green_better_and_nothing_else(compared: Comparison) -> None:
     """The colours of worse and better are those of no other verdict, and of no side."""
     chart = known(ratio_chart.intervals(compared))
-    colors = {trace["name"]: trace["color"] for trace in chart["traces"]}
+    colors = {trace.name: trace.color for trace in chart.curves}
     red, green = colors.pop("worse"), colors.pop("better")
 
     assert (red, green) == ("worse", "better")
@@ -94,28 +94,30 @@ def test_the_same_fact_has_the_same_place_whatever_it_is_measured_by(run_of: Run
     """A rate that halves and a time that doubles are as far to the right of 1."""
     halved = compare(*two(run_of, {"sessions.operations": 0.5, "walk.p99": 2.0}))
     chart = known(ratio_chart.intervals(halved))
-    (worse,) = [trace for trace in chart["traces"] if trace["name"] == "worse"]
+    (worse,) = [trace for trace in chart.curves if trace.name == "worse"]
 
-    assert worse["x"] == pytest.approx([2.0, 2.0], rel=0.02)
+    assert worse.x == pytest.approx([2.0, 2.0], rel=0.02)
     assert all(left > 0 and right > 0 for left, right in _errors(worse))
 
 
-def _errors(trace: Trace) -> list[tuple[float, float]]:
-    return list(zip(trace["error_x"]["arrayminus"], trace["error_x"]["array"], strict=True))
+def _errors(trace: Curve) -> list[tuple[float, float]]:
+    return list(
+        zip(trace.style["error_x"]["arrayminus"], trace.style["error_x"]["array"], strict=True)
+    )
 
 
 def test_a_ratio_far_out_is_a_mark_at_the_edge_with_its_value(compared: Comparison) -> None:
     """60 times as much does not stretch the axis: all others are seen, and it is told in words."""
     chart = known(ratio_chart.intervals(compared))
-    low, high = (10**end for end in chart["layout"]["range_x"])
-    (beyond,) = [trace for trace in chart["traces"] if trace["name"] == "beyond the axis"]
-    ratios = [ratio for trace in chart["traces"] if trace is not beyond for ratio in trace["x"]]
+    low, high = (10**end for end in chart.axes["range_x"])
+    (beyond,) = [trace for trace in chart.curves if trace.name == "beyond the axis"]
+    ratios = [ratio for trace in chart.curves if trace is not beyond for ratio in trace.x]
 
     assert high < 5
     assert all(low < ratio < high for ratio in ratios)
-    place = next(i for i, title in enumerate(beyond["y"]) if "p99" in title)
-    assert float(beyond["text"][place]) == pytest.approx(60, rel=0.02)
-    assert low < beyond["x"][place] < high
+    place = next(i for i, title in enumerate(beyond.y) if "p99" in title)
+    assert float(beyond.texts[place]) == pytest.approx(60, rel=0.02)
+    assert low < beyond.x[place] < high
 
 
 def test_the_headline_says_how_much_and_in_which_direction(run_of: RunOf) -> None:
@@ -165,16 +167,16 @@ def test_sides_are_overlaid_second_by_second(run_of: RunOf) -> None:
         Side("A", tuple(watched(run_of([1.0]), row.tolist()) for row in rows)),
         Side("B", tuple(watched(run_of([1.0]), (2 * row).tolist(), begin=2.0) for row in rows)),
     ]
-    ((name, chart),) = charts.overlays(sides)
-    low, high, middle, *others = chart["traces"]
+    ((name, chart),) = run_charts.overlays(sides)
+    low, high, middle, *others = chart.curves
 
     assert name == "sessions"
-    assert middle["x"] == list(range(1, 21))
-    assert np.allclose(middle["y"], np.median(rows, axis=0), rtol=1e-3)
-    assert np.allclose(low["y"], np.quantile(rows, 0.1, axis=0), rtol=1e-3)
-    assert np.allclose(high["y"], np.quantile(rows, 0.9, axis=0), rtol=1e-3)
-    assert high["fill"] == "tonexty"
-    assert np.allclose(others[2]["y"], 2 * np.median(rows, axis=0), rtol=1e-3)
+    assert middle.x == list(range(1, 21))
+    assert np.allclose(middle.y, np.median(rows, axis=0), rtol=1e-3)
+    assert np.allclose(low.y, np.quantile(rows, 0.1, axis=0), rtol=1e-3)
+    assert np.allclose(high.y, np.quantile(rows, 0.9, axis=0), rtol=1e-3)
+    assert high.style["fill"] == "tonexty"
+    assert np.allclose(others[2].y, 2 * np.median(rows, axis=0), rtol=1e-3)
 
 
 def test_windows_of_unequal_length_and_gaps_overlay_what_half_of_them_have(run_of: RunOf) -> None:
@@ -183,18 +185,18 @@ def test_windows_of_unequal_length_and_gaps_overlay_what_half_of_them_have(run_o
     sides = [
         Side(name, tuple(watched(run_of([1.0]), row) for row in values)) for name in ("A", "B")
     ]
-    ((_, chart),) = charts.overlays(sides)
+    ((_, chart),) = run_charts.overlays(sides)
 
-    assert chart["traces"][2]["x"] == list(range(1, 11))
-    assert chart["traces"][2]["y"] == [100.0] * 10
+    assert chart.curves[2].x == list(range(1, 11))
+    assert chart.curves[2].y == [100.0] * 10
 
 
 def test_one_side_is_not_overlaid(run_of: RunOf) -> None:
     """Without a second side, or where it has no series, there is no such chart."""
     side = Side("A", (watched(run_of([1.0]), [1.0] * 9),))
 
-    assert list(charts.overlays([side])) == []
-    assert list(charts.overlays([side, Side("B", (run_of([1.0]),))])) == []
+    assert list(run_charts.overlays([side])) == []
+    assert list(run_charts.overlays([side, Side("B", (run_of([1.0]),))])) == []
 
 
 @pytest.mark.parametrize(
@@ -218,6 +220,6 @@ def test_no_latency_is_drawn_beyond_what_its_count_supports(run_of: RunOf) -> No
     run = run_of([1.0])
     steps = tuple(step.model_copy(update={"latency": {"read": latency}}) for step in run.steps)
     side = Side("A", (run.model_copy(update={"steps": steps}),))
-    ((_, chart),) = charts.latencies([side])
+    ((_, chart),) = run_charts.latencies([side])
 
-    assert chart["traces"][0]["text"][-1] == "p97.5"
+    assert chart.curves[0].texts[-1] == "p97.5"

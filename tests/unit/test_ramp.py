@@ -13,7 +13,7 @@ from replayer.analysis.capacity.saturation import LevelPoint
 from replayer.analysis.differences.samples import Side
 from replayer.load.level import LevelRequest
 from replayer.model import Status, StepResult
-from replayer.report.pages import charts
+from replayer.report.documents import run_charts
 from replayer.report.terminal import step_layout
 from replayer.report.terminal.progress import Silence
 from replayer.run.time_promise import NO_PROMISE
@@ -149,15 +149,15 @@ def test_ramp_draws_its_curve_its_times_and_its_uses(run_of: RunOf) -> None:
     tables = {"levels": levels_of(1000.0, 2000.0), "uses": uses}
     run = run_of([1.0]).model_copy(update={"steps": (result_of("ramp", tables=tables),)})
     side = Side("a", (run,))
-    drawn = {chart["id"]: chart for _, chart in charts.of_steps([side])}
+    drawn = {chart.name: chart for _, chart in run_charts.of_steps([side])}
 
     assert set(drawn) == {"ramp", "ramp-times", "ramp-uses"}
-    assert [trace["name"] for trace in drawn["ramp"]["traces"]] == [
+    assert [curve.name for curve in drawn["ramp"].curves] == [
         "a measured",
         "a scalability law",
     ]
-    assert [trace["dash"] for trace in drawn["ramp-times"]["traces"]] == [0, 1, 2]
-    assert drawn["ramp-uses"]["traces"][0]["y"] == [50.0, 50.0]
+    assert [curve.style["dash"] for curve in drawn["ramp-times"].curves] == [0, 1, 2]
+    assert drawn["ramp-uses"].curves[0].y == [50.0, 50.0]
 
 
 @pytest.mark.parametrize(

@@ -13,12 +13,10 @@ from replayer.analysis.differences.samples import Side
 from replayer.errors import Impossible
 from replayer.model import Replayed, Run
 from replayer.report.documents import replays as report
-from replayer.report.pages import run_page
 from replayer.report.terminal import console
-from replayer.report.text import markdown
 from replayer.report.writers import terminal_writer
 from tests.fixture_types import RunOf
-from tests.made import at_once
+from tests.made import at_once, markdown_of, page_of
 
 APART = {MetricVerdict.BETTER, MetricVerdict.WORSE}
 
@@ -224,8 +222,8 @@ def test_reports_show_what_moved_and_what_diverged(side: Callable[..., Side]) ->
 
     pages = [
         console.text(terminal_writer.render_parts(report.sections(compared))),
-        run_page.page([base, other], compared),
-        markdown.page([base, other], compared),
+        page_of([base, other], compared),
+        markdown_of([base, other], compared),
     ]
 
     for page in pages:

@@ -31,16 +31,14 @@ from replayer.model import (
     StepResult,
     Temperature,
 )
-from replayer.report.pages import summary_page
 from replayer.report.sanitize import sanitize
 from replayer.report.terminal import console, overview, run, step_layout, summary, tables
-from replayer.report.text import csv as csv_report
-from replayer.report.text import markdown
 from replayer.report.writers.markdown_writer import plain
 from replayer.results import store
 from tests.command import Replayer
 from tests.fixture_types import Compare, RunOf
 from tests.known import known
+from tests.made import csv_of, markdown_of, page_of
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 PGIO = (
@@ -133,7 +131,7 @@ def test_each_warning_names_its_anchor_in_the_reference(stored: Run) -> None:
     told = warnings.on(stored)
     found = stored.model_copy(update={"advice": told})
     screen = console.text(overview.render(found), width=200)
-    page = "".join(summary_page.in_short(summary.summarise([found])))
+    page = page_of([Side("x", (found,))])
 
     assert told
     for advice in told:
@@ -193,8 +191,34 @@ def test_the_answer_is_the_last_thing_on_the_screen(stored: Run) -> None:
 
     assert said == str(summary.summarise([stored]).headline)
     assert said == summary.with_headline(stored).headline
-    assert said in html.unescape("".join(summary_page.head([Side("x", (stored,))])))
-    assert plain(said) in markdown.page([Side("x", (stored,))], None)
+    assert said in html.unescape(page_of([Side("x", (stored,))]))
+    assert plain(said) in markdown_of([Side("x", (stored,))], None)
+
+
+def test_markdown_of_a_run_has_its_steps_with_their_proofs(stored: Run) -> None:
+    """Each step has a row with every proof, its sign and its verdict, and the remarks are there."""
+    one = summary.summarise([stored])
+    text = markdown_of([Side("x", (stored,))])
+    rows = [row for row in text.splitlines() if row.startswith("| ")]
+
+    assert any(row.startswith("| step | ") and "| proof | believe? |" in row for row in rows)
+    for step_line in one.lines:
+        row = next(row for row in rows if row.startswith(f"| {plain(step_line.name)} "))
+        for proof in step_line.proofs:
+            assert plain(f"{'✓' if proof.good else '✗'} {proof.text}") in row
+    for number, point in enumerate(one.points, 1):
+        assert f"\n{number}. {plain(point.text)}" in text
+
+
+def test_the_next_command_is_on_the_page_and_in_markdown_too() -> None:
+    """What the terminal has after `next` stands in the answer of the other two."""
+    demo = store.load(FIXTURES / "screen" / "demo.json")
+    todo = summary.summarise([demo]).headline.todo
+    sides = [Side("x", (demo,))]
+
+    assert todo
+    assert todo in html.unescape(page_of(sides)).partition("<main>")[0]
+    assert f"| next | {plain(todo)} |" in markdown_of(sides)
 
 
 def test_the_report_of_repeats(stored: Run, golden: Compare) -> None:
@@ -805,7 +829,7 @@ def test_no_text_in_a_csv_begins_as_a_formula(text: str, run_of: RunOf) -> None:
     step = run.steps[0].model_copy(update={"name": text})
     side = Side(text, (run.model_copy(update={"steps": (step,)}),))
 
-    rows = list(csv.DictReader(io.StringIO(csv_report.table([side], None))))
+    rows = list(csv.DictReader(io.StringIO(csv_of([side]))))
 
     assert {row[key][0] for row in rows for key in ("group", "label", "workload", "step")} == {"'"}
     assert [row["value"] for row in rows] == ["-1.0"]

@@ -5,11 +5,12 @@ from typing import Any
 
 import pytest
 
+from replayer.analysis.differences.samples import Side
 from replayer.model import Advice, Cold, ReadOrigin, Run, Status, Temperature
-from replayer.report.pages import summary_page
 from replayer.report.terminal.step_summary import StepSummary, Trust
 from replayer.report.terminal.summary import summarise
 from tests.known import known
+from tests.made import page_of
 
 
 def line(found: Sequence[Run], name: str) -> StepSummary:
@@ -135,7 +136,7 @@ def test_what_several_runs_say_with_other_numbers_is_said_once(stored: Run) -> N
 
     assert point.runs == 3
     assert point.steps == ("walk", "scan")
-    assert "in every run" in "".join(summary_page.in_short(summarise(runs)))
+    assert "in every run" in page_of([Side("x", tuple(runs))])
 
 
 def test_a_value_that_the_runs_do_not_share_is_told_of_each(stored: Run) -> None:
@@ -155,7 +156,7 @@ def test_the_markup_of_a_summary_is_that_of_its_words(stored: Run) -> None:
     found = found.model_copy(
         update={"notes": (evil,), "advice": (Advice(found=evil),), "host": {"host.name": evil}}
     )
-    text = "".join(summary_page.in_short(summarise([found])))
+    text = page_of([Side("x", (found,))])
 
     assert "<img" not in text
     assert text.count("&lt;img") >= 4

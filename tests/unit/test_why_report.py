@@ -15,13 +15,9 @@ from replayer.analysis.differences.comparison import compare
 from replayer.analysis.differences.samples import Side
 from replayer.model import Fact, Spent
 from replayer.report.documents import explanation as why_report
-from replayer.report.terminal import comparison as comparison_report
-from replayer.report.terminal import console
-from replayer.report.text import csv as csv_report
-from replayer.report.text import markdown
 from tests.fixture_types import RunOf
 from tests.known import known
-from tests.made import USUAL, account, at_once
+from tests.made import USUAL, account, at_once, csv_of, markdown_of, screen_of
 
 EVIL = "=1+1</script><img src=x onerror=alert(1)>\x1b[2J\x07\u202e|\n" + "x" * 10_000
 
@@ -55,7 +51,7 @@ def sides(run_of: RunOf) -> Callable[..., list[Side]]:
 
 def shown(sides: Sequence[Side], width: int = 100) -> str:
     """Return the report of the comparison of two sides as plain text."""
-    return console.text(comparison_report.render(compare(*sides), full=True), width=width)
+    return screen_of(compare(*sides), full=True, width=width)
 
 
 def test_the_sentence_is_the_one_that_was_asked_for(sides: Callable[..., list[Side]]) -> None:
@@ -99,7 +95,7 @@ def test_accounts_that_do_not_close_or_rest_on_one_count_are_told_beside_it(
     assert f"mind: the account does not close {each}" in loose
     assert loose.count("mind: ") == unsure.count("mind: ") == 1
     pair = sides(more, unsure=0.2)
-    assert "\n- mind: how long" in markdown.page(pair, compare(*pair))
+    assert "\n- mind: how long" in markdown_of(pair, compare(*pair))
 
 
 def test_what_six_boots_could_not_show_is_not_ruled_out(sides: Callable[..., list[Side]]) -> None:
@@ -163,7 +159,7 @@ def test_why_there_is_none_is_said(sides: Callable[..., list[Side]], run_of: Run
 def test_markdown_has_the_sentence_and_all_parts(sides: Callable[..., list[Side]]) -> None:
     """The parts in a table below it."""
     pair = sides({Spent.ENTRY: 0.9e-6})
-    text = markdown.page(pair, compare(*pair))
+    text = markdown_of(pair, compare(*pair))
 
     assert "**Why: sessions.riops" in text
     assert re.search(
@@ -175,7 +171,7 @@ def test_markdown_has_the_sentence_and_all_parts(sides: Callable[..., list[Side]
 def test_csv_has_the_parts_with_their_shifts(sides: Callable[..., list[Side]]) -> None:
     """Below the metrics, which have the columns that they had; every line has as many cells."""
     pair = sides({Spent.ENTRY: 0.9e-6})
-    rows = list(csv.DictReader(io.StringIO(csv_report.table(pair, compare(*pair)))))
+    rows = list(csv.DictReader(io.StringIO(csv_of(pair, compare(*pair)))))
     entry = next(row for row in rows if row["metric"] == "sessions.time.kernel entry")
 
     assert rows[0]["metric"] == "sessions.riops"
@@ -190,7 +186,7 @@ def test_a_comparison_without_accounts_has_the_columns_it_had(run_of: RunOf) -> 
     """Programs that read them go on."""
     pair = [Side(n, tuple(run_of([1.0 + i], boot=f"{n}{i}") for i in range(4))) for n in "AB"]
 
-    assert csv_report.table(pair, compare(*pair)).splitlines()[0].endswith(",other_group")
+    assert csv_of(pair, compare(*pair)).splitlines()[0].endswith(",other_group")
 
 
 def test_hostile_names_steer_nothing(sides: Callable[..., list[Side]]) -> None:
@@ -204,8 +200,8 @@ def test_hostile_names_steer_nothing(sides: Callable[..., list[Side]]) -> None:
     compared = compare(*pair)
     text, page, table = (
         shown(pair),
-        markdown.page(pair, compared),
-        csv_report.table(pair, compared),
+        markdown_of(pair, compared),
+        csv_of(pair, compared),
     )
 
     for one in (text, page, table):

@@ -174,7 +174,12 @@ def document(one: ProfileSummary) -> Document:
         Sentence(f"{complete.grade.value}: {_GRADES[complete.grade]}", _TONES[complete.grade]),
         Bullets(complete.reasons),
         Sentence(_coverage(complete), Tone.QUIET),
-        Section("For what share of the time each thing is known", [table], is_folded=True),
+        Section(
+            "For what share of the time each thing is known",
+            [table],
+            is_folded=True,
+            is_for_page=True,
+        ),
         *over_time(profile),
         *(_windows(one.usages, length) for length in rolling_windows.WINDOWS),
         *_moment(one),

@@ -10,20 +10,20 @@ from replayer.analysis.differences.replays import (
     ReplayComparison,
 )
 from replayer.report.document import Part, Section, Table
+from replayer.report.documents import verdict_words as report
 from replayer.report.sanitize import sanitize
-from replayer.report.terminal import verdict_words as report
 from replayer.run.display import Sentence
 from replayer.units import show_count, show_duration
 
 _HEAVIEST = 20
 _MOST_SHOWN = 200
-_WIDTH = 32
+WIDTH = 32
 _WORDS = 2
 """Columns of words at the left of a table: the fingerprint and the verdict."""
 _HEADINGS = ("fingerprint", "verdict", "executions", "time", "ratio", "95 % interval", "p")
 
 
-def sections(comparison: Comparison, *, width: int = _WIDTH) -> list[Section]:
+def sections(comparison: Comparison, *, width: int = WIDTH) -> list[Section]:
     """Return a section for each replay step of a comparison; [] if there are none.
 
     A fingerprint's text is cut to `width` characters.

@@ -43,7 +43,12 @@ def document(answer: SearchAnswer) -> Document:
                 f"{answer.metric} of each candidate",
                 [_runs(answer, measured), _table(answer, measured)],
             ),
-            Section(f"{len(others)} without a run", [_table(answer, others)], is_folded=True),
+            Section(
+                f"{len(others)} without a run",
+                [_table(answer, others)],
+                is_folded=True,
+                is_for_page=True,
+            ),
         ],
         lead=lead,
         notes=list(_remarks(answer)),

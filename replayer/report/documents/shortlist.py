@@ -80,7 +80,9 @@ def _parts(one: Shortlist, rows: int) -> Iterator[Part]:
     if doubts := [f"{each.title}: {each.why[0]}" for each in unclear]:
         yield Section("Why it is not clear", [Bullets(doubts, most=_WHY)])
     details = [
-        Section(f"{each.title}: {each.fit.value}", [_margins(each)], is_folded=True)
+        Section(
+            f"{each.title}: {each.fit.value}", [_margins(each)], is_folded=True, is_for_page=True
+        )
         for each in one.candidates[:_DETAILED]
     ]
     yield Section("Resource by resource", details)

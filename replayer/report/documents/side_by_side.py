@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from replayer.analysis.advice.leading_metrics import leader
 from replayer.model import Cold, Run, Status, StepResult, Temperature
 from replayer.report.document import Document, Table
+from replayer.report.documents import run_screen
 from replayer.report.sanitize import sanitize, short
-from replayer.report.terminal import overview, summary
+from replayer.report.terminal import summary
 from replayer.run.display import Sentence
 from replayer.units import show, show_count, show_duration, show_size
 
@@ -50,7 +51,7 @@ def line_up(runs: Sequence[Run]) -> SideBySide:
 
 
 def _name(run: Run) -> str:
-    return sanitize(overview.name_engine(run))
+    return sanitize(run_screen.name_engine(run))
 
 
 def _scope(runs: Sequence[Run]) -> str:
@@ -89,7 +90,7 @@ def _headline(runs: Sequence[Run]) -> str:
 
 
 def _title(run: Run) -> str:
-    return overview.name_engine(run).rpartition(" ")[0] or overview.name_engine(run)
+    return run_screen.name_engine(run).rpartition(" ")[0] or run_screen.name_engine(run)
 
 
 def _is_cold_scan(step: StepResult) -> bool:

@@ -13,7 +13,6 @@ from typing import Any
 
 from replayer import __version__
 from replayer.report.pages import scripts
-from replayer.report.pages.charts import Chart
 from replayer.report.sanitize import sanitize
 
 _LONG = 48
@@ -39,8 +38,8 @@ _SECTION = re.compile('<h2 id="([a-z-]+)">([^<]*)</h2>')
 _END = re.compile("[,;(]")
 """The end of the first words of a cell, which decide its colour."""
 
-Drawn = tuple[str, Chart]
-"""The section of the page that a chart belongs to, and the chart."""
+Chart = dict[str, Any]
+"""A chart in the terms of the page's script: `{id, title, traces, layout}` or `{..., frames}`."""
 
 
 def document(
@@ -48,7 +47,7 @@ def document(
     *,
     head: str,
     body: Iterable[str],
-    drawn: Sequence[Drawn],
+    charts: Sequence[Chart],
     series: Sequence[Any],
 ) -> str:
     """Return a self-contained HTML page; its body has the places of charts, made by `figures`."""
@@ -60,23 +59,23 @@ def document(
         body="\n".join(body),
         foot=f"replayer {escaped(__version__)}",
         plotly=scripts.plotly(),
-        data=scripts.data({"charts": [one for _, one in drawn], "series": series}),
+        data=scripts.data({"charts": charts, "series": series}),
         script=scripts.own(),
     )
 
 
-def identified(drawn: Iterable[Drawn]) -> list[Drawn]:
+def identified(charts: Iterable[Chart]) -> list[Chart]:
     """Return the charts with unique ids that are safe in markup and in the script.
 
     A step's name may have any characters; only its letters, digits and dashes are kept.
     """
     seen: set[str] = set()
     charts_with_ids = []
-    for section, chart in drawn:
+    for chart in charts:
         plain = _UNSAFE.sub("-", chart["id"])
         identity = next(one for one in chain([plain], _numbered(plain)) if one not in seen)
         seen.add(identity)
-        charts_with_ids.append((section, {**chart, "id": identity}))
+        charts_with_ids.append({**chart, "id": identity})
     return charts_with_ids
 
 
@@ -94,16 +93,12 @@ def navigation(body: Iterable[str]) -> str:
     return f'<nav class="sections" aria-label="sections of this page">{links}</nav>'
 
 
-def figures(drawn: Sequence[Drawn], section: str) -> Iterator[str]:
-    """Yield the HTML elements in which the script draws the charts of a section."""
-    for kind, chart in drawn:
-        if kind == section:
-            # The chart's texts are escaped already.
-            what = "flame" if "frames" in chart else "chart"
-            yield (
-                f"<figure><h3>{chart['title']}</h3>"
-                f'<div class="{what}" id="{chart["id"]}"></div></figure>'
-            )
+def figure(chart: Chart) -> str:
+    """Return the HTML element in which the script draws a chart, whose texts are escaped."""
+    what = "flame" if "frames" in chart else "chart"
+    return (
+        f'<figure><h3>{chart["title"]}</h3><div class="{what}" id="{chart["id"]}"></div></figure>'
+    )
 
 
 def watched(title: str, *, hidden: bool = False) -> Iterator[str]:
@@ -119,32 +114,51 @@ def watched(title: str, *, hidden: bool = False) -> Iterator[str]:
 
 
 def table(
-    headings: Sequence[str], rows: Iterable[Sequence[str]], numbers: Iterable[int] = ()
+    headings: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    numbers: Iterable[int] = (),
+    *,
+    kinds: Sequence[str] = (),
+    is_wordy: bool = False,
 ) -> str:
-    """Return a table as HTML; the columns in `numbers` are aligned to the right."""
+    """Return a table as HTML; the columns in `numbers` are aligned to the right.
+
+    `kinds` has the class of each row's last cell, if that does not follow from its words.  A table
+    with `is_wordy` folds its cells, and has a block for each row on a narrow page.
+    """
     right = set(numbers)
-
-    def cell(tag: str, i: int, text: str) -> str:
-        first = _END.split(text)[0].strip()
-        kind = (
-            "number"
-            if i in right
-            else _KINDS[first]
-            if first in _KINDS
-            else "long"
-            if len(text) > _LONG
-            else ""
+    head = "".join(_cell("th", text, number=i in right) for i, text in enumerate(headings))
+    body = ""
+    for number, row in enumerate(rows):
+        kind = kinds[number] if kinds else ""
+        last = len(row) - 1
+        cells = (
+            _cell(
+                "th" if is_wordy and i == 0 else "td",
+                text,
+                number=i in right,
+                kind=kind if i == last else "",
+                label=headings[i].rstrip("?") if is_wordy and i else "",
+            )
+            for i, text in enumerate(row)
         )
-        return f"<{tag}{f' class={chr(34)}{kind}{chr(34)}' if kind else ''}>{escaped(text)}</{tag}>"
+        body += f"<tr>{''.join(cells)}</tr>\n"
+    inner = f"<thead><tr>{head}</tr></thead>\n<tbody>{body}</tbody></table>"
+    # Cells that are folded need no frame that scrolls, and their lines no spreadsheet.
+    if is_wordy:
+        return f'<table class="steps">{inner}'
+    return f'<div class="scroll"><table>{inner}</div>'
 
-    head = "".join(cell("th", i, text) for i, text in enumerate(headings))
-    body = "".join(
-        f"<tr>{''.join(cell('td', i, text) for i, text in enumerate(row))}</tr>\n" for row in rows
-    )
-    return (
-        f'<div class="scroll"><table><thead><tr>{head}</tr></thead>\n'
-        f"<tbody>{body}</tbody></table></div>"
-    )
+
+def _cell(tag: str, text: str, *, number: bool, kind: str = "", label: str = "") -> str:
+    """Return a cell; its class is that of its kind, of numbers, of a verdict or of long text."""
+    first = _END.split(text)[0].strip()
+    words = _KINDS.get(first) or ("long" if len(text) > _LONG else "")
+    kind = kind or ("number" if number else words)
+    named = f' class="{kind}"' if kind else ""
+    named += f' data-label="{escaped(label)}"' if label else ""
+    lines = text.split("\n") if label else [text]
+    return f"<{tag}{named}>{'<br>'.join(map(escaped, lines))}</{tag}>"
 
 
 def escaped(words: object) -> str:

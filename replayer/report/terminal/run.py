@@ -18,15 +18,14 @@ from rich.text import Text
 from replayer import registry
 from replayer.analysis.capacity.client_hosts import TABLE as CLIENT_HOSTS
 from replayer.model import (
-    Advice,
-    Cold,
     Fact,
     Measurement,
     Run,
     Status,
     StepResult,
 )
-from replayer.report.documents import client_hosts
+from replayer.report.document import Numbered
+from replayer.report.documents import client_hosts, run_summary, step_proof
 from replayer.report.sanitize import NOTE, lines, sanitize, short
 from replayer.report.terminal import account, collector_columns, step_layout, summary
 from replayer.report.terminal.step_summary import StepSummary
@@ -42,10 +41,9 @@ from replayer.report.terminal.tables import (
     line,
     pairs,
     records,
-    whole,
 )
 from replayer.report.writers import terminal_writer
-from replayer.units import show, show_duration, show_size
+from replayer.units import show, show_duration
 
 Kind = TypeVar("Kind", bound=Hashable)
 
@@ -58,9 +56,6 @@ _QUIET = re.compile(
     re.IGNORECASE,
 )
 _SHORT = 24
-_MANY_TIMES = 10
-_OTHERS = 0.02
-"""The report mentions other programs if they got at least this share of the device's bytes."""
 _EMPTY: tuple[object, ...] = (None, "", ())
 
 
@@ -134,7 +129,7 @@ def _step(result: StepResult, run: Run) -> Iterator[RenderableType]:
         if name not in told and rows:
             yield from _table(name, rows)
     yield from _latencies(result)
-    yield from _proof(result)
+    yield from terminal_writer.show_parts(step_proof.of_result(result))
     shown = form.facts | client_hosts.FACTS
     facts = {key: value for key, value in result.facts.items() if key not in shown}
     if result.steady is not None:
@@ -170,40 +165,12 @@ def _repeats(results: Sequence[StepResult], run: Run) -> Iterator[RenderableType
             yield from step_layout.rendered(part, result)
     if done:
         yield _summary(done)
-        yield from _common_proof(done)
+        yield from terminal_writer.show_parts(step_proof.of_repeats(done))
         yield from _middle_ceiling(done)
         yield from terminal_writer.show_parts(client_hosts.parts(done[-1], run))
         yield from _middle_account(done)
         yield from _watched(done[-1], run, f"repeat {done[-1].repeat}, ")
     yield from _notes(results)
-
-
-def _common_proof(results: Sequence[StepResult]) -> Iterator[RenderableType]:
-    """Yield the temperatures of the repeats and the medians of their ledgers.
-
-    A result that is not as requested is shown in red.
-    """
-    colds = [result.cold for result in results if result.cold is not None]
-    ledgers = [result.ledger for result in results if result.ledger is not None]
-    if colds:
-        had = summary.counted([cold.got.value for cold in colds])
-        shares = [cold.resident_share for cold in colds if cold.resident_share is not None]
-        ends = dict.fromkeys(f"{share:.1%}" for share in sorted(shares)[:: max(1, len(shares) - 1)])
-        resident = " to ".join(ends) or "an unknown share"
-        missing = summary.missing(colds)
-        when = "at the last look" if missing else "before the clock"
-        more = f"; up to {missing:.1%} did not come from the device" if missing else ""
-        yield line(f"{had}; {resident} of the files was in memory {when}{more}", "green")
-    if ledgers:
-        layers = [
-            _median([getattr(ledger, name) for ledger in ledgers])
-            for name in ("buffer_hits", "page_cache_hits", "device_reads", "ratio")
-        ]
-        had = summary.counted([ledger.verdict.value for ledger in ledgers])
-        yield whole(_layers(layers[:3], had, layers[3]), "green")
-    for text, same in summary.alike(results, summary.other_than_asked):
-        if text:
-            yield line(f"NOT AS ASKED{summary.repeats_of(same)}: {text}", LOUD)
 
 
 def _middle_ceiling(results: Sequence[StepResult]) -> Iterator[RenderableType]:
@@ -221,11 +188,6 @@ def _middle_account(results: Sequence[StepResult]) -> Iterator[RenderableType]:
     if middle is not None:
         yield line(f"repeat {middle.repeat}, the middle one:", "dim")
         yield from account.parts(middle)
-
-
-def _median(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return statistics.median(known) if known else None
 
 
 def _summary(results: Sequence[StepResult]) -> NumberTable:
@@ -293,107 +255,6 @@ def _latencies(result: StepResult) -> Iterator[RenderableType]:
             items.append((f"{sanitize(kind)} latency", step_layout.percentiles(latency)))
     if items:
         yield indented(items)
-
-
-def _proof(result: StepResult) -> Iterator[RenderableType]:
-    """Yield the temperature and the origin of the blocks; in red if they are not as requested."""
-    for show_words, words, wrong in (
-        (line, _cold_words(result), _not_cold(result)),
-        (whole, _ledger_words(result), _not_served(result)),
-    ):
-        if words:
-            yield show_words(words, "" if wrong else "green")
-        if wrong:
-            yield line(wrong, LOUD)
-    if result.ledger is not None and result.ledger.note:
-        yield line(sanitize(result.ledger.note), "dim")
-
-
-def _cold_words(result: StepResult) -> str:
-    cold = result.cold
-    if cold is None:
-        return ""
-    words = [f"{cold.got.value}, asked {cold.asked.value}"]
-    size = cold.file_bytes if cold.data_bytes is None else cold.data_bytes
-    if cold.resident_share is not None and size is not None:
-        when = "at the last look" if summary.missing([cold]) else "before the clock"
-        words.append(
-            f"{cold.resident_share:.1%} of {show_size(size)} was in memory {when} "
-            f"({sanitize(cold.proof)})"
-        )
-    else:
-        words.append("what was in memory before the clock is not known")
-    if cold.device_bytes is not None:
-        words.append(f"the device delivered {_delivered(cold, cold.device_bytes)}{_shared(cold)}")
-    if summary.missing([cold]):
-        words.append(
-            f"{_delivered(cold, cold.missing_bytes or 0)} did not come from there to those who "
-            f"read: it was in memory by then, or in another cache"
-        )
-    if cold.method:
-        words.append(f"by: {sanitize(cold.method)}")
-    return "; ".join(words)
-
-
-def _delivered(cold: Cold, size: int) -> str:
-    """Return bytes with their share of the files' stored bytes; a large share as a multiple."""
-    stored = cold.file_bytes if cold.stored_bytes is None else cold.stored_bytes
-    if not stored:
-        return show_size(size)
-    share = size / stored
-    times = f"{share:.0%}" if share < _MANY_TIMES else f"{share:,.0f} times as much"
-    return f"{show_size(size)} ({times})"
-
-
-def _shared(cold: Cold) -> str:
-    """Return how much of the device's bytes the reading processes got.
-
-    Returns "" if other programs got almost none.
-    """
-    own, device = cold.own_bytes, cold.device_bytes
-    if own is None or device is None or device - own < _OTHERS * device:
-        return ""
-    return f", {_delivered(cold, own)} of it to those who read"
-
-
-def _not_cold(result: StepResult) -> str:
-    cold = result.cold
-    if cold is None or not summary.is_not_cold(result):
-        return ""
-    share = "" if cold.resident_share is None else f", {cold.resident_share:.1%} was in memory"
-    why = f": {sanitize(cold.why)}" if cold.why else ""
-    return (
-        f"NOT {cold.asked.value.upper()}: {summary.asked_and_got(cold.asked, cold.got)}{share}{why}"
-    )
-
-
-def _ledger_words(result: StepResult) -> str:
-    ledger = result.ledger
-    if ledger is None:
-        return ""
-    layers = (ledger.buffer_hits, ledger.page_cache_hits, ledger.device_reads)
-    return _layers(layers, ledger.verdict.value, ledger.ratio)
-
-
-def _layers(layers: Sequence[float | None], verdict: str, ratio: float | None) -> str:
-    """Return the three layers of every read, per second, with the verdict."""
-    names = ("shared-buffer hits", "page-cache hits", "device reads")
-    rates = [f"{name} {_per_second(value)}" for name, value in zip(names, layers, strict=True)]
-    end = "" if ratio is None else f" (ratio {ratio:.3f})"
-    return f"{' | '.join(rates)} -> {verdict}{end}"
-
-
-def _not_served(result: StepResult) -> str:
-    ledger = result.ledger
-    if ledger is None or ledger.asked is None or not summary.is_not_served(result):
-        return ""
-    ratio = "" if ledger.ratio is None else f" ({ledger.ratio:.3f} device reads for each miss)"
-    asked, got = ledger.asked.value, ledger.verdict.value
-    return f"NOT {asked.upper()}: {summary.asked_and_got(asked, got)}{ratio}"
-
-
-def _per_second(value: float | None) -> str:
-    return "unknown" if value is None else f"{value:,.0f}/s"
 
 
 def _facts(facts: dict[str, Fact], step: str) -> Iterator[RenderableType]:
@@ -497,33 +358,15 @@ def _middle(values: Sequence[float]) -> float:
 
 
 def _tail(run: Run, path: Path | None) -> Iterator[RenderableType]:
-    items = [(text, LOUD) for text in summary.attention(run)]
-    if run.error and run.error not in {step.reason for step in run.steps}:
-        items.insert(0, (f"{run.status.value}: {sanitize(run.error)}", LOUD))
-    items += [(_named(advice), "yellow") for advice in run.advice]
-    if items:
+    one = summary.summarise([run])
+    numbered = run_summary.numbered(one, range(1, len(one.points) + 1))
+    if numbered:
         yield Text("")
         yield _rule(Text("what to know about these numbers", style="bold"))
-        points = summary.summarise([run]).points
-        numbers = {point.text + _anchor(point.name): n for n, point in enumerate(points, 1)}
-        yield pairs(
-            [
-                (f"  [{numbers[text]}]" if text in numbers else "  -", Text(text, style))
-                for text, style in items
-            ]
-        )
+        yield from terminal_writer.show_parts([Numbered(numbered)])
     if path is not None:
         yield Text("")
         yield Text(f"result file: {sanitize(path)}", overflow="fold")
-
-
-def _named(advice: Advice) -> str:
-    """Return a warning with its anchor in docs/reference.md behind it, if it has one."""
-    return sanitize(advice) + _anchor(sanitize(advice.name))
-
-
-def _anchor(name: str) -> str:
-    return f" ({name})" if name else ""
 
 
 def _rule(title: Text) -> Rule:

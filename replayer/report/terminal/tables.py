@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from rich.cells import cell_len
-from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
-from rich.measure import Measurement
+from rich.console import Console, ConsoleOptions, RenderResult
 from rich.padding import Padding
+from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
@@ -21,9 +21,12 @@ INDENT = 2
 _GAP = 2
 _LABEL = 16
 _WHOLE_FROM = 100
+_LEAST_LINE = 4
+"""The least characters of the line after a heading."""
+_NARROWEST = 16
+"""Characters that a column of sentences is not narrower than."""
 _BREAKS = re.compile(r"[^,/]*[,/]|[^,/]+")
 """The pieces of a word: it may be broken after each comma and slash."""
-WIDEST = 1000
 _BLOCKS = "▁▂▃▄▅▆▇█"
 _PLAIN_BLOCKS = "_.-:=+*#"
 _SUFFIXES = {
@@ -108,6 +111,12 @@ class NumberTable:
     gap: int = _GAP
     numbers: Sequence[int] | None = None
     """The columns of numbers, if they are not all that follow the words."""
+    styles: Sequence[str] = ()
+    """The style of each row's last cell, and of its bar."""
+    bars: tuple[str, Sequence[str]] | None = None
+    """A heading, and a bar for each row, which is left out where it has no room."""
+    is_last_folded: bool = False
+    """True if the last column has sentences, which are folded."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Yield one table, or several if one would be too wide."""
@@ -116,27 +125,52 @@ class NumberTable:
             for i, heading in enumerate(self.headings)
         ]
         room = options.max_width - INDENT
+        used = sum(widths) + self.gap * (len(widths) - 1)
+        if self.is_last_folded and used > room:
+            widths[-1] = max(_NARROWEST, room - used + widths[-1])
         if self._is_too_wide(widths, room):
             yield from self._blocks()
             return
         for chosen in _chunks(widths, room, self.gap, repeat=self.left > 0):
-            table = Table(box=None, padding=(0, self.gap, 0, 0), pad_edge=False, header_style="dim")
-            for i in chosen:
-                table.add_column(
-                    Text(self.headings[i]),
-                    justify="right" if self._is_number(i) else "left",
-                    no_wrap=True,
-                    overflow="ellipsis",
-                )
-            for row in self.rows:
-                table.add_row(*(Text(row[i], style=style_verdict(row[i])) for i in chosen))
-            yield Padding(table, (0, 0, 0, INDENT), expand=False)
+            bars = self.bars
+            if bars is None or used + self.gap + max(map(cell_len, (bars[0], *bars[1]))) > room:
+                bars = None
+            yield Padding(self._block(chosen, bars), (0, 0, 0, INDENT), expand=False)
+
+    def _block(self, chosen: Sequence[int], bars: tuple[str, Sequence[str]] | None) -> Table:
+        """Return a table of some columns, with the bars at its right."""
+        table = Table(box=None, padding=(0, self.gap, 0, 0), pad_edge=False, header_style="dim")
+        last = len(self.headings) - 1
+        for i in chosen:
+            is_folded = self.is_last_folded and i == last
+            table.add_column(
+                Text(self.headings[i]),
+                justify="right" if self._is_number(i) else "left",
+                no_wrap=not is_folded,
+                overflow="fold" if is_folded else "ellipsis",
+            )
+        if bars is not None:
+            table.add_column(Text(bars[0]), no_wrap=True)
+        for number, row in enumerate(self.rows):
+            own = self.styles[number] if self.styles else ""
+            cells = [
+                Text(row[i], style=own if own and i == last else style_verdict(row[i]))
+                for i in chosen
+            ]
+            bar = [] if bars is None else [Text(bars[1][number], style=own)]
+            table.add_row(*cells, *bar)
+        return table
 
     def _is_number(self, column: int) -> bool:
         return column >= self.left if self.numbers is None else column in self.numbers
 
     def _is_too_wide(self, widths: Sequence[int], room: int) -> bool:
-        """Return whether a column is too wide even if only the first column is next to it."""
+        """Return whether a column is too wide even if only the first column is next to it.
+
+        A last column that is folded must have room next to all others.
+        """
+        if self.is_last_folded:
+            return sum(widths) + self.gap * (len(widths) - 1) > room
         begin = widths[0] + self.gap if self.left > 0 and len(widths) > 1 else 0
         return begin + max(widths[1:] or widths[:1], default=0) > room
 
@@ -146,7 +180,7 @@ class NumberTable:
             named = list(zip(self.headings, row, strict=True))
             first = named[: 1 if self.left > 0 else 0]
             yield from (line(text) for _, text in first)
-            others = [f"{heading} {text}" for heading, text in named[len(first) :]]
+            others = [f"{heading} {text}" for heading, text in named[len(first) :] if text]
             yield Padding(Flow(others, "   "), (0, 0, 0, 2 * INDENT), expand=False)
 
 
@@ -199,19 +233,16 @@ def bullets(items: Iterable[tuple[str, str]]) -> Padding:
 
 
 @dataclass(frozen=True)
-class Fitting:
-    """A table, and another renderable that replaces it if the table is too wide."""
+class Heading:
+    """A heading with a line after it, or without one if there is no room for it."""
 
-    table: RenderableType
-    otherwise: RenderableType
-    always_from: int = _WHOLE_FROM
-    """The columns from which on it is always the table."""
+    title: str
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Yield one of the two."""
-        room = options.max_width
-        wide = Measurement.get(console, options.update(max_width=WIDEST), self.table).maximum
-        yield self.table if room >= self.always_from or wide <= room else self.otherwise
+        """Yield the heading."""
+        text = Text(self.title, style="bold")
+        has_room = text.cell_len + _LEAST_LINE <= options.max_width
+        yield Rule(text, align="left", style="dim") if has_room else text
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
-from replayer.report.document import Bullets, Document, Facts, Part, Section, Table
+from replayer.report.document import Bullets, Document, Facts, Numbered, Part, Section, Table
 from replayer.report.sanitize import sanitize
 from replayer.run.display import Sentence, Verbatim
 
@@ -16,6 +16,7 @@ def page(document: Document) -> str:
     parts = [
         f"**{plain(document.headline.text)}**",
         bulleted([document.title, *document.lead]),
+        *show_parts(document.answer),
         *show_parts(document.parts),
         *([bulleted(document.notes)] if document.notes else []),
     ]
@@ -38,18 +39,26 @@ def _part(part: Part, title: str = "") -> Iterator[str]:
     match part:
         case Sentence():
             yield plain(part.text)
-        case Facts():
+        case Numbered():
+            items = [f"{number}. {plain(one.text)}" for number, one in part.items]
+            yield from filter(None, ("\n".join(items), plain(part.more)))
+        case Facts() if part.pairs:
             yield table([title, ""], part.pairs)
         case Bullets() if part.texts:
             yield bulleted(part.texts)
         case Table() if part.rows:
-            yield table([title or part.headings[0], *part.headings[1:]], part.rows)
-        case Section(is_folded=False):
+            rows = part.rows
+            if part.is_wordy:
+                rows = [["; ".join(text.split("\n")) for text in row] for row in rows]
+            yield table([title or part.headings[0], *part.headings[1:]], rows)
+        case Section(is_for_page=False):
             yield from _section(part)
 
 
 def _section(section: Section) -> Iterator[str]:
     """Yield a heading and what is below it; a first table has the heading in its empty cell."""
+    if not section.parts:
+        return
     first = section.parts[0]
     if isinstance(first, Facts) or (isinstance(first, Table) and not first.headings[0]):
         yield from _part(first, section.title)

@@ -2,7 +2,9 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import groupby
+from html import escape
+from itertools import count, groupby
+from string import ascii_lowercase
 from typing import Any
 
 from replayer.report.document import (
@@ -11,21 +13,32 @@ from replayer.report.document import (
     Document,
     Facts,
     Figure,
+    FlameGraph,
+    Numbered,
     Part,
+    RepeatSeries,
     Section,
+    SeriesChoice,
     Table,
     TimeSeries,
 )
 from replayer.report.pages import column_encoding, markup
-from replayer.report.pages.charts import Chart, Trace, word
-from replayer.report.pages.markup import Drawn
+from replayer.report.pages.markup import Chart
+from replayer.report.sanitize import sanitize
 from replayer.run.display import Sentence, Tone, Verbatim
 
 _STARS = re.compile(r"[*-]+(?= \d of \d stars)")
 _DRAWN = {ord("*"): "\u2605", ord("-"): "\u2606"}
 _CLASSES = {Tone.QUIET: "quiet", Tone.BAD: "verdict"}
+_VERDICTS = {Tone.GOOD: "better", Tone.BAD: "worse", Tone.UNCLEAR: "care"}
+"""Tone of a row -> the class of its verdict."""
 _PANEL = 150
 """Pixels of height of a panel of a series."""
+_LONG = 160
+"""Facts with more characters are one below the other, not in columns."""
+_SHADED = "Shaded: the measured window. Dotted lines: events of the server."
+_LINKED = 6
+"""A page with so many sections has a bar of links to them."""
 _MODES = {"line": "lines", "points": "markers", "both": "lines+markers"}
 
 
@@ -34,19 +47,25 @@ def page(document: Document) -> str:
     parts = sorted(document.parts, key=lambda one: getattr(one, "on_page", 0))
     if document.notes:
         parts.append(Section("What to know about it", [Bullets(document.notes)]))
-    every = list(_every(parts))
-    drawn = markup.identified(("", _chart(one)) for one in every if isinstance(one, Figure))
+    every = [*_every(document.answer), *_every(parts)]
+    charts = markup.identified(_chart(one) for one in every if isinstance(one, Figure | FlameGraph))
+    writer = _PageWriter(charts)
+    shown = list(writer.show_parts(document.answer, level=3))
     head = [
         f'<p class="verdict">{escaped(document.headline.text)}</p>',
         *(f"<p>{escaped(text)}</p>" for text in document.lead),
+        *(['<div class="answer">', *shown, "</div>"] if shown else []),
         *([f'<p class="quiet">{escaped(document.made)}</p>'] if document.made else []),
     ]
+    body = list(writer.show_parts(parts))
+    if sum(isinstance(part, Section) for part in parts) >= _LINKED:
+        head.insert(0, markup.navigation(body))
     return markup.document(
         document.title,
         head="\n".join(head),
-        body=show_parts(parts, iter(drawn)),
-        drawn=drawn,
-        series=[_series(one) for one in every if isinstance(one, TimeSeries)],
+        body=body,
+        charts=charts,
+        series=[entry for one in every for entry in _series(one)],
     )
 
 
@@ -58,49 +77,103 @@ def _every(parts: Iterable[Part]) -> Iterator[Part]:
             yield from _every(part.parts)
 
 
-def show_parts(
-    parts: Iterable[Part], drawn: Iterator[Drawn] | None = None, level: int = 2
-) -> Iterator[str]:
-    """Yield parts as HTML; `drawn` has their charts in the same order."""
-    for is_verbatim, group in groupby(parts, key=lambda part: isinstance(part, Verbatim)):
-        if is_verbatim:
-            lines = "\n".join(escaped(one.text) for one in group if isinstance(one, Verbatim))
-            yield f"<pre>{lines}</pre>"
-            continue
-        for part in group:
-            match part:
-                case Section():
-                    yield from _section(part, drawn, level)
-                case Figure() if drawn is not None:
-                    yield from markup.figures([next(drawn)], "")
-                case _:
-                    yield from _part(part)
+class _PageWriter:
+    """The parts of one page as HTML; `charts` are its charts in their order."""
+
+    def __init__(self, charts: Iterable[Chart]) -> None:
+        self._charts = iter(charts)
+        self._places = map(_letters, count())
+
+    def show_parts(self, parts: Iterable[Part], level: int = 2) -> Iterator[str]:
+        """Yield parts; lines that are verbatim are one block."""
+        for is_verbatim, group in groupby(parts, key=lambda part: isinstance(part, Verbatim)):
+            if is_verbatim:
+                lines = "\n".join(escaped(one.text) for one in group if isinstance(one, Verbatim))
+                yield f"<pre>{lines}</pre>"
+                continue
+            for part in group:
+                match part:
+                    case Section():
+                        yield from self._section(part, level)
+                    case Figure() | FlameGraph():
+                        yield markup.figure(next(self._charts))
+                    case _:
+                        yield from _part(part)
+
+    def _section(self, section: Section, level: int) -> Iterator[str]:
+        inner = list(self.show_parts(section.parts, level + 1))
+        if not inner:
+            return
+        title = escaped(section.title)
+        # An id is that of a heading that the bar of links has: a title may have any characters.
+        place = f' id="part-{next(self._places)}"' if level == 2 else ""
+        heading = f"<h{level}{place}>{title}</h{level}>"
+        if not section.is_folded:
+            yield from (heading, *inner)
+            return
+        kinds = [*(["printed"] if section.is_printed else []), *(["step"] if place else [])]
+        yield f'<details class="{" ".join(kinds)}">' if kinds else "<details>"
+        note = f' <span class="quiet">{escaped(section.note)}</span>' if section.note else ""
+        yield f"<summary>{heading if place else title}{note}</summary>"
+        yield from inner
+        yield "</details>"
 
 
-def _section(section: Section, drawn: Iterator[Drawn] | None, level: int) -> Iterator[str]:
-    inner = list(show_parts(section.parts, drawn, level + 1))
-    title = escaped(section.title)
-    if section.is_folded and inner:
-        yield from (f"<details><summary>{title}</summary>", *inner, "</details>")
-    elif inner:
-        yield from (f"<h{level}>{title}</h{level}>", *inner)
+def _letters(number: int) -> str:
+    """Return a number as letters, for an address in the page: `a` to `z`, then `ba`, `bb`."""
+    first, last = divmod(number, len(ascii_lowercase))
+    return (_letters(first) if first else "") + ascii_lowercase[last]
 
 
 def _part(part: Part) -> Iterator[str]:
     match part:
         case Sentence():
             yield f"<p{_class(part.tone)}>{escaped(part.text)}</p>"
-        case Facts():
-            yield markup.table(["", ""], part.pairs)
+        case Facts() if part.pairs:
+            yield _facts(part)
         case Bullets() if part.texts:
             items = "".join(f"<li>{escaped(text)}</li>" for text in part.texts)
             yield f"<ul{_class(part.tone)}>{items}</ul>"
+        case Numbered():
+            items = "".join(
+                f'<li value="{number}"{_class(one.tone)}>{escaped(one.text)}</li>'
+                for number, one in part.items
+            )
+            yield f'<ol class="points">{items}</ol>' if items else ""
+            yield f'<p class="quiet">{escaped(part.more)}</p>' if part.more else ""
         case Table() if part.rows:
-            yield markup.table(part.headings, part.rows, part.numbers)
+            yield _table(part)
         case TimeSeries():
             yield from markup.watched(part.title, hidden=True)
             if part.note:
                 yield f'<p class="quiet">{escaped(part.note)}</p>'
+        case SeriesChoice() if part.series:
+            yield from markup.watched("Second by second")
+            yield f'<p class="quiet">{_SHADED}</p>'
+            if part.averaged > 1:
+                mean = f"Each point is the mean of {part.averaged} intervals"
+                yield f'<p class="quiet">{mean}, to keep the page small.</p>'
+
+
+def _table(table: Table) -> str:
+    kinds = [_VERDICTS.get(tone, "") for tone in table.tones]
+    return markup.table(
+        table.headings, table.rows, table.numbers, kinds=kinds, is_wordy=table.is_wordy
+    )
+
+
+def _facts(facts: Facts) -> str:
+    """Return labels with their values; a value without a label belongs to the label above."""
+    items: list[tuple[str, list[str]]] = []
+    for label, text in facts.pairs:
+        if label or not items:
+            items.append((escaped(label), []))
+        items[-1][1].append(escaped(text))
+    rows = "".join(
+        f"<div><dt>{label}</dt><dd>{'<br>'.join(texts)}</dd></div>" for label, texts in items
+    )
+    is_long = any(len(text) > _LONG for _, text in facts.pairs)
+    return f'<dl class="about{" remarks" if is_long else ""}">{rows}</dl>'
 
 
 def _class(tone: Tone) -> str:
@@ -112,27 +185,42 @@ def escaped(text: str) -> str:
     return markup.escaped(_STARS.sub(lambda match: match[0].translate(_DRAWN), text))
 
 
-def _chart(figure: Figure) -> Chart:
+def word(text: object) -> str:
+    """Return text escaped for Plotly: without tags and without control or invisible characters."""
+    return escape(sanitize(text), quote=False)
+
+
+def _chart(one: Figure | FlameGraph) -> Chart:
     """Return a chart in the terms of the page's script, with every text escaped for Plotly."""
+    begin = {"id": one.name, "title": word(one.title)}
+    if isinstance(one, FlameGraph):
+        # The script takes the texts of frames for text.
+        return {**begin, "frames": one.frames, "rows": one.rows}
     return {
-        "id": figure.name,
-        "title": word(figure.title),
-        "traces": [_trace(curve) for curve in figure.curves],
-        "layout": {"x": word(figure.x), "y": word(figure.y), **_escaped(figure.axes)},
+        **begin,
+        "traces": [_trace(curve) for curve in one.curves],
+        "layout": {"x": word(one.x), "y": word(one.y), **_escaped(one.axes)},
     }
 
 
-def _trace(curve: Curve) -> Trace:
+def _trace(curve: Curve) -> dict[str, Any]:
     kind = (
         {"type": "bar"} if curve.kind == "bar" else {"type": "scatter", "mode": _MODES[curve.kind]}
     )
     texts = {"text": _escaped(curve.texts)} if curve.texts else {}
     points = {"name": word(curve.name), "x": _escaped(curve.x), "y": _escaped(curve.y)}
-    return {**kind, **points, **texts, "color": curve.color, **curve.style}
+    return {**kind, **points, **texts, "color": curve.color, **_escaped(curve.style)}
 
 
-def _series(one: TimeSeries) -> dict[str, Any]:
-    """Return a series in the terms of the page's script, its columns encoded."""
+def _series(part: Part) -> Iterator[dict[str, Any]]:
+    """Yield the series of a part in the terms of the page's script, their columns encoded."""
+    if isinstance(part, TimeSeries):
+        yield _over_time(part)
+    elif isinstance(part, SeriesChoice):
+        yield from (_of_repeat(one, part.averaged) for one in part.series)
+
+
+def _over_time(one: TimeSeries) -> dict[str, Any]:
     panels = [
         {
             "title": word(title),
@@ -160,6 +248,36 @@ def _series(one: TimeSeries) -> dict[str, Any]:
         "times": column_encoding.times(one.seconds),
         "marks": [[at, "gap", word(text)] for at, text in one.marks],
         "panels": panels,
+    }
+
+
+def _of_repeat(one: RepeatSeries, size: int) -> dict[str, Any]:
+    # A point is at the end of its last interval, as the point of a single interval is.
+    ends = [*one.seconds[size - 1 :: size]]
+    if len(one.seconds) % size:
+        ends.append(one.seconds[-1])
+    return {
+        "side": word(one.side),
+        "run": word(one.run),
+        "step": word(one.step),
+        "repeat": one.repeat,
+        "times": column_encoding.times(ends),
+        "window": one.window,
+        "marks": [[at, word(kind), word(text)] for at, kind, text in one.marks],
+        "panels": [
+            {
+                "title": word(title),
+                "stacked": stacked,
+                "lines": [
+                    {
+                        "name": word(name),
+                        **column_encoding.column(column_encoding.binned(values, size)),
+                    }
+                    for name, values in lines
+                ],
+            }
+            for title, stacked, lines in one.panels
+        ],
     }
 
 

@@ -4,13 +4,14 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from rich.console import Group, RenderableType
 from rich.padding import Padding
-from rich.rule import Rule
+from rich.table import Table as Grid
 from rich.text import Text
 
 from replayer.report.document import (
     Bullets,
     Document,
     Facts,
+    Numbered,
     Part,
     Section,
     SparkLines,
@@ -19,11 +20,14 @@ from replayer.report.document import (
 from replayer.report.sanitize import sanitize
 from replayer.report.terminal.tables import (
     INDENT,
+    Flow,
+    Heading,
     NumberTable,
     Sparks,
     bullets,
     indented,
     line,
+    pairs,
     whole,
 )
 from replayer.run.display import Sentence, Tone, Verbatim
@@ -35,6 +39,9 @@ _STYLES = {
     Tone.BAD: "red",
     Tone.UNCLEAR: "yellow",
 }
+_LOUD = {**_STYLES, Tone.BAD: "bold red"}
+"""The styles of remarks and verdicts, of which a bad one must be seen."""
+_LABEL = 9
 _SPARK = 50
 """Characters of a spark line."""
 
@@ -49,9 +56,36 @@ def render(document: Document) -> Group:
     rest = [*show_parts(document.parts)]
     if document.notes:
         rest += ["", bullets((sanitize(note), "dim") for note in document.notes)]
-    if document.is_answer_last:
-        return Group(_rule(document.title), *rest, "", *answer[1:], answer[0])
-    return Group(_rule(document.title), *map(line, answer), *rest)
+    more = [*_answer(document.answer)]
+    if not document.is_answer_last:
+        return Group(_rule(document.title), *map(line, answer), *more, *rest)
+    if more and rest:
+        rest = [*rest, "", _rule("the answer")]
+    return Group(_rule(document.title), *rest, *more, "", *answer[1:], answer[0])
+
+
+def _answer(parts: Iterable[Part]) -> Iterator[RenderableType]:
+    """Yield the parts of an answer: at the left edge, with a line of room between them."""
+    for part in parts:
+        match part:
+            case Sentence() if part.text:
+                yield Text(sanitize(part.text), _STYLES[part.tone], overflow="fold")
+            case Facts() if part.pairs:
+                yield from ("", pairs(_cleaned(part.pairs), _LABEL))
+            case Table() if part.rows:
+                yield from ("", *_part(part))
+            case Section(parts=[Facts() as facts]) if facts.pairs:
+                rows = [(f"  {label}", text) for label, text in _cleaned(facts.pairs)]
+                yield from ("", Text(sanitize(_lowered(part.title)), "dim"), pairs(rows))
+            case Section(parts=[Numbered() as numbered]):
+                title = Text(sanitize(_lowered(part.title)), "dim", overflow="fold")
+                yield from ("", title, *_part(numbered))
+            case _:
+                yield from show_parts([part])
+
+
+def _cleaned(facts: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+    return ((sanitize(label), sanitize(text)) for label, text in facts)
 
 
 def render_parts(parts: Iterable[Part]) -> Group:
@@ -60,8 +94,8 @@ def render_parts(parts: Iterable[Part]) -> Group:
     return Group(*shown[shown[0] == "" :])
 
 
-def _rule(title: str) -> Rule:
-    return Rule(Text(sanitize(title), style="bold"), align="left", style="dim")
+def _rule(title: str) -> Heading:
+    return Heading(sanitize(title))
 
 
 def show_parts(parts: Iterable[Part]) -> Iterator[RenderableType]:
@@ -71,7 +105,7 @@ def show_parts(parts: Iterable[Part]) -> Iterator[RenderableType]:
 
 
 def _section(section: Section) -> Iterator[RenderableType]:
-    if section.is_folded:
+    if section.is_for_page:
         return
     shown = [
         shown
@@ -87,7 +121,7 @@ def _section(section: Section) -> Iterator[RenderableType]:
 
 def _within(section: Section) -> Iterator[RenderableType]:
     """Yield a section of a section; one that has nothing but its heading takes one line."""
-    if section.is_folded:
+    if section.is_for_page:
         return
     shown = [*show_parts(section.parts)]
     if shown:
@@ -106,18 +140,24 @@ def _part(part: Part) -> Iterator[RenderableType]:
     """Yield what a terminal shows of a part, which is nothing of a chart."""
     match part:
         case Sentence():
-            yield line(sanitize(part.text), _STYLES[part.tone])
-        case Facts():
-            yield indented((sanitize(label), sanitize(text)) for label, text in part.pairs)
-        case Bullets():
+            yield line(sanitize(part.text), _LOUD[part.tone])
+        case Facts() if part.pairs:
+            yield indented(_cleaned(part.pairs))
+        case Bullets() if part.texts:
             yield bullets((sanitize(text), _STYLES[part.tone]) for text in part.texts[: part.most])
             yield from _left_out(len(part.texts), part.most)
+        case Numbered():
+            rows: list[tuple[str, str | Text | Flow]] = [
+                (f"  [{number}]", Text(sanitize(one.text), _LOUD[one.tone], overflow="fold"))
+                for number, one in part.items
+            ]
+            yield pairs([*rows, *([("", sanitize(part.more))] if part.more else [])])
         case Table() if part.rows:
             yield _table(part)
             yield from _left_out(len(part.rows), part.most, part.more)
         case Verbatim():
             # A padding or a table would cut it at the right edge.
-            yield whole(sanitize(part.text))
+            yield whole(sanitize(part.text), _STYLES[part.tone])
         case SparkLines() if part.rows:
             yield Sparks([(sanitize(a), values, sanitize(b)) for a, values, b in part.rows], _SPARK)
 
@@ -127,13 +167,32 @@ def _left_out(known: int, most: int | None, more: str = "") -> Iterator[Renderab
         yield line(f"and {known - most} more{f': {more}' if more else ''}", "dim")
 
 
-def _table(table: Table) -> NumberTable:
-    rows = [_cells(row) for row in table.rows[: table.most]]
-    headings, numbers = _cells(table.headings), table.numbers
-    if table.bars:
-        headings = [*headings, table.bar]
-        rows = [[*row, bar] for row, bar in zip(rows, table.bars, strict=False)]
-    return NumberTable(headings, rows, numbers=numbers)
+def _table(table: Table) -> RenderableType:
+    return (
+        _wordy(table)
+        if table.is_wordy
+        else NumberTable(
+            _cells(table.headings),
+            [_cells(row) for row in table.rows[: table.most]],
+            numbers=table.numbers,
+            styles=[_STYLES[tone] for tone in table.tones],
+            bars=(table.bar, table.bars) if table.bars else None,
+            is_last_folded=table.is_last_folded,
+        )
+    )
+
+
+def _wordy(table: Table) -> RenderableType:
+    """Return a table whose cells are lines of words, folded where they have no room."""
+    made = Grid(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
+    for heading in table.headings:
+        made.add_column(
+            Text(sanitize(heading)), no_wrap=heading == table.headings[-1], overflow="fold"
+        )
+    for row, tone in zip(table.rows, table.tones, strict=True):
+        lines = ["\n".join(map(sanitize, text.split("\n"))) for text in row]
+        made.add_row(*map(Text, lines[:-1]), Text(lines[-1], style=_LOUD[tone]))
+    return made
 
 
 def _cells(row: Sequence[str]) -> list[str]:

@@ -7,15 +7,17 @@ second side ("other"); its colours show the difference per operation.
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from statistics import median
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from replayer.analysis.attribution import flame
 from replayer.analysis.differences.comparison import Comparison
 from replayer.analysis.differences.samples import Side
 from replayer.model import Account, Spent, StepResult
-from replayer.report.pages.charts import Chart, Trace, done, step_names, word
+from replayer.report.document import Curve, Figure, FlameGraph, Part, Table
+from replayer.report.documents.run_charts import done, step_names
 from replayer.report.sanitize import sanitize
 from replayer.report.terminal.account import Scale, scaled, whole
+from replayer.run.display import Sentence
 
 _MOST = 16
 """The most flame graphs of a page: each has hundreds of frames to draw."""
@@ -82,40 +84,30 @@ def _watched(side: str, results: Sequence[StepResult]) -> WatchedFlames:
     return WatchedFlames(side, accounts_, flame.per_operation(used), flame.count_samples(used))
 
 
-def accounts(watched: Sequence[StepFlames]) -> Iterator[tuple[str, Chart]]:
+def accounts(watched: Sequence[StepFlames]) -> Iterator[tuple[str, Figure]]:
     """Yield (step's name, chart): the parts of a session's time per operation, one bar per side."""
     for step in watched:
         table = parts(step)
-        if table is None:
+        if table is None or len(table[1]) == 1:
             continue
         scale, rows = table
         # Plotly draws bars from the bottom up: reverse them so that the first side is on top.
-        names = [word(one.side) for one in reversed(step.sides)]
-        traces: list[Trace] = [
-            {
-                "type": "bar",
-                "orientation": "h",
-                "name": word(part),
-                "x": [_round(value) for value in reversed(values)],
-                "y": names,
-                "color": number,
-                "pattern": number // 7,
-            }
+        names = [one.side for one in reversed(step.sides)]
+        curves = [
+            Curve(
+                part,
+                [_round(value) for value in reversed(values)],
+                names,
+                kind="bar",
+                color=number,
+                style={"orientation": "h", "pattern": number // 7},
+            )
             for number, (part, values) in enumerate(rows)
         ]
-        if len(rows) == 1:
-            continue
-        unit = f"{scale.name} a {word(step.operation)}"
-        layout = {"x": unit, "y": "", "zero": True, "stack": True, "height": 210 + 46 * len(names)}
-        yield (
-            step.name,
-            {
-                "id": f"time-{word(step.name)}",
-                "title": f"{word(step.name)}: where a session's time went, {unit}",
-                "traces": traces,
-                "layout": layout,
-            },
-        )
+        unit = f"{scale.name} a {step.operation}"
+        title = f"{step.name}: where a session's time went, {unit}"
+        axes = {"zero": True, "stack": True, "height": 210 + 46 * len(names)}
+        yield step.name, Figure(f"time-{step.name}", title, curves, x=unit, axes=axes)
 
 
 def parts(step: StepFlames) -> tuple[Scale, list[tuple[str, list[float]]]] | None:
@@ -134,43 +126,35 @@ def _middle(accounts_: Iterable[Account], part: Spent) -> float:
     return median(account.session.get(part, 0.0) for account in accounts_)
 
 
-def flames(watched: Sequence[StepFlames]) -> tuple[list[tuple[str, Chart]], int]:
+def flames(watched: Sequence[StepFlames]) -> tuple[list[tuple[str, FlameGraph]], int]:
     """Return (step's name, flame graph) of each side, and the number of graphs left out."""
     profiled = [(step, one) for step in watched for one in step.sides if one.stacks]
     several = len({one.side for _, one in profiled}) > 1
     charts = [
-        (step.name, _flame(step, one.stacks, one.side, f", {word(one.side)}" if several else ""))
+        (step.name, _flame(step, one.stacks, one.side, f", {one.side}" if several else ""))
         for step, one in profiled[:_MOST]
     ]
     return charts, len(profiled) - len(charts)
 
 
-def _flame(step: StepFlames, stacks: Mapping[str, float], side: str, of_side: str) -> Chart:
+def _flame(step: StepFlames, stacks: Mapping[str, float], side: str, of_side: str) -> FlameGraph:
     drawn = flame.pruned(flame.tree({}, stacks))
     scale = scaled(drawn[0].other)
-    title = f"{word(step.name)}{of_side}: time of processors, {scale.name} a {word(step.operation)}"
+    title = f"{step.name}{of_side}: time of processors, {scale.name} a {step.operation}"
     trace = _frames(drawn, scale)
     trace["colors"] = [-1, *(_COLORS.get(one.whose, 6) for one in drawn[1:])]
     trace["text"] = [f"{one.other / drawn[0].other:.1%}" for one in drawn]
-    return _chart(f"flame-{word(step.name)}-{word(side)}", title, trace, drawn)
-
-
-class Differing(NamedTuple):
-    """The difference of the CPU profiles of two sides, per operation of a step."""
-
-    chart: Chart
-    legend: str
-    headings: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
+    return _graph(f"flame-{step.name}-{side}", title, trace, drawn)
 
 
 def differing(
     comparison: Comparison, watched: Sequence[StepFlames], shown: Collection[str]
-) -> list[Differing]:
+) -> list[list[Part]]:
     """Return the differences of two sides' profiles, for each step that both have profiles of.
 
-    Only steps in `shown` have one, of which a metric differs or likely does, and only with at
-    least FEWEST samples on each side: else a reader would take chance for a difference.
+    Each has a graph, its legend, and a table of functions.  Only steps in `shown` have one, of
+    which a metric differs or likely does, and only with at least FEWEST samples on each side: else
+    a reader would take chance for a difference.
     """
     names = comparison.base.name, comparison.other.name
     differences = []
@@ -195,7 +179,7 @@ def too_few(watched: Sequence[StepFlames], shown: Collection[str]) -> list[str]:
 
 def _differing(
     step: StepFlames, names: tuple[str, str], base: Mapping[str, float], other: Mapping[str, float]
-) -> Differing:
+) -> list[Part]:
     drawn = flame.pruned(flame.tree(base, other))
     scale = scaled(drawn[0].other)
     trace = _frames(drawn, scale)
@@ -208,32 +192,30 @@ def _differing(
     ]
     unit = f"{scale.name} a {step.operation}"
     a, b = names
-    title = f"{word(step.name)}: {word(b)} against {word(a)}, {word(unit)}"
-    chart = _chart(f"difference-{word(step.name)}", title, trace, drawn)
+    title = f"{step.name}: {b} against {a}, {unit}"
+    graph = _graph(f"difference-{step.name}", title, trace, drawn)
     trace["bar"] = f"{sanitize(unit)}, {sanitize(b)} less {sanitize(a)}"
     movers = flame.movers(base, other)
-    return Differing(
-        chart=chart,
-        legend=(
-            f"Red: takes longer per {step.operation} in {b} than in {a}.  Blue: takes less per "
-            f"{step.operation} in {b} than in {a}.  A frame is as wide as the time that {b} takes; "
-            f"what only {a} did is in the table alone.  No test was made of a single function: how "
-            f"much of this is chance, the intervals of the parts say."
-        ),
-        headings=("function", "of", a, b, f"difference, {unit}"),
-        rows=tuple(
-            (
-                one.name,
-                one.whose,
-                *(f"{seconds / scale.seconds:.3f}" for seconds in (one.base, one.other)),
-                f"{(one.other - one.base) / scale.seconds:+.3f}",
-            )
-            for one in movers
-        ),
+    legend = (
+        f"Red: takes longer per {step.operation} in {b} than in {a}.  Blue: takes less per "
+        f"{step.operation} in {b} than in {a}.  A frame is as wide as the time that {b} takes; "
+        f"what only {a} did is in the table alone.  No test was made of a single function: how "
+        f"much of this is chance, the intervals of the parts say."
     )
+    rows = [
+        (
+            one.name,
+            one.whose,
+            *(f"{seconds / scale.seconds:.3f}" for seconds in (one.base, one.other)),
+            f"{(one.other - one.base) / scale.seconds:+.3f}",
+        )
+        for one in movers
+    ]
+    headings = ("function", "of", a, b, f"difference, {unit}")
+    return [graph, Sentence(legend), Table(headings, rows, numbers=range(2, 5))]
 
 
-def _frames(drawn: Sequence[flame.Drawn], scale: Scale) -> Trace:
+def _frames(drawn: Sequence[flame.Drawn], scale: Scale) -> dict[str, Any]:
     """Return frames for the page's script; a value is a frame's time less that of its callees.
 
     Callees count only if they are drawn.  `parents` are indices of earlier frames; the frame of the
@@ -261,8 +243,22 @@ def _round(value: float) -> float:
     return float(f"{value:.4g}")
 
 
-def _chart(identity: str, title: str, trace: Trace, drawn: Sequence[flame.Drawn]) -> Chart:
+def _graph(
+    name: str, title: str, frames: dict[str, Any], drawn: Sequence[flame.Drawn]
+) -> FlameGraph:
     depths: list[int] = []
     for one in drawn:
         depths.append(1 if one.parent is None else depths[one.parent] + 1)
-    return {"id": identity, "title": title, "frames": trace, "rows": max(depths)}
+    return FlameGraph(name, title, frames, max(depths))
+
+
+def tables(steps: Sequence[StepFlames]) -> Iterator[Table]:
+    """Yield a table of the parts of each step's account."""
+    for step in steps:
+        shares = parts(step)
+        if shares:
+            scale, rows = shares
+            headings = [f"where the time went, {scale.name} a {step.operation}"]
+            headings += [one.side for one in step.sides]
+            shown = [[part, *(f"{value:.3f}" for value in values)] for part, values in rows]
+            yield Table(headings, shown, numbers=range(1, len(headings)))

@@ -16,8 +16,9 @@ from replayer.analysis.differences.comparison import (
 )
 from replayer.analysis.differences.finding import name_row
 from replayer.model import Better
-from replayer.report.pages.charts import Chart, Trace, chart_of, word
-from replayer.report.terminal.verdict_words import name_verdict
+from replayer.report.document import Curve, Figure
+from replayer.report.documents.verdict_words import name_verdict
+from replayer.report.sanitize import sanitize
 from replayer.units import show
 
 _FAR = 3.0
@@ -40,7 +41,7 @@ _KINDS: dict[str, tuple[int | str, int]] = {
 """The kinds of verdicts -> their colour and symbol."""
 
 
-def intervals(comparison: Comparison, chosen: Sequence[MetricRow] | None = None) -> Chart | None:
+def intervals(comparison: Comparison, chosen: Sequence[MetricRow] | None = None) -> Figure | None:
     """Return a chart of ratios with their intervals, the worst on top.
 
     `chosen` are the rows to show, None for all judged metrics.  One extreme metric must not
@@ -55,42 +56,40 @@ def intervals(comparison: Comparison, chosen: Sequence[MetricRow] | None = None)
     titles = _titles(rows, comparison)
     ends = _range(rows)
     inside = [row for row in rows if ends[0] <= _logarithm(row.ratio, row) <= ends[1]]
-    traces = [
-        _interval_trace([row for row in inside if _kind(row) == kind], kind, titles)
+    curves = [
+        _interval_curve([row for row in inside if _kind(row) == kind], kind, titles)
         for kind in _KINDS
         if any(_kind(row) == kind for row in inside)
     ]
     marks = _marks(rows, ends)
     if marks:
-        traces.append(_beyond(marks, ends, titles))
-    return _chart(comparison, traces, [titles[_key(row)] for row in rows], ends, chosen is None)
+        curves.append(_beyond(marks, ends, titles))
+    return _figure(comparison, curves, [titles[_key(row)] for row in rows], ends, chosen is None)
 
 
-def _chart(
+def _figure(
     comparison: Comparison,
-    traces: list[Trace],
+    curves: list[Curve],
     titles: list[str],
     ends: tuple[float, float],
     whole: bool,  # noqa: FBT001
-) -> Chart:
-    base, other = word(comparison.base.name), word(comparison.other.name)
-    chart = chart_of(
+) -> Figure:
+    base, other = comparison.base.name, comparison.other.name
+    return Figure(
         "ratios" if whole else "answer",
         f"{other} against {base}: right is worse (95 % intervals; shaded: within "
         f"{comparison.threshold * 100:g} %)",
-        traces,
+        curves,
         x=f"times worse than {base}",
-        y="",
+        axes={
+            "height": 150 + 28 * len(titles),
+            "log_x": True,
+            "range_x": [end / math.log(10) for end in ends],
+            "ticks_x": _ticks(ends),
+            "band": [1 / (1 + comparison.threshold), 1 + comparison.threshold],
+            "categories": titles,
+        },
     )
-    chart["layout"] |= {
-        "height": 150 + 28 * len(titles),
-        "log_x": True,
-        "range_x": [end / math.log(10) for end in ends],
-        "ticks_x": _ticks(ends),
-        "band": [1 / (1 + comparison.threshold), 1 + comparison.threshold],
-        "categories": titles,
-    }
-    return chart
 
 
 _Key = tuple[str, str]
@@ -102,10 +101,10 @@ def _key(row: MetricRow) -> _Key:
 
 def _titles(rows: Sequence[MetricRow], comparison: Comparison) -> dict[_Key, str]:
     """Return (step, metric) -> the name on the axis, which no two metrics share."""
-    names = {_key(row): word(name_row(row, comparison)) for row in rows}
+    names = {_key(row): sanitize(name_row(row, comparison)) for row in rows}
     known = list(names.values())
     return {
-        key: name if known.count(name) == 1 else f"{name} ({word(key[1])})"
+        key: name if known.count(name) == 1 else f"{name} ({sanitize(key[1])})"
         for key, name in names.items()
     }
 
@@ -171,26 +170,25 @@ def _ticks(ends: tuple[float, float]) -> list[tuple[float, str]]:
     ]
 
 
-def _interval_trace(rows: Sequence[MetricRow], kind: str, titles: dict[_Key, str]) -> Trace:
+def _interval_curve(rows: Sequence[MetricRow], kind: str, titles: dict[_Key, str]) -> Curve:
     places = [math.exp(_logarithm(row.ratio, row)) for row in rows]
     ends = [tuple(map(math.exp, _ends(row))) for row in rows]
     color, symbol = _KINDS[kind]
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "name": kind,
-        "x": places,
-        "y": [titles[_key(row)] for row in rows],
-        "text": [_in_words(row) for row in rows],
-        "error_x": {
-            "type": "data",
-            "symmetric": False,
-            "array": [high - at for at, (_, high) in zip(places, ends, strict=True)],
-            "arrayminus": [at - low for at, (low, _) in zip(places, ends, strict=True)],
-        },
-        "color": color,
-        "symbol": symbol,
+    error = {
+        "type": "data",
+        "symmetric": False,
+        "array": [high - at for at, (_, high) in zip(places, ends, strict=True)],
+        "arrayminus": [at - low for at, (low, _) in zip(places, ends, strict=True)],
     }
+    return Curve(
+        kind,
+        places,
+        [titles[_key(row)] for row in rows],
+        kind="points",
+        color=color,
+        texts=[_in_words(row) for row in rows],
+        style={"error_x": error, "symbol": symbol},
+    )
 
 
 def _marks(
@@ -215,26 +213,28 @@ def _beyond(
     marks: Sequence[tuple[bool, MetricRow, str]],
     ends: tuple[float, float],
     titles: dict[_Key, str],
-) -> Trace:
+) -> Curve:
     """Return marks at the edges of the axis, each with its value next to it."""
     room = 0.01 * (ends[1] - ends[0])
-    return {
-        "type": "scatter",
-        "mode": "markers+text",
-        "name": "beyond the axis",
-        "x": [math.exp(ends[1] - room if right else ends[0] + room) for right, _, _ in marks],
-        "y": [titles[_key(row)] for _, row, _ in marks],
-        "text": [text for _, _, text in marks],
-        "hovertext": [_in_words(row) for _, row, _ in marks],
-        "textposition": ["top left" if right else "top right" for right, _, _ in marks],
-        "symbols": [8 if right else 7 for right, _, _ in marks],
-        "color": 5,
-    }
+    return Curve(
+        "beyond the axis",
+        [math.exp(ends[1] - room if right else ends[0] + room) for right, _, _ in marks],
+        [titles[_key(row)] for _, row, _ in marks],
+        kind="points",
+        color=5,
+        texts=[text for _, _, text in marks],
+        style={
+            "mode": "markers+text",
+            "hovertext": [_in_words(row) for _, row, _ in marks],
+            "textposition": ["top left" if right else "top right" for right, _, _ in marks],
+            "symbols": [8 if right else 7 for right, _, _ in marks],
+        },
+    )
 
 
 def _in_words(row: MetricRow) -> str:
     """Return the figures of a row as they were measured, not turned."""
     return (
-        f"{word(name_verdict(row))}: {row.ratio:.3f} times ({row.low:.3f} to {row.high:.3f}), "
-        f"{word(show(row.base, row.unit))} and {word(show(row.other, row.unit))}"
+        f"{name_verdict(row)}: {row.ratio:.3f} times ({row.low:.3f} to {row.high:.3f}), "
+        f"{show(row.base, row.unit)} and {show(row.other, row.unit)}"
     )

@@ -1,11 +1,7 @@
-"""The answer of a comparison on one screen: what differs, where the time went, what to do next.
-
-It is made once; the terminal, the page and Markdown show the same.
-"""
+"""The answer of a comparison on one screen: what differs, where the time went, what to do next."""
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 from replayer.analysis.differences.comparison import LIKELY, SHOWN, Comparison, MetricRow
 from replayer.analysis.differences.finding import first_rows, name_row, show_values, suspects
@@ -13,9 +9,12 @@ from replayer.analysis.differences.metric_names import name_fact
 from replayer.analysis.differences.metric_verdicts import MetricVerdict
 from replayer.analysis.differences.samples import Unit
 from replayer.analysis.differences.statistics import units_to_show
+from replayer.report.document import Facts, Part, Table
 from replayer.report.documents import explanation as words_why
+from replayer.report.documents import ratio_chart
+from replayer.report.documents.verdict_words import MOST_MORE, name_verdict, tone_of
 from replayer.report.sanitize import sanitize
-from replayer.report.terminal.verdict_words import MOST_MORE, name_verdict, style_of
+from replayer.run.display import Sentence, Tone
 from replayer.units import show
 
 _MOST_ROWS = 8
@@ -31,42 +30,32 @@ _OFTEN = 1.995
 """Ratios from here on are shown with two digits, such as 2.6."""
 
 
-class ComparisonAnswer(NamedTuple):
-    """The answer of a comparison."""
+def answer(comparison: Comparison, asked: str = "", *, full: bool = False) -> list[Part]:
+    """Return what belongs to the headline: the scope, what differs, remarks, and the next commands.
 
-    scope: str
-    """The number of runs on which it rests, and for what it holds."""
-    metrics: tuple[MetricRow, ...]
-    headings: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    """For each of `metrics`: name, both values, ratio, interval, verdict."""
-    bars: tuple[str, ...]
-    """For each row: how many times worse (right of the middle) or better, on a log axis."""
-    styles: tuple[str, ...]
-    """For each row: the style of its verdict on a terminal."""
-    rest: str
-    """The number of the other metrics, by verdict; "" if there are none."""
-    remarks: tuple[tuple[str, str], ...]
-    """(where, suspect or believe, its words)."""
-    next: tuple[tuple[str, str], ...]
-    """(what one may want next, the command for it)."""
-
-
-def answer(comparison: Comparison, asked: str = "", *, full: bool = False) -> ComparisonAnswer:
-    """Return the answer; `asked` is the command that makes it, `full` if all details are shown."""
+    `asked` is the command that makes the comparison, and `full` is true if all details are shown.
+    """
     metrics = _metrics(comparison)
+    more = "" if full else " (--full)"
     names = (sanitize(side.name)[:16] for side in (comparison.base, comparison.other))
-    return ComparisonAnswer(
-        scope=_scope(comparison),
-        metrics=tuple(metrics),
-        headings=("", *names, "times", "95 % interval", "verdict"),
-        rows=tuple(_row(row, comparison) for row in metrics),
-        bars=tuple(_bars(metrics)),
-        styles=tuple(map(style_of, metrics)),
-        rest=_rest(comparison, metrics, full=full),
-        remarks=tuple(_remarks(comparison)),
-        next=tuple(_next(asked, full=full)),
+    table = Table(
+        ("", *names, "times", "95 % interval", "verdict"),
+        [_row(row, comparison) for row in metrics],
+        numbers=range(1, 4),
+        bars=[*_bars(metrics)] if any(row.verdict and row.ratio for row in metrics) else (),
+        bar="better │ worse",
+        tones=[*map(tone_of, metrics)],
     )
+    chart = ratio_chart.intervals(comparison, metrics)
+    rest = _rest(comparison, metrics)
+    return [
+        Sentence(_scope(comparison)),
+        *([chart] if chart else []),
+        table,
+        *([Sentence(f"{rest}{more}", Tone.QUIET)] if rest else []),
+        Facts([*_remarks(comparison, more)]),
+        Facts([*_next(asked, full=full)]),
+    ]
 
 
 def _metrics(comparison: Comparison) -> list[MetricRow]:
@@ -141,7 +130,7 @@ def _verdict(row: MetricRow, unit: Unit) -> str:
     )
 
 
-def _rest(comparison: Comparison, shown: Sequence[MetricRow], *, full: bool) -> str:
+def _rest(comparison: Comparison, shown: Sequence[MetricRow]) -> str:
     """Return how many other metrics there are of each verdict; repeated facts do not count."""
     names = {(row.step, row.metric) for row in comparison.rows}
     others = [
@@ -156,10 +145,11 @@ def _rest(comparison: Comparison, shown: Sequence[MetricRow], *, full: bool) -> 
     if not counts:
         return ""
     words = ", ".join(f"{count} {word}" for word, count in counts.items())
-    return f"{len(others)} more: {words}{'' if full else ' (--full)'}"
+    return f"{len(others)} more: {words}"
 
 
-def _remarks(comparison: Comparison) -> Iterator[tuple[str, str]]:
+def _remarks(comparison: Comparison, more: str) -> Iterator[tuple[str, str]]:
+    """Yield (where, suspect or believe, its words); `more` names the option that shows all."""
     yield from _needed(comparison)
     several = len({row.step for row in comparison.rows}) > 1
     for number, why in enumerate(comparison.why):
@@ -174,11 +164,9 @@ def _remarks(comparison: Comparison) -> Iterator[tuple[str, str]]:
         )
         yield "" if number else "suspect", sanitize(words)
     if len(known) > _MOST_SUSPECTS:
-        yield (
-            "",
-            f"and {len(known) - _MOST_SUSPECTS} more that are known to have an effect (--full)",
-        )
-    yield from _beliefs(comparison)
+        many = len(known) - _MOST_SUSPECTS
+        yield "", f"and {many} more that are known to have an effect{more}"
+    yield from _beliefs(comparison, more)
     if settling := _settling(comparison):
         yield "next", settling
 
@@ -217,7 +205,7 @@ def _needed(comparison: Comparison) -> Iterator[tuple[str, str]]:
         yield "likely", f"alone it would count; {many} {comparison.unit.value}s a side may show it"
 
 
-def _beliefs(comparison: Comparison) -> Iterator[tuple[str, str]]:
+def _beliefs(comparison: Comparison, more: str) -> Iterator[tuple[str, str]]:
     """Yield the doubts: the first ones, and the number of the others."""
     accounts = [
         f"{why.step}: {words}"
@@ -228,7 +216,7 @@ def _beliefs(comparison: Comparison) -> Iterator[tuple[str, str]]:
     for number, words in enumerate(warnings[:_MOST_WARNINGS]):
         yield "" if number else "believe", sanitize(words)
     if len(warnings) > _MOST_WARNINGS:
-        yield "", f"and {len(warnings) - _MOST_WARNINGS} more to know (--full)"
+        yield "", f"and {len(warnings) - _MOST_WARNINGS} more to know{more}"
 
 
 def _next(asked: str, *, full: bool) -> Iterator[tuple[str, str]]:

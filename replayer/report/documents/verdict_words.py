@@ -1,4 +1,4 @@
-"""Verdicts of a comparison in words: worse, likely better, unclear; and their colours."""
+"""Verdicts of a comparison in words: worse, likely better, unclear; and their tones."""
 
 from replayer.analysis.differences.comparison import (
     LIKELY,
@@ -8,6 +8,7 @@ from replayer.analysis.differences.comparison import (
     MetricVerdict,
 )
 from replayer.analysis.differences.samples import Unit
+from replayer.run.display import Tone
 
 MOST_MORE = 50
 """The most further samples that are suggested: with more, nothing can be settled in practice."""
@@ -63,14 +64,8 @@ def _interval(row: MetricRow) -> str:
     return " to ".join(f"{end:.3f}" if end < 1000 else "over 1,000" for end in (row.low, row.high))
 
 
-def style_of(row: MetricRow) -> str:
-    """Return the style of a verdict on a terminal: only worse is red, only better is green."""
+def tone_of(row: MetricRow) -> Tone:
+    """Return the tone of a verdict: only what was shown is good or bad."""
     if row.verdict in SHOWN and row.worse is not None:
-        return "bold red" if row.worse else "bold green"
-    if row.verdict in LIKELY:
-        return "bold yellow"
-    return (
-        {MetricVerdict.SAME: "cyan", MetricVerdict.UNCLEAR: "yellow"}.get(row.verdict, "")
-        if row.verdict
-        else ""
-    )
+        return Tone.BAD if row.worse else Tone.GOOD
+    return Tone.UNCLEAR if row.verdict in LIKELY else Tone.PLAIN

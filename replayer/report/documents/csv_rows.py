@@ -1,4 +1,4 @@
-"""Reports as CSV: runs or a comparison, one measurement or metric per line."""
+"""The rows of CSV of runs or of a comparison, one measurement or metric each."""
 
 from collections.abc import Iterator, Sequence
 
@@ -7,7 +7,6 @@ from replayer.analysis.capacity.client_hosts import last_window
 from replayer.analysis.differences.comparison import Comparison
 from replayer.analysis.differences.samples import Side
 from replayer.model import Better, StepResult
-from replayer.report.writers.csv_writer import written
 
 _RUN = (
     *("group", "label", "run", "started", "kernel", "workload", "step", "repeat", "status"),
@@ -31,12 +30,8 @@ _SHIFTED = ("shift", "shift_low", "shift_high")
 """Columns for parts of an account, if there are any: a part's shift, in its unit."""
 
 
-def table(sides: Sequence[Side], comparison: Comparison | None) -> str:
-    """Return the comparison's rows if there is one, else every measurement of every repeat."""
-    return written(_compared(comparison) if comparison else _measured(sides))
-
-
-def _measured(sides: Sequence[Side]) -> Iterator[Sequence[object]]:
+def measured(sides: Sequence[Side]) -> Iterator[Sequence[object]]:
+    """Yield every measurement of every repeat."""
     yield _RUN
     for side in sides:
         for run in side.runs:
@@ -58,7 +53,8 @@ def _client_hosts(step: StepResult) -> Iterator[tuple[str, float, str]]:
                 yield f"hosts.{row['host']}.{key}", row[key], unit
 
 
-def _compared(comparison: Comparison) -> Iterator[Sequence[object]]:
+def compared(comparison: Comparison) -> Iterator[Sequence[object]]:
+    """Yield the metrics of a comparison, and the parts of its accounts."""
     names = comparison.base.name, comparison.other.name
     shifted = _SHIFTED if comparison.why else ()
     yield (*_COMPARED, "base_group", "other_group", *shifted)

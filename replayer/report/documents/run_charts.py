@@ -1,15 +1,11 @@
-"""The charts of a page as data, in Plotly's terms but without style.
+"""The charts of runs on a page: repeats, latencies, ledgers, series, and those of steps' displays.
 
-A chart is `{id, title, traces, layout}`.  `color` and `dash` of a trace are numbers; the page's
-script turns them into colours and line styles of its light or dark theme.  A colour that is a
-verdict is "worse" (red) or "better" (green); no number is red or green.
+A colour that is a verdict is "worse" (red) or "better" (green); no number is red or green.
 """
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from html import escape
 from statistics import median
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,14 +13,11 @@ from numpy.typing import NDArray
 from replayer import registry
 from replayer.analysis.differences.samples import Side
 from replayer.model import Better, Measurement, Run, Series, Status, StepResult
-from replayer.report.pages import column_encoding, percentiles
-from replayer.report.sanitize import sanitize
+from replayer.report.document import Curve, Figure, RepeatSeries, SeriesChoice
+from replayer.report.documents import percentiles
 from replayer.report.terminal import collector_columns
 from replayer.report.terminal.step_layout import UNLIKE_A_STEPS
 from replayer.run import display
-
-Chart = dict[str, Any]
-Trace = dict[str, Any]
 
 _MOST_NUMBERS = 200_000
 """The most numbers in all series of a page: each takes up to 2.7 bytes, and a page must stay under
@@ -35,20 +28,12 @@ _FEWEST_SECONDS = 2
 _MOST_SECONDS = 3600
 _FEW = 12
 """Up to this number of repeats, each repeat has a tick on the axis."""
+_MANY = 200
+"""Above this number of repeats, no line connects them."""
 _IMPORTED = "iostat."
 """The prefix of columns of a series that another tool recorded."""
 _SPREAD = (0.1, 0.9)
 """The quantiles, over several runs, that limit the band drawn for a second."""
-
-
-def needs(column: str) -> bool:
-    """Return whether a column of a series is drawn."""
-    return collector_columns.is_drawn(column)
-
-
-def word(text: object) -> str:
-    """Return text escaped for Plotly: without tags and without control or invisible characters."""
-    return escape(sanitize(text), quote=False)
 
 
 def done(side: Side, step: str = "") -> Iterator[tuple[Run, StepResult]]:
@@ -74,7 +59,7 @@ def leading(results: Sequence[StepResult]) -> Measurement | None:
     return next(iter([*rates, *known]), None)
 
 
-def repeats(sides: Sequence[Side]) -> Iterator[tuple[str, Chart]]:
+def repeats(sides: Sequence[Side]) -> Iterator[tuple[str, Figure]]:
     """Yield (step's name, chart of its leading metric): one point per repeat, one colour per side.
 
     A step with only one point has no chart.
@@ -84,76 +69,76 @@ def repeats(sides: Sequence[Side]) -> Iterator[tuple[str, Chart]]:
         metric = leading(results)
         if metric is None:
             continue
-        traces: list[Trace] = []
-        for number, side in enumerate(sides):
-            points = [
-                (f"{word(run.id)}, repeat {result.repeat}", value)
-                for run, result in done(side, name)
-                if (value := result.value(metric.metric)) is not None
-            ]
-            if points:
-                traces.append(
-                    {
-                        "type": "scatter",
-                        "mode": "markers+lines" if len(points) <= 200 else "markers",
-                        "name": word(side.name),
-                        "x": list(range(1, len(points) + 1)),
-                        "y": [value for _, value in points],
-                        "text": [text for text, _ in points],
-                        "color": number,
-                    }
-                )
-        most = max((len(trace["x"]) for trace in traces), default=0)
+        curves = [
+            curve
+            for number, side in enumerate(sides)
+            if (curve := _repeats(side, number, name, metric)).x
+        ]
+        most = max((len(curve.x) for curve in curves), default=0)
         if most > 1:
-            chart = chart_of(
-                f"repeats-{word(name)}",
-                f"{word(name)}: {word(metric.metric)} of every repeat",
-                traces,
-                x="repeat",
-                y=_unit(metric.unit),
-                zero=True,
+            yield (
+                name,
+                Figure(
+                    f"repeats-{name}",
+                    f"{name}: {metric.metric} of every repeat",
+                    curves,
+                    x="repeat",
+                    y=_unit(metric.unit),
+                    axes={"zero": True, **({"every_x": 1} if most <= _FEW else {})},
+                ),
             )
-            if most <= _FEW:
-                chart["layout"]["every_x"] = 1
-            yield name, chart
 
 
-def latencies(sides: Sequence[Side]) -> Iterator[tuple[str, Chart]]:
+def _repeats(side: Side, number: int, name: str, metric: Measurement) -> Curve:
+    points = [
+        (f"{run.id}, repeat {result.repeat}", value)
+        for run, result in done(side, name)
+        if (value := result.value(metric.metric)) is not None
+    ]
+    return Curve(
+        side.name,
+        list(range(1, len(points) + 1)),
+        [value for _, value in points],
+        kind="both" if len(points) <= _MANY else "points",
+        color=number,
+        texts=[text for text, _ in points],
+    )
+
+
+def latencies(sides: Sequence[Side]) -> Iterator[tuple[str, Figure]]:
     """Yield (step's name, chart of latency by percentile); histograms of repeats are added up."""
     for name in step_names(sides):
-        traces = []
         kinds = {
             kind for side in sides for _, result in done(side, name) for kind in result.latency
         }
+        curves = []
         for dash, kind in enumerate(sorted(kinds)):
             for number, side in enumerate(sides):
                 shares, values = percentiles.of(_payloads(side, name, kind))
                 if values:
-                    traces.append(
-                        {
-                            "type": "scatter",
-                            "mode": "lines+markers",
-                            "name": f"{word(side.name)} {word(kind)}",
-                            "x": [_nines(p) for p in shares],
-                            "y": values,
-                            "text": [f"p{p:g}" for p in shares],
-                            "color": number,
-                            "dash": dash,
-                        }
+                    curves.append(
+                        Curve(
+                            f"{side.name} {kind}",
+                            [_nines(p) for p in shares],
+                            values,
+                            color=number,
+                            texts=[f"p{p:g}" for p in shares],
+                            style={"dash": dash},
+                        )
                     )
-        if traces:
-            chart = chart_of(
-                f"latency-{word(name)}",
-                f"{word(name)}: latency by percentile",
-                traces,
-                x="percentile, up to where ten operations took longer",
-                y="ms",
+        if curves:
+            ticks = [(_nines(p), f"{p:g}") for p in (0, 50, 90, 99, 99.9, 99.99, 99.999)]
+            yield (
+                name,
+                Figure(
+                    f"latency-{name}",
+                    f"{name}: latency by percentile",
+                    curves,
+                    x="percentile, up to where ten operations took longer",
+                    y="ms",
+                    axes={"log_y": True, "ticks_x": ticks},
+                ),
             )
-            chart["layout"] |= {
-                "log_y": True,
-                "ticks_x": [[_nines(p), f"{p:g}"] for p in (0, 50, 90, 99, 99.9, 99.99, 99.999)],
-            }
-            yield name, chart
 
 
 def _payloads(side: Side, name: str, kind: str) -> list[str]:
@@ -166,7 +151,7 @@ def _nines(percentile: float) -> float:
     return -math.log10(1 - percentile / 100)
 
 
-def ledgers(sides: Sequence[Side]) -> Chart | None:
+def ledgers(sides: Sequence[Side]) -> Figure | None:
     """Return a chart of the origins of blocks, per second: medians of each step and side."""
     layers = {"shared buffers": [], "page cache": [], "device": []}  # type: dict[str, list[float]]
     names, verdicts = [], []
@@ -176,31 +161,30 @@ def ledgers(sides: Sequence[Side]) -> Chart | None:
             if not known:
                 continue
             alone = len(sides) == 1
-            names.append(word(name) if alone else f"{word(name)}, {word(side.name)}")
+            names.append(name if alone else f"{name}, {side.name}")
             verdicts.append(" | ".join(sorted({ledger.verdict.value for ledger in known})))
             layers["shared buffers"].append(median(ledger.buffer_hits for ledger in known))
             layers["page cache"].append(median(ledger.page_cache_hits or 0 for ledger in known))
             layers["device"].append(median(ledger.device_reads or 0 for ledger in known))
     if not names:
         return None
-    traces = [
-        {
-            "type": "bar",
-            "name": layer,
-            "x": names,
-            "y": values,
-            "text": verdicts,
-            "color": number,
-            "pattern": number,
-        }
+    curves = [
+        Curve(
+            layer,
+            names,
+            values,
+            kind="bar",
+            color=number,
+            texts=verdicts,
+            style={"pattern": number},
+        )
         for number, (layer, values) in enumerate(layers.items())
     ]
-    chart = chart_of("ledger", "The ledger: where the blocks came from", traces, y="blocks/s")
-    chart["layout"]["stack"] = True
-    return chart
+    title = "The ledger: where the blocks came from"
+    return Figure("ledger", title, curves, y="blocks/s", axes={"stack": True})
 
 
-def of_steps(sides: Sequence[Side]) -> Iterator[tuple[str, Chart]]:
+def of_steps(sides: Sequence[Side]) -> Iterator[tuple[str, Figure]]:
     """Yield (step's name, chart) for the charts that the displays of steps define.
 
     The name is that of the first step of its kind: all charts of a kind are in its section.
@@ -222,77 +206,52 @@ def of_steps(sides: Sequence[Side]) -> Iterator[tuple[str, Chart]]:
         yield from ((name, chart) for chart in drawn)
 
 
-def _drawn(chart: display.Chart, sides: Sequence[Side]) -> Chart:
-    """Return a step's chart in the form that the page draws; its texts are escaped here."""
-    traces = [_traced(trace, sides) for trace in chart.traces]
-    drawn = chart_of(chart.name, word(chart.title), traces, x=chart.x, y=chart.y, zero=chart.zero)
-    if chart.log_x:
-        drawn["layout"]["log_x"] = True
-    return drawn
+def _drawn(chart: display.Chart, sides: Sequence[Side]) -> Figure:
+    """Return a step's chart as a figure."""
+    axes = {"zero": chart.zero, **({"log_x": True} if chart.log_x else {})}
+    curves = [_traced(trace, sides) for trace in chart.traces]
+    return Figure(chart.name, chart.title, curves, x=chart.x, y=chart.y, axes=axes)
 
 
-def _traced(trace: display.ChartTrace, sides: Sequence[Side]) -> Trace:
-    drawn: Trace = {
-        "type": "bar" if trace.kind == "bar" else "scatter",
-        "name": word(" ".join(filter(None, (sides[trace.side].name, trace.name)))),
-        "x": [word(value) if isinstance(value, str) else value for value in trace.x],
-        "y": list(trace.y),
-        "color": trace.side,
-    }
-    if trace.kind == "bar":
-        return {**drawn, "pattern": trace.side}
-    texts = [word(text) for text in trace.texts]
-    return {**drawn, "mode": "lines+markers", "text": texts, "dash": trace.style}
+def _traced(trace: display.ChartTrace, sides: Sequence[Side]) -> Curve:
+    is_bar = trace.kind == "bar"
+    return Curve(
+        " ".join(filter(None, (sides[trace.side].name, trace.name))),
+        list(trace.x),
+        list(trace.y),
+        kind="bar" if is_bar else "both",
+        color=trace.side,
+        texts=() if is_bar else trace.texts,
+        style={"pattern": trace.side} if is_bar else {"dash": trace.style},
+    )
 
 
-def series(sides: Sequence[Side]) -> tuple[list[dict[str, Any]], int]:
-    """Return all series, encoded, and the number of intervals that were averaged into one point.
-
-    An entry is `{run, side, step, repeat, times, panels, marks, window}`; a panel is
-    `{title, stacked, lines: [{name, low, step, data}]}`.
-    """
+def series(sides: Sequence[Side]) -> Iterator[SeriesChoice]:
+    """Yield all series as one part, with fewer points if there are very many."""
     chosen = [
         (side, run, result, result.series)
         for side in sides
         for run, result in done(side)
         if result.series is not None and result.series.seconds
     ]
+    entries = [
+        RepeatSeries(
+            side.name,
+            run.id,
+            result.name,
+            result.repeat,
+            one.seconds,
+            one.window,
+            [(mark.at, mark.kind, mark.text) for mark in one.marks],
+            _panels(one, result),
+        )
+        for side, run, result, one in chosen
+    ]
     numbers = sum(
-        len(one.seconds) * sum(len(lines) for _, _, lines in _panels(one, result))
-        for *_, result, one in chosen
+        len(one.seconds) * sum(len(lines) for _, _, lines in one.panels) for one in entries
     )
-    size = max(1, -(-numbers // _MOST_NUMBERS))
-    return [_entry(side, run, result, one, size) for side, run, result, one in chosen], size
-
-
-def _entry(side: Side, run: Run, result: StepResult, one: Series, size: int) -> dict[str, Any]:
-    # A point is at the end of its last interval, as the point of a single interval is.
-    ends = [*one.seconds[size - 1 :: size]]
-    if len(one.seconds) % size:
-        ends.append(one.seconds[-1])
-    return {
-        "side": word(side.name),
-        "run": word(run.id),
-        "step": word(result.name),
-        "repeat": result.repeat,
-        "times": column_encoding.times(ends),
-        "window": one.window,
-        "marks": [[mark.at, word(mark.kind), word(mark.text)] for mark in one.marks],
-        "panels": [
-            {
-                "title": title,
-                "stacked": stacked,
-                "lines": [
-                    {
-                        "name": word(name),
-                        **column_encoding.column(column_encoding.binned(values, size)),
-                    }
-                    for name, values in lines
-                ],
-            }
-            for title, stacked, lines in _panels(one, result)
-        ],
-    }
+    if entries:
+        yield SeriesChoice(entries, max(1, -(-numbers // _MOST_NUMBERS)))
 
 
 Column = Sequence[float | None]
@@ -337,7 +296,7 @@ def _imported(columns: Mapping[str, Column]) -> dict[str, tuple[bool, dict[str, 
     return {"device, 1/s": (False, device)}
 
 
-def overlays(sides: Sequence[Side]) -> Iterator[tuple[str, Chart]]:
+def overlays(sides: Sequence[Side]) -> Iterator[tuple[str, Figure]]:
     """Yield (step's name, chart) for steps with series on two or more sides, second by second.
 
     For each side it has the median of all its runs, and a band that contains eight of ten of them.
@@ -347,16 +306,18 @@ def overlays(sides: Sequence[Side]) -> Iterator[tuple[str, Chart]]:
         column = _shared(grouped)
         if not column:
             continue
-        traces = [
-            trace
+        curves = [
+            curve
             for number, (side, results) in enumerate(zip(sides, grouped, strict=True))
-            for trace in _overlaid(side.name, number, results, column)
+            for curve in _overlaid(side.name, number, results, column)
         ]
-        if len({trace["color"] for trace in traces}) > 1:
-            title = f"{word(name)}: {word(column)} second by second, medians and spread of all runs"
+        if len({curve.color for curve in curves}) > 1:
+            title = f"{name}: {column} second by second, medians and spread of all runs"
             x = "seconds of the measured time"
-            chart = chart_of(f"overlay-{word(name)}", title, traces, x=x, y=word(column), zero=True)
-            yield name, chart
+            yield (
+                name,
+                Figure(f"overlay-{name}", title, curves, x=x, y=column, axes={"zero": True}),
+            )
 
 
 def _shared(grouped: Sequence[Sequence[StepResult]]) -> str:
@@ -374,19 +335,19 @@ def _shared(grouped: Sequence[Sequence[StepResult]]) -> str:
 
 def _overlaid(
     side: str, number: int, results: Sequence[StepResult], column: str
-) -> Iterator[Trace]:
+) -> Iterator[Curve]:
     seconds, rows = _by_second(results, column)
     if len(seconds) < _FEWEST_SECONDS:
         return
-    plain: Trace = {"type": "scatter", "mode": "lines", "x": seconds, "color": number}
     if len(rows) > 1:
+        hidden = {"legend": False, "width": 0, "hover": False}
         low, high = (_rounded(np.nanquantile(rows, share, axis=0)) for share in _SPREAD)
-        hidden = {**plain, "legend": False, "width": 0, "hover": False, "name": word(side)}
-        yield {**hidden, "y": low}
-        yield {**hidden, "y": high, "fill": "tonexty"}
+        for values, style in ((low, hidden), (high, {**hidden, "fill": "tonexty"})):
+            yield Curve(side, seconds, values, kind="line", color=number, style=style)
     runs = f"{len(rows)} window{'' if len(rows) == 1 else 's'}"
     middle = _rounded(np.nanmedian(rows, axis=0))
-    yield {**plain, "y": middle, "dash": number, "name": f"{word(side)}, {runs}"}
+    dash = {"dash": number}
+    yield Curve(f"{side}, {runs}", seconds, middle, kind="line", color=number, style=dash)
 
 
 def _by_second(results: Sequence[StepResult], column: str) -> tuple[list[int], NDArray[np.float64]]:
@@ -425,16 +386,4 @@ def _rounded(values: NDArray[np.float64]) -> list[float]:
 
 
 def _unit(unit: str) -> str:
-    return {"1/s": "per second", "": ""}.get(unit, word(unit))
-
-
-def chart_of(
-    identity: str, title: str, traces: list[Trace], *, x: str = "", y: str = "", zero: bool = False
-) -> Chart:
-    """Return a chart of traces with the titles of its axes; `zero` begins its y axis there."""
-    return {
-        "id": identity,
-        "title": title,
-        "traces": traces,
-        "layout": {"x": x, "y": y, "zero": zero},
-    }
+    return "per second" if unit == "1/s" else unit

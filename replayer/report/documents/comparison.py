@@ -1,0 +1,209 @@
+"""The report of a comparison: its answer, every metric, why, and what else differs."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from replayer.analysis.differences import multiple_testing
+from replayer.analysis.differences.comparison import LIKELY, SHOWN, Comparison, MetricRow
+from replayer.analysis.differences.environment import Sort
+from replayer.analysis.differences.finding import with_headline
+from replayer.analysis.differences.samples import Unit
+from replayer.report.document import Bullets, Document, Facts, Part, Section, Table, count
+from replayer.report.documents import csv_rows, ratio_chart, replays
+from replayer.report.documents import explanation as words_why
+from replayer.report.documents.comparison_answer import answer
+from replayer.report.documents.verdict_words import judged, limits, name_verdict, tone_of
+from replayer.report.sanitize import sanitize, short
+from replayer.run.display import Sentence, Tone
+from replayer.units import show
+
+_SORTS = {
+    Sort.ASKED: "asked for",
+    Sort.EXPLAINS: "may explain a difference",
+    Sort.REFUSED: "not the same work",
+}
+_MOST_WARNINGS = 12
+_LEAST_P = 0.001
+
+
+def shortened(comparison: Comparison, names: Mapping[str, str]) -> Comparison:
+    """Return a copy of a comparison with other names of its sides; `names` is old -> new.
+
+    A side without a new name gets its own name in a shorter form.
+    """
+    sides = {
+        role: group.model_copy(update={"name": names.get(group.name, short(group.name))})
+        for role, group in (("base", comparison.base), ("other", comparison.other))
+    }
+    return with_headline(comparison.model_copy(update=sides))
+
+
+def document(
+    comparison: Comparison,
+    asked: str = "",
+    *,
+    full: bool = True,
+    functions: Sequence[Part] = (),
+    width: int = replays.WIDTH,
+) -> Document:
+    """Return the report of a comparison: its answer and, with `full`, every detail.
+
+    `asked` is the command that makes this comparison, which the next steps name.  `functions` are
+    the differences of CPU profiles, for a page, and `width` the characters of a statement.
+    """
+    data = [*csv_rows.compared(comparison)]
+    comparison = shortened(comparison, {})
+    return Document(
+        f"{comparison.other.name} against {comparison.base.name}",
+        Sentence(sanitize(comparison.headline)),
+        [
+            *(_details(comparison, functions) if full else ()),
+            *replays.sections(comparison, width=width),
+        ],
+        answer=answer(comparison, asked, full=full),
+        is_answer_last=True,
+        data=data,
+    )
+
+
+def differing(comparison: Comparison) -> frozenset[str]:
+    """Return the names of the steps of which a metric differs, or likely does."""
+    return frozenset(row.step for row in comparison.rows if row.verdict in SHOWN | LIKELY)
+
+
+def _details(comparison: Comparison, functions: Sequence[Part]) -> Iterator[Section]:
+    yield Section("What else differs", [*_environment(comparison)], is_main=True, on_page=-1)
+    warnings = Bullets(comparison.warnings, most=_MOST_WARNINGS)
+    yield Section("Attention", [warnings], is_main=True, on_page=-4)
+    yield Section("Every metric", [*_metrics(comparison)], is_main=True, on_page=-3)
+    if comparison.why or functions:
+        whys = [words_why.section(why, comparison) for why in comparison.why]
+        legend = [Sentence(text, Tone.QUIET) for text in words_why.explained(comparison)]
+        yield Section("Why", [*whys, *legend, *functions], is_main=True, on_page=-2)
+
+
+def _environment(comparison: Comparison) -> Iterator[Part]:
+    """Yield a table of each sort of what else differs between the sides."""
+    headings = ("fact", comparison.base.name, comparison.other.name)
+    for sort, title in _SORTS.items():
+        rows = [
+            (one.key, values(one.base), values(one.other))
+            for one in comparison.differences
+            if one.sort is sort
+        ]
+        if rows:
+            yield Section(title, [Table(headings, rows)])
+    noise = [one.key for one in comparison.differences if one.sort is Sort.NOISE]
+    if len(noise) == len(comparison.differences):
+        yield Sentence("Nothing that is known.")
+    if noise:
+        yield Sentence(f"noise: {', '.join(noise)}", Tone.QUIET)
+
+
+def _metrics(comparison: Comparison) -> Iterator[Part]:
+    """Yield the verdict on every metric, by step; a page folds the steps without a difference."""
+    yield Sentence(sentence(comparison))
+    sides = (comparison.base, ", the base"), (comparison.other, "")
+    yield Facts(
+        [
+            (side.name, f"{count(len(side.runs), 'run')}{_boots(side.boots)}{role}")
+            for side, role in sides
+        ]
+    )
+    yield Sentence(comparison.worth)
+    different = differing(comparison)
+    for step in dict.fromkeys(row.step for row in comparison.rows):
+        rows = [row for row in comparison.rows if row.step == step]
+        note = f"{count(len(rows), 'metric')} without a difference that was shown"
+        yield Section(
+            _heading(rows[0]),
+            [_table(rows, comparison)],
+            is_folded=step not in different,
+            is_printed=True,
+            note="" if step in different else note,
+        )
+    if chart := ratio_chart.intervals(comparison):
+        yield Section("All ratios in one chart", [chart], is_folded=True, is_for_page=True)
+    legend = [Sentence(text, Tone.QUIET) for text in explained(comparison)]
+    yield Section("How to read it", legend)
+
+
+def _table(rows: Sequence[MetricRow], comparison: Comparison) -> Table:
+    names = (sanitize(side.name)[:16] for side in (comparison.base, comparison.other))
+    return Table(
+        ("", *names, "ratio", "95 % interval", "p", "verdict"),
+        [_cells(row, comparison) for row in rows],
+        numbers=(1, 2, 3, 5),
+        tones=[*map(tone_of, rows)],
+        is_last_folded=True,
+    )
+
+
+def _cells(row: MetricRow, comparison: Comparison) -> list[str]:
+    p = row.p_holm
+    return [
+        row.metric,
+        show(row.base, row.unit),
+        show(row.other, row.unit),
+        "" if row.ratio is None else f"{row.ratio:.3f}",
+        limits(row),
+        "" if p is None else "<0.001" if p < _LEAST_P else f"{p:.3f}",
+        judged(row, comparison),
+    ]
+
+
+def sentence(comparison: Comparison) -> str:
+    """Return the number of metrics with each verdict, in one line; repeated facts do not count."""
+    rows = [row for row in comparison.rows if row.verdict is not None]
+    known = {(row.step, row.metric) for row in rows}
+    # A metric that repeats another one is not a second fact.
+    names = [name_verdict(row) for row in rows if (row.step, row.says) not in known]
+    counts = Counter(names)
+    words = ", ".join(f"{count} {name}" for name, count in counts.items()) or "nothing to judge"
+    return f"{sanitize(comparison.other.name)} against {sanitize(comparison.base.name)}: {words}"
+
+
+def explained(comparison: Comparison) -> list[str]:
+    """Return the legend of the table, one text per topic."""
+    names = f"{sanitize(comparison.other.name)} / {sanitize(comparison.base.name)}"
+    unit = comparison.unit.value
+    ratio = (
+        f"Ratio: {names}, the median over all pairs of {unit}s, with its 95 % interval "
+        f"(Hodges-Lehmann)."
+    )
+    if not comparison.family:
+        few = f"Better, worse: so few {unit}s can never show them, so nothing was tested."
+        return [ratio, few, f"Unclear: N more {unit}s of each side would settle it."]
+    here = "" if comparison.decides else " in these runs"
+    different = (
+        f"Better, worse{here}: a rank test at 5 %, corrected for "
+        f"{count(comparison.family, 'metric')} (Westfall-Young), the leading ones first."
+    )
+    likely = (
+        f"Likely: alone it would count, with the correction not; of those that are called likely "
+        f"one in {1 / multiple_testing.FALSE_LIKELY:g} is chance, at most, on average "
+        f"(Benjamini-Hochberg).  Intervals are each metric's own, without the correction."
+    )
+    other = "" if comparison.unit is Unit.BOOT else ", and boots of one kernel may differ as much"
+    scope = "" if comparison.decides else f" in these runs{other}"
+    same = (
+        f"Same: the interval lies within {comparison.threshold * 100:g} %{scope}.  Unclear: "
+        f"nothing was shown, which is not the same as no difference; N more: {unit}s of each side."
+    )
+    return [ratio, different, *([likely] if comparison.family > 1 else []), same]
+
+
+def _boots(boots: int) -> str:
+    return f" in {count(boots, 'boot')}" if boots else ""
+
+
+def values(distinct: Iterable[str]) -> str:
+    """Return the values that a fact has on one side; of many values, only the first four."""
+    known = [sanitize(value) for value in distinct]
+    return " | ".join(known[:4]) + (f" | … {len(known) - 4} more" if len(known) > 4 else "")
+
+
+def _heading(row: MetricRow) -> str:
+    """Return a step's name, followed by the kind of step if that is another word."""
+    kind = row.metric.partition(".")[0]
+    return sanitize(row.step) if kind == row.step else f"{sanitize(row.step)} ({sanitize(kind)})"

@@ -1,0 +1,132 @@
+"""One screen about a run, with the answer at its bottom, where a terminal shows it.
+
+It has a line for each step (what it did, its result, its proof, and whether to believe it), a line
+on where its time went, what changes a decision, and what to do next.
+"""
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+
+from replayer import assets
+from replayer.engines import engine
+from replayer.errors import ReplayerError
+from replayer.model import Run
+from replayer.report.document import Document, Facts, Part
+from replayer.report.documents import run_summary
+from replayer.report.sanitize import NOTE, sanitize, short
+from replayer.report.terminal import step_layout, summary
+from replayer.report.terminal.step_summary import RunsSummary
+from replayer.results import store
+from replayer.run.display import Sentence, Tone, Verbatim
+from replayer.units import show_size
+
+_MOST_REMARKS = 6
+"""The most remarks that are printed in words; the others are counted."""
+_FEWEST_REMARKS = 3
+
+
+def documents(
+    run: Run, path: Path | None = None, left: str = "", *, lines: bool = True
+) -> list[Document]:
+    """Return one screen about a run, with fewer and fewer remarks.
+
+    `path` is its result file, and `left` a sentence on what replayer left on a server.  With
+    `lines`, the lines that programs search for stand above the table.
+    """
+    one = summary.summarise([run])
+    above: list[Part] = [
+        Sentence(" · ".join(_named(run)), Tone.QUIET),
+        *(_verbatim(run) if lines else ()),
+        run_summary.steps(one, brief=True),
+        run_summary.spent(run),
+    ]
+    end = Facts([*_end(run, one, path, left)])
+    return [
+        Document(
+            _title(run),
+            Sentence(str(one.headline)),
+            [],
+            answer=[*above, _remarks(one, run, most), end],
+            is_answer_last=True,
+        )
+        for most in range(_MOST_REMARKS, _FEWEST_REMARKS - 1, -1)
+    ]
+
+
+def _title(run: Run) -> str:
+    """Return the run in one line: workload, machine, kernel, engine, duration."""
+    facts = run.host
+    memory = facts.get("memory.bytes")
+    virtual = [str(facts.get(key) or "") for key in ("virtualisation", "container")]
+    machine = [
+        str(facts.get("host.name") or ""),
+        *(kind for kind in virtual if kind not in ("", "none")),
+        f"{facts['cpu.threads']} CPUs" if facts.get("cpu.threads") else "",
+        show_size(memory) if isinstance(memory, int | float) else "",
+        str(facts.get("device.name") or ""),
+        str(facts.get("fs.type") or ""),
+    ]
+    kernel = facts.get("kernel.release")
+    took = summary.took(run).removeprefix(", ").removeprefix("took ")
+    many = summary.repeated(run)
+    parts = [
+        f"{run.workload.name}{f', {many}' if many else ''}",
+        ", ".join(filter(None, machine)),
+        f"Linux {kernel}" if kernel else "",
+        name_engine(run),
+        took,
+    ]
+    return " · ".join(sanitize(part) for part in parts if part)
+
+
+def name_engine(run: Run) -> str:
+    """Return the engine by its title, such as PostgreSQL, and its version; "" without one."""
+    if run.engine is None:
+        return ""
+    title = run.engine.name
+    with contextlib.suppress(ReplayerError):
+        title = engine.load(title).title if title in assets.engines() else title
+    return f"{title} {run.engine.version}".rstrip()
+
+
+def _named(run: Run) -> Iterator[str]:
+    """Yield the user's words about the run: label, notes, tags."""
+    if run.label:
+        yield f"label {short(run.label)}"
+    yield from (short(f"{name}={text}") for name, text in run.tags.items())
+    yield from (short(note, NOTE) for note in run.notes)
+
+
+def _verbatim(run: Run) -> Iterator[Verbatim]:
+    for result in run.steps:
+        yield from (part for part in step_layout.of(result).verbatim if isinstance(part, Verbatim))
+
+
+def _remarks(one: RunsSummary, run: Run, most: int) -> Part:
+    """Return what changes a decision, each with the number by which the steps name it.
+
+    Those of the whole run are left out first if there are more than `most`, loud ones never.
+    """
+    loud = [number for number, point in enumerate(one.points, 1) if point.loud]
+    others = [number for number, point in enumerate(one.points, 1) if not point.loud]
+    ranked = [*loud, *sorted(others, key=lambda number: not one.points[number - 1].steps)]
+    chosen = sorted(ranked[: max(most, len(loud))])
+    left = len(one.points) - len(chosen)
+    more = [f"and {left} more in the details" if left else "", run_summary.find_control(run)]
+    return run_summary.remarks(one, chosen, " · ".join(filter(None, more)), brief=True)
+
+
+def _end(run: Run, one: RunsSummary, path: Path | None, left: str) -> Iterator[tuple[str, str]]:
+    """Yield the result file, and the commands for details, page and what to do next."""
+    where = ""
+    if path is not None and path.parent.resolve() != store.folder().resolve():
+        where = f" --results {path.parent}"
+    if path is not None:
+        yield "result", str(path)
+        yield "details", f"replayer show {run.id}{where} --full"
+        yield "page", f"replayer report {run.id}{where}"
+    if left:
+        yield "left", left.removeprefix("left ")
+    if one.headline.todo and path is not None:
+        yield "next", f"{one.headline.todo}{where}"

@@ -1,0 +1,141 @@
+"""The summary of runs: what they ran on, a line for each step, and what to know about it."""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from replayer.model import Run, StepResult
+from replayer.report.document import Facts, Numbered, Part, Section, Table
+from replayer.report.terminal import account, summary, time_spent
+from replayer.report.terminal.step_summary import Proof, Remark, RunsSummary, StepSummary, Trust
+from replayer.run.display import Sentence, Tone
+from replayer.units import show_duration
+from replayer.watch import calibration
+
+_TONES = {Trust.YES: Tone.GOOD, Trust.CARE: Tone.UNCLEAR, Trust.NO: Tone.BAD}
+_WORDS = {Trust.YES: "yes", Trust.CARE: "care", Trust.NO: "no"}
+_MOST_POINTS = 8
+"""The most remarks that are shown; the others are folded."""
+_MOST_PROOFS = 2
+"""The most proofs of a step in few words."""
+_EXPLAINED = " · each (name) is explained in docs/reference.md#NAME"
+
+
+def parts(one: RunsSummary, runs: Sequence[Run]) -> Iterator[Part]:
+    """Yield the parts of a summary of these runs."""
+    yield Facts(one.about)
+    yield steps(one)
+    numbers = range(1, len(one.points) + 1)
+    control = find_control(runs[0]) if len(runs) == 1 else ""
+    yield remarks(one, numbers[:_MOST_POINTS], control)
+    if rest := numbered(one, numbers[_MOST_POINTS:]):
+        title = f"and {len(rest)} more"
+        yield Section(title, [Numbered(rest)], is_folded=True, is_printed=True)
+    if one.headline.todo:
+        yield Facts([("next", one.headline.todo)])
+
+
+def steps(one: RunsSummary, *, brief: bool = False) -> Part:
+    """Return the table of the steps; `brief` is for a medium with little room."""
+    if not one.lines:
+        return Sentence("no step was begun", Tone.BAD)
+    headings: tuple[str, ...] = ("step", "what it did", "result", "took", "proof", "believe?")
+    rows = [_row(line, brief=brief) for line in one.lines]
+    took = headings.index("took")
+    if brief:
+        headings, *rows = (row[:took] + row[took + 1 :] for row in (headings, *rows))
+    return Table(
+        headings,
+        rows,
+        numbers=() if brief else (took,),
+        tones=[_TONES[line.trust] for line in one.lines],
+        is_wordy=True,
+    )
+
+
+def _row(line: StepSummary, *, brief: bool) -> tuple[str, ...]:
+    return (
+        f"{line.name} ({line.kind})" if line.kind and not brief else line.name,
+        line.brief.did,
+        "\n".join(_results(line)),
+        show_duration(line.seconds),
+        "\n".join(_brief_proofs(line.proofs) if brief else _proofs(line.proofs)),
+        _WORDS[line.trust] + (f" [{','.join(map(str, line.see))}]" if line.see else ""),
+    )
+
+
+def _results(line: StepSummary) -> list[str]:
+    if not line.repeats:
+        return list(line.figures)
+    many = [f"medians of {line.repeats}"] if line.repeats > 1 else []
+    bound = ["client-bound"] if line.client_bound else []
+    return [*(line.brief.results or line.figures), *many, *bound]
+
+
+def _proofs(proofs: Iterable[Proof]) -> list[str]:
+    signed = [f"{'✓' if proof.good else '✗'} {proof.text}" for proof in proofs]
+    return signed or ["nothing to prove"]
+
+
+def _brief_proofs(proofs: Iterable[Proof]) -> list[str]:
+    """Return the proofs in a few words: bad ones first; that an account closes only if alone."""
+    texts = [proof.brief for proof in sorted(proofs, key=lambda one: one.good) if proof.brief]
+    others = [text for text in texts if text != summary.CLOSES]
+    return list(dict.fromkeys(others or texts))[:_MOST_PROOFS]
+
+
+def spent(run: Run) -> Section:
+    """Return a line for each step on where its time went."""
+    items = [
+        (results[0].name, words)
+        for results in summary.by_name(run.steps)
+        if (words := time_spent.sentence(_middle(results)))
+    ]
+    return Section("Where the time went", [Facts(items)] if items else [])
+
+
+def _middle(results: Sequence[StepResult]) -> StepResult:
+    return account.middle(results) or results[-1]
+
+
+def remarks(one: RunsSummary, numbers: Sequence[int], more: str, *, brief: bool = False) -> Section:
+    """Return what changes a decision: the remarks with these numbers, and `more` below them."""
+    named = any(one.points[number - 1].name for number in numbers)
+    title = f"Before you compare{_EXPLAINED if named else ''}"
+    shown = Numbered(numbered(one, numbers, brief=brief), more)
+    return Section(title, [shown] if numbers or more else [])
+
+
+def numbered(
+    one: RunsSummary, numbers: Iterable[int], *, brief: bool = False
+) -> list[tuple[int, Sentence]]:
+    """Return remarks with their numbers; with `brief` without the steps that name the number."""
+    return [
+        (number, Sentence(_remark(point, one.runs, brief=brief), tone))
+        for number in numbers
+        for point in [one.points[number - 1]]
+        for tone in [Tone.BAD if point.loud else Tone.PLAIN]
+    ]
+
+
+def _remark(point: Remark, runs: int, *, brief: bool) -> str:
+    """Return a remark, its anchor in docs/reference.md, and how many of several runs have it."""
+    begin = f"{', '.join(point.steps)}: " if brief and not point.loud else ""
+    text = point.text.removeprefix(begin) + (f" ({point.name})" if point.name else "")
+    if runs < 2 or point.runs < 2:
+        return text
+    words = "every run" if point.runs == runs else f"{point.runs} of {runs} runs"
+    return f"{text} (so or with other numbers in {words})"
+
+
+def find_control(run: Run) -> str:
+    """Return whether the machine kept its speed; "" if it did not, which is a remark, or unknown.
+
+    Values that overlap prove nothing by themselves: noise may hide a large change.
+    """
+    if calibration.moved(run.control):
+        return ""
+    shares = calibration.shares(run.control)
+    wide = {name: share for name, share in shares.items() if abs(share) > calibration.FLOOR}
+    if wide:
+        words = ", ".join(f"{name} {share:+.0%}" for name, share in wide.items())
+        return f"not known whether the machine kept its speed: {words}, which may be noise"
+    return f"the machine kept its speed ({', '.join(shares)})" if shares else ""

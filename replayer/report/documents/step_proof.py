@@ -1,0 +1,147 @@
+"""The proof of a step: the temperature of its data, and the origin of the blocks that it read."""
+
+import statistics
+from collections.abc import Iterator, Sequence
+
+from replayer.model import Cold, StepResult
+from replayer.report.document import Part
+from replayer.report.terminal import summary
+from replayer.run.display import Sentence, Tone, Verbatim
+from replayer.units import show_size
+
+_MANY_TIMES = 10
+_OTHERS = 0.02
+"""The report mentions other programs if they got at least this share of the device's bytes."""
+
+
+def of_result(result: StepResult) -> Iterator[Part]:
+    """Yield the temperature and the origin of the blocks; bad if they are not as requested."""
+    for kind, words, wrong in (
+        (Sentence, _cold_words(result), _not_cold(result)),
+        (Verbatim, _ledger_words(result), _not_served(result)),
+    ):
+        if words:
+            yield kind(words, Tone.PLAIN if wrong else Tone.GOOD)
+        if wrong:
+            yield Sentence(wrong, Tone.BAD)
+    if result.ledger is not None and result.ledger.note:
+        yield Sentence(result.ledger.note, Tone.QUIET)
+
+
+def of_repeats(results: Sequence[StepResult]) -> Iterator[Part]:
+    """Yield the temperatures of the repeats and the medians of their ledgers.
+
+    A result that is not as requested is bad.
+    """
+    colds = [result.cold for result in results if result.cold is not None]
+    ledgers = [result.ledger for result in results if result.ledger is not None]
+    if colds:
+        had = summary.counted([cold.got.value for cold in colds])
+        shares = [cold.resident_share for cold in colds if cold.resident_share is not None]
+        ends = dict.fromkeys(f"{share:.1%}" for share in sorted(shares)[:: max(1, len(shares) - 1)])
+        resident = " to ".join(ends) or "an unknown share"
+        missing = summary.missing(colds)
+        when = "at the last look" if missing else "before the clock"
+        more = f"; up to {missing:.1%} did not come from the device" if missing else ""
+        yield Sentence(f"{had}; {resident} of the files was in memory {when}{more}", Tone.GOOD)
+    if ledgers:
+        layers = [
+            _median([getattr(ledger, name) for ledger in ledgers])
+            for name in ("buffer_hits", "page_cache_hits", "device_reads", "ratio")
+        ]
+        had = summary.counted([ledger.verdict.value for ledger in ledgers])
+        yield Verbatim(_layers(layers[:3], had, layers[3]), Tone.GOOD)
+    for text, same in summary.alike(results, summary.other_than_asked):
+        if text:
+            yield Sentence(f"NOT AS ASKED{summary.repeats_of(same)}: {text}", Tone.BAD)
+
+
+def _median(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return statistics.median(known) if known else None
+
+
+def _cold_words(result: StepResult) -> str:
+    cold = result.cold
+    if cold is None:
+        return ""
+    words = [f"{cold.got.value}, asked {cold.asked.value}"]
+    size = cold.file_bytes if cold.data_bytes is None else cold.data_bytes
+    if cold.resident_share is not None and size is not None:
+        when = "at the last look" if summary.missing([cold]) else "before the clock"
+        words.append(
+            f"{cold.resident_share:.1%} of {show_size(size)} was in memory {when} ({cold.proof})"
+        )
+    else:
+        words.append("what was in memory before the clock is not known")
+    if cold.device_bytes is not None:
+        words.append(f"the device delivered {_delivered(cold, cold.device_bytes)}{_shared(cold)}")
+    if summary.missing([cold]):
+        words.append(
+            f"{_delivered(cold, cold.missing_bytes or 0)} did not come from there to those who "
+            f"read: it was in memory by then, or in another cache"
+        )
+    if cold.method:
+        words.append(f"by: {cold.method}")
+    return "; ".join(words)
+
+
+def _delivered(cold: Cold, size: int) -> str:
+    """Return bytes with their share of the files' stored bytes; a large share as a multiple."""
+    stored = cold.file_bytes if cold.stored_bytes is None else cold.stored_bytes
+    if not stored:
+        return show_size(size)
+    share = size / stored
+    times = f"{share:.0%}" if share < _MANY_TIMES else f"{share:,.0f} times as much"
+    return f"{show_size(size)} ({times})"
+
+
+def _shared(cold: Cold) -> str:
+    """Return how much of the device's bytes the reading processes got.
+
+    Returns "" if other programs got almost none.
+    """
+    own, device = cold.own_bytes, cold.device_bytes
+    if own is None or device is None or device - own < _OTHERS * device:
+        return ""
+    return f", {_delivered(cold, own)} of it to those who read"
+
+
+def _not_cold(result: StepResult) -> str:
+    cold = result.cold
+    if cold is None or not summary.is_not_cold(result):
+        return ""
+    share = "" if cold.resident_share is None else f", {cold.resident_share:.1%} was in memory"
+    why = f": {cold.why}" if cold.why else ""
+    return (
+        f"NOT {cold.asked.value.upper()}: {summary.asked_and_got(cold.asked, cold.got)}{share}{why}"
+    )
+
+
+def _ledger_words(result: StepResult) -> str:
+    ledger = result.ledger
+    if ledger is None:
+        return ""
+    layers = (ledger.buffer_hits, ledger.page_cache_hits, ledger.device_reads)
+    return _layers(layers, ledger.verdict.value, ledger.ratio)
+
+
+def _layers(layers: Sequence[float | None], verdict: str, ratio: float | None) -> str:
+    """Return the three layers of every read, per second, with the verdict."""
+    names = ("shared-buffer hits", "page-cache hits", "device reads")
+    rates = [f"{name} {_per_second(value)}" for name, value in zip(names, layers, strict=True)]
+    end = "" if ratio is None else f" (ratio {ratio:.3f})"
+    return f"{' | '.join(rates)} -> {verdict}{end}"
+
+
+def _not_served(result: StepResult) -> str:
+    ledger = result.ledger
+    if ledger is None or ledger.asked is None or not summary.is_not_served(result):
+        return ""
+    ratio = "" if ledger.ratio is None else f" ({ledger.ratio:.3f} device reads for each miss)"
+    asked, got = ledger.asked.value, ledger.verdict.value
+    return f"NOT {asked.upper()}: {summary.asked_and_got(asked, got)}{ratio}"
+
+
+def _per_second(value: float | None) -> str:
+    return "unknown" if value is None else f"{value:,.0f}/s"

@@ -1,1 +1,0 @@
-"""Reports as plain text: CSV, Markdown, the manual page."""
