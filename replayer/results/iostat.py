@@ -31,34 +31,31 @@ _SUFFIXES = {"k": 1.0, "M": 1024.0, "G": 1024.0**2, "T": 1024.0**3}
 
 
 class IostatColumn(NamedTuple):
-    """What a column measures, and the factor from iostat's unit to 1/s, bytes/s, s or %."""
+    """The quantity of a column, and the factor from iostat's unit to 1/s, bytes/s, s or %."""
 
     quantity: str
     factor: float
 
 
 COLUMNS: Mapping[str, IostatColumn] = {
-    "r/s": IostatColumn("reads", 1),
-    "w/s": IostatColumn("writes", 1),
-    "tps": IostatColumn("transfers", 1),
-    "rkB/s": IostatColumn("read_throughput", KIB),
-    "wkB/s": IostatColumn("write_throughput", KIB),
-    "rMB/s": IostatColumn("read_throughput", MIB),
-    "wMB/s": IostatColumn("write_throughput", MIB),
-    "rsec/s": IostatColumn("read_throughput", SECTOR),
-    "wsec/s": IostatColumn("write_throughput", SECTOR),
-    "kB_read/s": IostatColumn("read_throughput", KIB),
-    "kB_wrtn/s": IostatColumn("write_throughput", KIB),
-    "MB_read/s": IostatColumn("read_throughput", MIB),
-    "MB_wrtn/s": IostatColumn("write_throughput", MIB),
-    "Blk_read/s": IostatColumn("read_throughput", SECTOR),
-    "Blk_wrtn/s": IostatColumn("write_throughput", SECTOR),
-    "r_await": IostatColumn("read_wait", 1e-3),
-    "w_await": IostatColumn("write_wait", 1e-3),
-    "await": IostatColumn("wait", 1e-3),
-    "aqu-sz": IostatColumn("queue", 1),
-    "avgqu-sz": IostatColumn("queue", 1),
-    "%util": IostatColumn("utilisation", 1),
+    name: IostatColumn(quantity, factor)
+    for quantity, factor, names in (
+        ("reads", 1, "r/s"),
+        ("writes", 1, "w/s"),
+        ("transfers", 1, "tps"),
+        ("read_throughput", KIB, "rkB/s kB_read/s"),
+        ("read_throughput", MIB, "rMB/s MB_read/s"),
+        ("read_throughput", SECTOR, "rsec/s Blk_read/s"),
+        ("write_throughput", KIB, "wkB/s kB_wrtn/s"),
+        ("write_throughput", MIB, "wMB/s MB_wrtn/s"),
+        ("write_throughput", SECTOR, "wsec/s Blk_wrtn/s"),
+        ("read_wait", 1e-3, "r_await"),
+        ("write_wait", 1e-3, "w_await"),
+        ("wait", 1e-3, "await"),
+        ("queue", 1, "aqu-sz avgqu-sz"),
+        ("utilisation", 1, "%util"),
+    )
+    for name in names.split()
 }
 """The columns that are known, of every version of sysstat."""
 
@@ -116,7 +113,7 @@ def reports(
     """Yield the reports of a text or of JSON; stop after `most` values.
 
     The reports of one machine, and of one start of iostat, have the same object `host`.
-    What is not iostat's is recorded in `source.unread`.
+    Text that is not iostat's is recorded in `source.unread`.
     With `only`, values of other devices are not read from a text: these devices are there without
     values.
     """
