@@ -71,13 +71,14 @@ def _begin(system: System, request: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _look(system: System, request: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the kernel that came up, and whether it is the chosen one."""
+    """Return the kernel that came up, whether it is the chosen one, and which words it lacks."""
     way = loaders.load(request["way"])
     return {
         "boot": system.boot,
         "release": system.release,
         "came": service.booted_as_chosen(system, way, request["release"]),
         "untaken": bool(way.pending(system)),
+        "lacking": list(service.missing_words(system, request["kernel"])),
     }
 
 

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from replayer import shell, signals
 from replayer.analysis.differences import boot_plan
-from replayer.boots import loaders, sequence, state, systemd_unit, teardown
+from replayer.boots import loaders, sequence, state, systemd_unit, teardown, turns
 from replayer.boots.kernels import KernelEntry
-from replayer.boots.sequence import BootObservation, Move
-from replayer.boots.state import Attempt
+from replayer.boots.sequence import BootObservation
+from replayer.boots.turns import Stop
 from replayer.errors import Impossible, Interrupted, NotFound, ReplayerError
 from replayer.machine.free_space import free_bytes
 from replayer.units import show_size
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from replayer.boots.loaders import BootLoader
-    from replayer.boots.state import BootsState
+    from replayer.boots.state import Attempt, BootsState
     from replayer.boots.system import System
     from replayer.trusted_path import Folder
 
@@ -35,10 +37,6 @@ _POLL_SECONDS = 1.0
 _ERROR = "replayer: error: "
 _NEXT_SECONDS = 1200.0
 """The time for a job to read its runs, on an emulated machine, too."""
-
-
-class Stop(ReplayerError):
-    """The plan cannot go on; the text is the reason."""
 
 
 def run_service(system: System) -> None:
@@ -76,12 +74,9 @@ def _gone_on(system: System, inner: Folder, current: BootsState) -> BootsState:
     An error of the machine stops the plan: a restart that cannot be recorded first is not made.
     """
     try:
-        current, move = sequence.arrived(current, _seen(system, current))
-        state.save(inner, current)
-        _tell(inner, current, system)
-        if move is Move.WORK:
-            current = state.save(inner, _worked(system, inner, current))
-            _tell(inner, current, system)
+        say = functools.partial(state.say, inner)
+        seen = _seen(system, current)
+        current = turns.judge(_ThisMachine(system, inner), current, seen, say)
         return chosen(system, inner, current)
     except ReplayerError as error:
         return teardown.end(system, inner, state.load(inner), "stopped", str(error))
@@ -103,11 +98,11 @@ def _seen(system: System, current: BootsState) -> BootObservation:
         default=current.began_as,
         missing=missing,
         now=state.now(),
-        lacking=_lacking(system, current.last.kernel if current.last else ""),
+        lacking=missing_words(system, current.last.kernel if current.last else ""),
     )
 
 
-def _lacking(system: System, kernel: str) -> tuple[str, ...]:
+def missing_words(system: System, kernel: str) -> tuple[str, ...]:
     """Return the words of a kernel of the plan that are not on this boot's command line."""
     words = boot_plan.target_of(kernel).words if kernel else ()
     return tuple(word for word in words if word not in system.arguments)
@@ -145,26 +140,59 @@ def digest(plan: Path) -> str:
     return hashlib.sha256(plan.read_bytes()).hexdigest()
 
 
-def _worked(system: System, inner: Folder, current: BootsState) -> BootsState:
-    """Do the due step; return the state after it.
+@dataclass(frozen=True)
+class _ThisMachine:
+    """The machine on which this process runs: a BootedMachine."""
 
-    Raises Stop if the plan file was changed or cannot be read, or if a disk is full.
-    """
-    try:
-        if digest(Path(current.plan)) != current.digest:
-            raise Stop(f"the plan {current.plan} was changed after it was started")
-    except OSError as error:
-        raise Stop(f"the plan {current.plan} cannot be read: {error.strerror}") from error
-    _spacious(inner, current)
-    settle(system)
-    assert current.last is not None
-    words = (*current.command, "step", current.plan)
-    reason = performed(inner, current.last.turn, words, Path(current.folder))
-    if not reason and system.boot not in set(_finished(current)):
-        reason = "the step left no finished run"
-    if reason:
-        _spacious(inner, current)
-    return sequence.ended(current, "failed" if reason else "done", reason, state.now())
+    system: System
+    inner: Folder
+    title: str = ""
+
+    def save(self, current: BootsState) -> BootsState:
+        """Save the state for the process that the next boot starts."""
+        return state.save(self.inner, current)
+
+    def find_due(self, current: BootsState) -> tuple[int, str, str] | None:
+        """Return the next turn, of which a plan's job is asked; raise Stop for a foreign kernel."""
+        done = _done(current)
+        if not current.schedule.job:
+            return sequence.due(current, done)
+        kernel = named_next(current.command, Path(current.plan), Path(current.folder))
+        if kernel and kernel not in current.kernels:
+            raise Stop(f"the plan's job asks for {kernel}, which is not a kernel of the plan")
+        return (done + 1, kernel, current.kernels[kernel]) if kernel else None
+
+    def list_finished(self, current: BootsState) -> frozenset[str]:
+        """Return the boots that have a finished run."""
+        return frozenset(_finished(current))
+
+    def choose(self, current: BootsState, attempt: Attempt, arguments: str) -> None:
+        """Choose the kernel; raise Stop if that is not possible."""
+        try:
+            choose(self.system, loaders.load(current.way), attempt.release, arguments)
+        except ReplayerError as error:
+            raise Stop(
+                f"{attempt.release} could not be chosen for the next boot: {error}"
+            ) from error
+
+    def do_step(self, current: BootsState) -> str:
+        """Do the due step.
+
+        Raises Stop if the plan file was changed or cannot be read, or if a disk is full.
+        """
+        try:
+            if digest(Path(current.plan)) != current.digest:
+                raise Stop(f"the plan {current.plan} was changed after it was started")
+        except OSError as error:
+            raise Stop(f"the plan {current.plan} cannot be read: {error.strerror}") from error
+        _spacious(self.inner, current)
+        settle(self.system)
+        assert current.last is not None
+        words = (*current.command, "step", current.plan)
+        reason = performed(self.inner, current.last.turn, words, Path(current.folder))
+        if reason or self.system.boot not in self.list_finished(current):
+            _spacious(self.inner, current)
+        return reason
 
 
 def settle(system: System) -> None:
@@ -228,40 +256,9 @@ def chosen(system: System, inner: Folder, current: BootsState) -> BootsState:
 
     Raises Stop if the plan has failed too often, or if the kernel cannot be chosen.
     """
-    enough = sequence.enough(current)
-    if enough:
-        raise Stop(enough)
-    turn = _due(current)
-    if turn is None:
-        return teardown.end(system, inner, current, "done")
-    number, kernel, release = turn
-    attempt = Attempt(
-        turn=number, kernel=kernel, release=release, asked=state.now(), chosen_in=system.boot
-    )
-    current = state.save(inner, sequence.asked(current, attempt))
-    try:
-        line = boot_plan.target_of(kernel).merged(current.arguments.get(release, ""))
-        choose(system, loaders.load(current.way), release, line)
-    except ReplayerError as error:
-        raise Stop(f"{release} could not be chosen for the next boot: {error}") from error
-    more = " ".join(("", *boot_plan.target_of(kernel).words))
-    words = f"{current.schedule.turn(number)}: restarts into {release}{more}"
-    state.say(inner, words)
-    return current
-
-
-def _due(current: BootsState) -> tuple[int, str, str] | None:
-    """Return the number, the kernel and the release of the next turn; None after the last.
-
-    The job of a plan is asked for its next kernel.
-    """
-    done = _done(current)
-    if not current.schedule.job:
-        return sequence.due(current, done)
-    kernel = named_next(current.command, Path(current.plan), Path(current.folder))
-    if kernel and kernel not in current.kernels:
-        raise Stop(f"the plan's job asks for {kernel}, which is not a kernel of the plan")
-    return (done + 1, kernel, current.kernels[kernel]) if kernel else None
+    say = functools.partial(state.say, inner)
+    after = turns.choose_next(_ThisMachine(system, inner), current, system.boot, say)
+    return after or teardown.end(system, inner, current, "done")
 
 
 def named_next(command: Sequence[str], plan: Path, folder: Path) -> str:
@@ -316,13 +313,3 @@ def restart(system: System, inner: Folder, current: BootsState) -> None:
 def plain(system: System) -> tuple[str, ...]:
     """Return the command that restarts the machine into its default."""
     return ("systemctl", "reboot") if system.systemd else ("shutdown", "-r", "now")
-
-
-def _tell(inner: Folder, current: BootsState, system: System) -> None:
-    last = current.last
-    if last is None:
-        return
-    title = f"{current.schedule.turn(last.turn)} ({last.kernel})"
-    reason = f": {last.reason}" if last.reason else ""
-    words = "begins" if last.outcome == "working" else last.outcome
-    state.say(inner, f"{title} {words}{reason} · {system.release}, boot {system.boot[:8]}")

@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Any
 
 from replayer import shell, trusted_path
 from replayer.analysis.differences import boot_plan
-from replayer.boots import sequence, state
+from replayer.boots import sequence, state, turns
 from replayer.boots.responder import MARK
-from replayer.boots.sequence import BootObservation, Move
-from replayer.boots.state import Attempt, BootsState
+from replayer.boots.sequence import BootObservation
+from replayer.boots.state import BootsState
 from replayer.cluster import reply, ssh
 from replayer.errors import Impossible, ReplayerError, one_line
 from replayer.units import show_duration
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from replayer.analysis.differences.boot_plan import BootSchedule
+    from replayer.boots.state import Attempt
 
 VARIABLE = "REPLAYER_REMOTE"
 RETURN_SECONDS = 1800.0
@@ -44,7 +45,7 @@ _ALIVE = ("-o", "ServerAliveInterval=15", "-o", "ServerAliveCountMax=8")
 _KINDS: Mapping[str, type] = {
     **dict.fromkeys(("boot", "release", "title", "way", "default", "reason"), str),
     **dict.fromkeys(("kernels", "arguments", "runs"), dict),
-    "still": list,
+    **dict.fromkeys(("still", "lacking"), list),
 }
 """Key of an answer -> the type of its value."""
 
@@ -117,7 +118,7 @@ def _last_words(process: shell.Conversation) -> str:
 
 @dataclass(frozen=True)
 class BootDriver:
-    """A plan on this machine, and the machine that does it."""
+    """A plan on this machine, and the machine that does it: a BootedMachine."""
 
     machine: RemoteMachine
     plan: Path
@@ -166,12 +167,10 @@ class BootDriver:
         self._give()
         reason, boot = "", str(answer["boot"])
         try:
-            while not (reason := sequence.enough(current)):
-                self._fetch()
-                turn = sequence.due(current, len(self._finished()))
-                if turn is None:
-                    break
-                current, boot = self._turn(current, turn, boot, say)
+            while (after := turns.choose_next(self, current, boot, say)) is not None:
+                current = after
+                seen = self._returned(current)
+                current, boot = turns.judge(self, current, seen, say), seen.boot
         except NoAnswer as error:
             reason = str(error)
         except ReplayerError as error:
@@ -183,40 +182,42 @@ class BootDriver:
         say(f"the plan is {phase}" + (f": {reason}" if reason else ""))
         return sequence.closed(current, phase, reason)
 
-    def _turn(
-        self, current: BootsState, turn: tuple[int, str, str], boot: str, say: Callable[[str], None]
-    ) -> tuple[BootsState, str]:
-        number, kernel, release = turn
-        attempt = Attempt(
-            turn=number, kernel=kernel, release=release, asked=state.now(), chosen_in=boot
-        )
-        current = sequence.asked(current, attempt)
-        title = f"turn {number} of {len(self.schedule.order)}"
-        say(f"{title}: {self.machine.host} restarts into {release}")
-        self.machine.ask(
-            "choose",
-            way=current.way,
-            release=release,
-            arguments=boot_plan.target_of(kernel).merged(current.arguments[release]),
-        )
-        seen = self._returned(current, attempt)
-        current, move = sequence.arrived(current, seen)
-        if move is Move.WORK:
-            say(f"{title} ({kernel}) begins · {seen.release}, boot {seen.boot[:8]}")
-            current = self._worked(current, seen)
-        assert current.last is not None
-        why = f": {current.last.reason}" if current.last.reason else ""
-        say(f"{title} ({kernel}) {current.last.outcome}{why}")
-        return current, seen.boot
+    @property
+    def title(self) -> str:
+        """Return the machine's name for messages."""
+        return self.machine.host
 
-    def _returned(self, current: BootsState, attempt: Attempt) -> BootObservation:
+    def save(self, current: BootsState) -> BootsState:
+        """Return the state: this process outlives the boots."""
+        return current
+
+    def find_due(self, current: BootsState) -> tuple[int, str, str] | None:
+        """Return the next turn, by the runs that are here after the new ones were fetched."""
+        self._fetch()
+        return sequence.due(current, len(self._finished()))
+
+    def list_finished(self, _: BootsState) -> list[str]:
+        """Return the boots that have a finished run."""
+        return self._finished()
+
+    def choose(self, current: BootsState, attempt: Attempt, arguments: str) -> None:
+        """Have the kernel chosen there; the machine restarts after its answer."""
+        self.machine.ask("choose", way=current.way, release=attempt.release, arguments=arguments)
+
+    def _returned(self, current: BootsState) -> BootObservation:
         """Wait until the machine answers from another boot; raise NoAnswer after RETURN_SECONDS."""
+        attempt = current.last
+        assert attempt is not None
         deadline = time.monotonic() + RETURN_SECONDS
         last = f"it is in the same boot as before, and was to start {attempt.release}"
         while time.monotonic() < deadline:
             try:
                 answer = self.machine.ask(
-                    "look", way=current.way, release=attempt.release, patience=60.0
+                    "look",
+                    way=current.way,
+                    release=attempt.release,
+                    kernel=attempt.kernel,
+                    patience=60.0,
                 )
                 if answer["boot"] != attempt.chosen_in:
                     return self._seen(current, answer)
@@ -238,9 +239,11 @@ class BootDriver:
             default=current.began_as,
             missing="",
             now=state.now(),
+            lacking=tuple(map(one_line, answer["lacking"])),
         )
 
-    def _worked(self, current: BootsState, seen: BootObservation) -> BootsState:
+    def do_step(self, current: BootsState) -> str:
+        """Have the due step done, and fetch its run."""
         assert current.last is not None
         try:
             answer = self.machine.ask("step", plan=self.name, turn=current.last.turn, patience=None)
@@ -250,9 +253,7 @@ class BootDriver:
             reason = f"the machine was lost in the middle of the step ({error})"
             self._wait()
         self._fetch()
-        if not reason and seen.boot not in self._finished():
-            reason = "the step left no finished run"
-        return sequence.ended(current, "failed" if reason else "done", reason, state.now())
+        return reason
 
     def _wait(self) -> None:
         """Wait until a lost machine answers again; raise NoAnswer after RETURN_SECONDS."""

@@ -213,7 +213,8 @@ def place(engine: Engine, url: URL) -> LogLocation:
             return LogLocation("", None, prefix)
         named = "" if row["file"] is None else str(row["file"])
         directory = Path(str(row["directory"]))
-        server = Remote(engine, url, engine.version or 0, database)
+        server = Remote(engine, url)
+        server.locate(database)
         folder = server.data_directory()
         shown = str(directory / named) if named else ""
         if folder is None:

@@ -199,7 +199,7 @@ def _candidates(
             for name in _kernels(args.kernels)
         ]
     if args.pg_bindirs:
-        folders = _words(args.pg_bindirs)
+        folders = run_options.split_names(args.pg_bindirs)
         absent = [one for one in folders if not Path(one).is_dir()]
         if absent:
             raise Impossible(f"--pg-bindirs: there is no folder {absent[0]}")
@@ -212,11 +212,11 @@ def _candidates(
             SearchCandidate(
                 one, parse_variant(shlex.quote(one), place, label=one, switch=args.switch)
             )
-            for one in _words(args.over)
+            for one in run_options.split_names(args.over)
         ]
     return [
         SearchCandidate(one, parse_variant(candidate_search.fill(template, one), place, label=one))
-        for one in _words(args.over)
+        for one in run_options.split_names(args.over)
     ]
 
 
@@ -224,10 +224,6 @@ def _commit(args: argparse.Namespace, build: CommitBuild, commit: str) -> Search
     place = build.place(commit)
     programs = ("--pg-bindir", str(place / args.bindir)) if args.bindir else ()
     return SearchCandidate(commit[:12], Variant(commit[:12], programs), commit)
-
-
-def _words(text: str) -> list[str]:
-    return [word.strip() for word in text.split(",") if word.strip()]
 
 
 def _kernels(text: str) -> list[str]:

@@ -8,7 +8,6 @@ beginning. What they do not contain is left out, and what cannot be read is coun
 
 from __future__ import annotations
 
-import getpass
 import json
 import sys
 from datetime import UTC, datetime
@@ -22,13 +21,13 @@ from replayer.report import files
 from replayer.report.documents import profile as report
 from replayer.report.sanitize import sanitize
 from replayer.results import imported, profile
+from replayer.run.plan.request import asker
 from replayer.sizing import profile_recording, source
 from replayer.sizing.requirement import parse_share
 from replayer.units import duration
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable
 
     from replayer.results.profile import ResourceProfile
 
@@ -118,7 +117,7 @@ def _watched(args: argparse.Namespace) -> int:
         url=args.what,
         seconds=duration(args.seconds),
         every=duration(args.every),
-        ask=_asker(),
+        ask=asker(),
     )
     source.check(order)
     path = Path(args.out or f"{datetime.now().astimezone():%Y%m%d-%H%M%S}{_ENDING}")
@@ -129,11 +128,6 @@ def _watched(args: argparse.Namespace) -> int:
 
 def _say(text: str) -> None:
     print(sanitize(text), file=sys.stderr)  # noqa: T201
-
-
-def _asker() -> Callable[[str], str] | None:
-    """Return a function that asks for a password if a user sits at a terminal, else None."""
-    return getpass.getpass if sys.stdin.isatty() and sys.stderr.isatty() else None
 
 
 def _made(args: argparse.Namespace) -> int:

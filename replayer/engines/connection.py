@@ -126,8 +126,7 @@ class Database:
         try:
             with watchdog.Wait(self._where):
                 self._connection = self._sql.connect()
-                for statement in self._first:
-                    self._connection.exec_driver_sql(statement)
+                self._execute_first()
             self._session = self.announced_process()
             _sessions.add(self._session)
         except ReplayerError:
@@ -136,15 +135,34 @@ class Database:
         except Exception as error:
             # This includes errors of a driver or SQLAlchemy on an invalid greeting or version.
             self._forget()
-            watchdog.check(self._where)
-            reason = redact(explain(getattr(error, "orig", None) or error), url)
-            raise ReplayerError(
-                f"{title or engine.title} at {show(url)} refused a connection: {reason}",
-                refusals.remedy_of(reason, engine.spec.password.ways),
-            ) from error
+            raise self._refused(error, engine, title) from error
         finally:
             _opening.discard(self)
         self.engine = engine
+
+    def _execute_first(self) -> None:
+        for statement in self._first:
+            self._connection.exec_driver_sql(statement)
+
+    def _refused(self, error: Exception, engine: Engine, title: str = "") -> ReplayerError:
+        """Return the error for a connection that cannot be used; raise it for a silent server."""
+        watchdog.check(self._where)
+        reason = redact(explain(getattr(error, "orig", None) or error), self.url)
+        return ReplayerError(
+            f"{title or engine.title} at {show(self.url)} refused a connection: {reason}",
+            refusals.remedy_of(reason, engine.spec.password.ways),
+        )
+
+    def begin(self) -> None:
+        """Execute the engine's own first statements on a connection that was made without them."""
+        self._first = self.engine.spec.connect.statements
+        try:
+            with watchdog.Wait(self._where):
+                self._execute_first()
+        except ReplayerError:
+            raise
+        except Exception as error:
+            raise self._refused(error, self.engine) from error
 
     def _forget(self) -> None:
         """Close the open parts of a connection that could not be used."""

@@ -19,30 +19,18 @@ SIGN = re.compile(
     r"^avg-cpu:|^Device:? .*(?:tps|r/s)|\"sysstat\": ?\{|^ +r/s .*Device$", re.MULTILINE
 )
 
-_KIB, _MIB, _SECTOR = 1 << 10, 1 << 20, 512
-_METRICS: Mapping[str, tuple[str, str, float, Better]] = {
-    # iostat's column -> the metric, its unit, the factor from iostat's unit to it
-    "r/s": ("reads", "1/s", 1, Better.MORE),
-    "w/s": ("writes", "1/s", 1, Better.MORE),
-    "tps": ("transfers", "1/s", 1, Better.MORE),
-    "rkB/s": ("read_throughput", "bytes/s", _KIB, Better.MORE),
-    "wkB/s": ("write_throughput", "bytes/s", _KIB, Better.MORE),
-    "rMB/s": ("read_throughput", "bytes/s", _MIB, Better.MORE),
-    "wMB/s": ("write_throughput", "bytes/s", _MIB, Better.MORE),
-    "rsec/s": ("read_throughput", "bytes/s", _SECTOR, Better.MORE),
-    "wsec/s": ("write_throughput", "bytes/s", _SECTOR, Better.MORE),
-    "kB_read/s": ("read_throughput", "bytes/s", _KIB, Better.MORE),
-    "kB_wrtn/s": ("write_throughput", "bytes/s", _KIB, Better.MORE),
-    "MB_read/s": ("read_throughput", "bytes/s", _MIB, Better.MORE),
-    "MB_wrtn/s": ("write_throughput", "bytes/s", _MIB, Better.MORE),
-    "Blk_read/s": ("read_throughput", "bytes/s", _SECTOR, Better.MORE),
-    "Blk_wrtn/s": ("write_throughput", "bytes/s", _SECTOR, Better.MORE),
-    "r_await": ("read_wait", "s", 1e-3, Better.LESS),
-    "w_await": ("write_wait", "s", 1e-3, Better.LESS),
-    "await": ("wait", "s", 1e-3, Better.LESS),
-    "aqu-sz": ("queue", "", 1, Better.NEITHER),
-    "avgqu-sz": ("queue", "", 1, Better.NEITHER),
-    "%util": ("utilisation", "%", 1, Better.NEITHER),
+METRICS: Mapping[str, tuple[str, Better]] = {
+    # a quantity of iostat's columns -> the unit of its metric, and the better direction
+    "reads": ("1/s", Better.MORE),
+    "writes": ("1/s", Better.MORE),
+    "transfers": ("1/s", Better.MORE),
+    "read_throughput": ("bytes/s", Better.MORE),
+    "write_throughput": ("bytes/s", Better.MORE),
+    "read_wait": ("s", Better.LESS),
+    "write_wait": ("s", Better.LESS),
+    "wait": ("s", Better.LESS),
+    "queue": ("", Better.NEITHER),
+    "utilisation": ("%", Better.NEITHER),
 }
 _FIRST = (
     "the first report is passed over: unless iostat was given -y, it is the mean since the boot"
@@ -54,7 +42,9 @@ _MOST_DEVICES = 500
 
 def read(source: ImportSource, label: str) -> ImportResult:
     """Return a run for each machine; each new start of iostat is a repeat."""
-    groups = [list(members) for _, members in groupby(iostat.reports(source), lambda r: id(r.host))]
+    groups = [
+        list(members) for _, members in groupby(iostat.all_reports(source), lambda r: id(r.host))
+    ]
     steps = [
         ImportedStep(_step(source, group), group[0].host) for group in groups if _devices(group)
     ]
@@ -107,10 +97,10 @@ def _measurements(kept: Sequence[Report], device: str) -> Iterator[Measurement]:
     """Yield the mean of each known column, over the reports that have it."""
     rows = [report.devices[device] for report in kept if device in report.devices]
     for name in dict.fromkeys(name for row in rows for name in row):
-        if name in _METRICS:
-            metric, unit, factor, better = _METRICS[name]
-            value = fmean(row[name] for row in rows if name in row) * factor
-            yield measured(f"iostat.{device}.{metric}", value, unit, better)
+        if name in iostat.COLUMNS:
+            column = iostat.COLUMNS[name]
+            value = fmean(row[name] for row in rows if name in row) * column.factor
+            yield measured(f"iostat.{device}.{column.quantity}", value, *METRICS[column.quantity])
 
 
 def _processors(kept: Sequence[Report]) -> Iterator[Measurement]:

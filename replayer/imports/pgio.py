@@ -253,7 +253,7 @@ def _iostat(source: ImportSource) -> dict[str, list[float | None]]:
     beside = source.beside("iostat.out")
     if beside is None:
         return {}
-    reports = iostat.reports(beside)[1:]
+    reports = iostat.all_reports(beside)[1:]
     for sentence in beside.unread.all():
         source.unread.say(sentence)
     return iostat.columns(reports, iostat.busy(reports))

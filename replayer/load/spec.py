@@ -36,7 +36,8 @@ _ORDINARY_SESSIONS = 350
 """More sessions than this need a higher connection limit."""
 
 
-def _scale(value: str | int) -> str | int:
+def check_scale(value: str | int) -> str | int:
+    """Return a size of tables; raise ValueError for one that is none, or not above 0."""
     try:
         if units.size(value) <= 0:
             raise ValueError("it must be more than nothing")
@@ -53,7 +54,7 @@ class LoadSpec(StepSpec):
     step `sessions` describes the other keys of a mix."""
     num_schemas: int = Field(4, ge=1, le=8192)
     """Tables."""
-    scale: Annotated[str | int, AfterValidator(_scale)] = "256M"
+    scale: Annotated[str | int, AfterValidator(check_scale)] = "256M"
     """Size of each table: bytes with a unit such as 1G, or a bare number of blocks."""
     seed: int = Field(1, ge=0, le=1 << 31)
     memory: Literal["cached", "direct"] = "cached"

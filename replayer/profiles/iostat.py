@@ -11,7 +11,7 @@ import numpy as np
 
 from replayer.errors import Impossible
 from replayer.results import intervals, iostat, sysstat
-from replayer.results.imported import ImportSource, words
+from replayer.results.imported import ImportSource
 from replayer.results.iostat import Report
 from replayer.results.profile import ResourceProfile
 
@@ -20,26 +20,15 @@ SIGN = re.compile(
     re.MULTILINE,
 )
 
-_KIB, _MIB, _SECTOR = 1 << 10, 1 << 20, 512
-_BYTES: Mapping[str, tuple[str, int]] = {
-    # iostat's column -> the profile's column, bytes in one unit of iostat's
-    "rkB/s": ("read_mbps", _KIB),
-    "wkB/s": ("write_mbps", _KIB),
-    "rMB/s": ("read_mbps", _MIB),
-    "wMB/s": ("write_mbps", _MIB),
-    "rsec/s": ("read_mbps", _SECTOR),
-    "wsec/s": ("write_mbps", _SECTOR),
-    "kB_read/s": ("read_mbps", _KIB),
-    "kB_wrtn/s": ("write_mbps", _KIB),
-    "MB_read/s": ("read_mbps", _MIB),
-    "MB_wrtn/s": ("write_mbps", _MIB),
-    "Blk_read/s": ("read_mbps", _SECTOR),
-    "Blk_wrtn/s": ("write_mbps", _SECTOR),
+_ADDED: Mapping[str, tuple[str, float]] = {
+    # a quantity of iostat's columns -> the profile's column, and its unit in 1/s or bytes/s
+    "reads": ("read_iops", 1),
+    "writes": ("write_iops", 1),
+    "read_throughput": ("read_mbps", 1e6),
+    "write_throughput": ("write_mbps", 1e6),
+    "queue": ("queue_depth", 1),
 }
-_ADDED = {"r/s": "read_iops", "w/s": "write_iops", "aqu-sz": "queue_depth",
-          "avgqu-sz": "queue_depth"}  # fmt: skip
 _AWAITS = {"r_await": ("read_await_ms", "r/s"), "w_await": ("write_await_ms", "w/s")}
-_CORES = re.compile(r"\((\d{1,6}) CPU\)")
 _NO_X = (
     "without -x iostat does not count reads and writes apart: their number a second is not known"
 )
@@ -51,8 +40,8 @@ def read(file: ImportSource, devices: Sequence[str]) -> ResourceProfile:
     text = file.data.decode("utf-8", errors="replace")
     reader = _Reader(file, sysstat.StampSequence(sysstat.order_of(_dates(text))), devices)
     del text
-    for report, cores in _reports(file, reader.clock, devices):
-        reader.add(report, cores)
+    for report in iostat.reports(file, only=devices):
+        reader.add(report)
     return reader.profile()
 
 
@@ -71,12 +60,16 @@ class _Reader:
         self._machine: Mapping[str, object] | None = None
         self._machines: set[str] = set()
         self._cores: int | None = None
+        self._date = ""
         self._began = math.nan
         """The end of the report that covers the time since boot, until the next report comes."""
         self._undated = 0
 
-    def add(self, report: Report, cores: int | None) -> None:
+    def add(self, report: Report) -> None:
         """Add a report; skip the first one after each start of iostat."""
+        if report.date != self._date:
+            self._date = report.date
+            self.clock.date(report.date)
         self._machines.add(str(report.host.get("host.name", "")))
         first, self._machine = report.host is not self._machine, report.host
         if not (report.cpu or report.devices):
@@ -91,9 +84,9 @@ class _Reader:
             return
         span, self._began = seconds - self._began, math.nan
         self._names |= dict.fromkeys(report.devices)
-        self._cores = cores
+        self._cores = report.cores
         chosen = self._devices(tuple(report.devices))
-        known = _cpu(report.cpu, cores) | _device([report.devices[name] for name in chosen])
+        known = _cpu(report.cpu, report.cores) | _device([report.devices[name] for name in chosen])
         values = {name: value for name, value in known.items() if not value < 0}
         self._rows.add(seconds, values, span if span > 0 else math.nan)
 
@@ -157,33 +150,6 @@ def _dates(text: str) -> Iterator[str]:
         yield match[0][-80:] if not match[0].startswith("Linux") else match[0].partition(")")[2]
 
 
-def _reports(
-    file: ImportSource, clock: sysstat.StampSequence, devices: Sequence[str]
-) -> Iterator[tuple[Report, int | None]]:
-    """Yield each report with the machine's number of processors, or None if that is unknown."""
-    if file.data.lstrip()[:1] != b"{":
-        head = ""
-        for report in iostat.of_text(file, only=devices):
-            if report.head != head:
-                head = report.head
-                clock.date(head.partition(")")[2])
-            match = _CORES.search(head)
-            yield report, int(match[1]) if match else None
-        return
-    hosts: dict[int, tuple[Mapping[str, object], Mapping[str, str]]] = {}
-    for about, one in sysstat.statistics(file):
-        # Use the same object for all reports of a machine, as for a text.
-        _, host = hosts.setdefault(id(about), (about, {"host.name": words(about.get("nodename"))}))
-        clock.date(str(about.get("date", "")))
-        try:
-            report = iostat.of_json(host, one)  # type: ignore[arg-type]
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            file.unread.say(f"a report is not iostat's: {type(error).__name__} {words(error)}")
-            continue
-        cores = about.get("number-of-cpus")
-        yield report, cores if isinstance(cores, int) else None
-
-
 def _cpu(percent: Mapping[str, float], cores: int | None) -> dict[str, float]:
     """Return the processors in use, computed from shares in percent of all processors."""
     shares = {name.lstrip("%"): value for name, value in percent.items()}
@@ -206,11 +172,10 @@ def _device(devices: Sequence[Mapping[str, float]]) -> dict[str, float]:
     values: dict[str, float] = {}
     for device in devices:
         for name, value in device.items():
-            if name in _ADDED:
-                values[_ADDED[name]] = values.get(_ADDED[name], 0.0) + value
-            elif name in _BYTES:
-                column, factor = _BYTES[name]
-                values[column] = values.get(column, 0.0) + value * factor / 1e6
+            quantity, factor = iostat.COLUMNS.get(name, ("", 0))
+            if quantity in _ADDED:
+                column, unit = _ADDED[quantity]
+                values[column] = values.get(column, 0.0) + value * factor / unit
     for name, (column, requests) in _AWAITS.items():
         known = [(one[name], one[requests]) for one in devices if name in one and requests in one]
         many = sum(number for _, number in known)

@@ -9,10 +9,10 @@ from replayer.errors import Impossible
 from replayer.results import intervals, sysstat
 from replayer.results.imported import ImportSource, number, words
 from replayer.results.profile import Gap, ResourceProfile
+from replayer.results.sysstat import KIB, SECTOR
 
 SIGN = re.compile(r"\"file-date\": ?\"|\"timestamp\": ?\{ ?\"date\"")
 
-_KIB, _SECTOR = 1 << 10, 512
 _CPU: Mapping[str, tuple[str, ...]] = {
     # columns of -u, and of -u ALL
     "cpu_user": ("user", "usr", "nice", "guest", "gnice"),
@@ -100,9 +100,9 @@ class _Reader:
             return {}
         # The share has two decimals only, so use the median of many: the memory does not change.
         self.memory.append(100 * number(keys["memused"]) / number(keys["memused-percent"]))
-        values = {"page_cache_bytes": number(keys["cached"]) * _KIB} if "cached" in keys else {}
+        values = {"page_cache_bytes": number(keys["cached"]) * KIB} if "cached" in keys else {}
         if "avail" in keys:
-            values["memory_bytes"] = number(keys["avail"]) * _KIB
+            values["memory_bytes"] = number(keys["avail"]) * KIB
         return values
 
     def _disks(self, disks: Sequence[Mapping[str, Any]]) -> dict[str, float]:
@@ -118,7 +118,7 @@ class _Reader:
             ("read_mbps", "rkB", "rd_sec"),
             ("write_mbps", "wkB", "wr_sec"),
         ):
-            name, factor = (kilobytes, _KIB) if kilobytes in chosen[0] else (sectors, _SECTOR)
+            name, factor = (kilobytes, KIB) if kilobytes in chosen[0] else (sectors, SECTOR)
             if name in chosen[0]:
                 values[column] = sum(number(one[name]) for one in chosen) * factor / 1e6
         queue = "aqu-sz" if "aqu-sz" in chosen[0] else "avgqu-sz"
@@ -142,7 +142,7 @@ class _Reader:
                 "kind": "sadf",
                 "place": self.file.name,
                 "cores": self.cores,
-                "memory_bytes": round(total * _KIB) if total else None,
+                "memory_bytes": round(total * KIB) if total else None,
                 "device": "+".join(self.chosen) or None,
             },
             in_order=False,
@@ -158,7 +158,7 @@ class _Reader:
         total = _middle(self.memory)
         if available is None or total is None:
             return
-        self.rows.values["memory_bytes"] = [max(0.0, total * _KIB - one) for one in available]
+        self.rows.values["memory_bytes"] = [max(0.0, total * KIB - one) for one in available]
 
 
 def _begin(gap: Gap) -> float:
@@ -182,7 +182,7 @@ def _io(keys: Mapping[str, Any]) -> dict[str, float]:
         ("write_mbps", "io-writes", "bwrtn"),
     ):
         if name in keys.get(group, {}):
-            values[column] = number(keys[group][name]) * _SECTOR / 1e6
+            values[column] = number(keys[group][name]) * SECTOR / 1e6
     return values
 
 
@@ -191,7 +191,7 @@ def _network(devices: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     if not real:
         return {}
     return {
-        column: sum(number(one[name]) for one in real) * _KIB / 1e6
+        column: sum(number(one[name]) for one in real) * KIB / 1e6
         for column, name in (("net_in_mbps", "rxkB"), ("net_out_mbps", "txkB"))
         if all(name in one for one in real)
     }

@@ -5,20 +5,59 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 from replayer.model import Fact
 from replayer.results import imported
 from replayer.results.imported import ImportSource, number, words
+from replayer.results.sysstat import (
+    CLOCK,
+    DAY,
+    KIB,
+    MIB,
+    SECTOR,
+    Restart,
+    second_of_day,
+    statistics,
+)
 
-_CLOCK = re.compile(r"(?:^|[ T])(\d{1,2}):(\d\d):(\d\d)(?: ?([AP])M)?")
+_CORES = re.compile(r"\((\d{1,6}) CPU\)")
 _PLAIN = re.compile(r"[0-9]{1,15}(?:\.[0-9]{1,9})?")
-_DAY = 86400
 _MOST_COLUMNS = 64
 _MOST_VALUES = 4_000_000
 """Limit on the number of values of all reports of a file together."""
 _SUFFIXES = {"k": 1.0, "M": 1024.0, "G": 1024.0**2, "T": 1024.0**3}
 """Suffix that --human and -h write after a value -> its factor, relative to the column's KiB."""
+
+
+class IostatColumn(NamedTuple):
+    """The quantity of a column, and the factor from iostat's unit to 1/s, bytes/s, s or %."""
+
+    quantity: str
+    factor: float
+
+
+COLUMNS: Mapping[str, IostatColumn] = {
+    name: IostatColumn(quantity, factor)
+    for quantity, factor, names in (
+        ("reads", 1, "r/s"),
+        ("writes", 1, "w/s"),
+        ("transfers", 1, "tps"),
+        ("read_throughput", KIB, "rkB/s kB_read/s"),
+        ("read_throughput", MIB, "rMB/s MB_read/s"),
+        ("read_throughput", SECTOR, "rsec/s Blk_read/s"),
+        ("write_throughput", KIB, "wkB/s kB_wrtn/s"),
+        ("write_throughput", MIB, "wMB/s MB_wrtn/s"),
+        ("write_throughput", SECTOR, "wsec/s Blk_wrtn/s"),
+        ("read_wait", 1e-3, "r_await"),
+        ("write_wait", 1e-3, "w_await"),
+        ("wait", 1e-3, "await"),
+        ("queue", 1, "aqu-sz avgqu-sz"),
+        ("utilisation", 1, "%util"),
+    )
+    for name in names.split()
+}
+"""The columns that are known, of every version of sysstat."""
 
 
 @dataclass(slots=True)
@@ -30,8 +69,10 @@ class Report:
     """Second of the day; None without -t."""
     stamp: str = ""
     """Date, time and zone as iostat wrote them; "" without -t."""
-    head: str = ""
-    """The line with the machine, the date and the processors; "" for JSON."""
+    date: str = ""
+    """The date of the machine's heading, as iostat wrote it."""
+    cores: int | None = None
+    """Processors of the machine; None if the heading does not name them."""
     cpu: dict[str, float] = field(default_factory=dict)
     devices: dict[str, dict[str, float]] = field(default_factory=dict)
 
@@ -43,7 +84,8 @@ class _Reader:
     host: Mapping[str, Fact] = field(default_factory=dict)
     clock: int | None = None
     stamp: str = ""
-    head: str = ""
+    date: str = ""
+    cores: int | None = None
     names: Sequence[str] = ()
     last: bool = False
     """The device's name is the last column: -h of newer sysstat writes it there."""
@@ -57,24 +99,30 @@ class _Reader:
 
     def start(self) -> None:
         """Begin a report."""
-        self.reports.append(Report(self.host, self.clock, self.stamp, self.head))
+        self.reports.append(Report(self.host, self.clock, self.stamp, self.date, self.cores))
 
 
-def reports(source: ImportSource) -> list[Report]:
-    """Return the reports of a file; record lines that are not iostat's in `source.unread`."""
-    if source.data.lstrip()[:1] == b"{":
-        return [report for keys in source.documents() for report in _hosts(source, keys)]
-    return list(of_text(source, _MOST_VALUES))
+def all_reports(source: ImportSource) -> list[Report]:
+    """Return the reports of a file, as many as fit into memory."""
+    return list(reports(source, _MOST_VALUES))
 
 
-def of_text(
+def reports(
     source: ImportSource, most: float = math.inf, only: Collection[str] = ()
 ) -> Iterator[Report]:
-    """Yield the reports of a text; stop after `most` values.
+    """Yield the reports of a text or of JSON; stop after `most` values.
 
-    Lines that are not iostat's are recorded in `source.unread`.
-    With `only`, values of other devices are not read: these devices are there without values.
+    The reports of one machine, and of one start of iostat, have the same object `host`.
+    Text that is not iostat's is recorded in `source.unread`.
+    With `only`, values of other devices are not read from a text: these devices are there without
+    values.
     """
+    if source.data.lstrip()[:1] == b"{":
+        return _of_json(source, most)
+    return _of_text(source, most, only)
+
+
+def _of_text(source: ImportSource, most: float, only: Collection[str]) -> Iterator[Report]:
     reader = _Reader(only=only)
     for at, line in source.lines():
         if reader.values > most:
@@ -98,7 +146,9 @@ def _line(reader: _Reader, line: str) -> bool:
     """
     parts = line.split()
     if facts := imported.host(line):
-        reader.host, reader.head, reader.names = facts, line, ()
+        cores = _CORES.search(line)
+        reader.host, reader.date, reader.names = facts, line.partition(")")[2], ()
+        reader.cores = int(cores[1]) if cores else None
         reader.clock, reader.stamp = None, ""
         return True
     if parts[0] == "avg-cpu:":
@@ -112,8 +162,8 @@ def _line(reader: _Reader, line: str) -> bool:
         reader.cpu = ()
         return True
     # A stamp is at most a date, a time, AM or PM and a zone.
-    if len(parts) <= 4 and (clock := _CLOCK.search(line[:80])):
-        reader.clock, reader.stamp, reader.names = _second(clock), line.strip(), ()
+    if len(parts) <= 4 and (clock := CLOCK.search(line[:80])):
+        reader.clock, reader.stamp, reader.names = second_of_day(clock), line.strip(), ()
         return True
     return bool(reader.names) and _device(reader, parts)
 
@@ -160,35 +210,46 @@ def _value(text: str) -> float:
     return number(plain[:-1]) * factor if factor else number(plain)
 
 
-def _second(clock: re.Match[str]) -> int:
-    hour = int(clock[1])
-    if clock[4]:
-        hour = hour % 12 + 12 * (clock[4] == "P")
-    return hour * 3600 + int(clock[2]) * 60 + int(clock[3])
+def _of_json(source: ImportSource, most: float) -> Iterator[Report]:
+    hosts: dict[int, tuple[Mapping[str, Any], Mapping[str, Fact]]] = {}
+    values = 0
+    for about, entry in statistics(source):
+        if values > most:
+            source.unread.say(f"what follows {values:,} values is more than can be held")
+            return
+        if isinstance(entry, Restart):
+            continue
+        # Use the same object for all reports of a machine, as for a text.
+        _, host = hosts.setdefault(id(about), (about, _host(about)))
+        try:
+            report = _report(host, about, entry)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            source.unread.say(f"a report is not iostat's: {type(error).__name__} {words(error)}")
+            continue
+        values += sum(map(len, report.devices.values()))
+        yield report
 
 
-def _hosts(source: ImportSource, keys: Mapping[str, Any]) -> Iterator[Report]:
-    try:
-        for host in keys["sysstat"]["hosts"]:
-            facts: dict[str, Fact] = {
-                fact: words(host[key])
-                for key, fact in (("nodename", "host.name"), ("release", "kernel.release"))
-                if key in host
-            }
-            for statistics in host["statistics"]:
-                yield of_json(facts, statistics)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        source.unread.say(f"its JSON is not iostat's: {type(error).__name__} {words(error)}")
+def _host(about: Mapping[str, Any]) -> Mapping[str, Fact]:
+    keys = (("nodename", "host.name"), ("release", "kernel.release"))
+    return {fact: words(about[key]) for key, fact in keys if key in about}
 
 
-def of_json(host: Mapping[str, Fact], keys: Mapping[str, Any]) -> Report:
-    """Return the report of one entry of a machine's `statistics` in iostat's JSON.
+def _report(host: Mapping[str, Fact], about: Mapping[str, Any], keys: Mapping[str, Any]) -> Report:
+    """Return the report of one entry of a machine's `statistics`.
 
     Raises KeyError, TypeError, ValueError or AttributeError if the entry is not iostat's.
     """
     stamp = str(keys.get("timestamp", ""))[:80]
-    clock = _CLOCK.search(stamp)
-    report = Report(host, None if clock is None else _second(clock), stamp)
+    clock = CLOCK.search(stamp)
+    cores = about.get("number-of-cpus")
+    report = Report(
+        host,
+        None if clock is None else second_of_day(clock),
+        stamp,
+        str(about.get("date", "")),
+        cores if isinstance(cores, int) else None,
+    )
     report.cpu = {f"%{words(name)}": number(v) for name, v in keys.get("avg-cpu", {}).items()}
     for disk in keys.get("disk", []):
         report.devices[words(disk["disk_device"])] = {
@@ -211,7 +272,7 @@ def seconds(group: Sequence[Report]) -> list[float] | None:
     for earlier, later in pairwise(clocks):
         assert earlier is not None
         assert later is not None
-        at += (later - earlier) % _DAY
+        at += (later - earlier) % DAY
         ends.append(at)
     return ends
 

@@ -34,11 +34,6 @@ _MOST_LINES = 400_000
 _MOST_LINE_BYTES = 8 << 20
 _ROWS_A_LINE = 600
 _DIGITS = 7
-_WORK = (
-    *("cpu_cores", "server_cpu_cores", "read_iops", "write_iops", "read_mbps", "write_mbps"),
-    *("commits", "statements", "blocks_hit", "blocks_read", "wal_mbps", "tuples_returned"),
-)
-"""Columns that show load: on a source with any load, at least one of them is above 0."""
 _LATE = 1.0
 """Seconds by which rows may overlap, because other tools' stamps have whole seconds."""
 
@@ -375,15 +370,6 @@ def load(path: Path) -> ResourceProfile:
         )
     _check(str(path), profile)
     return profile
-
-
-def refuse_idle(path: Path | str, profile: ResourceProfile) -> None:
-    """Raise Impossible for a profile without any load: no machine can be sized from it."""
-    if not any(np.nansum(profile.column(name)) > 0 for name in _WORK):
-        raise Impossible(
-            f"{path}: it has no load, nothing was read, written or committed in its "
-            f"{profile.seconds:,.0f} s: profile the source while it is in use"
-        )
 
 
 def _text(line: Noun) -> str:

@@ -9,10 +9,13 @@ from typing import Any, NamedTuple
 from replayer.errors import Impossible, NotFound, nearest
 from replayer.results.imported import ImportSource, quoted, words
 
-_CLOCK = re.compile(r"(?:^|[ T])(\d{1,2}):(\d\d):(\d\d)(?: ?([AP])M)?")
+CLOCK = re.compile(r"(?:^|[ T])(\d{1,2}):(\d\d):(\d\d)(?: ?([AP])M)?")
+"""A time of day, with or without AM or PM."""
+KIB, MIB, SECTOR = 1 << 10, 1 << 20, 512
+"""Bytes in the units of sysstat's columns."""
 _ZONE = re.compile(r"\d([+-]\d\d):?(\d\d)$")
 _DATE = re.compile(r"(\d{1,4})([-/.])(\d{1,2})\2(\d{1,4})")
-_DAY = 86400.0
+DAY = 86400
 _STATISTICS = re.compile(r'"statistics"\s{0,20}:\s{0,20}\[')
 _NEXT = re.compile(r"[\s,]{0,80}(?=[{\]])")
 _PAIR = re.compile(r'"(nodename|release|number-of-cpus|date|file-date|timezone)"\s{0,9}:'
@@ -91,7 +94,7 @@ class StampSequence:
         A stamp without a date is of the next day if its time is more than half a day before that of
         the last stamp.  Raises ValueError if it is not a time, or if its date is not known.
         """
-        clock = _CLOCK.search(stamp)
+        clock = CLOCK.search(stamp)
         if clock is None:
             raise ValueError(f"{quoted(stamp)} is not a time")
         dated = _DATE.search(stamp[: clock.start() + 1])
@@ -99,8 +102,8 @@ class StampSequence:
             self.date(dated[0])
         if self._day is None:
             raise ValueError(f"{quoted(stamp)} has no date")
-        second = _second(clock)
-        if not dated and second < self._last - _DAY / 2:
+        second = second_of_day(clock)
+        if not dated and second < self._last - DAY / 2:
             self._day += timedelta(days=1)
         self._last = second
         zone = _ZONE.search(stamp)
@@ -109,11 +112,12 @@ class StampSequence:
         return self._day.timestamp() + second - offset
 
 
-def _second(clock: re.Match[str]) -> float:
+def second_of_day(clock: re.Match[str]) -> int:
+    """Return the second of the day of a match of CLOCK."""
     hour = int(clock[1])
     if clock[4]:
         hour = hour % 12 + 12 * (clock[4] == "P")
-    return hour * 3600.0 + int(clock[2]) * 60 + int(clock[3])
+    return hour * 3600 + int(clock[2]) * 60 + int(clock[3])
 
 
 class Restart(NamedTuple):

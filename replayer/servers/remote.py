@@ -29,10 +29,10 @@ _BACKEND = VerbName("backend")
 _PROCESS = re.compile(r"^(?:PID: )?(\d+)\s*$", re.MULTILINE)
 """A process id alone, or in a line of ClickHouse's file `status`."""
 _POOL_TRIES = 3
-_PING_SECONDS = 5.0
-"""Seconds for an answer of the session that holds the lock, before another connection is asked."""
 """Few enough that the driver does not prepare the statement: it would stay on the server
 session."""
+_PING_SECONDS = 5.0
+"""Seconds for an answer of the session that holds the lock, before another connection is asked."""
 
 
 class Remote:
@@ -41,13 +41,13 @@ class Remote:
     kind: protocol.Kind = "url"
     can_stop = False
 
-    def __init__(
-        self, engine: Engine, url: URL, version: int, lock: Database | None = None
-    ) -> None:
+    def __init__(self, engine: Engine, url: URL, lock: Database | None = None) -> None:
+        """Take a server whose engine has its version; `lock` is the connection with its lock."""
         self.engine = engine
-        self.version = version
+        self.version = engine.version or 0
         self._where = url
         self._lock = lock
+        self._facts: EngineFacts | None = None
         self.lock_answers: Callable[[float], bool] | None = None
         """Asks the session that holds the lock for an answer within some seconds."""
         self._data: tuple[Path, int] | None = None
@@ -100,20 +100,38 @@ class Remote:
         """Return the CPU seconds of the server's processes, 0 if they are not on this machine."""
         return processes.cpu_seconds(self._family(self._found(), ended=True))
 
+    def locate(self, database: Database) -> None:
+        """Ask where the server's data is, over the connection that is open already."""
+        self._found(database)
+
+    def identify(self, database: Database) -> None:
+        """Ask for all that is asked once a run, over the connection that is open already.
+
+        A question that fails is asked again by the method that needs its answer, which reports it.
+        """
+        self.locate(database)
+        with contextlib.suppress(ReplayerError):
+            self._facts = self._ask_facts(database)
+
     def facts(self) -> EngineFacts:
         """Return facts on the server, and every setting that is not its default."""
-        data = self.data_directory()
+        if self._facts is None:
+            with contextlib.closing(Database(self.engine, self._where)) as database:
+                self._facts = self._ask_facts(database)
+        return self._facts
+
+    def _ask_facts(self, database: Database) -> EngineFacts:
+        data = self._found(database)
         known: dict[str, Fact] = {
             "server.host": self._where.host or str(self._where.query.get("host", "")),
-            "data.directory": str(data) if data else None,
+            "data.directory": str(data[0]) if data else None,
             **environment.limits(),
         }
         if data is None:
             known["server.machine"] = (
                 "another one, as far as can be seen: host, device and memory are this machine's"
             )
-        with contextlib.closing(Database(self.engine, self._where)) as database:
-            return protocol.facts(database, self.kind, known)
+        return protocol.facts(database, self.kind, known)
 
     def list_leftovers(self) -> dict[str, Fact]:
         """Return facts on replayer's objects on the server, by its list there; {} if not known."""
@@ -157,16 +175,17 @@ class Remote:
             return []
         return processes.family(folder_and_pid[1], ended=ended)
 
-    def _found(self) -> tuple[Path, int] | None:
+    def _found(self, database: Database | None = None) -> tuple[Path, int] | None:
         """Return the data directory and the main process, if they are on this machine.
 
         The server is asked for the path of its files, and for the content of a file that is unique
         to it: a server on another host, or in a container, may report a path that exists here too.
+        It is asked once, over an open connection if one is given.
         """
         if not self._looked:
             self._looked = True
             try:
-                self._data = self._look()
+                self._data = self._look(database)
             except Denied as error:
                 self._absent = protocol.NoFiles(
                     f"where the server's files are is not known: {error}",
@@ -177,9 +196,11 @@ class Remote:
                 self._data = None
         return self._data
 
-    def _look(self) -> tuple[Path, int] | None:
-        with contextlib.closing(Database(self.engine, self._where)) as database:
-            row = database.row(_LOCATION)
+    def _look(self, database: Database | None) -> tuple[Path, int] | None:
+        if database is None:
+            with contextlib.closing(Database(self.engine, self._where)) as own:
+                return self._look(own)
+        row = database.row(_LOCATION)
         for folder in environment.folders(self.engine.name, Path(row["directory"])):
             try:
                 here = (folder / row["file"]).read_text(encoding="utf-8", errors="replace")
@@ -224,10 +245,9 @@ def whereabouts(engine: Engine, text: str) -> Whereabouts:
     The user is not asked for a password.
     """
     try:
-        engine, url = identified(engine, text)
+        server = located(engine, text)
     except ReplayerError as error:
         return Whereabouts(here=False, runs=False, proven=False, why=str(error))
-    server = Remote(engine, url, engine.version or 0)
     if server.data_directory() is not None:
         return Whereabouts(here=True, runs=bool(server.pids()), proven=True, why="")
     absent = server.explain_missing_files()
@@ -244,10 +264,11 @@ def with_password(engine: Engine, text: str, *, ask: Callable[[str], str] | None
     url = credentials.complete(url_of(text, engine), engine.spec.password)
     if url.password is None:
         title = _title(engine, text)
-        with watchdog.watching(watchdog.address(url), f"{title} at {credentials.show(url)}"):
-            url = _with_password(engine, url, ask, title)
-            with contextlib.closing(Database(engine, url, first=(), title=title)) as database:
-                url = url.set(password=database.password() or None)
+        with (
+            watchdog.watching(watchdog.address(url), f"{title} at {credentials.show(url)}"),
+            contextlib.closing(_opened(engine, url, ask, title)) as database,
+        ):
+            url = database.url.set(password=database.password() or None)
     # Keep the scheme: it may name the engine.
     scheme = text.partition("://")[0]
     return url.set(drivername=scheme).render_as_string(hide_password=False)
@@ -269,33 +290,24 @@ def connected(
     server cannot be reached, is too old, is in use by another replayer, or has a schema with
     replayer's name that replayer did not make.
     """
-    url = credentials.complete(url_of(text, engine), engine.spec.password)
-    where = watchdog.address(url)
-    with watchdog.watching(where, f"{_title(engine, text)} at {credentials.show(url)}"):
+    with _identified(engine, text, ask=ask, begin=True) as database:
+        where, title = watchdog.address(database.url), _full_title(database)
         try:
-            engine, url = _known(engine, text, url, ask)
-            _refuse_pool(engine, url)
-            database = Database(engine, url)
-        except ReplayerError as error:
+            there = _claimed(database, alone=alone)
+        except Denied as error:
             raise Impossible(str(error)) from error
-        title = f"{engine.title} at {credentials.show(url)}"
-        with contextlib.closing(database):
-            try:
-                there = _claimed(engine, url, database, alone=alone)
-            except Denied as error:
-                raise Impossible(str(error)) from error
-            # The connection that holds the lock stays idle while the server is in use.
-            try:
-                with lock.kept(database) as answers:
-                    watchdog.watch(where, title, answers)
-                    there.lock_answers = answers
-                    try:
-                        yield there
-                    finally:
-                        there.lock_answers = None
-                        watchdog.watch(where, title)
-            finally:
-                lock.release(database)
+        # The connection that holds the lock stays idle while the server is in use.
+        try:
+            with lock.kept(database) as answers:
+                watchdog.watch(where, title, answers)
+                there.lock_answers = answers
+                try:
+                    yield there
+                finally:
+                    there.lock_answers = None
+                    watchdog.watch(where, title)
+        finally:
+            lock.release(database)
 
 
 @contextlib.contextmanager
@@ -307,10 +319,9 @@ def emptying(
     Nothing is created; it yields None if replayer has no list of its objects there.  Raises
     Impossible as `connected` does.
     """
-    engine, url = identified(engine, text, ask=ask)
-    where, title = watchdog.address(url), f"{engine.title} at {credentials.show(url)}"
-    with watchdog.watching(where, title), contextlib.closing(Database(engine, url)) as database:
-        _refuse_foreign(database, url.database or "")
+    with _identified(engine, text, ask=ask, begin=True) as database:
+        engine, url = database.engine, database.url
+        _refuse_foreign(database)
         if not leftovers.recorded(database):
             yield None
             return
@@ -334,11 +345,9 @@ def rights(engine: Engine, text: str, *, ask: Callable[[str], str] | None = None
 
     Nothing is created or changed.  Raises Impossible as `connected` does.
     """
-    engine, url = identified(engine, text, ask=ask)
-    with watchdog.watching(watchdog.address(url), f"{engine.title} at {credentials.show(url)}"):
+    with _identified(engine, text, ask=ask) as database:
         try:
-            with contextlib.closing(Database(engine, url, first=())) as database:
-                return database.rights()
+            return database.rights()
         except ReplayerError as error:
             raise Impossible(str(error)) from error
 
@@ -355,30 +364,67 @@ def identified(
     Nothing is created or changed; `query` is added to the URL. Raises Impossible as `connected`
     does.
     """
+    with _identified(engine, text, ask=ask, query=query) as database:
+        return database.engine, database.url
+
+
+def located(engine: Engine, text: str, *, ask: Callable[[str], str] | None = None) -> Remote:
+    """Return the server at a URL, which was asked where its data is; it is not locked.
+
+    Nothing is created or changed. Raises Impossible as `connected` does.
+    """
+    with _identified(engine, text, ask=ask) as database:
+        server = Remote(database.engine, database.url)
+        server.locate(database)
+    return server
+
+
+@contextlib.contextmanager
+def _identified(
+    engine: Engine,
+    text: str,
+    *,
+    ask: Callable[[str], str] | None,
+    query: Mapping[str, str] | None = None,
+    begin: bool = False,
+) -> Iterator[Database]:
+    """Yield the one connection over which a server is identified, with its engine and version.
+
+    If `begin`, the engine's first statements were executed on it, after a pooler was refused:
+    behind one they would stay on sessions that other clients get next.
+    """
     url = credentials.complete(url_of(text, engine), engine.spec.password)
     url = url.update_query_dict(dict(query or {}))
-    title = f"{_title(engine, text)} at {credentials.show(url)}"
-    with watchdog.watching(watchdog.address(url), title):
+    title, where = _title(engine, text), watchdog.address(url)
+    with (
+        watchdog.watching(where, f"{title} at {credentials.show(url)}"),
+        contextlib.ExitStack() as stack,
+    ):
         try:
-            engine, url = _known(engine, text, url, ask)
-            _refuse_pool(engine, url)
-            with contextlib.closing(Database(engine, url, first=())) as database:
-                return engine.at(_version(database)), url
+            database = _opened(engine, url, ask, title)
+            stack.callback(database.close)
+            database.engine = _recognised(database, alike(text, engine))
+            _refuse_pool(database)
+            database.engine = database.engine.at(_version(database))
+            watchdog.watch(where, _full_title(database))
+            if begin:
+                database.begin()
         except ReplayerError as error:
             raise Impossible(str(error)) from error
+        yield database
 
 
-def _claimed(engine: Engine, url: URL, database: Database, *, alone: bool) -> Remote:
+def _claimed(database: Database, *, alone: bool) -> Remote:
     """Return the server once it has replayer's schema and is locked for this replayer."""
-    version = _version(database)
-    known = engine.at(version)
-    database.engine = known
-    _refuse_foreign(database, url.database or "")
+    engine, url = database.engine, database.url
+    _refuse_foreign(database)
     lock.take(database, alone=alone)
     protocol.prepare(database)
     lock.hold(database)
-    own = known.spec.connect.database
-    return Remote(known, url.set(database=own) if own else url, version, database)
+    own = engine.spec.connect.database
+    server = Remote(engine, url.set(database=own) if own else url, database)
+    server.identify(database)
+    return server
 
 
 def _title(engine: Engine, text: str) -> str:
@@ -386,19 +432,15 @@ def _title(engine: Engine, text: str) -> str:
     return "the server" if len(alike(text, engine)) > 1 else engine.title
 
 
-def _known(
-    engine: Engine, text: str, url: URL, ask: Callable[[str], str] | None
-) -> tuple[Engine, URL]:
-    """Return the engine of the server at a user's URL, and the URL with a password."""
-    url = _with_password(engine, url, ask, _title(engine, text))
-    return _recognised(engine, url, alike(text, engine)), url
+def _full_title(database: Database) -> str:
+    return f"{database.engine.title} at {credentials.show(database.url)}"
 
 
-def _with_password(engine: Engine, url: URL, ask: Callable[[str], str] | None, title: str) -> URL:
-    """Return the URL after a test connection; ask for a password if the server requires one."""
+def _opened(engine: Engine, url: URL, ask: Callable[[str], str] | None, title: str) -> Database:
+    """Return a first connection; ask for a password if the server requires one."""
     keys = engine.spec.password
     try:
-        Database(engine, url, first=(), title=title).close()
+        return Database(engine, url, first=(), title=title)
     except ReplayerError as error:
         wanted = keys.wanted
         if url.password is not None or not wanted or not wanted.search(str(error)):
@@ -406,54 +448,51 @@ def _with_password(engine: Engine, url: URL, ask: Callable[[str], str] | None, t
         if ask is None:
             raise Impossible(f"{error}; give a password {keys.ways}") from error
         given = ask(f"password for {credentials.show(url)}: ")
-        url = url.set(password=given)
-        Database(engine, url, first=(), title=title).close()
-    return url
+        return Database(engine, url.set(password=given), first=(), title=title)
 
 
-def _recognised(engine: Engine, url: URL, others: list[Engine]) -> Engine:
-    """Return the engine that a server reports to be; `engine` if there is no choice."""
+def _recognised(database: Database, others: list[Engine]) -> Engine:
+    """Return the engine that a server reports to be; the connection's own if there is no choice."""
+    engine = database.engine
     answers: dict[str, str] = {}
-    with contextlib.closing(Database(engine, url, first=())) as database:
-        for one in others:
-            asked = one.spec.recognise
-            if asked is None:
-                continue
-            statement = asked.statement
-            if statement not in answers:
-                answers[statement] = _answer(database, statement)
-            if asked.pattern.search(answers[statement]):
-                return engine if one.name == engine.name else one
+    for one in others:
+        asked = one.spec.recognise
+        if asked is None:
+            continue
+        statement = asked.statement
+        if statement not in answers:
+            answers[statement] = _answer(database, statement)
+        if asked.pattern.search(answers[statement]):
+            return engine if one.name == engine.name else one
     if not others:
         return engine
     raise Impossible(
-        f"the server at {credentials.show(url)} says that it is {' and '.join(answers.values())}, "
-        f"and replayer knows {', '.join(one.title for one in others)} there; the name of one of "
-        f"them in the place of the URL's scheme takes it for that"
+        f"the server at {credentials.show(database.url)} says that it is "
+        f"{' and '.join(answers.values())}, and replayer knows "
+        f"{', '.join(one.title for one in others)} there; the name of one of them in the place of "
+        f"the URL's scheme takes it for that"
     )
 
 
-def _refuse_pool(engine: Engine, url: URL) -> None:
+def _refuse_pool(database: Database) -> None:
     """Raise Impossible if a pooler gives each transaction another session of the server.
 
     No setting is made on such a connection before the check: it would stay on sessions that other
     clients get next.  Behind a pooler that keeps one session for each client, each session has its
     own process.
     """
-    verb = engine.verb(_BACKEND)
-    if verb is None:
+    verb = database.engine.verb(_BACKEND)
+    if verb is None or database.value(verb) == database.announced_process():
         return
-    with contextlib.closing(Database(engine, url, first=())) as one:
-        if one.value(verb) == one.announced_process():
-            return
-        with contextlib.closing(Database(engine, url, first=())) as other:
-            pairs = {(one.value(verb), other.value(verb)) for _ in range(_POOL_TRIES)}
+    with contextlib.closing(Database(database.engine, database.url, first=())) as other:
+        pairs = {(database.value(verb), other.value(verb)) for _ in range(_POOL_TRIES)}
     (mine, others), *moved = pairs
     if moved or mine == others:
         raise Impossible(
-            f"{credentials.show(url)} leads to a pooler that lends out its sessions of the server "
-            f"for one transaction each (pool_mode = transaction in pgbouncer), where neither "
-            f"replayer's lock nor its settings would last: give the URL of the server itself"
+            f"{credentials.show(database.url)} leads to a pooler that lends out its sessions of "
+            f"the server for one transaction each (pool_mode = transaction in pgbouncer), where "
+            f"neither replayer's lock nor its settings would last: give the URL of the server "
+            f"itself"
         )
 
 
@@ -477,9 +516,9 @@ def _version(database: Database) -> int:
     return major
 
 
-def _refuse_foreign(database: Database, name: str) -> None:
+def _refuse_foreign(database: Database) -> None:
     if not all(row["ours"] for row in database.execute(_CLAIM)):
         raise Impossible(
-            f"the database {name} has a schema `replayer` that replayer did not make: give another "
-            f"database, or rename that schema"
+            f"the database {database.url.database or ''} has a schema `replayer` that replayer did "
+            f"not make: give another database, or rename that schema"
         )

@@ -17,7 +17,6 @@ from replayer.units import show_duration, show_size, three
 _ALL_FOUND = 0.001
 """Share of blocks that are missed: below it more memory changes nothing."""
 _MORE_MEMORY = 2.0
-_CLEARLY = 1.05
 
 
 def changes(

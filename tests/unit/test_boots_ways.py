@@ -4,6 +4,7 @@ grubby, grub2-reboot and firmware variables are not in Debian or not here: of th
 is what replayer reads and the words that it gives them.
 """
 
+import io
 import json
 import shutil
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 
 from replayer import registry
 from replayer.analysis.differences import boot_plan
-from replayer.boots import kernels, loaders, systemd_unit
+from replayer.boots import kernels, loaders, responder, systemd_unit
 from replayer.boots.kernels import KernelEntry
 from replayer.boots.system import System
 from replayer.errors import Impossible, NotFound, ReplayerError
@@ -239,6 +240,23 @@ def test_kexec_gives_each_kernel_its_words_for_that_boot(kexec: System) -> None:
     write(kexec.root, "proc/cmdline", "root=/dev/vda1 ro panic=30 replayer.boots=kexec\n")
     assert way.booted_as_chosen(kexec, entry) is True
     assert way.entries(kexec)[0].arguments == "root=/dev/vda1 ro"
+
+
+def test_a_driven_machine_reports_the_words_that_its_boot_lacks(
+    kexec: System, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its driver judges a boot without the words of its kernel as this machine itself would."""
+    write(kexec.root, "proc/cmdline", "root=/dev/vda1 ro panic=30 quiet replayer.boots=kexec\n")
+    write(kexec.root, "proc/sys/kernel/osrelease", f"{KERNELS[0]}\n")
+    write(kexec.root, "proc/sys/kernel/random/boot_id", "b1\n")
+    asked = {"verb": "look", "way": "kexec", "release": KERNELS[0]}
+    asked["kernel"] = f"{KERNELS[0]} quiet nosmt"
+    monkeypatch.setattr("sys.stdin", io.StringIO(f"{json.dumps(asked)}\n"))
+
+    responder.answer(kexec)
+
+    line = capsys.readouterr().out.strip().removeprefix(responder.MARK)
+    assert json.loads(line)["lacking"] == ["nosmt"]
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from replayer import registry
 from replayer.errors import Impossible
 from replayer.imports import ImportResult
 from replayer.model import Status, StepResult
-from replayer.results import imported, store
+from replayer.results import imported, iostat, store
 from tests.command import Replayer
 from tests.known import known
 
@@ -46,6 +46,27 @@ def test_every_dbname_line_of_pgio_is_a_repeat() -> None:
     }
     assert run.steps[0].spec["scale"] == "1G"
     assert run.steps[0].facts["shared_buffers"] == "500MB"
+
+
+def test_json_of_iostat_that_was_cut_off_is_imported_up_to_there(tmp_path: Path) -> None:
+    """Ctrl-C ends iostat in the middle of its JSON; its reports of before are whole."""
+    text = (FILES / "iostat" / "iostat.json").read_text(encoding="utf-8")
+    path = tmp_path / "iostat.json"
+    path.write_text(text[: text.rindex('"disk"')])
+
+    whole, cut = read("iostat", FILES / "iostat" / "iostat.json"), read("iostat", path)
+
+    assert [list(values(s)) for run in cut.runs for s in run.steps] == [
+        list(values(s)) for run in whole.runs for s in run.steps
+    ]
+    assert any("cut off" in words for words in cut.unread)
+
+
+def test_each_column_of_iostat_has_a_metric() -> None:
+    """Columns of every version of sysstat measure what an import has a unit for."""
+    quantities = {column.quantity for column in iostat.COLUMNS.values()}
+
+    assert quantities == set(registry.load("imports", "iostat").METRICS)
 
 
 def test_an_unreadable_dbname_line_is_named_with_its_number() -> None:

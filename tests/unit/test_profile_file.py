@@ -248,16 +248,6 @@ def test_more_rows_than_any_profile_are_refused_in_little_memory(
     assert "more rows" in refusal(tmp_path / "a.jsonl")
 
 
-def test_zero_load_is_refused_where_a_load_is_needed(tmp_path: Path) -> None:
-    """A profile of an idle source loads, and no size can be taken from it."""
-    profile.save(tmp_path / "a.jsonl", made(30, commits=[0.0] * 30, sessions=[5.0] * 30))
-    idle = profile.load(tmp_path / "a.jsonl")
-
-    with pytest.raises(Impossible, match=r"no load, .* 30 s: profile the source while"):
-        profile.refuse_idle("a.jsonl", idle)
-    profile.refuse_idle("a.jsonl", made(30))
-
-
 @pytest.mark.slow
 def test_a_day_of_seconds_is_small_and_read_in_seconds(tmp_path: Path) -> None:
     """24 hours of 1 s in all columns are written minute by minute and loaded in few seconds."""

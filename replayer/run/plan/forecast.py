@@ -159,8 +159,7 @@ def _server(order: RunRequest) -> str:
 
 def _disk(order: RunRequest) -> Disk:
     if order.needs_database and order.url is not None:
-        engine, url = remote.identified(order.engine, order.url, ask=order.ask)
-        server = remote.Remote(engine, url, engine.version or 0)
+        server = remote.located(order.engine, order.url, ask=order.ask)
         folder = server.data_directory()
         return (
             Disk(f"the server's disk ({server.explain_missing_files().why})")

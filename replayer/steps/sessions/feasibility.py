@@ -107,6 +107,8 @@ def _lacking(kind: MemoryKind, context: Context) -> str:
     wanted = engine_keys(context).of(kind).settings
     if kind in memory_bound.KINDS or (kind == "direct" and not wanted):
         return "it needs a restart of the server, and this server is not replayer's own"
+    if not wanted:
+        return ""
     with context.database() as database:
         shown = {row["name"]: row["value"] for row in database.execute(protocol.SETTINGS)}
     for name, value in wanted.items():

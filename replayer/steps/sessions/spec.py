@@ -7,23 +7,14 @@ from pydantic import AfterValidator, Field, model_validator
 
 from replayer import units
 from replayer.engines.engine_spec import SessionsSpec
-from replayer.errors import Impossible
 from replayer.load.arrivals import Arrivals
 from replayer.load.mix import WeightedMix
+from replayer.load.spec import check_scale
 from replayer.model import MemoryKind, ReadOrigin, StepSpec
 from replayer.run.context import Context
 from replayer.tables.pgio import TableSet
 
 MIB = 1 << 20
-
-
-def _scale(value: str | int) -> str | int:
-    try:
-        if units.size(value) <= 0:
-            raise ValueError("it must be more than nothing")
-    except Impossible as error:
-        raise ValueError(str(error)) from error
-    return value
 
 
 def _not_given(value: object) -> bool:
@@ -43,7 +34,7 @@ class Spec(StepSpec):
     """Share of the statements that are UPDATEs, in percent: exactly so many of every 100."""
     update_work_unit: int = Field(8, ge=1, le=1_000_000)
     """Keys that one UPDATE changes."""
-    scale: Annotated[str | int, AfterValidator(_scale)] = "1G"
+    scale: Annotated[str | int, AfterValidator(check_scale)] = "1G"
     """Size of each table: bytes with a unit such as 1G, or a bare number of blocks."""
     run_time: units.Duration = Field(120.0, gt=0)
     rate: float | None = Field(None, gt=0, le=10_000_000, exclude_if=_not_given)

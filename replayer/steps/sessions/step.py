@@ -66,18 +66,22 @@ def check(spec: Spec, context: Context) -> None:
     A limit of a server that is not replayer's own raises Skip: the other steps go on.  So does
     direct I/O that is not possible, if no other way to physical reads can replace it.
     """
+    _check_keys(spec, context)
+    possible_kind(spec, context)
+
+
+def _check_keys(spec: Spec, context: Context) -> None:
     # An engine that has no such sessions is no matter of numbers.
     if not spec.loads:
         context.engine.needs(SLICE)
     check_numbers(spec, context.engine.block_size)
     if spec.loads:
         level.check(asked_of(spec, spec.tables(context.engine.block_size)), context.engine)
-    possible_kind(spec, context)
 
 
 def run(spec: Spec, context: Context) -> None:
     """Load the tables if they are missing, bring memory to the state asked for, and measure."""
-    check(spec, context)
+    _check_keys(spec, context)
     spec, instead = possible_kind(spec, context)
     wanted = spec.tables(context.engine.block_size)
     findings = context.findings
