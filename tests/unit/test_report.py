@@ -372,7 +372,7 @@ def test_a_terminal_gets_colour_and_no_colour_takes_it(
 
 
 def test_an_ascii_terminal_gets_ascii(stored: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the output cannot hold blocks and dashes, the report is still written whole."""
+    """A terminal without µ, blocks and dashes has letters for them, and the report whole."""
     raw = io.BytesIO()
     stream = io.TextIOWrapper(raw, encoding="ascii")
     monkeypatch.setattr("sys.stdout", stream)
@@ -383,6 +383,8 @@ def test_an_ascii_terminal_gets_ascii(stored: Run, monkeypatch: pytest.MonkeyPat
     assert "label" in text
     assert PGIO in text
     assert "result" in text
+    assert "p50 653 us   p95 1.27 ms" in text
+    assert text.count("?") == len("ядро")
 
 
 @pytest.mark.parametrize(
