@@ -38,6 +38,7 @@ from replayer.report.text import csv as csv_report
 from replayer.report.text import markdown
 from replayer.report.writers.markdown_writer import plain
 from replayer.results import store
+from replayer.run.event_stream.publisher import step_end
 from tests.command import Replayer
 from tests.fixture_types import Compare, RunOf
 from tests.known import known
@@ -540,6 +541,8 @@ def test_coldness_is_loud_exactly_if_it_is_not_as_asked(
     )
 
     assert bool(summary.attention(with_steps(stored, walk))) == loud
+    # The live page has no green tick beside it, either.
+    assert step_end(walk).doubt == (f"asked {asked}, got {got}" if loud else "")
 
 
 @pytest.mark.parametrize(

@@ -100,6 +100,9 @@ def test_accounts_that_do_not_close_or_rest_on_one_count_are_told_beside_it(
     assert loose.count("mind: ") == unsure.count("mind: ") == 1
     pair = sides(more, unsure=0.2)
     assert "\n- mind: how long" in markdown.page(pair, compare(*pair))
+    half = " ".join(shown([sides(more)[0], sides(more, residue=3e-6)[1]]).split())
+    assert "mind: the account does not close in 6 of 6 windows of B" in half
+    assert " 0 of 6" not in half
 
 
 def test_what_six_boots_could_not_show_is_not_ruled_out(sides: Callable[..., list[Side]]) -> None:

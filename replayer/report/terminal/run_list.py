@@ -45,7 +45,9 @@ def write(
     others = [one for one in entries if not isinstance(one, StoredRun)]
     kept, left = without_failed(stored, every=every)
     columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-    lines = [*rows(kept, columns, metric)] if kept else [f"there are no such runs in {sanitize(where)}/"]
+    lines = [*rows(kept, columns, metric)]
+    if not kept:
+        lines = [f"there are no such runs in {sanitize(where)}/"]
     if paths:
         lines += [sanitize(one.path) for one in kept]
     encoding = sys.stdout.encoding or "utf-8"

@@ -170,6 +170,8 @@ class StepEnded(_Event):
     """Its leading metrics first, then a few others."""
     proof: str = ""
     """Temperature of the data before the step, and origin of its blocks, in a few words."""
+    doubt: str = ""
+    """What its data was in place of what was asked for; "" if it was that."""
     earlier: bool = False
     """True if it was done before the run was resumed."""
 
@@ -312,6 +314,7 @@ class StepState(BaseModel):
     reason: str = ""
     figures: tuple[Number, ...] = ()
     proof: str = ""
+    doubt: str = ""
 
 
 class TaskState(BaseModel):
@@ -438,6 +441,7 @@ class EventReader:
             reason=shortened(step.reason),
             figures=step.figures,
             proof=step.proof,
+            doubt=shortened(step.doubt),
         )
         self._latest = {}
 
