@@ -241,7 +241,7 @@ def test_zsh_completes_every_run_of_a_comparison(
         start_new_session=True,
     )
     os.close(terminal)
-    begin = "stty columns 200; fpath=($PWD $fpath); autoload -U compinit; compinit -u -D; echo beg''un\n"
+    begin = "fpath=($PWD $fpath); autoload -U compinit; compinit -u -D; echo beg''un\n"
     try:
         os.write(prompt, begin.encode())
         assert "begun" in heard_until(prompt, "begun")
