@@ -19,16 +19,16 @@ _STANDARD = (("stdin", os.O_WRONLY), ("stdout", os.O_RDONLY), ("stderr", os.O_WR
 writing to the others must fail as before."""
 
 SPELLED = "replayer.spelled"
-"""How a stream encodes what its terminal lacks, as `errors`: µs as us, the rest as ?."""
+"""Name of the handler of characters that a stream cannot encode: µs becomes us, others ?."""
 _SPELLINGS = {
     "µ": "u", "·": "-", "…": "...", "±": "+-", "─": "-", "│": "|", "├": "+", "└": "+",
     "▁": "1", "▂": "2", "▃": "3", "▄": "4", "▅": "5", "▆": "6", "▇": "7", "█": "8",
 }  # fmt: skip
-"""Characters of replayer's own, and what stands for each on a terminal without it."""
+"""Character that reports have -> the text for it on a terminal without it."""
 
 
 def _spell(error: UnicodeError) -> tuple[str, int]:
-    """Return what stands for the characters that cannot be encoded, and where to go on."""
+    """Return the text for characters that cannot be encoded, and the place to go on from."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     lacking = error.object[error.start : error.end]

@@ -11,8 +11,8 @@ from replayer.servers import programs
 from replayer.shell import User
 
 _NEAR = 0.85
-"""How alike a name must be to one in the list to be a mistyped one.  A list has not every setting,
-and of those that PostgreSQL 15 and 18 leave out none that can be set is that near to another."""
+"""Least likeness of a mistyped name to one in the list.  A list is not complete: of the settings
+that PostgreSQL 15 and 18 leave out, none that can be set is that near to a listed one."""
 _SECONDS = 30
 
 

@@ -69,6 +69,7 @@ def test_a_run_is_found_by_any_unique_part_of_its_id(replayer: Replayer, results
     assert "20261121-090000-smoke-77cd" in replayer("show", "smoke-77").out
 
     assert "there is no run or label '77'" in replayer("show", "77", status=2).err
+    assert "did you mean latest?" in replayer("show", "lates", status=2).err
     refused = replayer("show", "00-", status=2).err
     assert "is a part of 3 runs" in refused
     assert all(name in refused for name in RUNS)

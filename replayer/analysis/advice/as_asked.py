@@ -1,4 +1,4 @@
-"""What a step's data was in place of what was asked: its temperature, the origin of its blocks."""
+"""Comparison of a step's data with its request: temperature before it, origin of its blocks."""
 
 from replayer.model import ReadOrigin, StepResult, Temperature
 

@@ -171,7 +171,7 @@ class StepEnded(_Event):
     proof: str = ""
     """Temperature of the data before the step, and origin of its blocks, in a few words."""
     doubt: str = ""
-    """What its data was in place of what was asked for; "" if it was that."""
+    """Its data in place of the requested, as `asked cold, got hot`; "" if it was as requested."""
     earlier: bool = False
     """True if it was done before the run was resumed."""
 
