@@ -37,6 +37,7 @@ _COUNT: Mapping[str, int | str] = {"": 1, "k": 1_000, "m": 1_000_000, "g": 1_000
 _NUMBER = r"(\d{1,3}(?:,\d{3})+|\d+(?:_\d+)*)(\.\d+)?"
 _WRITTEN = re.compile(rf"\s*{_NUMBER}\s*([a-zA-Z]*)\s*", re.ASCII)
 _TERM = re.compile(r"[^a-zA-Z]+[a-zA-Z]*")
+_MICRO = re.compile("[\N{MICRO SIGN}\N{GREEK SMALL LETTER MU}]s")
 _LARGEST = 1 << 60
 _LONGEST = 40
 
@@ -50,6 +51,8 @@ def size(text: str | float) -> int:
 def duration(text: str | float) -> float:
     """Return the seconds of "30s", "500ms", "1h30min" or 30; raise Impossible for other text."""
     wanted = "a duration such as 500ms, 30s or 5min"
+    if isinstance(text, str):
+        text = _MICRO.sub("us", text)
     terms = _TERM.findall(str(text))
     if len(terms) < 2 or str(text).rstrip()[-1].isdigit():
         return float(_parse(text, _TIME, wanted)[0])
@@ -146,7 +149,7 @@ def show_size(bytes_: float) -> str:
 
 
 def show_duration(seconds: float) -> str:
-    """Return seconds in a readable form: 12.3 us, 4.56 ms, 7.89 s, 3 min 20 s."""
+    """Return seconds in a readable form: 12.3 µs, 4.56 ms, 7.89 s, 3 min 20 s."""
     magnitude = abs(seconds)
     if magnitude >= 119.5:
         sign = "-" if seconds < 0 else ""
@@ -158,7 +161,7 @@ def show_duration(seconds: float) -> str:
     # 999.6 ms is 1.00 s in three digits.
     for limit, factor, unit in (
         (0.9995e-6, 1e9, "ns"),
-        (0.9995e-3, 1e6, "us"),
+        (0.9995e-3, 1e6, "µs"),
         (0.9995, 1e3, "ms"),
     ):
         if 0 < magnitude < limit:

@@ -17,6 +17,8 @@ _WRITTEN = re.compile(
     r"|(?:\[(?P<six>[^\[\]]+)\]|(?P<host>[^:\[\]]*))(?::(?P<port>.*))?"
 )
 """`::1`, `8080` or `:8080`, `[::1]:8080` or `db:8080`."""
+_FIRST_FREE = 1024
+"""The first port that needs no right, as the kernel is set by default."""
 _WAITING = 64
 """Backlog of the listening socket: the most connections that wait to be accepted."""
 
@@ -99,5 +101,10 @@ def _refused(address: Address, error: OSError, option: str) -> str:
         return (
             f"{option} {address.shown}: another program listens there; name another port, or port "
             f"0 for one that is free"
+        )
+    if error.errno == errno.EACCES and 0 < address.port < _FIRST_FREE:
+        return (
+            f"{option} {address.shown}: ports below {_FIRST_FREE} are for root; name a higher one, "
+            f"such as 8080"
         )
     return f"{option} {address.shown}: this host cannot listen there: {error.strerror}"

@@ -1,8 +1,9 @@
 """The command-line parser: it has every command, and imports a command's module on first use."""
 
 import argparse
+import difflib
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from types import ModuleType
 from typing import Any, NoReturn
 
@@ -66,8 +67,33 @@ class CommandParser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Print what is wrong and where help is, in two lines, and exit: no list of all options."""
         command = self.prog.removeprefix("replayer").strip()
-        where = f"replayer help {command}" if command else "replayer help"
+        # `help` knows commands, not what stands below one.
+        where = f"{self.prog} --help" if " " in command else f"replayer help {command}".rstrip()
         self.exit(2, f"{self.prog}: error: {message}\n`{where}` shows what it takes\n")
+
+    def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Parse arguments; the command that does not know one of them refuses it."""
+        parsed, unknown = self.parse_known_args(args, namespace)
+        if unknown:
+            command = self.innermost(args or ())
+            command.error(f"unrecognized arguments: {' '.join(unknown)}{command.nearest(unknown)}")
+        return parsed
+
+    def innermost(self, words: Sequence[str]) -> "CommandParser":
+        """Return the parser of the innermost command that is named in these words."""
+        below = (one for one in self._actions if isinstance(one, argparse._SubParsersAction))  # noqa: SLF001
+        choices = next((action.choices for action in below), {})
+        for number, word in enumerate(words):
+            if isinstance(choices.get(word), CommandParser):
+                command: CommandParser = choices[word]
+                return command.innermost(words[number + 1 :])
+        return self
+
+    def nearest(self, unknown: Sequence[str]) -> str:
+        """Return the option that is nearest to the first unknown one, as the end of a sentence."""
+        option = unknown[0].partition("=")[0]
+        near = difflib.get_close_matches(option, self._option_string_actions, n=1)
+        return f" - did you mean {near[0]}?" if near and option.startswith("--") else ""
 
     def _get_value(self, action: argparse.Action, arg_string: str) -> Any:
         """Return an argument's value; refuse a number that is none in the words of users."""

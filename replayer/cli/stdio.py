@@ -4,6 +4,7 @@ Reports go to stdout.  If one cannot be written, that is an error with a one-sen
 Progress messages go to stderr.  If its reader is gone, they are dropped, and the run continues.
 """
 
+import codecs
 import contextlib
 import errno
 import os
@@ -16,6 +17,25 @@ from replayer.errors import ReplayerError
 _STANDARD = (("stdin", os.O_WRONLY), ("stdout", os.O_RDONLY), ("stderr", os.O_WRONLY))
 """Each stream with the mode in which /dev/null replaces it if it is closed: reading from stdin and
 writing to the others must fail as before."""
+
+SPELLED = "replayer.spelled"
+"""Name of the handler of characters that a stream cannot encode: µs becomes us, others ?."""
+_SPELLINGS = {
+    "µ": "u", "·": "-", "…": "...", "±": "+-", "─": "-", "│": "|", "├": "+", "└": "+",
+    "▁": "1", "▂": "2", "▃": "3", "▄": "4", "▅": "5", "▆": "6", "▇": "7", "█": "8",
+}  # fmt: skip
+"""Character that reports have -> the text for it on a terminal without it."""
+
+
+def _spell(error: UnicodeError) -> tuple[str, int]:
+    """Return the text for characters that cannot be encoded, and the place to go on from."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    lacking = error.object[error.start : error.end]
+    return "".join(_SPELLINGS.get(one, "?") for one in lacking), error.end
+
+
+codecs.register_error(SPELLED, _spell)
 
 
 @contextlib.contextmanager
@@ -58,9 +78,8 @@ class _Stream:
         self._stream = stream
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
-            # Replace characters that the stream cannot encode, e.g. a label on an ASCII terminal:
-            # else the report would fail.
-            reconfigure(errors="replace")
+            # Characters that the stream cannot encode, e.g. in a label, would end the report.
+            reconfigure(errors=SPELLED)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)

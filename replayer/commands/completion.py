@@ -30,6 +30,7 @@ examples:
   replayer completion zsh  > ~/.zfunc/_replayer
   replayer completion fish  > ~/.config/fish/completions/replayer.fish
 """
+_REPEATED = re.compile(r'(?m)(?<=^  )"\(\*\)::?')
 _FOLDERS = frozenset({"DIR"})
 _FILES = frozenset({"FILE", "PLAN", "LOG", "PROFILE"})
 _RUNS = frozenset({"RUN", "A B", "A", "B"})
@@ -55,7 +56,11 @@ def run(args: argparse.Namespace) -> int:
             completer = _completer(action)
             if completer is not None:
                 action.complete = completer  # type: ignore[attr-defined]
-    sys.stdout.write(shtab.complete(top, shell=args.shell))
+    script = shtab.complete(top, shell=args.shell)
+    if args.shell == "zsh":
+        # As shtab writes an argument that may be repeated, zsh completes only the first one.
+        script = _REPEATED.sub('"*:', script)
+    sys.stdout.write(script)
     return 0
 
 

@@ -132,7 +132,7 @@ def _list(args: argparse.Namespace) -> int:
     if args.json:
         _print(_as_json(runs, others))
         return 0
-    run_list.write([*others, *runs], where, every=True)
+    run_list.write([*others, *runs], where, every=True, metric=args.sort)
     if left:
         _say(left)
     return 0

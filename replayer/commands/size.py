@@ -234,6 +234,7 @@ def _ordered(args: argparse.Namespace, *files: str) -> list[_Planned]:
         print(json.dumps(facts if len(files) > 1 else facts[Path(files[0]).name], indent=1))  # noqa: T201
     else:
         console.write(*(terminal_writer.render_parts(one.words) for one in planned.values()))
+        print("nothing was started, and nothing was written", file=sys.stderr)  # noqa: T201
     return []
 
 

@@ -217,6 +217,10 @@ class ServerSpec(Noun):
     environment: dict[str, _OfServer] = Field(default_factory=dict)
     log_events: LogEvents | None = None
     settings_file: SettingsFile = SettingsFile()
+    list_settings: tuple[_OfServer, ...] = ()
+    """The command that prints the settings that there are; a mistyped one is refused by it."""
+    listed_setting: _Pattern = re.compile("$^")
+    """Pattern of a line of that list; its first group is the setting's name."""
     fixed: dict[str, _Fixed] = Field(default_factory=dict)
     """Settings that users cannot change; `false` refuses a setting without giving it a value."""
     settings: dict[str, Annotated[SettingSpec | None, BeforeValidator(_unless_false)]] = Field(

@@ -572,7 +572,7 @@ def _identified(where: Path) -> dict[str, Path]:
 
 
 def _near(wanted: str, listed: Sequence[StoredRun]) -> str:
-    names = {entry.id for entry in listed} | {entry.label for entry in listed if entry.label}
+    names = {"latest", *(name for entry in listed for name in (entry.id, entry.label) if name)}
     # Ids are long, so a list of all of them would not help.
     close = nearest(wanted, names)
     return close if close.startswith(" -") else "; `replayer list runs` names them"

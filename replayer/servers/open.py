@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from replayer import journal, trusted_path
 from replayer.errors import Impossible
-from replayer.servers import data_folder, private, programs, remote
+from replayer.servers import data_folder, private, programs, remote, setting_names
 from replayer.servers import settings as server_settings
 from replayer.servers.data_folder import DataFolder
 from replayer.servers.protocol import Server
@@ -68,6 +68,9 @@ def _private(
         )
     server_programs = programs.find(engine.title, keys, bindir)
     init, base = server_settings.split(keys, server_programs.major, settings)
+    setting_names.refuse_mistyped(
+        engine.title, keys, server_programs.folder, server_programs.user, base
+    )
     path = data_dir or data_folder.standard(engine.name, server_programs.major, init)
     folder = DataFolder(trusted_path.real(path))
     folder.check(server_programs.user)

@@ -56,7 +56,7 @@ def find(title: str, keys: ServerSpec, bindir: Path | None = None) -> Programs:
     if keys.guest:
         return _guest(title, keys, user, bindir)
     refusals = []
-    for folder in [bindir.absolute()] if bindir else _folders(keys):
+    for folder in folders(keys, bindir):
         try:
             return _tried(title, keys, folder, user)
         except ReplayerError as error:
@@ -169,7 +169,11 @@ def _may(user: User | None, right: str, path: Path) -> bool:
     return True
 
 
-def _folders(keys: ServerSpec) -> Iterator[Path]:
+def folders(keys: ServerSpec, bindir: Path | None) -> Iterator[Path]:
+    """Yield the folders that may have a server's programs, the first choice first."""
+    if bindir is not None:
+        yield bindir.absolute()
+        return
     carried = _package(keys)
     if carried is not None:
         yield carried / keys.package_folder

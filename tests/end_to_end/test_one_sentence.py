@@ -53,7 +53,7 @@ def test_a_duration_in_which_nothing_can_end_is_refused(replayer: Replayer) -> N
     set_keys = ("--set", "cpu.duration=1us", "--set", "cpu.cpu_max_prime=1000000")
     done = replayer("run", "cpu", *set_keys, "--set", "cpu.threads=1", status=1)
 
-    assert "ended one pass within 1.00 us: give a longer duration" in done.err
+    assert "ended one pass within 1.00 µs: give a longer duration" in done.err
 
 
 @pytest.mark.parametrize("mix", ["5", "true", "[1, 2]"])

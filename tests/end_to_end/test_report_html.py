@@ -604,7 +604,7 @@ def test_flame_graphs_and_their_difference_are_drawn(explained: Chrome) -> None:
     assert max(red[label] for label in red if label.startswith(("Exec", "aaa"))) < 50
     assert "trace_sys_enter" in labels
     assert "only_0" not in labels
-    assert f"us a block, uek {EVIL} less stock" in body
+    assert f"µs a block, uek {EVIL} less stock" in body
     assert f"Red: takes longer per block in uek {EVIL} than in stock." in body
     assert "kernel entry +2." in body
     assert any(line.startswith("only_0 client 0") for line in body.splitlines())

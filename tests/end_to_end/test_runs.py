@@ -63,10 +63,17 @@ def test_a_run_is_told_in_one_line(runs: Callable[..., Ended], stored: Callable[
     """Date, workload, engine, kernel, label, status and what its steps are run for stand in it."""
     stored(0, label="stock", leading=leading(1.5))
     (line,) = listed(runs("list"))
+    said = "Read 1.00 GiB from a cold disk at 700 MB/s."
+    stored(0, label="stock", leading=leading(1.5), headline=said)
+    (in_words,) = listed(runs("list"))
+    (by_metric,) = listed(runs("list", "--sort", "walk.seconds"))
 
     for words in ("2026-11-20 15:00", "demo", "postgres 18.6", "6.12.0", "stock", "done"):
         assert words in line
-    assert "walk.seconds 1.50 s" in line
+    assert "walk seconds 1.50 s" in line
+    assert in_words.endswith(said)
+    assert "walk" not in in_words
+    assert by_metric.endswith(f"walk.seconds 1.50 s; {said}")
 
 
 def test_runs_are_filtered_and_sorted(

@@ -250,10 +250,23 @@ def test_checksums_can_be_chosen_and_have_a_data_directory_of_their_own(own_home
 def test_a_wrong_setting_of_the_run_is_refused_before_anything_is_measured(made_home: Path) -> None:
     """--pg-set with a wrong name ends in one sentence, with nothing left running."""
     with (
-        open_server(POSTGRES, settings={"shared_bufers": "1GB"}) as server,
-        pytest.raises(Impossible, match="refused the setting shared_bufers"),
+        open_server(POSTGRES, settings={"no_such_setting": "1GB"}) as server,
+        pytest.raises(Impossible, match="refused the setting no_such_setting"),
     ):
         server.start()
+
+
+def test_a_mistyped_setting_is_refused_by_the_list_of_the_servers_programs(own_home: Path) -> None:
+    """With the nearest name, and before a folder is made; one that no list has is left to it."""
+    with (
+        pytest.raises(Impossible, match="'shared_bufers' - did you mean shared_buffers"),
+        open_server(POSTGRES, settings={"shared_bufers": "1GB"}),
+    ):
+        pass
+    assert not (own_home / "data").exists()
+    for own in ("debug_io_direct", "my.work_memm"):
+        with open_server(POSTGRES, settings={own: "x"}):
+            pass
 
 
 def test_a_data_directory_that_was_cut_short_is_made_again(own_home: Path) -> None:

@@ -2,6 +2,8 @@
 
 import json
 import os
+import pty
+import select
 import shutil
 import subprocess
 import tarfile
@@ -17,6 +19,7 @@ from replayer.model import Run, Status
 from replayer.results import store
 from replayer.servers.protocol import Server
 from tests.command import Replayer
+from tests.conftest import missing
 
 ROOT = Path(__file__).parents[2]
 FIXTURE = ROOT / "tests" / "fixtures" / "runs" / f"format-{store.FORMAT}.json"
@@ -66,6 +69,7 @@ def test_a_run_is_found_by_any_unique_part_of_its_id(replayer: Replayer, results
     assert "20261121-090000-smoke-77cd" in replayer("show", "smoke-77").out
 
     assert "there is no run or label '77'" in replayer("show", "77", status=2).err
+    assert "did you mean latest?" in replayer("show", "lates", status=2).err
     refused = replayer("show", "00-", status=2).err
     assert "is a part of 3 runs" in refused
     assert all(name in refused for name in RUNS)
@@ -210,6 +214,46 @@ def test_other_shells_complete_what_is_stored_as_well(
     offered = {line.partition("\t")[0] for line in done.stdout.splitlines()}
 
     assert {"latest", "stock", "uek", "walk.throughput", "completion", *RUNS} <= offered
+
+
+def heard_until(prompt: int, words: str, seconds: float = 60) -> str:
+    """Return what a terminal shows until it has shown these words, or nothing more for so long."""
+    heard = ""
+    while words not in heard and select.select([prompt], [], [], seconds)[0]:
+        heard += os.read(prompt, 65536).decode(errors="replace")
+    return heard
+
+
+def test_zsh_completes_every_run_of_a_comparison(
+    replayer: Replayer, results: Path, tmp_path: Path
+) -> None:
+    """At a real prompt, also the second run and those that follow."""
+    zsh = shutil.which("zsh") or missing("zsh", "apt-get install zsh")
+    assert results.is_dir()
+    (tmp_path / "_replayer").write_text(replayer("completion", "zsh").out)
+    prompt, terminal = pty.openpty()
+    shell = subprocess.Popen(
+        [zsh, "-f", "-i"],
+        cwd=tmp_path,
+        env={**os.environ, "TERM": "xterm"},
+        stdin=terminal,
+        stdout=terminal,
+        stderr=terminal,
+        start_new_session=True,
+    )
+    os.close(terminal)
+    begin = "fpath=($PWD $fpath); autoload -U compinit; compinit -u -D; echo beg''un\n"
+    try:
+        os.write(prompt, begin.encode())
+        assert "begun" in heard_until(prompt, "begun")
+        for words in ("compare stock ", "runs delete stock "):
+            os.write(prompt, f"\x15replayer {words}\t".encode())
+            heard = heard_until(prompt, "latest", 10)
+            assert "latest" in heard, heard
+    finally:
+        shell.kill()
+        shell.wait()
+        os.close(prompt)
 
 
 def test_the_bundle_for_support_has_no_secret(

@@ -69,12 +69,12 @@ def test_a_residue_below_zero_is_taken_away() -> None:
 def test_cpu_is_split_by_whose_and_by_what_the_kernel_did(cached: StepResult) -> None:
     """User and kernel of server and client; the server's kernel time adds up."""
     text = " ".join(shown(cached).split())
-    server = re.search(r"server ([\d.]+) us \(user ([\d.]+), kernel ([\d.]+)\)", text)
+    server = re.search(r"server ([\d.]+) µs \(user ([\d.]+), kernel ([\d.]+)\)", text)
     whole, user, kernel = map(float, known(server).groups())
     split = known(re.search(r"server's kernel (.*?) waits", text))[1]
 
     assert user + kernel == pytest.approx(whole, abs=0.02)
-    assert "client 1.92 us (user 1.42" in text
+    assert "client 1.92 µs (user 1.42" in text
     assert sum(map(float, re.findall(r"\d+\.\d+", split))) == pytest.approx(kernel, abs=0.05)
 
 
@@ -128,7 +128,7 @@ def test_an_account_of_nothing_is_shown_without_a_division() -> None:
 
     assert "where the time went, over 0 s" in console.text(*account_report._account(empty))
     text = console.text(*account_report._account(cpu))
-    assert "CPU a block       server 4.00 us (user 3.00, kernel 1.00)" in text
+    assert "CPU a block       server 4.00 µs (user 3.00, kernel 1.00)" in text
 
 
 def test_the_middle_repeat_is_shown(cached: StepResult) -> None:
@@ -247,5 +247,5 @@ def test_the_devices_times_are_those_of_all_seconds(cached: StepResult) -> None:
     step = cached.model_copy(update={"tables": {"block_latency.seconds": seconds}})
 
     words = " ".join(shown(step).split())
-    assert "device, bpftrace read p50 <= 128 us p99 <= 4.10 ms of 100 timed" in words
-    assert "write p50 <= 1.00 us p99 <= 1.00 us of 1 timed" in words
+    assert "device, bpftrace read p50 <= 128 µs p99 <= 4.10 ms of 100 timed" in words
+    assert "write p50 <= 1.00 µs p99 <= 1.00 µs of 1 timed" in words

@@ -364,7 +364,7 @@ def test_the_last_window_is_shown_and_the_busiest_counts(run_of: RunOf) -> None:
     assert "the last of 2 windows" in text
     assert "7.00 s" in text
     assert "LOST" in text
-    assert "within 96.0 us of each other, ± 100 us" in text
+    assert "within 96.0 µs of each other, ± 100 µs" in text
 
 
 def test_the_shares_are_in_every_form_of_the_report(run_of: RunOf) -> None:
@@ -377,7 +377,7 @@ def test_the_shares_are_in_every_form_of_the_report(run_of: RunOf) -> None:
     for text in (markdown_of(sides, None), page_of(sides, None)):
         assert "cl1 90%" in text
         assert "sum" in text
-        assert "within 96.0 us" in text
+        assert "within 96.0 µs" in text
     assert "Client hosts" not in page_of([Side("A", (run_of([1.0]),))], None)
 
 

@@ -50,7 +50,14 @@ def told() -> list[events.Event]:
         events.Figures(at=AT, values={"bytes": 7.0, "nosuch": 1.0}),
         events.TaskEnd(at=AT, number=1, seconds=1.0),
         events.StepEnded(
-            at=AT, name="walk", repeat=1, status="done", reason="", seconds=1.0, measured={}
+            at=AT,
+            name="walk",
+            repeat=1,
+            status="done",
+            reason="",
+            seconds=1.0,
+            measured={},
+            doubt="asked cold, got lukewarm",
         ),
         events.Begin(at=AT, name="scan", repeat=1),
         events.TaskBegin(at=AT, number=2, title="scan", total=None),
@@ -70,9 +77,9 @@ def test_the_state_is_the_same_in_whatever_pieces_it_comes(size: int) -> None:
     state = reader.state()
 
     assert heard == told()
-    assert [(one.name, one.state, one.seconds) for one in state.steps] == [
-        ("walk", "done", 1.0),
-        ("scan", events.RUNNING, None),
+    assert [(one.name, one.state, one.seconds, one.doubt) for one in state.steps] == [
+        ("walk", "done", 1.0, "asked cold, got lukewarm"),
+        ("scan", events.RUNNING, None, ""),
     ]
     assert [(task.title, task.total) for task in state.tasks] == [("scan", None)]
     assert [point.values for point in reader.points] == [{"bytes": 7.0}, {"cpu_user": 0.5}]

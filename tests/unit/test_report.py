@@ -35,6 +35,7 @@ from replayer.report.sanitize import sanitize
 from replayer.report.terminal import console, overview, run, step_layout, summary, tables
 from replayer.report.writers.markdown_writer import plain
 from replayer.results import store
+from replayer.run.event_stream.publisher import step_end
 from tests.command import Replayer
 from tests.fixture_types import Compare, RunOf
 from tests.known import known
@@ -396,7 +397,7 @@ def test_a_terminal_gets_colour_and_no_colour_takes_it(
 
 
 def test_an_ascii_terminal_gets_ascii(stored: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the output cannot hold blocks and dashes, the report is still written whole."""
+    """A terminal without µ, blocks and dashes has letters for them, and the report whole."""
     raw = io.BytesIO()
     stream = io.TextIOWrapper(raw, encoding="ascii")
     monkeypatch.setattr("sys.stdout", stream)
@@ -407,6 +408,8 @@ def test_an_ascii_terminal_gets_ascii(stored: Run, monkeypatch: pytest.MonkeyPat
     assert "label" in text
     assert PGIO in text
     assert "result" in text
+    assert "p50 653 us   p95 1.27 ms" in text
+    assert text.count("?") == len("ядро")
 
 
 @pytest.mark.parametrize(
@@ -562,6 +565,8 @@ def test_coldness_is_loud_exactly_if_it_is_not_as_asked(
     )
 
     assert bool(summary.attention(with_steps(stored, walk))) == loud
+    # The live page has no green tick beside it, either.
+    assert step_end(walk).doubt == (f"asked {asked}, got {got}" if loud else "")
 
 
 @pytest.mark.parametrize(

@@ -372,6 +372,111 @@ def test_volumes_that_there_are_become_disks(tmp_path: Path) -> None:
     assert any("vol-4" in note for note in catalogue.notes)
 
 
+def amazons(
+    name: str,
+    cores: int = 8,
+    *,
+    gib: int = 32,
+    iops: tuple[int, int] = (12_000, 18_750),
+    mbps: tuple[float, float] = (287.5, 593.75),
+    shares: bool = False,
+) -> dict[str, Any]:
+    """Return an entry of describe-instance-types with the fields of Amazon's API reference."""
+    ebs = {"BaselineIops": iops[0], "MaximumIops": iops[1],
+           "BaselineThroughputInMBps": mbps[0], "MaximumThroughputInMBps": mbps[1]}  # fmt: skip
+    return {
+        "InstanceType": name, "BurstablePerformanceSupported": shares,
+        "VCpuInfo": {"DefaultVCpus": cores}, "MemoryInfo": {"SizeInMiB": gib * 1024},
+        "EbsInfo": {"EbsOptimizedInfo": ebs},
+        "NetworkInfo": {"NetworkCards": [{"BaselineBandwidthInGbps": 2.5}]},
+    }  # fmt: skip
+
+
+def azures(name: str, cores: int = 8, family: str = "standardDSv5Family", **known: Any) -> Any:
+    """Return an entry of list-skus, whose capabilities are texts."""
+    known = {"vCPUs": 8, "vCPUsAvailable": cores, "MemoryGB": 32, "UncachedDiskIOPS": 12_800,
+             "UncachedDiskBytesPerSecond": 304_087_040, **known}  # fmt: skip
+    return {
+        "resourceType": "virtualMachines", "name": name, "family": family,
+        "capabilities": [{"name": key, "value": str(value)} for key, value in known.items()],
+    }  # fmt: skip
+
+
+def googles(name: str, cores: int = 8, gib: int = 32, *, shares: bool = False) -> dict[str, Any]:
+    """Return an entry of machine-types list."""
+    return {"name": name, "guestCpus": cores, "memoryMb": gib * 1024, "isSharedCpu": shares}
+
+
+CLOUDS = {
+    "amazon": (
+        (amazons("a1"), FITS),
+        (amazons("a2", 6), FITS),  # 6 of 4 cores
+        (amazons("a3", 4, gib=16), UNCLEAR),  # 4 of 4 cores: a core may do less
+        (amazons("a4", 2), NOT),
+        (amazons("a5", iops=(1500, 1900)), NOT),  # never 2,000
+        (amazons("a6", iops=(1000, 4000)), FITS),  # 1,200 s x 1,000 of 1,800 s x 3,000
+        (amazons("a7", mbps=(40, 100)), FITS),  # 1,200 s x 60 MB of 1,800 s x 60
+        (amazons("a8", shares=True), UNCLEAR),  # what it may always use is not in the list
+    ),
+    "azure": (
+        (azures("z1"), FITS),
+        (azures("z2", 6), FITS),  # two of its eight processors are switched off
+        (azures("z3", 2), NOT),
+        (azures("z4", MemoryGB=7), NOT),
+        (azures("z5", MemoryGB=12), UNCLEAR),  # 12 of 16 GiB: it would read more
+        (azures("z6", UncachedDiskIOPS=1999), NOT),
+        (azures("z7", family="standardBSFamily"), UNCLEAR),
+    ),
+    "google": (
+        (googles("g1"), FITS),
+        (googles("g2", shares=True), UNCLEAR),
+        (googles("g3", 2), NOT),
+        (googles("g4", gib=7), NOT),
+        (googles("g5", gib=16), FITS),
+    ),
+}
+"""Twenty machines with the disk gp3:100G,4000,200, for the requirement of MACHINES."""
+PRICES = """\
+machine,price_month
+g5,55
+a6,60
+a7,65
+a2,70
+z2,75
+g1,80
+z1,85
+a1,90
+a4,10
+z6,20
+"""
+
+
+def test_twenty_machines_of_three_clouds_by_hand_arithmetic(tmp_path: Path) -> None:
+    """Each list is read as its tool prints it; the cheapest that fits is first."""
+    answers = (
+        {"InstanceTypes": [entry for entry, _ in CLOUDS["amazon"]]},
+        [entry for entry, _ in CLOUDS["azure"]],
+        [entry for entry, _ in CLOUDS["google"]],
+    )
+    (tmp_path / "prices.csv").write_text(PRICES)
+    catalogues = [
+        *(read(tmp_path, answer) for answer in answers),
+        catalogue_file.load_catalogue(tmp_path / "prices.csv"),
+        Catalogue(disks=(parse_disk("gp3:100G,4000,200"),)),
+    ]
+    ranked_ones = matching.rank(offers.join(catalogues), gathered(day()), {})
+    found = {one.title.partition(" / ")[0]: one.fit for one in ranked_ones}
+
+    by_hand = {
+        entry.get("InstanceType") or entry["name"]: fit
+        for cloud in CLOUDS.values()
+        for entry, fit in cloud
+    }
+    assert len(by_hand) == 20
+    assert found == by_hand
+    assert list(found)[:8] == ["g5", "a6", "a7", "a2", "z2", "g1", "z1", "a1"]
+
+
 def test_prices_come_from_another_catalogue(tmp_path: Path) -> None:
     """A CSV adds prices to machines of a cloud's list by their names."""
     prices = tmp_path / "prices.csv"

@@ -152,8 +152,8 @@ def test_the_verdict_has_the_cpu_that_was_wanted_and_what_was_got(
     one = run_of(sizing, multiple=2.0, low=1.9, high=2.1, facts=facts)
     words = next(words for words in judge(sizing, one).unproven if "CPU of a statement" in words)
 
-    assert "wanted 118 us" in words
-    assert f"got {got * 1e6:.0f} us" in words
+    assert "wanted 118 µs" in words
+    assert f"got {got * 1e6:.0f} µs" in words
     assert ("off by as much" in words) is off
 
 

@@ -156,6 +156,9 @@ def test_an_equal_plan_that_waits_for_a_processor_is_told_as_that(
         account=account(np.random.default_rng(1), parts),
         tables={"plans": tuple(plans)},
     )
+    equal = result.model_copy(update={"tables": {source_display.TABLE: ({"verdict": "unclear"},)}})
+    summarized = source_display.summarize(equal, width=40)
+    assert summarized.result == "none of 1 slower than in the source"
     shown = source_display.plans(result, width=40)
     words = [one.plan for one in shown if one.plan.startswith("the same plan: ")]
 

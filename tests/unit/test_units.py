@@ -53,6 +53,8 @@ def test_size_reads_what_people_write(text: str | float, expected: int) -> None:
         (1e16, 1e16),
         ("500ms", 0.5),
         ("250 us", 250e-6),
+        ("250 µs", 250e-6),
+        ("1ms250\N{GREEK SMALL LETTER MU}s", 1250e-6),
         ("80ns", 80e-9),
         ("5min", 300),
         ("5m", 300),
@@ -141,7 +143,7 @@ def test_shown_sizes_are_never_a_thousand_of_the_next_unit() -> None:
     ("value", "expected"),
     [
         (0, "0 s"),
-        (12.3e-6, "12.3 us"),
+        (12.3e-6, "12.3 µs"),
         (8e-7, "800 ns"),
         (4.56e-3, "4.56 ms"),
         (0.99951, "1.00 s"),

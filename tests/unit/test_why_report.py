@@ -59,7 +59,7 @@ def test_the_sentence_is_the_one_that_was_asked_for(sides: Callable[..., list[Si
     text = " ".join(shown(sides({Spent.ENTRY: 0.9e-6, Spent.COPY: 0.4e-6})).split())
 
     assert re.search(
-        r"why: sessions.riops 0\.\d\d \(0\.\d\d to 0\.\d\d\) worse: \+1\.\d us a block of 1\d\.\d: "
+        r"why: sessions.riops 0\.\d\d \(0\.\d\d to 0\.\d\d\) worse: \+1\.\d µs a block of 1\d\.\d: "
         r"kernel entry \+0\.\d\d \(0\.\d\d to [01]\.\d\d\), copy \+0\.\d\d \(0\.\d\d to 0\.\d\d\); "
         r"server code, [a-z, ]+ and [a-z ]+ unchanged",
         text,
@@ -96,6 +96,9 @@ def test_accounts_that_do_not_close_or_rest_on_one_count_are_told_beside_it(
     assert loose.count("mind: ") == unsure.count("mind: ") == 1
     pair = sides(more, unsure=0.2)
     assert "\n- mind: how long" in markdown_of(pair, compare(*pair))
+    half = " ".join(shown([sides(more)[0], sides(more, residue=3e-6)[1]]).split())
+    assert "mind: the account does not close in 6 of 6 windows of B" in half
+    assert " 0 of 6" not in half
 
 
 def test_what_six_boots_could_not_show_is_not_ruled_out(sides: Callable[..., list[Side]]) -> None:
@@ -103,7 +106,7 @@ def test_what_six_boots_could_not_show_is_not_ruled_out(sides: Callable[..., lis
     text = shown(sides({part: 0.03 * seconds for part, seconds in USUAL.items()}, noise=0.004))
 
     words = " ".join(text.split())
-    assert "us a block of 14" in words
+    assert "µs a block of 14" in words
     assert re.search("which part it is was not shown: the most is in|likely \\(p", words)
     assert "no part explains it" not in words
 
@@ -165,7 +168,7 @@ def test_markdown_has_the_sentence_and_all_parts(sides: Callable[..., list[Side]
     assert re.search(
         r"\| kernel entry \| 0\.\d{3} \| 1\.\d{3} \| \+0\.\d{3} \| .* \| moved \|", text
     )
-    assert "| us a block | A | B | difference |" in text
+    assert "| µs a block | A | B | difference |" in text
 
 
 def test_csv_has_the_parts_with_their_shifts(sides: Callable[..., list[Side]]) -> None:

@@ -72,8 +72,10 @@
   }
 
   function stepRow(step, times) {
-    const row = node("li", step.state.replaceAll(" ", "-"));
-    row.append(node("span", "mark", SIGNS[step.state] || "✗"));
+    // A step that did not get the data that it asked for has measured something else.
+    const doubtful = step.state === "done" && step.doubt;
+    const row = node("li", doubtful ? "doubtful" : step.state.replaceAll(" ", "-"));
+    row.append(node("span", "mark", doubtful ? "!" : SIGNS[step.state] || "✗"));
     row.append(node("span", "name", step.name + (times > 1 ? ` (${step.repeat})` : "")));
     const expected = step.expected === null ? null : step.expected;
     let time = "";
@@ -90,7 +92,7 @@
       figure.append(node("span", "time", ` ${first.metric.replace(/^[^.]*\./, "").replace(/[._]/g, " ")}`));
     }
     row.append(figure);
-    const words = ["to come", "running"].includes(step.state) ? step.about : [step.proof, step.reason].filter(Boolean).join("; ");
+    const words = ["to come", "running"].includes(step.state) ? step.about : [step.doubt, step.proof, step.reason].filter(Boolean).join("; ");
     row.append(node("span", "proof", words));
     return row;
   }

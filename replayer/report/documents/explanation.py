@@ -57,6 +57,7 @@ def doubt(why: Why, comparison: Comparison) -> Iterator[str]:
             each = ", ".join(
                 f"{count} of {of} windows of {name}"
                 for count, of, name in zip(counts, why.windows, names, strict=True)
+                if count
             )
             yield f"{words} in {each}"
 

@@ -82,9 +82,12 @@ def beginning(
         (f"{number}.", f"{stage.words} ({about(stage.seconds)})")
         for number, stage in enumerate(plan.stages, 1)
     ]
-    notes = Bullets([*sizing.requirement.notes, *sizing.unproven], Tone.QUIET)
+    notes = [*sizing.requirement.notes, *sizing.unproven]
+    if notes:
+        title = "What this leaves out or takes for granted"
+        yield Section(title, [Bullets(notes, Tone.QUIET)], is_main=True)
     title = f"What will be done · {about(plan.seconds)}"
-    yield Section(title, [Facts(steps), notes], is_main=True)
+    yield Section(title, [Facts(steps)], is_main=True)
 
 
 def document(one: SizingSummary) -> Document:

@@ -3,6 +3,7 @@
 import statistics
 from collections.abc import Iterator, Sequence
 
+from replayer.analysis.advice import as_asked
 from replayer.model import Cold, StepResult
 from replayer.report.document import Part
 from replayer.report.terminal import summary
@@ -51,7 +52,7 @@ def of_repeats(results: Sequence[StepResult]) -> Iterator[Part]:
         ]
         had = summary.counted([ledger.verdict.value for ledger in ledgers])
         yield Verbatim(_layers(layers[:3], had, layers[3]), Tone.GOOD)
-    for text, same in summary.alike(results, summary.other_than_asked):
+    for text, same in summary.alike(results, as_asked.other_than_asked):
         if text:
             yield Sentence(f"NOT AS ASKED{summary.repeats_of(same)}: {text}", Tone.BAD)
 
@@ -109,13 +110,11 @@ def _shared(cold: Cold) -> str:
 
 def _not_cold(result: StepResult) -> str:
     cold = result.cold
-    if cold is None or not summary.is_not_cold(result):
+    if cold is None or not as_asked.is_not_cold(result):
         return ""
     share = "" if cold.resident_share is None else f", {cold.resident_share:.1%} was in memory"
     why = f": {cold.why}" if cold.why else ""
-    return (
-        f"NOT {cold.asked.value.upper()}: {summary.asked_and_got(cold.asked, cold.got)}{share}{why}"
-    )
+    return f"NOT {cold.asked.value.upper()}: {as_asked.asked_and_got(cold.asked, cold.got)}{share}{why}"
 
 
 def _ledger_words(result: StepResult) -> str:
@@ -136,11 +135,11 @@ def _layers(layers: Sequence[float | None], verdict: str, ratio: float | None) -
 
 def _not_served(result: StepResult) -> str:
     ledger = result.ledger
-    if ledger is None or ledger.asked is None or not summary.is_not_served(result):
+    if ledger is None or ledger.asked is None or not as_asked.is_not_served(result):
         return ""
     ratio = "" if ledger.ratio is None else f" ({ledger.ratio:.3f} device reads for each miss)"
     asked, got = ledger.asked.value, ledger.verdict.value
-    return f"NOT {asked.upper()}: {summary.asked_and_got(asked, got)}{ratio}"
+    return f"NOT {asked.upper()}: {as_asked.asked_and_got(asked, got)}{ratio}"
 
 
 def _per_second(value: float | None) -> str:

@@ -44,7 +44,7 @@ class Scale(NamedTuple):
     name: str
 
 
-_SCALES = (Scale(1.0, "s"), Scale(1e-3, "ms"), Scale(1e-6, "us"), Scale(1e-9, "ns"))
+_SCALES = (Scale(1.0, "s"), Scale(1e-3, "ms"), Scale(1e-6, "µs"), Scale(1e-9, "ns"))
 
 
 def parts(result: StepResult) -> Iterator[RenderableType]:

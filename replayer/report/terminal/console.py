@@ -9,6 +9,8 @@ from typing import Any, TextIO
 
 from rich.console import Console, RenderableType
 
+from replayer.cli.stdio import SPELLED
+
 WIDTH = 100
 
 
@@ -46,9 +48,8 @@ def write(*renderables: RenderableType) -> None:
     """Print renderables on stdout."""
     reconfigure = getattr(sys.stdout, "reconfigure", None)
     if reconfigure is not None:
-        # Replace characters that the stream cannot encode, e.g. a label on an ASCII terminal: else
-        # the report would fail.
-        reconfigure(errors="replace")
+        # Characters that the stream cannot encode, e.g. in a label, would end the report.
+        reconfigure(errors=SPELLED)
     console = screen()
     if not console.is_terminal:
         sys.stdout.write(text(*renderables))

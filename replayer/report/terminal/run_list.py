@@ -8,6 +8,7 @@ from pathlib import Path
 
 from rich.cells import cell_len, set_cell_size
 
+from replayer.cli.stdio import SPELLED
 from replayer.model import Status
 from replayer.report.sanitize import sanitize
 from replayer.results import editing
@@ -15,7 +16,7 @@ from replayer.results.store import StoredRun, Unreadable
 from replayer.units import show, show_duration
 
 _HEADINGS = ("id", "date", "took", "workload", "engine", "kernel", "label", "status", "headline")
-_WIDEST = (0, 16, 12, 20, 20, 32, 24, 11, 60)
+_WIDEST = (0, 16, 12, 20, 20, 32, 24, 11, 160)
 """Maximum width of each column; longer text is cut.  0 means no limit: an id is never cut, because
 users select a run by it."""
 _GIVES_WAY = ("date", "workload", "took", "engine", "kernel")
@@ -28,22 +29,30 @@ _MOST = 256
 
 
 def write(
-    entries: Sequence[StoredRun | Unreadable], where: Path, *, every: bool, paths: bool = False
+    entries: Sequence[StoredRun | Unreadable],
+    where: Path,
+    *,
+    every: bool,
+    paths: bool = False,
+    metric: str = "",
 ) -> None:
     """Print a list of runs on stdout, and on stderr what is not in it and why.
 
-    With `every`, failed runs are listed too; with `paths`, each run's file follows the list.
+    With `every`, failed runs are listed too; with `paths`, each run's file follows the list. With
+    `metric`, by which they are sorted, its value stands before each headline.
     """
     stored = [one for one in entries if isinstance(one, StoredRun)]
     others = [one for one in entries if not isinstance(one, StoredRun)]
     kept, left = without_failed(stored, every=every)
     columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-    lines = [*rows(kept, columns)] if kept else [f"there are no such runs in {sanitize(where)}/"]
+    lines = [*rows(kept, columns, metric)]
+    if not kept:
+        lines = [f"there are no such runs in {sanitize(where)}/"]
     if paths:
         lines += [sanitize(one.path) for one in kept]
     encoding = sys.stdout.encoding or "utf-8"
     text = "".join(f"{line}\n" for line in lines)
-    sys.stdout.write(text.encode(encoding, "replace").decode(encoding))
+    sys.stdout.write(text.encode(encoding, SPELLED).decode(encoding))
     notes = [left] if left else []
     notes += [f"{sanitize(one.path.name)}: {sanitize(one.reason)}" for one in others[:_FEW]]
     if len(others) > _FEW:
@@ -52,9 +61,9 @@ def write(
         print(note, file=sys.stderr)  # noqa: T201
 
 
-def rows(runs: Sequence[StoredRun], width: int | None) -> Iterator[str]:
+def rows(runs: Sequence[StoredRun], width: int | None, metric: str = "") -> Iterator[str]:
     """Yield a heading and a line for each run, at most `width` columns wide; None for no limit."""
-    table = [_HEADINGS, *map(_row, runs)]
+    table = [_HEADINGS, *(_row(run, metric) for run in runs)]
     widths = [_width(table, number) for number in range(len(_HEADINGS))]
     kept = [number for number in range(len(_HEADINGS)) if any(row[number] for row in table[1:])]
     if width is not None:
@@ -101,7 +110,7 @@ def _sized(text: str, width: int) -> str:
     return f"{set_cell_size(text, width - 1)}…"
 
 
-def _row(run: StoredRun) -> tuple[str, ...]:
+def _row(run: StoredRun, metric: str) -> tuple[str, ...]:
     texts = (
         run.started[:16].replace("T", " "),
         _took(run),
@@ -110,7 +119,7 @@ def _row(run: StoredRun) -> tuple[str, ...]:
         run.kernel,
         run.label,
         state(run),
-        headline(run),
+        _headline(run, metric),
     )
     return (sanitize(run.id), *(sanitize(text[:_MOST]) for text in texts))
 
@@ -141,6 +150,11 @@ def state(run: StoredRun) -> str:
     return run.status
 
 
-def headline(run: StoredRun) -> str:
-    """Return the leading numbers of a run's steps, in one line."""
-    return "; ".join(f"{metric} {show(number, unit)}" for metric, number, unit in run.leading)
+def _headline(run: StoredRun, metric: str) -> str:
+    """Return a run's answer in one line; in an older file without it, its leading numbers.
+
+    The value of `metric`, by which runs are sorted, stands before it.
+    """
+    leading = [(name, show(number, unit)) for name, number, unit in run.leading]
+    answer = run.headline or "; ".join(f"{name.replace('.', ' ')} {text}" for name, text in leading)
+    return "; ".join([*(f"{name} {text}" for name, text in leading if name == metric), answer])

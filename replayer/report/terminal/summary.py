@@ -13,6 +13,7 @@ from datetime import datetime
 from typing import TypeVar
 
 from replayer import registry
+from replayer.analysis.advice.as_asked import is_not_cold, is_not_served, other_than_asked
 from replayer.analysis.capacity.client_hosts import bound as client_bound
 from replayer.model import (
     Account,
@@ -116,34 +117,6 @@ def repeats_of(results: Sequence[StepResult]) -> str:
     """Return the numbers of the repeats as words that follow a step's name: ` in repeats 1, 3`."""
     numbers = [str(result.repeat) for result in results]
     return f" in repeat{'s' if len(numbers) > 1 else ''} {', '.join(numbers)}"
-
-
-def other_than_asked(result: StepResult) -> str:
-    """Return what was requested and what was measured instead; "" if they are the same."""
-    cold, ledger = result.cold, result.ledger
-    words = []
-    if cold is not None and is_not_cold(result):
-        words.append(asked_and_got(cold.asked, cold.got))
-    if ledger is not None and ledger.asked is not None and is_not_served(result):
-        words.append(asked_and_got(ledger.asked, ledger.verdict))
-    return ", ".join(words)
-
-
-def asked_and_got(asked: str, got: str) -> str:
-    """Return a text of the requested and the measured state."""
-    return f"asked {asked}, got {got}"
-
-
-def is_not_cold(result: StepResult) -> bool:
-    """Return whether the data had another temperature than requested."""
-    cold = result.cold
-    return cold is not None and cold.asked not in (cold.got, Temperature.UNKNOWN)
-
-
-def is_not_served(result: StepResult) -> bool:
-    """Return whether the blocks had another origin than requested."""
-    ledger = result.ledger
-    return ledger is not None and ledger.asked not in (ledger.verdict, ReadOrigin.UNKNOWN, None)
 
 
 def counted(words: Sequence[str]) -> str:

@@ -170,6 +170,8 @@ class StepEnded(_Event):
     """Its leading metrics first, then a few others."""
     proof: str = ""
     """Temperature of the data before the step, and origin of its blocks, in a few words."""
+    doubt: str = ""
+    """Its data in place of the requested, as `asked cold, got hot`; "" if it was as requested."""
     earlier: bool = False
     """True if it was done before the run was resumed."""
 
@@ -312,6 +314,7 @@ class StepState(BaseModel):
     reason: str = ""
     figures: tuple[Number, ...] = ()
     proof: str = ""
+    doubt: str = ""
 
 
 class TaskState(BaseModel):
@@ -438,6 +441,7 @@ class EventReader:
             reason=shortened(step.reason),
             figures=step.figures,
             proof=step.proof,
+            doubt=shortened(step.doubt),
         )
         self._latest = {}
 

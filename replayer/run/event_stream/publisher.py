@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from replayer import units
+from replayer.analysis.advice.as_asked import other_than_asked
 from replayer.analysis.advice.leading_metrics import leader
 from replayer.model import Cold, Ledger, Run, StepResult
 from replayer.run.context import Progress, Task
@@ -223,6 +224,7 @@ def step_end(step: StepResult, *, earlier: bool = False) -> events.StepEnded:
             for one in list(shown.values())[:_MOST_NUMBERS]
         ),
         proof="; ".join(filter(None, (_cold(step.cold), _ledger(step.ledger)))),
+        doubt=other_than_asked(step),
         earlier=earlier,
     )
 

@@ -22,7 +22,7 @@ from replayer.run.event_stream.events import Planned, PlannedSteps
 from replayer.run.plan import footprint, workload
 from replayer.run.plan.workload import turns
 from replayer.run.runner import RunRequest
-from replayer.servers import remote
+from replayer.servers import remote, setting_names
 
 _SAID = frozenset({"step", "name", "once", "probe"})
 """Keys of a step that another part of its line shows."""
@@ -79,6 +79,11 @@ def forecast(order: RunRequest, folders: Sequence[Path]) -> Forecast:
     asked = order.workload
     for spec in asked.steps:
         step_plugin.load(spec.step).check_files(spec)
+    if order.needs_database and order.url is None:
+        engine = order.engine
+        setting_names.refuse_mistyped_before(
+            engine.title, engine.spec.server, order.bindir, asked.settings
+        )
     runs = _here(estimates.earlier(folders, asked.name))
     prints = [footprint.of(spec, order.engine.block_size) for spec in asked.steps]
     parts = tuple(

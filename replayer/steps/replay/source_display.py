@@ -40,7 +40,7 @@ class SourceSummary(NamedTuple):
     """The source against the replay in a few words, each "" if the log had no durations."""
 
     result: str
-    """For a table: `1 of 6 slower than there`."""
+    """For a table: `1 of 6 slower than in the source`."""
     clause: str
     """For the headline, with the statement that was slowed most."""
 
@@ -83,12 +83,12 @@ def summarize(result: StepResult, *, width: int) -> SourceSummary:
         share = result.facts.get("replay.source.disturbed_share")
         if isinstance(share, float):
             clause += f", where other programs used {share:.0%} of the processors"
-        return SourceSummary(f"0 of {len(table):,} slower than there", clause)
+        return SourceSummary(f"none of {len(table):,} slower than in the source", clause)
     many = f"{len(slower):,} of {len(table):,}"
     worst = f"{shorten(slower[0]['text'], width)} ({slower[0]['ratio']:.3g} times)"
     one, more = "is slower than in the source:", "are slower than in the source, most of all"
     clause = f"{many} statements {one if len(slower) == 1 else more} {worst}"
-    return SourceSummary(f"{many} slower than there", clause)
+    return SourceSummary(f"{many} slower than in the source", clause)
 
 
 def plans(result: StepResult, *, width: int) -> list[SlowedPlan]:

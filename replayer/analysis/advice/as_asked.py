@@ -1,0 +1,31 @@
+"""Comparison of a step's data with its request: temperature before it, origin of its blocks."""
+
+from replayer.model import ReadOrigin, StepResult, Temperature
+
+
+def other_than_asked(result: StepResult) -> str:
+    """Return what was requested and what was measured instead; "" if they are the same."""
+    cold, ledger = result.cold, result.ledger
+    words = []
+    if cold is not None and is_not_cold(result):
+        words.append(asked_and_got(cold.asked, cold.got))
+    if ledger is not None and ledger.asked is not None and is_not_served(result):
+        words.append(asked_and_got(ledger.asked, ledger.verdict))
+    return ", ".join(words)
+
+
+def asked_and_got(asked: str, got: str) -> str:
+    """Return a text of the requested and the measured state."""
+    return f"asked {asked}, got {got}"
+
+
+def is_not_cold(result: StepResult) -> bool:
+    """Return whether the data had another temperature than requested."""
+    cold = result.cold
+    return cold is not None and cold.asked not in (cold.got, Temperature.UNKNOWN)
+
+
+def is_not_served(result: StepResult) -> bool:
+    """Return whether the blocks had another origin than requested."""
+    ledger = result.ledger
+    return ledger is not None and ledger.asked not in (ledger.verdict, ReadOrigin.UNKNOWN, None)

@@ -1,0 +1,58 @@
+"""The names of a server's settings, as its programs list them while no server runs."""
+
+import difflib
+from collections.abc import Iterable
+from pathlib import Path
+
+from replayer import shell
+from replayer.engines.engine_spec import ServerSpec
+from replayer.errors import NotFound, ReplayerError
+from replayer.servers import programs
+from replayer.shell import User
+
+_NEAR = 0.85
+"""Least likeness of a mistyped name to one in the list.  A list is not complete: of the settings
+that PostgreSQL 15 and 18 leave out, none that can be set is that near to a listed one."""
+_SECONDS = 30
+
+
+def refuse_mistyped(
+    title: str, keys: ServerSpec, folder: Path, user: User | None, names: Iterable[str]
+) -> None:
+    """Raise NotFound for a name that is nearly that of a setting; `user` runs the programs.
+
+    Any other name passes: the server itself knows its own best.
+    """
+    names = [name for name in names if "." not in name]
+    if not names:
+        return
+    known = _listed(keys, folder, user)
+    for name in names:
+        near = difflib.get_close_matches(name, known, n=1, cutoff=_NEAR)
+        # An option of MySQL and its kin may be cut short.
+        if near and not any(one.startswith(name) for one in known):
+            raise NotFound(f"{title} has no setting {name!r} - did you mean {near[0]}?")
+
+
+def refuse_mistyped_before(
+    title: str, keys: ServerSpec, bindir: Path | None, names: Iterable[str]
+) -> None:
+    """Raise NotFound as above, by the first programs that can be run where they lie."""
+    user = programs.server_user(keys.users)
+    for folder in programs.folders(keys, bindir):
+        if (folder / keys.program).is_file() and programs.blocked(folder, user) is None:
+            refuse_mistyped(title, keys, folder, user, names)
+            return
+
+
+def _listed(keys: ServerSpec, folder: Path, user: User | None) -> list[str]:
+    """Return the names with _ between their words; none if the programs do not list them."""
+    if not keys.list_settings:
+        return []
+    command = [word.format(bin=folder, data="", log="") for word in keys.list_settings]
+    try:
+        text = shell.run(command, user=user, folder=Path("/"), timeout=_SECONDS)
+    except ReplayerError:
+        return []
+    found = map(keys.listed_setting.match, text.splitlines())
+    return [one[1].replace("-", "_") for one in found if one is not None]
