@@ -3,8 +3,8 @@
     python -m tests.clickhouse_front FOLDER PASSWORD [SETTING=VALUE&...]
 
 A setting is the server's, such as uncompressed_cache_size; its cache is then used whatever a client
-asks for.  It prints its port, writes the files that a server writes into its folder, and ends when its
-standard input is closed.
+asks for.  The module prints its port, writes the files that a server writes into its folder, and
+ends when its standard input is closed.
 """
 
 import base64

@@ -44,9 +44,7 @@ def _falsely(alike: float, size: int, random: np.random.Generator) -> Row:
     )
 
 
-def _truly(
-    change: float, noise: float, sides: tuple[int, int], random: np.random.Generator
-) -> Row:
+def _truly(change: float, noise: float, sides: tuple[int, int], random: np.random.Generator) -> Row:
     samples = [float(is_found(change, noise, sides, random)) for _ in range(SERIES)]
     return Row(
         what=f"a change of {change:.0%}, noise {noise:.0%}, {sides[0]} and {sides[1]} runs: found",

@@ -71,7 +71,16 @@ def test_every_verb_holds_and_no_proof_has_the_password(
         assert names_in(database) == ["replayer_owned"]
 
 
-SCAN = '[[step]]\nstep = "build"\nrows = 98304\n[[step]]\nstep = "flush"\n{}[[step]]\nstep = "scan"\n'
+SCAN = """\
+[[step]]
+step = "build"
+rows = 98304
+[[step]]
+step = "flush"
+{}
+[[step]]
+step = "scan"
+"""
 
 
 def coldness(replayer: Replayer, url: str, folder: Path, more: str = "") -> dict[str, Any]:

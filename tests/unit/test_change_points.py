@@ -31,9 +31,7 @@ def test_a_series_without_a_change_is_rarely_divided(size: int) -> None:
 def test_runs_that_resemble_those_before_them_are_no_change(size: int, alike: float) -> None:
     """Of 100 series without a change at most 5 percent are divided, at the promised most."""
     random = np.random.default_rng(1)
-    divided = sum(
-        bool(change_points.find(history.plain(size, alike, random))) for _ in range(100)
-    )
+    divided = sum(bool(change_points.find(history.plain(size, alike, random))) for _ in range(100))
 
     assert divided <= 5
 
