@@ -1,9 +1,10 @@
 """ClickHouse's HTTP interface in front of chdb: the engine is real, and only the front is ours.
 
-    python -m tests.clickhouse_front FOLDER PASSWORD
+    python -m tests.clickhouse_front FOLDER PASSWORD [SETTING=VALUE&...]
 
-It prints its port, writes the files that a server writes into its folder, and ends when its
-standard input is closed.
+A setting is the server's, such as uncompressed_cache_size; its cache is then used whatever a client
+asks for.  The module prints its port, writes the files that a server writes into its folder, and
+ends when its standard input is closed.
 """
 
 import base64
@@ -18,6 +19,7 @@ from urllib.parse import parse_qsl, urlsplit
 import chdb as library
 
 _NOT_SETTINGS = ("query", "database", "wait_end_of_query", "client_protocol_version", "query_id")
+_USE_CACHE = "use_uncompressed_cache"
 _DENIED = "Code: 516. DB::Exception: default: Authentication failed: password is incorrect"
 
 
@@ -27,6 +29,8 @@ class Front(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     library: Any = None
     login = ""
+    ignored: tuple[str, ...] = ()
+    """Settings that a client asks for in vain."""
     turn = threading.Lock()
 
     def do_GET(self) -> None:
@@ -50,7 +54,7 @@ class Front(BaseHTTPRequestHandler):
     def _answer(self, statement: str, asked: dict[str, str]) -> bytes:
         self.library.query(f"USE {asked.get('database') or 'default'}")
         for name, value in asked.items():
-            if name not in _NOT_SETTINGS and "http" not in name:
+            if name not in (*_NOT_SETTINGS, *self.ignored) and "http" not in name:
                 self.library.query(f"SET {name} = '{value}'")
         answer: bytes = self.library.query(statement, "TabSeparated").bytes()
         return answer
@@ -67,11 +71,14 @@ class Front(BaseHTTPRequestHandler):
         """Print nothing."""
 
 
-def main(folder: Path, password: str) -> None:
+def main(folder: Path, password: str, settings: str = "") -> None:
     """Serve until standard input ends."""
     os.chdir(folder)
     opened: Any = library
-    Front.library = opened.connect(str(folder))
+    Front.library = opened.connect(f"{folder}?{settings}" if settings else str(folder))
+    if settings:
+        Front.ignored = (_USE_CACHE,)
+        Front.library.query(f"SET {_USE_CACHE} = 1")
     Front.login = "Basic " + base64.b64encode(f"default:{password}".encode()).decode()
     uuid = Front.library.query("SELECT serverUUID()", "TabSeparated").bytes()
     (folder / "uuid").write_bytes(uuid)
@@ -86,4 +93,4 @@ def main(folder: Path, password: str) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2])
+    main(Path(sys.argv[1]), *sys.argv[2:])

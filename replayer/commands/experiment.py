@@ -7,6 +7,7 @@ All that is changed on the machine is given back.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import functools
 import secrets
 import sys
@@ -134,7 +135,7 @@ def _configure_end(parser: argparse.ArgumentParser) -> None:
     )
     add(
         "--within",
-        type=float,
+        type=_percent,
         default=_DEFAULT_WITHIN,
         metavar="PERCENT",
         help="go on until each factor's effect is known so exactly (default: 2)",
@@ -339,10 +340,17 @@ def _resumed(args: argparse.Namespace, where: Path) -> Path:
     return find_experiment(args.resume, where)
 
 
+def _percent(text: str) -> float:
+    """Return the number of percents in `2%` or `2`; raise Impossible for other text."""
+    with contextlib.suppress(ValueError):
+        number = float(text.removesuffix("%"))
+        if 0 < number < 100:
+            return number
+    raise Impossible(f"--within {text}: it must be above 0 and below 100 percent, such as 2%")
+
+
 def _plan(args: argparse.Namespace, where: Path) -> ExperimentPlan:
     """Return the plan of a new experiment; raise Impossible for what cannot be done here."""
-    if not 0 < args.within < 100:
-        raise Impossible(f"--within {args.within:g} must be above 0 and below 100 percent")
     if args.seed is not None and args.seed < 0:
         raise Impossible(f"--seed {args.seed}: it must be 0 or more")
     if bool(args.factors) == bool(args.between):

@@ -19,10 +19,7 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 
 SURE = 0.95
-"""The probability that the places that are left have together."""
-_SETTLED = 0.96
-"""The probability at which a place is the answer: it is found from levels and noise that are learnt
-from the same runs, and so is a little too high."""
+"""The probability of an answer: of one place, or of the places that are left together."""
 NONE_LEFT = 0.8
 """The probability of no change at which the ends do not differ."""
 _NO_CHANGE = 0.1
@@ -144,7 +141,7 @@ class Posterior:
     @property
     def is_settled(self) -> bool:
         """Return whether one place is the answer."""
-        return self.chance >= _SETTLED
+        return self.chance >= SURE
 
     @property
     def shift(self) -> float:
@@ -172,7 +169,7 @@ class Posterior:
         if self.is_settled:
             return 0
         shares = self.chances[self.chances > 0] / self.chances.sum()
-        bits = max(0.0, float(-(shares * np.log2(shares)).sum()) - _bits_at(_SETTLED))
+        bits = max(0.0, float(-(shares * np.log2(shares)).sum()) - _bits_at(SURE))
         each = information(self.is_after(), abs(self.shift) / max(self.noise, 1e-12)).max()
         return max(1, math.ceil(bits / max(float(each), 1e-3)))
 

@@ -11,16 +11,18 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlalchemy.engine import URL
 
 from replayer.engines import engine as engines
 from replayer.engines.connection import Database, url_of
+from replayer.engines.verbs import VerbName
 from replayer.errors import Impossible, ReplayerError
-from replayer.servers import lock, remote
+from replayer.servers import lock, protocol, remote
 from tests.command import Replayer
 
 if importlib.util.find_spec("chdb") is None:  # a large library, and not of this process
@@ -30,11 +32,10 @@ http_connection = pytest.importorskip("replayer.engines.wires.clickhouse.http_co
 PASSWORD = "s3cr3t-in-a-url"
 
 
-@pytest.fixture(scope="module")
-def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Return the URL of a front of chdb, with a password."""
-    folder = tmp_path_factory.mktemp("clickhouse")
-    command = [sys.executable, "-m", "tests.clickhouse_front", str(folder), PASSWORD]
+@contextmanager
+def served(folder: Path, *settings: str) -> Iterator[str]:
+    """Serve a front of chdb with a password, and yield its URL."""
+    command = [sys.executable, "-m", "tests.clickhouse_front", str(folder), PASSWORD, *settings]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
         cwd=Path(__file__).parents[2],
@@ -42,6 +43,13 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         assert front.stdout is not None
         yield f"clickhouse://default:{PASSWORD}@127.0.0.1:{int(front.stdout.readline())}/default"
         front.communicate()
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Return the URL of a front of chdb."""
+    with served(tmp_path_factory.mktemp("clickhouse")) as found:
+        yield found
 
 
 @pytest.mark.slow
@@ -63,25 +71,67 @@ def test_every_verb_holds_and_no_proof_has_the_password(
         assert names_in(database) == ["replayer_owned"]
 
 
+SCAN = """\
+[[step]]
+step = "build"
+rows = 98304
+[[step]]
+step = "flush"
+{}
+[[step]]
+step = "scan"
+"""
+
+
+def coldness(replayer: Replayer, url: str, folder: Path, more: str = "") -> dict[str, Any]:
+    """Build the table, scan it, and return each step that judges how cold it was by its name."""
+    workload = folder / "small.toml"
+    workload.write_text(SCAN.format(more))
+    printed = replayer("run", workload, "--engine", url, "--results", folder, "--json")
+    return {one["name"]: one for one in json.loads(printed.out)["steps"]}
+
+
 @pytest.mark.slow
 def test_a_scan_and_a_walk_are_cold_without_a_stop(
     replayer: Replayer, url: str, tmp_path: Path
 ) -> None:
     """Its caches are emptied by its own words, and the table's files are read of the device."""
-    workload = tmp_path / "small.toml"
-    workload.write_text(
-        '[[step]]\nstep = "build"\nrows = 98304\n[[step]]\nstep = "flush"\n'
-        '[[step]]\nstep = "walk"\nthreads = 4\n[[step]]\nstep = "scan"\n'
-    )
+    steps = coldness(replayer, url, tmp_path, '[[step]]\nstep = "walk"\nthreads = 4\n')
 
-    printed = replayer("run", workload, "--engine", url, "--results", tmp_path, "--json")
-
-    steps = {one["name"]: one for one in json.loads(printed.out)["steps"]}
     for name in ("walk", "scan"):
         assert steps[name]["cold"]["got"] == "cold", steps[name]["cold"]
     assert steps["flush"]["facts"]["proven"] is True
     with closing(Database(*connection(url))) as database:
         database.query("DROP DATABASE replayer SYNC")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("size", [1 << 30, 200_000], ids=["all of it", "a part of it"])
+def test_a_scan_from_the_uncompressed_cache_is_not_called_cold(
+    replayer: Replayer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    """Attack: that cache is on, was filled by a scan, and is not emptied though that is said.
+
+    The page cache is empty, and the statement needs no or few bytes of the device.  With the cache
+    emptied the scan is cold.
+    """
+    data = tmp_path / "data"
+    data.mkdir()
+    with served(data, f"uncompressed_cache_size={size}") as url:
+        honest = coldness(replayer, url, tmp_path)["scan"]["cold"]
+        with closing(Database(*connection(url))) as database:
+            database.query("USE replayer")
+            database.row(VerbName("table/count"))
+            (held,) = database.query(
+                "SELECT value FROM system.metrics WHERE metric = 'UncompressedCacheBytes'"
+            )
+        monkeypatch.setattr(protocol, "evict", lambda _: "nothing was emptied")
+        attacked = coldness(replayer, url, tmp_path)["scan"]["cold"]
+
+    assert int(held["value"]) > 0
+    assert honest["got"] == "cold", honest
+    assert attacked["got"] == "lukewarm", attacked
+    assert "server's own buffers" in attacked["why"] or "from the device" in attacked["why"]
 
 
 def test_only_one_has_the_lock_and_a_killed_ones_is_taken_over(url: str) -> None:

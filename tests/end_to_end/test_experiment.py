@@ -98,7 +98,7 @@ def test_a_planted_cause_is_named_and_a_cut_experiment_goes_on(
 ) -> None:
     """Cut by Ctrl-C and by --for, it goes on where it was; no run is done twice."""
     results = workload.parent / "results"
-    words = ("experiment", workload, "--factors", FACTORS, "--within", 30, "--without", "all")
+    words = ("experiment", workload, "--factors", FACTORS, "--within", "30%", "--without", "all")
     started = replayer.start(*words)
     assert started.stderr is not None
     while "block 1, run 1 of 2" not in started.stderr.readline():
@@ -154,6 +154,7 @@ def test_a_factor_of_the_boot_writes_a_plan_of_boots(replayer: Replayer, workloa
         (["--seed", "-5"], "--seed -5: it must be 0 or more"),
         (["--within", "nan"], "must be above 0 and below 100"),
         (["--within", "inf"], "must be above 0 and below 100"),
+        (["--within", "100%"], "must be above 0 and below 100"),
     ],
 )
 def test_numbers_that_cannot_be_are_one_sentence(

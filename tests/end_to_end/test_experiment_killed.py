@@ -83,7 +83,7 @@ def test_a_kill_at_any_moment_is_made_good_by_the_next_command(
     before = machine(own_home)
     # The first run also makes the data directory.
     replayer.process("run", "./sessions.toml", "--without", "all")
-    asked = ("experiment", "./sessions.toml", "--factors", FACTORS, "--within", 10_000)
+    asked = ("experiment", "./sessions.toml", "--factors", FACTORS, "--within", 99)
     words: tuple[object, ...] = (*asked, "--without", "all", "--yes")
     seconds = 0.0
     seen: set[str] = set()

@@ -22,7 +22,7 @@ from replayer.steps.build import step as build
 from replayer.steps.build.spec import Spec as BuildSpec
 from replayer.steps.flush import step as flush
 from replayer.steps.scan import step as scan
-from replayer.tables import persons, relations
+from replayer.tables import checksum, persons, relations
 from tests.expected_rows import expected_rows
 from tests.fixture_types import Surroundings
 from tests.known import known
@@ -301,22 +301,46 @@ def test_damaged_table_fails(context: Context) -> None:
                 )
 
 
-def test_a_statement_that_read_little_of_the_table_is_not_cold(
+@pytest.fixture
+def counting(
     context: Context, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> Callable[[str], None]:
+    """Return a function that gives the engine a table/count of its own."""
+
+    def give(statement: str) -> None:
+        engine = context.server.engine
+        folder = tmp_path / "own"
+        (folder / "table").mkdir(parents=True)
+        (folder / "table" / "count.sql").write_text(statement)
+        own = dataclasses.replace(engine, folders=(folder, *engine.folders))
+        monkeypatch.setattr(context.server, "engine", own)
+
+    return give
+
+
+def test_a_statement_that_read_little_of_the_table_is_not_cold(
+    context: Context, counting: Callable[[str], None]
 ) -> None:
     """An engine that answers table/count by one column, or from metadata, is seen by its bytes."""
     built(context, layout="columnstore")
-    engine = context.server.engine
-    folder = tmp_path / "own"
-    (folder / "table").mkdir(parents=True)
-    count = "SELECT count(id) AS rows FROM persons1"
-    (folder / "table" / "count.sql").write_text(count)
-    own = dataclasses.replace(engine, folders=(folder, *engine.folders))
-    monkeypatch.setattr(context.server, "engine", own)
+    known_sums = ", ".join(f"{n} AS {name}" for name, n in checksum.sums_after(DOUBLINGS).items())
+    counting(f"SELECT count(id) AS rows, {known_sums} FROM persons1")
     cold = cold_of(perform(context))
 
     assert cold.got is Temperature.LUKEWARM
     assert "the statement that reads all of the table read" in cold.why
+
+
+@pytest.mark.parametrize("sums", ["", ", NULL AS id_sum, NULL AS lastname_sum"])
+def test_a_count_without_sums_is_an_error_that_names_its_file(
+    context: Context, counting: Callable[[str], None], sums: str
+) -> None:
+    """A count alone may be answered without a look at the table."""
+    built(context, layout="columnstore")
+    counting(f"SELECT count(*) AS rows{sums} FROM persons1")
+
+    with pytest.raises(ReplayerError, match=r"^table/count\.sql of PostgreSQL: .*'id_sum'"):
+        perform(context)
 
 
 # All tests above read the columnstore, which is built once.

@@ -5,6 +5,7 @@ import pytest
 from numpy.typing import NDArray
 
 from replayer.analysis.history import change_points
+from tests.benchmarks import history
 
 Floats = NDArray[np.float64]
 
@@ -23,6 +24,26 @@ def test_a_series_without_a_change_is_rarely_divided(size: int) -> None:
     divided = sum(bool(change_points.find(series(size, seed=seed))) for seed in range(200))
 
     assert divided <= 4
+
+
+@pytest.mark.parametrize("alike", [0.5, 0.8])
+@pytest.mark.parametrize("size", [40, 100])
+def test_runs_that_resemble_those_before_them_are_no_change(size: int, alike: float) -> None:
+    """Of 100 series without a change at most 5 percent are divided, at the promised most."""
+    random = np.random.default_rng(1)
+    divided = sum(bool(change_points.find(history.plain(size, alike, random))) for _ in range(100))
+
+    assert divided <= 5
+
+
+@pytest.mark.parametrize(("change", "noise"), history.CHANGES)
+def test_a_change_of_three_times_the_noise_is_found_with_twenty_runs_a_side(
+    change: float, noise: float
+) -> None:
+    """Of 20 changes at least 18 are found at their place."""
+    random = np.random.default_rng(2)
+
+    assert sum(history.is_found(change, noise, (20, 20), random) for _ in range(20)) >= 18
 
 
 @pytest.mark.parametrize(
@@ -70,9 +91,9 @@ def test_a_long_series_is_searched_at_few_places_and_still_divided_at_the_right_
 
 def test_the_more_series_are_searched_together_the_stronger_a_change_must_be() -> None:
     """What is shown among 20 series is shown alone as well, and not the other way round."""
-    alone = sum(bool(change_points.find(series(40, (20, 0.9), seed=s))) for s in range(40))
+    alone = sum(bool(change_points.find(series(60, (30, 1.7), seed=s))) for s in range(40))
     among = sum(
-        bool(change_points.find(series(40, (20, 0.9), seed=s), family=20)) for s in range(40)
+        bool(change_points.find(series(60, (30, 1.7), seed=s), family=20)) for s in range(40)
     )
 
     assert 0 < among < alone

@@ -2,6 +2,7 @@
 
 import pytest
 
+from replayer.engines.connection import Row
 from replayer.errors import ReplayerError
 from replayer.tables import checksum
 from tests.expected_rows import expected_rows
@@ -23,13 +24,19 @@ def test_sum_of_the_ids_is_the_one_that_was_found_on_nine_engines() -> None:
     assert checksum.sums_after(14)["id_sum"] == 2_426_191_872
 
 
-def test_counts_of_an_engine_of_ones_own_are_still_compared() -> None:
-    """A column that is not a known sum is a count; one that is missing is not missed."""
+def test_counts_and_sums_are_compared_and_missing_sums_are_missed() -> None:
+    """A column that is not a known sum is a count; the sum of the times may be left out."""
     sums = checksum.sums_after(3)
-    checksum.check({"rows": 48, "ids": 48}, 48, sums)
-    checksum.check({"rows": 48, **sums}, 48, sums)
+
+    def check(**counted: int) -> None:
+        checksum.check(Row(counted, "count.sql"), 48, {**sums, "time_sum": 7})
+
+    check(rows=48, ids=48, **sums)
+    check(rows=48, **sums, time_sum=7)
 
     with pytest.raises(ReplayerError, match="counted 47 ids where 48 rows were built"):
-        checksum.check({"rows": 48, "ids": 47}, 48, sums)
+        check(rows=48, ids=47, **sums)
     with pytest.raises(ReplayerError, match="the ids of the table add up to 1 where 5,"):
-        checksum.check({"rows": 48, "id_sum": 1}, 48, sums)
+        check(rows=48, **{**sums, "id_sum": 1})
+    with pytest.raises(ReplayerError, match=r"count\.sql: .* without a column 'id_sum'"):
+        check(rows=48)

@@ -1,9 +1,9 @@
-"""Likelihoods of changes in a series of seconds, each of which may resemble the one before it.
+"""Likelihoods of changes in a series of seconds or runs, which may resemble the one before them.
 
 The noise is autoregressive of first order, with an autocorrelation between 0 and 0.8 that is not
 known.  The likelihood of a series is compared with and without a change, each at the
-autocorrelation that fits best.  This prewhitens the values, so that neither a few alike seconds
-pass for a change, nor a change for alike seconds.
+autocorrelation that fits best.  This prewhitens the values, so that neither a few alike values
+pass for a change, nor a change for alike values.
 
 The largest ratio of many changes is the test of Andrews ("Tests for Parameter Instability and
 Structural Change with Unknown Change Point", Econometrica 61, 1993).  Robbins, Gallagher, Lund and

@@ -11,17 +11,28 @@ difference of their distribution functions (G. J. Szekely and M. L. Rizzo, *Ener
 2013).  This is what is computed, on a grid, so that ten thousand runs take a fraction of a second
 and not the square of their number.  Values far from a part's median are drawn nearer first, so that
 one wild run at an end is not a change.
+
+Permutations take runs for independent, and those of one boot or one week resemble each other.  A
+division therefore counts only if a change explains the series much better than resemblance alone
+(`level_changes`, with the likelihood ratio test of Robbins, Gallagher, Lund and Aue, 2011).
 """
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-_Test = Callable[[NDArray[np.intp]], bool]
+from replayer.analysis.differences.level_changes import Changes, Floats
+
+
+class _Division(Protocol):
+    """A function that returns the place at which a part is divided; None if none is shown."""
+
+    def __call__(self, part: Floats, *, windows: bool = True) -> int | None: ...
+
 
 ALPHA = 0.01
 """The allowed chance that a series without any change is divided, over all series together."""
@@ -39,7 +50,7 @@ _PLACES = 128
 _MOST_PERMUTATIONS = 9999
 _HITS = 1
 """Permutations are so many that this number of them is the limit for a change to be shown."""
-_BATCH_VALUES = 20_000
+_BATCH_VALUES = 100_000
 _WINDOW = 8
 """The shortest right side that ends before the part does; others are 2, 4, 8, ... times as long."""
 _TO_SIGMA = 1.4826
@@ -58,11 +69,11 @@ def find(values: Floats, *, family: int = 1) -> list[int]:
     noise = _noise(values)
     if noise == 0:
         return []
-    test = partial(_is_shown, alpha=alpha, random=random)
-    return _settled(values, sorted(_divisions(values, noise, test)), noise, test)
+    divided = partial(_divided, noise=noise, alpha=alpha, random=random)
+    return _settled(values, sorted(_divisions(values, divided)), divided)
 
 
-def _settled(values: Floats, places: list[int], noise: float, test: _Test) -> list[int]:
+def _settled(values: Floats, places: list[int], divided: _Division) -> list[int]:
     """Return the places, each where it divides best what lies between its neighbours.
 
     The first places were found when others were not known yet.  One that divides nothing between
@@ -73,27 +84,65 @@ def _settled(values: Floats, places: list[int], noise: float, test: _Test) -> li
     while len(kept) > 1 and number < len(kept):
         bounds = [0, *kept, len(values)]
         start = bounds[number]
-        cells = _cells(values[start : bounds[number + 2]], noise)
-        if test(cells):
-            kept[number] = start + _best(cells, windows=False)
-            number += 1
-        else:
+        place = divided(values[start : bounds[number + 2]], windows=False)
+        if place is None:
             del kept[number]
             number = 0
+        else:
+            kept[number] = start + place
+            number += 1
     return kept
 
 
-def _divisions(values: Floats, noise: float, test: _Test) -> Iterator[int]:
+def _divisions(values: Floats, divided: _Division) -> Iterator[int]:
     parts = [(values, 0)]
     while parts:
         part, start = parts.pop()
-        if len(part) < 2 * SHORTEST:
-            continue
-        cells = _cells(part, noise)
-        if test(cells):
-            place = _best(cells)
+        place = divided(part) if len(part) >= 2 * SHORTEST else None
+        if place is not None:
             yield start + place
             parts += [(part[:place], start), (part[place:], start + place)]
+
+
+def _divided(
+    part: Floats, *, noise: float, alpha: float, random: np.random.Generator, windows: bool = True
+) -> int | None:
+    """Return the place at which a part is divided; None if no change is shown.
+
+    Without `windows` the right side ends where the part does.
+    """
+    scaled = _scaled(part, noise)
+    if not scaled.any():
+        return None
+    cells = _cells(scaled)
+    place = _best(cells, windows=windows)
+    # The chance of a likelihood ratio falls by e where its double logarithm rises by 2.
+    bound = _changed_bound(len(part)) + 2 * math.log(ALPHA / alpha)
+    # Permutations take longer, and are not needed if this fails.
+    is_change = _ratio(scaled, place) > bound and _is_shown(cells, alpha, random)
+    return place if is_change else None
+
+
+def _changed_bound(count: int) -> float:
+    """Return the bound of twice the logarithm of a change's likelihood ratio to resemblance alone.
+
+    Up to 2 to 3 percent of series of `count` runs without a change exceed it at their best place,
+    with an autocorrelation from 0 to 0.8: found by simulation (tests/benchmarks/history.py).
+    """
+    return 18 - 80 / count
+
+
+def _ratio(scaled: Floats, place: int) -> float:
+    """Return twice the logarithm of the likelihood ratio of a change at a place to none.
+
+    Its right side ends where the part does, or within a window.  Neither side is white noise:
+    each run may resemble the one before it.
+    """
+    lengths = (_WINDOW << number for number in range(len(scaled).bit_length()))
+    ends = [len(scaled), *(place + own for own in lengths if place + own < len(scaled))]
+    at = np.arange(len(scaled))
+    shapes = np.array([(at >= place) & (at < end) for end in ends], np.float64)
+    return float(Changes(scaled, shapes).ratios.max())
 
 
 def _noise(values: Floats) -> float:
@@ -106,10 +155,14 @@ def _noise(values: Floats) -> float:
     return robust or float(np.std(values)) / 64
 
 
-def _cells(part: Floats, noise: float) -> NDArray[np.intp]:
+def _scaled(part: Floats, noise: float) -> Floats:
+    """Return the distances from the median in units of the noise, none of them far."""
+    scaled: Floats = np.clip((part - float(np.median(part))) / noise, -_FAR, _FAR)
+    return scaled
+
+
+def _cells(scaled: Floats) -> NDArray[np.intp]:
     """Return the cell of the grid that each value lies in."""
-    middle = float(np.median(part))
-    scaled = np.clip((part - middle) / noise, -_FAR, _FAR)
     cells: NDArray[np.intp] = np.rint((scaled + _FAR) * ((_GRID - 1) / (2 * _FAR))).astype(np.intp)
     return cells
 
@@ -191,16 +244,21 @@ def _energies(
         inside = np.flatnonzero(last > np.arange(len(places)))
         right = (ends[last[inside]] - places[inside]).astype(np.float32)
         after = (below[:, last[inside]] - below[:, inside]) / right[None, :, None]
-        squares = ((shares[:, inside] - after) ** 2).sum(axis=2)
+        after -= shares[:, inside]
+        squares = np.einsum("ijk,ijk->ij", after, after)
         found = 2 * squares * (left[inside] * right / (left[inside] + right))[None, :]
         energies[:, inside] = np.maximum(energies[:, inside], found)
     return energies
 
 
 def _window_ends(places: NDArray[np.intp], size: int) -> Iterator[NDArray[np.intp]]:
-    """Yield for each place the index of the place where its right side ends: all, then windows."""
+    """Yield for each place the index of the place where its right side ends: all, then windows.
+
+    It is 0 where a window is the one before it, as places may be further apart than a window.
+    """
     yield np.full(len(places), len(places), dtype=np.intp)
-    length = _WINDOW
+    length, before = _WINDOW, np.zeros(len(places), dtype=np.intp)
     while 2 * length < size:
-        yield np.searchsorted(places, places + length).astype(np.intp)
-        length *= 2
+        last = np.searchsorted(places, places + length).astype(np.intp)
+        yield np.where(last == before, 0, last)
+        length, before = 2 * length, last

@@ -4,14 +4,14 @@ Each statement begins with everything cold.  The server is started before the cl
 that it reads by starting is counted.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from replayer.conditions import temperature
 from replayer.conditions.residency import Residency, residency
-from replayer.engines.connection import Database
+from replayer.engines.connection import Database, Row
 from replayer.engines.verbs import VerbName
 from replayer.model import Better, Cold, Foreign, Series, StepSpec, Temperature
 from replayer.run.context import Context
@@ -50,7 +50,7 @@ class _Scanned:
     foreign: Foreign
     begin_ns: int
     end_ns: int
-    row: Mapping[str, Any]
+    row: Row
     device_bytes: int | None
     read_bytes: int | None
     """Bytes that the statement had to read: from the growth of the page cache, or the server's

@@ -1,0 +1,73 @@
+"""Simulated histories: how often a change is found where there is none, and where there is one.
+
+Each run resembles the one before it by an autocorrelation from 0 to 0.8.  A found change is the
+true one if it is at most two runs from its place.
+"""
+
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from replayer.analysis.history import change_points
+from tests.benchmarks import Row
+
+NAME = "history"
+SERIES = 200
+SIZES = (12, 20, 40, 100, 300)
+CHANGES = ((0.03, 0.01), (0.1, 0.03))
+"""The size of a change and the noise from run to run."""
+SIDES = ((20, 20), (50, 50), (100, 20))
+"""The number of runs before a change and after it."""
+_NEAR = 2
+Floats = NDArray[np.float64]
+
+
+def run(workdir: Path, seed: int = 1) -> list[Row]:
+    """Return a row for each autocorrelation and size without a change, and for each change."""
+    del workdir
+    random = np.random.default_rng(seed)
+    rows = [_falsely(alike, size, random) for alike in (0.0, 0.3, 0.5, 0.8) for size in SIZES]
+    return rows + [
+        _truly(change, noise, sides, random) for change, noise in CHANGES for sides in SIDES
+    ]
+
+
+def _falsely(alike: float, size: int, random: np.random.Generator) -> Row:
+    samples = [float(bool(change_points.find(plain(size, alike, random)))) for _ in range(SERIES)]
+    return Row(
+        what=f"{size} runs without a change, autocorrelation {alike:g}: divided",
+        against=f"{SERIES} series",
+        bar="<= 0.05",
+        ratio=float(np.mean(samples)),
+        samples=samples,
+    )
+
+
+def _truly(change: float, noise: float, sides: tuple[int, int], random: np.random.Generator) -> Row:
+    samples = [float(is_found(change, noise, sides, random)) for _ in range(SERIES)]
+    return Row(
+        what=f"a change of {change:.0%}, noise {noise:.0%}, {sides[0]} and {sides[1]} runs: found",
+        against=f"{SERIES} series",
+        bar=">= 0.9",
+        ratio=float(np.mean(samples)),
+        samples=samples,
+    )
+
+
+def is_found(
+    change: float, noise: float, sides: tuple[int, int], random: np.random.Generator
+) -> bool:
+    """Return whether the change of one series is found at its place."""
+    values = 1 + noise * plain(sum(sides), 0.0, random)
+    values[sides[0] :] *= 1 - change
+    return any(abs(at - sides[0]) <= _NEAR for at in change_points.find(values))
+
+
+def plain(size: int, alike: float, random: np.random.Generator) -> Floats:
+    """Return values of variance 1 without a change, of an autoregressive process of first order."""
+    values = random.normal(size=size)
+    fresh = np.sqrt(1 - alike**2)
+    for number in range(1, size):
+        values[number] = alike * values[number - 1] + fresh * values[number]
+    return values
