@@ -114,7 +114,8 @@ def _not_cold(result: StepResult) -> str:
         return ""
     share = "" if cold.resident_share is None else f", {cold.resident_share:.1%} was in memory"
     why = f": {cold.why}" if cold.why else ""
-    return f"NOT {cold.asked.value.upper()}: {as_asked.asked_and_got(cold.asked, cold.got)}{share}{why}"
+    got = as_asked.asked_and_got(cold.asked, cold.got)
+    return f"NOT {cold.asked.value.upper()}: {got}{share}{why}"
 
 
 def _ledger_words(result: StepResult) -> str:
