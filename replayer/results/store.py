@@ -212,6 +212,10 @@ def find(wanted: str, where: str | Path) -> Path:
     """
     where = Path(where)
     if _is_path(wanted):
+        if os.path.isdir(wanted):  # noqa: PTH112 - a Path raises for a name that is too long
+            raise NotFound(
+                f"{wanted} is a folder; give a run file, or name the folder with --results"
+            )
         if not os.path.isfile(wanted):  # noqa: PTH113 - a Path raises for a name that is too long
             raise NotFound(f"the run file {wanted} is not there")
         return Path(wanted)

@@ -13,6 +13,9 @@ from replayer.cli.command_parser import parser
         (["list", "worklods"], "there is no 'worklods' - did you mean workloads?"),
         (["run", "--repeat", "two"], "'two' must be a whole number, such as 3"),
         (["size"], "`replayer help size` shows what it takes"),
+        (["show", "latest", "--ful"], "--ful - did you mean --full?"),
+        (["show", "latest", "--why"], "`replayer help show` shows what it takes"),
+        (["runs", "list", "--nosuch"], "`replayer help runs list` shows what it takes"),
         (["completion", "foo"], "there is no 'foo' (there are: bash, fish, zsh)"),
     ],
 )

@@ -366,6 +366,7 @@ def test_a_run_is_found_by_its_path(results: Path) -> None:
         ("zzzzzz", "replayer list runs"),
         ("", "replayer list runs"),
         ("./no.json", "is not there"),
+        ("/tmp", "is a folder; .* --results"),
     ],
 )
 def test_a_run_that_is_not_there_is_told_with_the_nearest(

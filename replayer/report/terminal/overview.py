@@ -6,6 +6,7 @@ rest.
 """
 
 import contextlib
+import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -243,7 +244,7 @@ def _end(run: Run, headline: Headline, path: Path | None, left: str) -> Iterator
     """Yield the result file, and the commands for details, page and what to do next."""
     where = ""
     if path is not None and path.parent.resolve() != store.folder().resolve():
-        where = f" --results {path.parent}"
+        where = f" --results {shlex.quote(str(path.parent))}"
     items = [
         ("result", str(path) if path is not None else ""),
         ("details", f"replayer show {run.id}{where} --full" if path is not None else ""),
