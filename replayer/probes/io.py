@@ -31,7 +31,7 @@ class Spec(ProbeSpec):
 
     access: BlockOrder = BlockOrder.RANDOM
     """Order of the blocks: `random` is uniform, `zipf` prefers some blocks by `theta`, `sequential`
-    gives each thread a region of its own, `shared` is one sequential walk of all threads."""
+    gives each thread its own region, `shared` is one sequential walk of all threads."""
     operation: Literal["read", "write", "mixed"] = "read"
     """Reads, writes, or both in the proportion of `read_percent`."""
     read_percent: float = Field(default=70, gt=0, lt=100)

@@ -286,7 +286,7 @@ def test_greetings_and_plug_ins_are_checked(greeting: bytes, layer: Callable[[st
 @pytest.mark.parametrize("name", ["replayer capture", "replayer profile"])
 def test_a_url_is_shown_as_the_user_gave_it(name: str) -> None:
     """The application_name that replayer adds is not in messages; one of the user is."""
-    url = url_of("postgresql://me@db/shop")
+    url = url_of("postgresql://me@db/shop", POSTGRES)
     added = url.update_query_dict({"application_name": name})
     own = url.update_query_dict({"application_name": "till"})
 
