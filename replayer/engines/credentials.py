@@ -47,7 +47,7 @@ def complete(url: URL, keys: Password) -> URL:
 _OWN = re.compile("client_encoding|ch_.*")
 """Parameters that replayer adds to every URL: an encoding, settings of ClickHouse."""
 _CALLED = "replayer "
-"""How an application_name begins that replayer adds: `replayer capture`, `replayer profile`."""
+"""Beginning of an application_name that replayer adds: `replayer capture`, `replayer profile`."""
 
 
 def _is_own(name: str, text: str | tuple[str, ...]) -> bool:

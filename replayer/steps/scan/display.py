@@ -5,7 +5,7 @@ from replayer.run.display import Brief, Form
 from replayer.units import show_count, show_duration
 
 _PLACES = {Temperature.HOT: " from memory", Temperature.LUKEWARM: " partly from memory"}
-"""What the headline has for scans that are not cold; a cold one is the usual case."""
+"""Words of the headline for scans that are not cold; a cold one is the usual case."""
 
 
 def form(result: StepResult) -> Form:
