@@ -279,7 +279,7 @@ def runs(where: str | Path) -> list[StoredRun | Unreadable]:
 
 
 def names(where: str | Path) -> list[str]:
-    """Return the names of files in a folder that may be runs; [] if there is no folder that can be read."""
+    """Return the names of files in a folder that may be runs; [] if it cannot be read."""
     try:
         # Names that begin with a dot are drafts.
         return [name for name in os.listdir(where) if name.endswith(".json") and name[0] != "."]  # noqa: PTH208 - ten thousand Paths take a tenth of a second
