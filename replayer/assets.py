@@ -54,6 +54,8 @@ def workload(name: str) -> Path:
     """
     if "/" in name or name.endswith(".toml"):
         path = Path(name)
+        if os.path.isdir(path):  # noqa: PTH112 - a Path raises for a name that is too long
+            raise NotFound(f"{name} is a folder; give the path to a .toml file in it")
         if not os.path.isfile(path):  # noqa: PTH113 - a Path raises for a name that is too long
             raise NotFound(
                 f"workload file {name} is not there; give a path to a .toml file or a name "

@@ -115,9 +115,26 @@ class CommandParser(argparse.ArgumentParser):
             raise argparse.ArgumentError(action, f"there is no {value!r}{near}")
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
-        """Let the command add its arguments, then parse as argparse does."""
+        """Let the command add its arguments, then parse as argparse does.
+
+        Unknown options are refused here, by the command that got them: its help is the right one.
+        """
         self.prepare()
-        return super().parse_known_args(args, namespace)
+        known, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            self.error(f"unrecognized arguments: {' '.join(unknown)}{self._meant(unknown)}")
+        return known, unknown
+
+    def _meant(self, unknown: Sequence[str]) -> str:
+        """Return the options that may have been meant, as words that follow the unknown ones."""
+        options = [option for option in self._option_string_actions if option.startswith("--")]
+        close = [
+            match
+            for one in unknown
+            if one.startswith("-")
+            for match in difflib.get_close_matches(one.partition("=")[0], options, n=1)
+        ]
+        return f" - did you mean {' '.join(close)}?" if close else ""
 
 
 def every(parent: argparse.ArgumentParser) -> Iterator[tuple[str, argparse.ArgumentParser]]:

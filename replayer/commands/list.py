@@ -116,6 +116,8 @@ def run(args: argparse.Namespace) -> int:
         for kind in kinds
         if kind != "runs"
     }
+    if kinds == ["runs"]:
+        store.check_readable(where)
     runs = store.runs(where) if "runs" in kinds else []
     if args.json:
         sys.stdout.write(_as_json(things, runs, with_runs="runs" in kinds))

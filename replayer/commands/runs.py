@@ -119,6 +119,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _list(args: argparse.Namespace) -> int:
     where = store.folder(args.results)
+    store.check_readable(where)
     entries = store.runs(where)
     runs = run_listing.only((one for one in entries if isinstance(one, StoredRun)), args.where)
     runs = run_listing.by(runs, args.sort, reverse=args.reverse)

@@ -300,7 +300,7 @@ def _judge(
     judgement = _judgement(measured, others=others)
     judgement = _looked_beneath(judgement, measured, files, host)
     if judgement.got is not asked:
-        judgement = _explained(judgement, measured, host)
+        judgement = _explained(judgement, asked, measured, host)
     elif asked is not Temperature.UNKNOWN:
         judgement = _Judgement(asked)
     return Cold(
@@ -399,16 +399,21 @@ def _served(known: Underneath, measured: Residency) -> _Judgement | None:
     )
 
 
-def _explained(judgement: _Judgement, measured: Residency, host: Host) -> _Judgement:
-    """Return a judgement completed with reason and advice."""
-    if judgement.why:
+def _explained(
+    judgement: _Judgement, asked: Temperature, measured: Residency, host: Host
+) -> _Judgement:
+    """Return a judgement that is not the one `asked` for, completed with reason and advice."""
+    # A cache of the server, which keeps data from being cold, is no reason for its not being hot.
+    lost = asked is Temperature.HOT and judgement.got is Temperature.LUKEWARM
+    if judgement.why and not lost:
         return judgement
     why = f"{100 * (measured.share or 0):.3g} % of the bytes were in the page cache"
-    todo = (
-        "run as root, so that all caches can be dropped"
-        if host.cannot_write(_DROP_CACHES)
-        else "stop whatever else reads, maps or locks these files"
-    )
+    if asked is Temperature.HOT:
+        todo = "stop what drops the page cache, or take less data than there is memory"
+    elif host.cannot_write(_DROP_CACHES):
+        todo = "run as root, so that all caches can be dropped"
+    else:
+        todo = "stop whatever else reads, maps or locks these files"
     return _Judgement(judgement.got, why, todo)
 
 

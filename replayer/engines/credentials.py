@@ -46,12 +46,21 @@ def complete(url: URL, keys: Password) -> URL:
 
 _OWN = re.compile("client_encoding|ch_.*")
 """Parameters that replayer adds to every URL: an encoding, settings of ClickHouse."""
+_CALLED = "replayer "
+"""Beginning of an application_name that replayer adds: `replayer capture`, `replayer profile`."""
+
+
+def _is_own(name: str, text: str | tuple[str, ...]) -> bool:
+    """Return whether replayer added this parameter to the URL."""
+    called = name == "application_name" and str(text).startswith(_CALLED)
+    return called or _OWN.fullmatch(name) is not None
 
 
 def show(url: URL) -> str:
     """Return a URL without its secrets, and without parts that may be the rest of a secret."""
+    added = [name for name, text in url.query.items() if _is_own(name, text)]
     plain = url.set(drivername=url.get_backend_name()).difference_update_query(
-        [*_hidden(url), *filter(_OWN.fullmatch, url.query)]
+        [*_hidden(url), *added]
     )
     return plain.render_as_string(hide_password=True)
 

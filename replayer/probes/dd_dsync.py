@@ -15,6 +15,7 @@ class Spec(ProbeSpec):
     """The equivalents of dd's bs= and count=."""
 
     size: Size = Field(default=1 << 30, ge=512)
+    """Size of each client's file: bs= times count=."""
     writes: int = Field(default=1, ge=1)
     """Number of writes of equal size in which the file is written."""
     direct: bool = False

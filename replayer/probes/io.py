@@ -30,18 +30,24 @@ class Spec(ProbeSpec):
     """The reads and writes, and their duration."""
 
     access: BlockOrder = BlockOrder.RANDOM
+    """Order of the blocks: `random` is uniform, `zipf` prefers some blocks by `theta`, `sequential`
+    gives each thread its own region, `shared` is one sequential walk of all threads."""
     operation: Literal["read", "write", "mixed"] = "read"
+    """Reads, writes, or both in the proportion of `read_percent`."""
     read_percent: float = Field(default=70, gt=0, lt=100)
     """The percentage of reads if operation = "mixed"."""
     block_size: Size = Field(default=8192, ge=1, le=1 << 30)
+    """Bytes of one request."""
     depth: int = Field(default=1, ge=1, le=4096)
     """Threads of each client, and so the number of requests under way at a time."""
     files: int = Field(default=1, ge=1, le=65536)
+    """Number of files of each client."""
     size: Size = Field(default=1 << 30, ge=512)
     """Size of all files of a client together."""
     working_set: Size | None = None
     """The part of the files that is used; all of it if not given."""
     duration: Duration | None = Field(default=30.0, gt=0)
+    """Seconds that are measured, without the warm-up."""
     amount: Size | None = None
     """Bytes to read or write; if a duration is given too, the earlier of the two ends the run."""
     warm_up: Duration = Field(default=2.0, ge=0)

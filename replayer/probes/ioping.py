@@ -19,6 +19,7 @@ class Spec(ProbeSpec):
     operation: Literal["read", "write"] = "read"
     """A write is followed by fdatasync inside its latency, as in `ioping -WWW`."""
     block_size: Size = Field(default=4096, ge=512)
+    """Bytes of one request."""
     size: Size = Field(default=64 << 20, ge=4096)
     """The working set: ioping's default of 1 MiB makes disks with a cache look too fast."""
     count: Count | None = Field(default=None, ge=1)

@@ -20,9 +20,11 @@ class Spec(ProbeSpec):
     """The blocks, the operations on them, and their duration."""
 
     block_sizes: tuple[_Block, ...] = Field(default=(1 << 10, 1 << 20), min_length=1)
+    """Sizes of the block that each process reads or writes; one row for each."""
     operations: tuple[Literal["read", "write"], ...] = Field(
         default=("read", "write"), min_length=1
     )
+    """Reading the block, writing it, or both: one row for each."""
     duration: Duration = Field(default=3.0, gt=0)
     """Seconds for each row."""
     threads: tuple[Parallel, ...] = ()

@@ -32,7 +32,9 @@ class Spec(ProbeSpec):
     large: tuple[int, ...] = (1, 2, 4, 8)
     """Numbers of large requests under way at a time."""
     size_small: Size = Field(default=8 << 10, ge=512)
+    """Bytes of a small request."""
     size_large: Size = Field(default=1 << 20, ge=512)
+    """Bytes of a large request."""
     type: Literal["rand", "seq"] = "rand"
     """Position of the large reads: random, or each stream sequential."""
     write: float = Field(default=0, ge=0, le=100)
@@ -40,6 +42,7 @@ class Spec(ProbeSpec):
     duration: Duration = Field(default=60.0, gt=0)
     """Seconds for each point."""
     warm_up: Duration = Field(default=1.0, ge=0)
+    """Seconds of work before each point that are not counted."""
     size: Size = Field(default=1 << 30, ge=1 << 20)
     """Size of each client's file."""
 

@@ -23,8 +23,11 @@ class Spec(ProbeSpec):
     methods: tuple[Method, ...] = Field(
         default=("open_datasync", "fdatasync", "fsync"), min_length=1
     )
+    """The methods to measure, as in wal_sync_method."""
     block_size: Size = Field(default=8192, ge=512)
+    """Bytes of one write."""
     duration: Duration = Field(default=5.0, gt=0)
+    """Seconds for each method."""
     direct: bool = True
     """Use O_DIRECT with open_datasync, as pg_test_fsync does."""
 

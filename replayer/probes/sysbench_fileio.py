@@ -25,14 +25,19 @@ class Spec(ProbeSpec):
     modes: tuple[Mode, ...] = Field(
         default=("seqwr", "seqrd", "rndrd", "rndwr", "rndrw"), min_length=1
     )
+    """--file-test-mode: sequential write and read, random read, write, and both."""
     threads: tuple[Parallel, ...] = Field(default=(1, 4, 8, 16), min_length=1)
+    """Numbers of threads."""
     file_num: int = Field(default=128, ge=1, le=65536)
+    """Number of files of each client."""
     file_block_size: Size = Field(default=16 << 10, ge=512)
+    """Bytes of one request."""
     file_rw_ratio: float = Field(default=1.5, gt=0)
     """Reads for each write in the mode rndrw."""
     time: Duration = Field(default=10.0, gt=0)
     """Seconds for each row."""
     direct: bool = True
+    """Use O_DIRECT; false goes through the page cache."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -212,9 +212,14 @@ def find(wanted: str, where: str | Path) -> Path:
     """
     where = Path(where)
     if _is_path(wanted):
+        if os.path.isdir(wanted):  # noqa: PTH112 - a Path raises for a name that is too long
+            raise NotFound(
+                f"{wanted} is a folder; give a run file, or name the folder with --results"
+            )
         if not os.path.isfile(wanted):  # noqa: PTH113 - a Path raises for a name that is too long
             raise NotFound(f"the run file {wanted} is not there")
         return Path(wanted)
+    check_readable(where)
     known = _identified(where)
     if wanted in known:
         return known[wanted]
@@ -274,12 +279,23 @@ def runs(where: str | Path) -> list[StoredRun | Unreadable]:
 
 
 def names(where: str | Path) -> list[str]:
-    """Return the names of files in a folder that may be runs; [] if there is no folder."""
+    """Return the names of files in a folder that may be runs; [] if it cannot be read."""
     try:
         # Names that begin with a dot are drafts.
         return [name for name in os.listdir(where) if name.endswith(".json") and name[0] != "."]  # noqa: PTH208 - ten thousand Paths take a tenth of a second
     except OSError:
         return []
+
+
+def check_readable(where: str | Path) -> None:
+    """Raise Impossible for a folder that this user may not read: it may have runs."""
+    try:
+        os.scandir(where).close()
+    except PermissionError as error:
+        raise Impossible(f"the results in {where} cannot be read: {error.strerror}") from error
+    except OSError:
+        # No folder is no results, which the caller reports.
+        return
 
 
 def with_text(where: str | Path, text: str, most: int = 100) -> Iterator[Run]:

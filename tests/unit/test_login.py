@@ -12,7 +12,7 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-from replayer.engines import driver, login, wires
+from replayer.engines import credentials, driver, login, wires
 from replayer.engines import engine as engines
 from replayer.engines.connection import Database, connector_of, url_of
 from replayer.engines.wire_session import Refused, SessionLogin
@@ -281,3 +281,14 @@ def test_greetings_and_plug_ins_are_checked(greeting: bytes, layer: Callable[[st
         layer(f"mysql://me:{SECRET}@{ELSEWHERE}:{server.port}/db")
     assert str(raised.value).isprintable(), raised.value
     assert SECRET not in str(raised.value)
+
+
+@pytest.mark.parametrize("name", ["replayer capture", "replayer profile"])
+def test_a_url_is_shown_as_the_user_gave_it(name: str) -> None:
+    """The application_name that replayer adds is not in messages; one of the user is."""
+    url = url_of("postgresql://me@db/shop", POSTGRES)
+    added = url.update_query_dict({"application_name": name})
+    own = url.update_query_dict({"application_name": "till"})
+
+    assert credentials.show(added) == credentials.show(url)
+    assert "application_name=till" in credentials.show(own)

@@ -112,6 +112,13 @@ def test_the_report_of_a_run(stored: Run, golden: Compare, width: int) -> None:
     golden(shown(stored, width, Path("results/20261120.json")), f"run-{width}.txt")
 
 
+def test_commands_of_the_screen_take_a_folder_with_spaces(stored: Run) -> None:
+    """What is printed can be pasted into a shell, whatever the name of the results' folder."""
+    text = console.text(overview.render(stored, Path("my results") / "a.json"), width=200)
+
+    assert "--results 'my results' --full" in text
+
+
 def test_one_screen_of_a_demo(golden: Compare) -> None:
     """A real demo is one screen: at most 45 lines at 100 columns, 60 at 80, pgio's lines whole."""
     demo = store.load(FIXTURES / "screen" / "demo.json")

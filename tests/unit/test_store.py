@@ -1,5 +1,6 @@
 """store: result files are whole, found again, and refused in one sentence if they are not ours."""
 
+import errno
 import json
 import math
 import os
@@ -366,6 +367,7 @@ def test_a_run_is_found_by_its_path(results: Path) -> None:
         ("zzzzzz", "replayer list runs"),
         ("", "replayer list runs"),
         ("./no.json", "is not there"),
+        ("/tmp", "is a folder; .* --results"),
     ],
 )
 def test_a_run_that_is_not_there_is_told_with_the_nearest(
@@ -374,6 +376,20 @@ def test_a_run_that_is_not_there_is_told_with_the_nearest(
     """What finds nothing is NotFound with the nearest name or how to see them all."""
     with pytest.raises(NotFound, match=said):
         store.find(wanted, results)
+
+
+def test_a_folder_that_may_not_be_read_is_not_called_empty(
+    results: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another user's results are refused with the reason: `there are none` would be wrong."""
+
+    def refuse(_: object) -> list[str]:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(os, "scandir", refuse)
+
+    with pytest.raises(Impossible, match="cannot be read: Permission denied"):
+        store.find("latest", results)
 
 
 def test_an_ambiguous_start_is_refused(results: Path) -> None:

@@ -1,12 +1,24 @@
 """report.summary: what a stranger has to know of some runs, said once."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from replayer import assets
 from replayer.analysis.differences.samples import Side
-from replayer.model import Advice, Cold, ReadOrigin, Run, Status, Temperature
+from replayer.model import (
+    Advice,
+    Better,
+    Cold,
+    Measurement,
+    ReadOrigin,
+    Run,
+    Status,
+    Temperature,
+)
+from replayer.report.terminal import run_headline
 from replayer.report.terminal.step_summary import StepSummary, Trust
 from replayer.report.terminal.summary import summarise
 from tests.known import known
@@ -175,3 +187,106 @@ def test_what_was_not_as_asked_is_one_remark_with_its_remedy(stored: Run) -> Non
         ("walk: asked cold, got lukewarm; stop others", "coldness"),
         ("others wrote: find them", "foreign_writes"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("asked", "share", "why", "todo"),
+    [
+        ("cold", 0.42, "42 % of the bytes were in the page cache", "stop others"),
+        ("hot", 0.1, "10 % of the bytes were in the page cache", "stop what drops it"),
+    ],
+)
+def test_a_wrong_temperature_comes_with_its_reason_and_remedy(
+    stored: Run, asked: str, share: float, why: str, todo: str
+) -> None:
+    """One reads on the first screen how much was in memory, and what helps, hot data included."""
+    warm = cold("lukewarm").model_copy(
+        update={"asked": Temperature(asked), "resident_bytes": 100 * share, "why": why}
+    )
+    run = with_step(stored, "walk", cold=warm.model_copy(update={"todo": todo}))
+    points = [point.text for point in summarise([run]).points if "walk" in point.steps]
+
+    assert points == [f"walk: asked {asked}, got lukewarm: {why}; {todo}"]
+
+
+def test_runs_with_other_shares_in_memory_have_one_remark(stored: Run) -> None:
+    """The numbers of a reason differ from run to run; the remark stands once, with both runs."""
+    runs = [
+        with_step(stored, "walk", cold=cold("lukewarm").model_copy(update={"why": f"{share} %"}))
+        for share in (41, 43)
+    ]
+    points = [point for point in summarise(runs).points if "got lukewarm" in point.text]
+
+    assert [point.runs for point in points] == [2]
+
+
+@pytest.mark.parametrize(
+    ("trusts", "words"),
+    [
+        ("care no", "one of two steps can be believed, with care; b cannot"),
+        ("care care", "both steps can be believed, both with care"),
+        ("care care care", "all three steps can be believed, all with care"),
+        ("care care no", "two of three steps can be believed, both with care; c cannot"),
+        ("yes care no", "two of three steps can be believed, one with care; c cannot"),
+    ],
+)
+def test_what_can_be_believed_is_counted_in_words(stored: Run, trusts: str, words: str) -> None:
+    """`All with care` is of several steps, and next to one that cannot be believed it is wrong."""
+    one = summarise([stored]).lines[0]
+    names = zip("abc", trusts.split(), strict=False)
+    lines = [replace(one, name=name, trust=Trust[trust.upper()]) for name, trust in names]
+
+    assert run_headline.believed(lines) == words
+
+
+@pytest.mark.parametrize(
+    ("source", "word"),
+    [
+        (str(assets.folder("workloads") / "smoke.toml"), "smoke"),
+        ("/usr/lib/other/workloads/smoke.toml", "smoke"),
+        ("smoke.toml", "smoke.toml"),
+        ("mine/my work.toml", "'mine/my work.toml'"),
+        ("/home/me/smoke.toml", "/home/me/smoke.toml"),
+    ],
+)
+def test_the_next_command_names_the_workload_as_run_takes_it(
+    stored: Run, source: str, word: str
+) -> None:
+    """A name is that of a workload that ships; a file of the user is named by its path."""
+    facts = stored.workload.model_copy(update={"name": "smoke", "source": source})
+    run = stored.model_copy(update={"workload": facts, "sizing": None})
+
+    assert str(summarise([run]).headline.todo).startswith(f"replayer run {word} --label ")
+
+
+def test_the_next_command_has_no_label_that_is_no_name(stored: Run) -> None:
+    """A label of 5,000 characters is not printed whole: the run's id does."""
+    run = stored.model_copy(update={"label": "x" * 5000, "sizing": None})
+
+    assert len(summarise([run]).headline.todo) < 200
+
+
+def test_a_table_that_was_kept_is_not_shown_as_built(stored: Run) -> None:
+    """With rebuild=false nothing is built: the report says that the table is an earlier one."""
+    rows = next(one for one in stored.steps if one.name == "build")
+    kept = tuple(
+        one for one in rows.measurements if one.metric in {"build.rows", "build.table_bytes"}
+    )
+    run = with_step(stored, "build", measurements=kept, facts={**rows.facts, "reused": True})
+    brief = line([run], "build").brief
+
+    assert brief.did.startswith("kept the ")
+    assert brief.did.endswith(" rows of an earlier build")
+    assert brief.clause == ""
+
+
+@pytest.mark.parametrize(
+    ("got", "place"), [("cold", ""), ("lukewarm", " partly from memory"), ("hot", " from memory")]
+)
+def test_a_scan_in_the_headline_has_its_place(stored: Run, got: str, place: str) -> None:
+    """Two scans, cold and hot, can be told apart in the headline."""
+    seconds = Measurement(metric="scan.elapsed", value=2.0, unit="s", better=Better.LESS)
+    done = {"status": Status.DONE, "measurements": (seconds,), "facts": {"rows": 6}}
+    run = with_step(stored, "scan", **done, cold=cold(got))
+
+    assert f" rows{place} in " in line([run], "scan").brief.clause

@@ -226,6 +226,16 @@ def test_hot_is_made_and_proven(files: list[Path]) -> None:
     assert (hot.got, hot.resident_share, hot.why) == (Temperature.HOT, 1.0, "")
 
 
+def test_hot_that_is_not_reached_has_a_remedy_of_its_own(
+    files: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What others read makes data no less hot: the advice is about what drops the page cache."""
+    monkeypatch.setattr(temperature, "warm", lambda *_: None)
+    temperature.drop(files, Host())
+
+    assert "drops the page cache" in temperature.make(Temperature.HOT, None, files, Host()).todo
+
+
 def test_left_as_found(files: list[Path]) -> None:
     """Nothing is dropped or read where nothing was asked for; what there is, is measured."""
     with held(*files):

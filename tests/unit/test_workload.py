@@ -74,6 +74,14 @@ def test_missing_file_says_so(tmp_path: Path) -> None:
         workload_file.load(str(tmp_path / "none.toml"))
 
 
+def test_a_folder_is_called_a_folder(tmp_path: Path) -> None:
+    """It is there, so it is not refused as missing."""
+    (tmp_path / "workloads.toml").mkdir()
+
+    with pytest.raises(NotFound, match="is a folder"):
+        workload_file.load(str(tmp_path / "workloads.toml"))
+
+
 def keys(workload: Workload, name: str) -> list[object]:
     """Return the value of a key of each step."""
     return [dict(spec)[name] for spec in workload.steps]

@@ -5,6 +5,7 @@ on where its time went, what changes a decision, and what to do next.
 """
 
 import contextlib
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -121,7 +122,7 @@ def _end(run: Run, one: RunsSummary, path: Path | None, left: str) -> Iterator[t
     """Yield the result file, and the commands for details, page and what to do next."""
     where = ""
     if path is not None and path.parent.resolve() != store.folder().resolve():
-        where = f" --results {path.parent}"
+        where = f" --results {shlex.quote(str(path.parent))}"
     if path is not None:
         yield "result", str(path)
         yield "details", f"replayer show {run.id}{where} --full"
@@ -129,4 +130,7 @@ def _end(run: Run, one: RunsSummary, path: Path | None, left: str) -> Iterator[t
     if left:
         yield "left", left.removeprefix("left ")
     if one.headline.todo and path is not None:
-        yield "next", f"{one.headline.todo}{where}"
+        # It has one command, or `replayer run ... on what you compare with; then ...`: each of
+        # them needs the folder.
+        todo = one.headline.todo.replace(" on what you compare", f"{where} on what you compare")
+        yield "next", f"{todo}{where}"

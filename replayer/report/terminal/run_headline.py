@@ -6,10 +6,12 @@ with `once`) is named only if there is no other.
 
 import shlex
 from collections.abc import Iterable, Sequence
+from pathlib import PurePath
 
+from replayer import assets
 from replayer.analysis.advice.headline import Headline
-from replayer.model import Run, Status
-from replayer.report.sanitize import sanitize, short
+from replayer.model import Run, Status, WorkloadFacts
+from replayer.report.sanitize import NAME, sanitize, short
 from replayer.report.terminal.step_summary import StepSummary, Trust
 
 _MOST = 4
@@ -78,11 +80,18 @@ def believed(lines: Sequence[StepSummary]) -> str:
     which = every if not bad else f"{_number(good + care)} of {_number(total)}"
     words = f"{which} steps can be believed"
     if care:
-        words += f", {'all' if not good else _number(care)} with care"
+        words += f", {_with_care(good, care)}"
     if bad:
         names = _listed(line.name for line in lines if line.trust is Trust.NO)
         words += f"; {names} cannot"
     return words
+
+
+def _with_care(good: int, care: int) -> str:
+    """Return how many of the steps that can be believed need care: `care` of `good` + `care`."""
+    if good:
+        return f"{_number(care)} with care"
+    return "with care" if care == 1 else f"{'both' if care == len(_BOTH) else 'all'} with care"
 
 
 def _todo(runs: Sequence[Run]) -> str:
@@ -92,15 +101,27 @@ def _todo(runs: Sequence[Run]) -> str:
         return f"replayer run --resume {run.id}"
     if len(runs) > 1:
         return ""
-    name = sanitize(run.workload.source if "/" in run.workload.source else run.workload.name)
-    name = sanitize(run.workload.name) if name.endswith(f"/{run.workload.name}.toml") else name
+    name = shlex.quote(sanitize(_workload(run.workload)))
     # The end of an id is unique enough, and `compare` takes any unique part of it.
-    own = sanitize(run.label) or "-".join(run.id.split("-")[2:]) or run.id
+    label = sanitize(run.label) if len(run.label) <= NAME else ""
+    own = label or "-".join(run.id.split("-")[2:]) or run.id
     other = "other" if run.label == "B" else "B"
     return (
         f"replayer run {name} --label {other} on what you compare with; "
         f"then replayer compare {shlex.quote(own)} {other}"
     )
+
+
+def _workload(facts: WorkloadFacts) -> str:
+    """Return the word that `replayer run` takes for a workload: its name, or the user's file.
+
+    The file of a workload that ships with replayer may have another path on the other machine.
+    """
+    path = PurePath(facts.source)
+    ships = path.is_absolute() and path.parent.name == "workloads"
+    if (ships and facts.name in assets.workloads()) or not path.suffix:
+        return facts.name
+    return facts.source
 
 
 def _number(count: int) -> str:

@@ -10,7 +10,7 @@ import statistics
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from replayer import registry
 from replayer.analysis.advice.as_asked import is_not_cold, is_not_served, other_than_asked
@@ -97,20 +97,46 @@ def attention(run: Run) -> list[str]:
 
     These are failures, skipped steps, wrong temperatures and wrong origins of blocks.
     """
-    return [text for _, text, _ in _attention(run)]
+    return [f"{one.text}{one.reason}" for one in _deviations(run)]
 
 
-def _attention(run: Run) -> Iterator[tuple[str, str, bool]]:
-    """Yield (step, sentence, whether its data was as asked) for what was not as requested."""
+class _Deviation(NamedTuple):
+    """Something that was not as requested."""
+
+    step: str
+    text: str
+    reason: str = ""
+    """The reason as words that follow the text; "" if it is not known, or in the text."""
+    data: bool = False
+    """True if the step got other data than it asked for."""
+    todo: str = ""
+    """An action that would help."""
+
+
+def _deviations(run: Run) -> Iterator[_Deviation]:
+    """Yield what was not as requested: ends of steps, temperatures, origins of blocks."""
     for results in by_name(run.steps):
         name, several = sanitize(results[0].name), len(results) > 1
         for (status, reason), same in alike(results, lambda r: (r.status, r.reason)):
             if status is not Status.DONE:
                 where = f"{name}{repeats_of(same) if several else ''}"
-                yield results[0].name, f"{where}: {status.value}: {sanitize(reason)}", True
+                text = f"{where}: {status.value}: {sanitize(reason)}"
+                yield _Deviation(results[0].name, text)
         for text, same in alike(results, other_than_asked):
             if text:
-                yield results[0].name, f"{name}{repeats_of(same) if several else ''}: {text}", False
+                where = f"{name}{repeats_of(same) if several else ''}"
+                cold = _furthest(same)
+                reason = f": {sanitize(cold.why)}" if cold and cold.why else ""
+                todo = sanitize(cold.todo) if cold else ""
+                yield _Deviation(results[0].name, f"{where}: {text}", reason, True, todo)
+
+
+def _furthest(results: Sequence[StepResult]) -> Cold | None:
+    """Return the temperature furthest from the requested one; None if all are as requested."""
+    colds = [result.cold for result in results if result.cold is not None and is_not_cold(result)]
+    hot = any(cold.asked is Temperature.HOT for cold in colds)
+    chosen = min if hot else max
+    return chosen(colds, key=lambda cold: cold.resident_share or 0.0, default=None)
 
 
 def repeats_of(results: Sequence[StepResult]) -> str:
@@ -334,14 +360,19 @@ def _points(runs: Sequence[Run]) -> tuple[Remark, ...]:
             text = f"{run.status.value}: {sanitize(run.error)}"
             _count(loud, text, Remark(text, loud=True))
         remedies, used = _remedies(run), list[Advice]()
-        for name, text, as_asked in _attention(run):
-            advice = None if as_asked else remedies.get(name)
+        for one in _deviations(run):
+            advice = remedies.get(one.step) if one.data else None
             # One line has what was got and what to do; a remedy of several steps stands once.
-            todo = f"; {sanitize(advice.todo)}" if advice and advice not in used else ""
+            remedy = sanitize(advice.todo) if advice and advice not in used else ""
+            todo = remedy if advice else one.todo
             used += [advice] if advice else []
             called = sanitize(advice.name) if advice else ""
-            point = Remark(f"{text}{todo}", loud=True, steps=(name,), name=called)
-            _count(loud, point.text, point)
+            end = f"; {todo}" if todo else ""
+            point = Remark(
+                f"{one.text}{one.reason}{end}", loud=True, steps=(one.step,), name=called
+            )
+            # The reason has numbers, which differ between runs.
+            _count(loud, f"{one.text}{end}", point)
         own: dict[tuple[str, ...], Remark] = {}
         for advice in run.advice:
             if advice in used:

@@ -45,10 +45,13 @@ def _brief(result: StepResult) -> Brief:
     rows, size, rate = (
         result.value(f"build.{name}") for name in ("rows", "table_bytes", "rows_per_second")
     )
-    did = (
-        "filled a table by doubling it" if rows is None else f"{show_count(rows)} rows by doubling"
-    )
-    if rows is None or rate is None:
+    if rows is None:
+        return Brief("filled a table by doubling it")
+    if result.facts.get("reused"):
+        found = [show_size(size)] if size else []
+        return Brief(f"kept the {show_count(rows)} rows of an earlier build", found)
+    did = f"{show_count(rows)} rows by doubling"
+    if rate is None:
         return Brief(did)
     shown = f"{show_count(round(rate))} rows/s"
     # DuckDB's rows are in its log until a checkpoint: a table of 0 bytes is not a result.

@@ -16,6 +16,7 @@ class Spec(StepSpec):
     work_unit: int = Field(255, ge=1, le=1_000_000)
     """Rows of one range, next to each other by the table's sort key."""
     run_time: units.Duration = Field(30.0, gt=0)
+    """Seconds that are measured."""
     reads: Literal["cached", "physical"] = "cached"
     """`cached` finds the table in memory: the engine's buffers or the page cache.  `physical` reads
     it from the device: by direct I/O where the engine has it, else the engine's buffers are small
@@ -25,6 +26,7 @@ class Spec(StepSpec):
     page_cache: units.Size = Field(64 << 20, ge=16 << 20)
     """Page cache that a cgroup leaves to the engine for physical reads."""
     seed: int = Field(1, ge=0, le=1 << 31)
+    """The same seed reads the same ranges in the same order."""
 
     @property
     def asked(self) -> ReadOrigin:

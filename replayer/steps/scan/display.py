@@ -1,8 +1,11 @@
 """Display of a scan: an explanation of its one number."""
 
-from replayer.model import StepResult
+from replayer.model import StepResult, Temperature
 from replayer.run.display import Brief, Form
 from replayer.units import show_count, show_duration
+
+_PLACES = {Temperature.HOT: " from memory", Temperature.LUKEWARM: " partly from memory"}
+"""Words of the headline for scans that are not cold; a cold one is the usual case."""
 
 
 def form(result: StepResult) -> Form:
@@ -18,4 +21,5 @@ def _brief(result: StepResult) -> Brief:
     if elapsed is None:
         return Brief(did)
     shown = show_duration(elapsed)
-    return Brief(did, [shown], subject="The database scanned", clause=f"{what} in {shown}")
+    place = _PLACES.get(result.cold.got, "") if result.cold else ""
+    return Brief(did, [shown], subject="The database scanned", clause=f"{what}{place} in {shown}")

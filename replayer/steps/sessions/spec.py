@@ -37,6 +37,7 @@ class Spec(StepSpec):
     scale: Annotated[str | int, AfterValidator(check_scale)] = "1G"
     """Size of each table: bytes with a unit such as 1G, or a bare number of blocks."""
     run_time: units.Duration = Field(120.0, gt=0)
+    """Seconds that are measured."""
     rate: float | None = Field(None, gt=0, le=10_000_000, exclude_if=_not_given)
     """Statements a second over all sessions, each with an intended start that is never moved."""
     arrivals: Arrivals = Field("poisson", exclude_if=lambda value: value == "poisson")
@@ -54,6 +55,7 @@ class Spec(StepSpec):
     access: Literal["index", "planner"] = "index"
     """`index` forces an index scan; `planner` plans every statement anew, as pgio does."""
     seed: int = Field(1, ge=0, le=1 << 31)
+    """The same seed makes the same tables, and draws the same keys."""
     memory: MemoryKind = "direct"
     """`cached` reads from the page cache; the others are ways to physical reads."""
     shared_buffers: units.Size | None = Field(None, ge=128 << 10)

@@ -18,11 +18,13 @@ class Spec(StepSpec):
     """The keys of a walk step."""
 
     threads: int = Field(50, ge=1, le=4096)
+    """Threads that read files at the same time."""
     mode: Literal["read", "mmap", "direct"] = "read"
     """`read` copies through the page cache, `mmap` faults pages in, `direct` bypasses it."""
     # From 32k to 1M the MB/s were the same, and the CPU seconds of 1 GiB grew from 0.25 to 0.50, as
     # with fio. Below 128k more than a fifth of the CPU was replayer's own.
     block_size: Size = Field(128 << 10, ge=512, le=1 << 30)
+    """Bytes of one read."""
     deal: Literal["auto", "files"] = "auto"
     """`files`: whole files, as MemSQL's script did; `auto`: the same, but where files
     are fewer than threads, large ones are dealt in ranges."""
