@@ -114,9 +114,12 @@ def test_the_report_of_a_run(stored: Run, golden: Compare, width: int) -> None:
 
 def test_commands_of_the_screen_take_a_folder_with_spaces(stored: Run) -> None:
     """What is printed can be pasted into a shell, whatever the name of the results' folder."""
-    text = console.text(overview.render(stored, Path("my results") / "a.json"), width=200)
+    alone = stored.model_copy(update={"sizing": None})
+    text = console.text(overview.render(alone, Path("my results") / "a.json"), width=200)
 
     assert "--results 'my results' --full" in text
+    following = next(line for line in text.splitlines() if line.startswith("next "))
+    assert following.count("--results 'my results'") == following.count("replayer ") == 2
 
 
 def test_one_screen_of_a_demo(golden: Compare) -> None:
