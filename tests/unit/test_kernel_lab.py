@@ -11,6 +11,7 @@ from tests.command import Replayer
 from tests.kernel_lab import __main__ as kernel_lab
 from tests.kernel_lab.__main__ import BOOTS, HERE, TRIES, Failed, Machine, follow, wait
 from tests.kernel_lab.boots import PANICS, installed, names_cause
+from tests.kernel_lab.job import next_kernel
 
 
 def attempts(
@@ -114,3 +115,10 @@ def test_kernels_are_in_the_order_of_their_versions(tmp_path: Path) -> None:
     for name in ("6.12.9-1", "6.1.0-100", "6.1.0-56", PANICS):
         (tmp_path / "boot" / f"vmlinuz-{name}").touch()
     assert installed(tmp_path) == ["6.1.0-56", "6.1.0-100", "6.12.9-1"]
+
+
+def test_a_console_names_the_next_kernel() -> None:
+    """With its words for the command line; a serial console ends its lines by both signs."""
+    text = "booting\r\nLAB NEXT next boot: 6.12.0-1 mitigations=auto\r\nLAB STATUS 0\r\n"
+    assert next_kernel(text) == "6.12.0-1 mitigations=auto"
+    assert not next_kernel("LAB NEXT all boots are done\r\nLAB STATUS 0\r\n")
