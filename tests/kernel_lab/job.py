@@ -5,11 +5,14 @@ loader and no systemd, so that a boot takes a third of the time of one of `boots
 
     python -m tests.kernel_lab job bisect          three kernels, and the last slow on purpose
     python -m tests.kernel_lab job experiment      mitigations=off against auto
+
+`--image DIR` keeps the machine's disk and kernels there: a job that was stopped goes on from it.
 """
 
 import argparse
 import re
 import shutil
+import signal
 import tempfile
 import time
 from collections.abc import Sequence
@@ -31,6 +34,8 @@ PATIENCE = 900.0
 def main(words: Sequence[str]) -> int:
     """Do what the words say; return the exit status."""
     args = parsed(words)
+    # So that the machine does not go on without us.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         lab.check()
         with tempfile.TemporaryDirectory(prefix="replayer-lab-") as folder:
@@ -41,6 +46,9 @@ def main(words: Sequence[str]) -> int:
     except (lab.Wrong, lab.Failed) as error:
         lab.say(f"error: {error}")
         return 2
+    except KeyboardInterrupt:
+        lab.say("stopped")
+        return 130
 
 
 def parsed(words: Sequence[str]) -> argparse.Namespace:
@@ -54,20 +62,17 @@ def parsed(words: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--boots", type=int, default=12, help="the most of a bisect (default: 12)")
     parser.add_argument("--memory", type=int, default=1024, metavar="MIB")
     parser.add_argument("--cpus", type=int, default=1)
+    parser.add_argument("--image", type=Path, metavar="DIR")
     parser.add_argument("--keep", type=Path, metavar="DIR")
     return parser.parse_args(words)
 
 
 def perform(args: argparse.Namespace, work: Path) -> int:
-    """Build the image, boot what the job names until it is done; return the exit status."""
-    found = map(lab.Kernel.of, map(str, boots.download(work / "kernels")))
+    """Boot what the job names until it is done; return the exit status."""
+    image = disk(args, args.image or work)
+    found = map(lab.Kernel.of, map(str, image.parent.glob("kernels/*/boot/vmlinuz-*")))
     kernels = {kernel.release: kernel for kernel in found}
-    releases = sorted(kernels, key=lab.version)
-    script = work / "job.sh"
-    script.write_text(boots.job_script(args.job, releases, args.boots))
-    shutil.copy(lab.HERE / "job.toml", work / "boots.toml")
-    image = lab.build(work, script, work / "boots.toml")
-    due, number = releases[-1], 0
+    due, number = max(kernels, key=lab.version), 0
     while due and number < MOST:
         number += 1
         due = once(args, image, kernels, f"{number} {due}", due)
@@ -75,8 +80,22 @@ def perform(args: argparse.Namespace, work: Path) -> int:
     answer = (work / "lab" / "answer.txt").read_text()
     lab.say(answer)
     if args.keep:
-        keep(args.keep, work)
+        keep(args.keep, work, image.parent)
     return 0 if not due and boots.names_cause(args.job, answer) else 1
+
+
+def disk(args: argparse.Namespace, folder: Path) -> Path:
+    """Return the machine's disk in a folder; if it is not there, make it and get its kernels."""
+    folder.mkdir(parents=True, exist_ok=True)
+    image = folder / "image.ext4"
+    if image.exists():
+        return image
+    found = map(lab.Kernel.of, map(str, boots.download(folder / "kernels")))
+    releases = sorted((kernel.release for kernel in found), key=lab.version)
+    script = folder / "job.sh"
+    script.write_text(boots.job_script(args.job, releases, args.boots))
+    shutil.copy(lab.HERE / "job.toml", folder / "boots.toml")
+    return lab.build(folder, script, folder / "boots.toml")
 
 
 def once(
@@ -106,10 +125,10 @@ def next_kernel(text: str) -> str:
     return named[-1] if named else ""
 
 
-def keep(folder: Path, work: Path) -> None:
+def keep(folder: Path, work: Path, consoles: Path) -> None:
     """Copy the results, the answer and the consoles into a folder."""
     folder.mkdir(parents=True, exist_ok=True)
-    for log in work.glob("boot-*.log"):
+    for log in consoles.glob("boot-*.log"):
         shutil.copy(log, folder)
     shutil.copytree(work / "lab" / "results", folder / "results", dirs_exist_ok=True)
     shutil.copy(work / "lab" / "answer.txt", folder)
