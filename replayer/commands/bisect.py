@@ -273,30 +273,33 @@ def name_next_boot(args: argparse.Namespace) -> str:
     search = _search(args)
     state = candidate_search.begin(search)
     candidate_search.take_up(search, state)
-    number = candidate_search.due(state)
-    if number is None or len(state.values) >= search.most:
-        return ""
-    return search.candidates[number].name
+    number = _due_boot(search, state)
+    return "" if number is None else search.candidates[number].name
 
 
 def _one_boot(search: CandidateSearch, state: SearchState, job: BootJob) -> None:
     """Measure this boot if it is its turn, and name the one to boot next."""
     job.write()
     names = [candidate.name for candidate in search.candidates]
-    number = candidate_search.due(state)
+    number = _due_boot(search, state)
     if number is not None and job.is_here(Host(), names[number], sorted(state.boots)):
         try:
             _say(candidate_search.measure_one(search, state, number, _say))
         except ReplayerError as error:
             state.error = error
             return
-        number = candidate_search.due(state)
-    if number is None:
-        return
-    if len(state.values) >= search.most:
+        number = _due_boot(search, state)
+    if number is not None:
+        state.reason = job.what_next(names[number])
+
+
+def _due_boot(search: CandidateSearch, state: SearchState) -> int | None:
+    """Return the candidate to boot next; None, with the reason in the state, if it is over."""
+    number = candidate_search.due(state)
+    if number is not None and len(state.values) >= search.most:
         state.reason = f"stopped after {search.most} boots"
-        return
-    state.reason = job.what_next(names[number])
+        return None
+    return number
 
 
 # The finding

@@ -146,7 +146,7 @@ def options() -> set[str]:
     return {name for one in parsers for name in one._option_string_actions}
 
 
-OTHERS_OPTIONS = {"--wait", "--profile", "--kernel", "--cut", "--panic", "--seed"}
+OTHERS_OPTIONS = {"--wait", "--profile", "--kernel", "--cut", "--job", "--panic", "--seed"}
 """Of docker compose, of tests.kernel_lab and of `make bench`."""
 
 

@@ -96,6 +96,30 @@ def test_kernels_are_searched_one_boot_at_a_time(replayer: Replayer, tmp_path: P
     assert not list(plan.with_suffix(".runs").glob("*"))
 
 
+def test_no_boot_beyond_the_limit_is_measured(replayer: Replayer, tmp_path: Path) -> None:
+    """After so many boots the machine's default, which comes up at last, has no run, though due."""
+    here = os.uname().release
+    words = ("bisect", "cpu", *FAST, "--runs", 4, "--results", tmp_path)
+    replayer(*words, "--kernels", f"{here},0.2")
+    (made,) = tmp_path.glob("*.runs/*.json")
+    replayer(*words, "--kernels", f"0.1,{here},0.3")
+    (plan,) = (one for one in tmp_path.glob("*.plan") if not one.with_suffix(".runs").exists())
+    for number, (kernel, value) in enumerate([("0.1", 99.0), ("0.3", 50.0)] * 2):
+        run = json.loads(made.read_text())
+        run["id"] += f"-{number}"
+        run["host"]["boot.id"] = f"boot-{number}"
+        run["tags"] = {"bisect": plan.stem.removeprefix("bisect-"), "candidate": kernel}
+        run["steps"][0]["measurements"][0]["value"] = value + number / 10
+        runs = plan.with_suffix(".runs")
+        runs.mkdir(exist_ok=True)
+        (runs / f"{run['id']}.json").write_text(json.dumps(run))
+
+    ended = replayer(*words, "--kernels", f"0.1,{here},0.3")
+    assert "stopped after 4 boots" in ended.out
+    assert "2 of 2 places are left" in ended.out
+    assert len(list(plan.with_suffix(".runs").glob("*.json"))) == 4
+
+
 def test_an_edited_workload_is_another_search(replayer: Replayer, tmp_path: Path) -> None:
     """Runs of the file as it was before are not counted as runs of it as it is now."""
     results, workload = tmp_path / "results", tmp_path / "work.toml"

@@ -3,6 +3,7 @@ r"""Boot real kernels in a virtual machine in a planned order, measure in each, 
     python -m tests.kernel_lab                                  Debian's 6.1 against its 6.12
     python -m tests.kernel_lab --boots 2                        only: does it boot, and measure?
     python -m tests.kernel_lab boots --help                     a machine that boots itself
+    python -m tests.kernel_lab job --help                       a bisect, or an experiment
     python -m tests.kernel_lab --kernel /boot/vmlinuz-5.15.0-300.el9uek.x86_64,uek.img \
                                --kernel /boot/vmlinuz-5.14.0-427.el9.x86_64,stock.img
 
@@ -22,6 +23,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -59,7 +61,7 @@ TRIES = 3
 """Boots that one turn of the plan may take."""
 BOOTS = 12
 """Boots of both kernels together: with fewer, no difference of the lab's metrics can be shown."""
-CLOCKS = {"kvm": "kvm-clock", "tcg": "hpet"}
+CLOCKS: dict[str, str] = {"kvm": "kvm-clock", "tcg": "hpet"}
 """Accelerator -> the clock source that every kernel gets: one kernel may choose another by itself,
 and each reading of a slow one costs a microsecond."""
 PYTHON = "3.11"
@@ -139,6 +141,7 @@ def main() -> int:
         help="where the runs, the page and the logs stay (default: results/kernel-lab-TIME)",
     )
     args = parser.parse_args()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         check()
         with tempfile.TemporaryDirectory(prefix="replayer-lab-") as folder:
@@ -171,7 +174,7 @@ def lab(args: argparse.Namespace, work: Path) -> int:
     # The machine has the workload beside the plan, as it is here.
     words = ["plan", "--kernels", ",".join(kernels), "--boots", str(args.boots), "./lab.toml"]
     subprocess.run([*COMMAND, *words], check=True, cwd=work)
-    image = build(work)
+    image = build(work, plan, work / "lab.toml")
     guest = machine(args.accel, image, next(iter(kernels.values())))
     say(f"the machine: {guest.accelerator}, CPU {guest.cpu}, {args.cpus} cores, {args.memory} MiB")
     order = json.loads(plan.read_text())["order"]
@@ -190,12 +193,26 @@ def lab(args: argparse.Namespace, work: Path) -> int:
 
 
 def follow(order: Sequence[str], attempt: Callable[[str, str, Sequence[float]], float]) -> bool:
-    """Boot each turn's kernel until it has done its step; tell whether every turn was done.
+    """Boot each turn's kernel until it has done its step; return whether every turn was done.
 
     A boot that fails is tried again; `attempt(kernel, title, boots)` returns its seconds or raises
     Failed.  A turn that fails TRIES times ends the plan, since the next one is not due before it.
+    Ctrl-C ends it, too: what was measured by then is compared and kept.
     """
     boots: list[float] = []
+    try:
+        return _turns(order, attempt, boots)
+    except KeyboardInterrupt:
+        say(f"stopped: {len(boots)} of {len(order)} boots are compared")
+        return False
+
+
+def _turns(
+    order: Sequence[str],
+    attempt: Callable[[str, str, Sequence[float]], float],
+    boots: list[float],
+) -> bool:
+    """Do the turns of `follow`; the seconds of each boot are added to `boots`."""
     for number, kernel in enumerate(order, start=1):
         for tried in range(1, TRIES + 1):
             title = f"{number} {kernel}" + (f", try {tried}" if tried > 1 else "")
@@ -276,12 +293,16 @@ def machine_command(
     cpus: int = 2,
     memory: int = 1024,
     snapshot: bool = False,
+    line: str = "",
 ) -> list[str]:
-    """Return qemu's command line; with `snapshot` the image is not changed."""
+    """Return qemu's command line; with `snapshot` the image is not changed.
+
+    `line` are more words for the kernel's command line.
+    """
     disk = f"file={image},format=raw,if=none,id=disk,cache=none,aio=threads"
     kernel_words = (
         f"root=/dev/nvme0n1 rootfstype=ext4 rw console=ttyS0 panic=-1 "
-        f"clocksource={CLOCKS[guest.accelerator]} init={init}"
+        f"clocksource={CLOCKS[guest.accelerator]} {line} init={init}"
     )
     words = [
         *("qemu-system-x86_64", "-machine", "q35", "-accel", guest.accelerator, "-cpu", guest.cpu),
@@ -309,11 +330,13 @@ def release(vmlinuz: Path) -> str:
     return data[begin : data.index(b" ", begin)].decode()
 
 
-def download(folder: Path) -> list[Path]:
-    """Return the newest of each of Debian's kernels, downloaded and unpacked."""
-    folder.mkdir()
+def download(
+    folder: Path, patterns: Sequence[str] = PACKAGES, *, oldest: bool = False
+) -> list[Path]:
+    """Return the newest (or oldest) of each of Debian's kernels, downloaded and unpacked."""
+    folder.mkdir(exist_ok=True)
     found: list[Path] = []
-    for pattern in PACKAGES:
+    for pattern in patterns:
         listed = subprocess.run(
             ["apt-cache", "search", "--names-only", f"^{pattern}$"],
             check=True,
@@ -323,11 +346,12 @@ def download(folder: Path) -> list[Path]:
         names = sorted((line.split(" ")[0] for line in listed if line), key=version)
         if not names:
             raise Missing(f"apt knows no package {pattern}; give --kernel VMLINUZ twice")
-        say(f"downloading {names[-1]}")
-        run("apt-get", "download", names[-1], cwd=folder)
-        (package,) = folder.glob(f"{names[-1]}_*.deb")
-        run("dpkg-deb", "--extract", package, folder / names[-1])
-        found += (folder / names[-1]).glob("boot/vmlinuz-*")
+        name = names[0] if oldest else names[-1]
+        say(f"downloading {name}")
+        run("apt-get", "download", name, cwd=folder)
+        (package,) = folder.glob(f"{name}_*.deb")
+        run("dpkg-deb", "--extract", package, folder / name)
+        found += (folder / name).glob("boot/vmlinuz-*")
     return found
 
 
@@ -336,8 +360,8 @@ def version(name: str) -> list[int]:
     return [int(number) for number in re.findall(r"\d+", name)]
 
 
-def build(work: Path) -> Path:
-    """Return an ext4 image with Debian, replayer, the plan and the init on it."""
+def build(work: Path, *files: Path) -> Path:
+    """Return an ext4 image with Debian, replayer, these files and the init on it."""
     root, image = work / "root", work / "image.ext4"
     say("building the image")
     run("debootstrap", "--variant=minbase", "--include=python3,iproute2", "bookworm", root)
@@ -362,7 +386,7 @@ def build(work: Path) -> Path:
     )
     lab_folder = root / "lab"
     lab_folder.mkdir()
-    for path in (work / "boots.plan", work / "lab.toml", HERE / "init.sh"):
+    for path in (*files, HERE / "init.sh"):
         shutil.copy(path, lab_folder)
     (lab_folder / "init.sh").chmod(0o755)
     shutil.rmtree(root / "var" / "cache" / "apt", ignore_errors=True)
@@ -394,16 +418,16 @@ def boot(
     title: str,
     *,
     patience: float,
+    line: str = "",
 ) -> float:
     """Boot the machine once, wait until it switches itself off and return the seconds it took.
 
     Raises Failed, with the console's last words, after `patience` seconds or if the step failed.
     """
-    log = image.with_name(f"boot-{title.replace(' ', '-').replace(',', '')}.log")
+    log = console(image, title)
     begin = time.monotonic()
-    command = machine_command(
-        guest, image, kernel, log, init="/lab/init.sh", cpus=args.cpus, memory=args.memory
-    )
+    shape = {"cpus": args.cpus, "memory": args.memory}
+    command = machine_command(guest, image, kernel, log, init="/lab/init.sh", line=line, **shape)
     qemu = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE)
     try:
         errors = wait(qemu, log, title, patience)
@@ -436,6 +460,11 @@ def wait(qemu: subprocess.Popen[bytes], log: Path, title: str, patience: float) 
             say(f"boot {title}: {time.monotonic() - begin:.0f} s so far; {last[:100]}")
 
 
+def console(image: Path, title: str) -> Path:
+    """Return the file for what the machine's console says in a boot."""
+    return image.with_name(f"boot-{title.replace(' ', '-').replace(',', '')}.log")
+
+
 def read(log: Path) -> str:
     """Return the machine's console."""
     return log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
@@ -447,9 +476,9 @@ def tail(log: Path) -> str:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["boots"]:
-        # It is made of this module's parts.
-        from tests.kernel_lab import boots
+    if sys.argv[1:2] in (["boots"], ["job"]):
+        # They are made of this module's parts.
+        from tests.kernel_lab import boots, job
 
-        sys.exit(boots.main(sys.argv[2:]))
+        sys.exit((boots if sys.argv[1] == "boots" else job).main(sys.argv[2:]))
     sys.exit(main())

@@ -1,15 +1,15 @@
 r"""Let a machine boot itself by a plan: `python -m tests.kernel_lab boots`.
 
-The machine has Debian with systemd, GRUB, kexec-tools and two of Debian's cloud kernels of its own,
-and a kernel that panics at once; replayer, the plan and its runs lie on a second disk.  qemu starts
-it once, and nobody touches it until it switches itself off: the plan's unit does its steps.
+The machine has Debian with systemd, GRUB, kexec-tools and three of Debian's cloud kernels of its
+own, and a kernel that panics at once; replayer, the plan and its runs lie on a second disk.  qemu
+starts it once, and nobody touches it until it switches itself off: the plan's unit does its steps.
 
     python -m tests.kernel_lab boots                     12 boots by kexec, then what was left
     python -m tests.kernel_lab boots --way grub          by GRUB's entry for one boot
     python -m tests.kernel_lab boots --boots 4 --cut 2   the power is cut in the step of boot 2
     python -m tests.kernel_lab boots --panic             a kernel that panics: the plan stops itself
     python -m tests.kernel_lab boots --by ssh            the plan is this machine's, by --via
-    python -m tests.kernel_lab boots --job bisect        three kernels, the last one slow on purpose
+    python -m tests.kernel_lab boots --job bisect        three kernels, and the last slow on purpose
     python -m tests.kernel_lab boots --job experiment    mitigations=off against auto
 
 `--image DIR` keeps the machine's first disk there, which takes minutes to make, and uses it again.
@@ -43,16 +43,26 @@ PANICS = "6.1.0-99-panics"
 UNUSED = (
     "e2scrub_reap.service",
     "getty@tty1.service",
+    "kexec-load.service",
     "modprobe@.service",
     "serial-getty@ttyS0.service",
+    "systemd-binfmt.service",
+    "systemd-fsck-root.service",
+    "systemd-journal-flush.service",
     "systemd-logind.service",
+    "systemd-modules-load.service",
+    "systemd-network-generator.service",
+    "systemd-random-seed.service",
+    "systemd-sysusers.service",
     "systemd-timesyncd.service",
+    "systemd-update-utmp-runlevel.service",
     "systemd-update-utmp.service",
 )
 """Services that an emulated machine takes minutes to start."""
 ARGUMENTS = " ".join(
     [
         "console=ttyS0 panic=5 net.ifnames=0 mitigations=off loglevel=6 systemd.show_status=1",
+        f"clocksource={lab.CLOCKS['tcg']}",
         *(f"systemd.mask={name}" for name in UNUSED),
     ]
 )
@@ -64,7 +74,7 @@ SLOW = "mitigations=auto"
 """A word on the command line that costs at each system call: the others have mitigations=off."""
 JOBS = {
     "bisect": """\
-exec python3 -m replayer bisect ./boots.toml --kernels "$1,$2,$2 {slow}" --runs {boots} \\
+exec python3 -m replayer bisect ./boots.toml --kernels "$1,$2,$3,$3 {slow}" --runs {boots} \\
     --results /lab/results
 """,
     "experiment": """\
@@ -74,6 +84,11 @@ exec python3 -m replayer experiment $begin --yes --results /lab/results
 """,
 }
 """Job -> a shell script that begins it, and that prints its answer at the end."""
+ANSWERS = {
+    "bisect": rf" {SLOW} is the first that is worse: ",
+    "experiment": r": mitigations off -> auto does -\d",
+}
+"""Job -> what its answer has if it names the cause; what it prints before it begins has not."""
 PATIENCE = 1800
 """Seconds without a boot or an end after which the machine is given up."""
 
@@ -119,12 +134,9 @@ def parsed(words: Sequence[str]) -> argparse.Namespace:
 def perform(args: argparse.Namespace, work: Path) -> int:
     """Make the machine, let it run, and look what it did; return the exit status."""
     image = first_disk(args.image or work)
-    releases = sorted(
-        path.name.removeprefix("vmlinuz-")
-        for path in (image.parent / "root" / "boot").glob("vmlinuz-*")
-        if PANICS not in path.name
-    )
-    planned = [releases[0], PANICS] if args.panic else releases
+    releases = installed(image.parent / "root")
+    # A plan compares the newest of either version.
+    planned = [releases[0], PANICS] if args.panic else releases if args.job else releases[1:]
     disk = second_disk(args, work, planned)
     first = work / "machine.raw"
     lab.run("cp", "--sparse=always", image, first)
@@ -148,14 +160,13 @@ def perform(args: argparse.Namespace, work: Path) -> int:
         shutil.copy(guest.console, args.keep / "console.log")
         for name in (
             *("boots.runs", "before", "after", "home", "status", "start.txt", "outcome"),
-            *("results", "answer.txt"),
+            *("results", "answer.txt", "boots.plan"),
         ):
             path = collected(work) / name
             if path.is_dir():
                 shutil.copytree(path, args.keep / name, dirs_exist_ok=True)
             elif path.exists():
                 shutil.copy(path, args.keep)
-        shutil.copy(collected(work) / "boots.plan", args.keep)
         lab.say(f"kept in {args.keep}")
     return status
 
@@ -204,7 +215,7 @@ def partitioned() -> bytes:
 def install_kernels(work: Path, root: Path) -> None:
     """Put Debian's kernels into a root folder, and one that panics."""
     if not (work / "kernels").exists():
-        lab.download(work / "kernels")
+        download(work / "kernels")
     modules = root / "usr" / "lib" / "modules"
     modules.mkdir(parents=True, exist_ok=True)
     for package in sorted((work / "kernels").glob("linux-image-*-unsigned")):
@@ -212,10 +223,21 @@ def install_kernels(work: Path, root: Path) -> None:
         lab.run("cp", "-a", *(package / "lib" / "modules").iterdir(), modules)
     for folder in modules.iterdir():
         lab.run("chroot", root, "depmod", folder.name)
-    oldest = min((root / "boot").glob("vmlinuz-6.1.*"))
-    shutil.copy(oldest, root / "boot" / f"vmlinuz-{PANICS}")
+    oldest = installed(root)[0]
+    shutil.copy(root / "boot" / f"vmlinuz-{oldest}", root / "boot" / f"vmlinuz-{PANICS}")
     text = archive("init", b"#!/there/is/no/such/program\n")
     (root / "boot" / f"initrd.img-{PANICS}").write_bytes(text)
+
+
+def download(folder: Path) -> list[Path]:
+    """Return three of Debian's kernels, downloaded: the newest of each version, and an old one."""
+    return [*lab.download(folder), *lab.download(folder, lab.PACKAGES[:1], oldest=True)]
+
+
+def installed(root: Path) -> list[str]:
+    """Return the releases of the kernels in a root folder, the oldest first."""
+    names = [path.name.removeprefix("vmlinuz-") for path in (root / "boot").glob("vmlinuz-*")]
+    return sorted((name for name in names if name != PANICS), key=lab.version)
 
 
 def archive(name: str, text: bytes) -> bytes:
@@ -254,8 +276,8 @@ def configure(root: Path) -> None:
     (root / "lab").mkdir(exist_ok=True)
     (root / "etc" / "hostname").write_text("lab\n")
     (root / "etc" / "fstab").write_text(
-        "/dev/nvme0n1p1 / ext4 defaults 0 1\n"
-        "LABEL=lab /lab ext4 nofail,x-systemd.device-timeout=1h 0 2\n"
+        "/dev/nvme0n1p1 / ext4 defaults 0 0\n"
+        "LABEL=lab /lab ext4 nofail,x-systemd.device-timeout=1h 0 0\n"
     )
     (root / "etc" / "default" / "grub").write_text(
         "GRUB_DEFAULT=0\nGRUB_TIMEOUT=1\nGRUB_TERMINAL=serial\nGRUB_DISABLE_LINUX_UUID=true\n"
@@ -284,7 +306,8 @@ def configure(root: Path) -> None:
 
 def prepare(image: Path, root: Path) -> None:
     """Install GRUB from inside, as it wants to see its disk."""
-    kernel = lab.Kernel(PANICS, max((root / "boot").glob("vmlinuz-6.1.0-5*")), None)
+    release = installed(root)[0]
+    kernel = lab.Kernel(release, root / "boot" / f"vmlinuz-{release}", None)
     log = image.with_name("prepare.log")
     log.unlink(missing_ok=True)
     command = [
@@ -306,21 +329,21 @@ def second_disk(args: argparse.Namespace, work: Path, releases: Sequence[str]) -
     folder.mkdir()
     for name in ("replayer", "workloads", "schemas"):
         shutil.copytree(lab.PROJECT / name, folder / "replayer" / name)
+    # The machine, whose Python is 3.11, would compile it at each start, for minutes.
+    lab.run(sys.executable, "-m", "compileall", "-q", folder / "replayer")
     shutil.copy(args.workload, folder / "boots.toml")
     shutil.copy(GUEST / "lab.sh", folder)
     (folder / "words").write_text(f"--way {args.way}\n")
     if args.job:
         shutil.copy(lab.HERE / "job.toml", folder / "boots.toml")
-        names = " ".join(releases)
-        (folder / "job.sh").write_text(
-            f"set -- {names}\n{JOBS[args.job].format(slow=SLOW, boots=args.boots)}"
-        )
+        (folder / "job.sh").write_text(job_script(args.job, releases, args.boots))
     if args.by == "ssh":
         (folder / "by-hand").touch()
         lab.run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", work / "key")
         shutil.copy(work / "key.pub", folder / "authorized_keys")
-    words = ["plan", "--kernels", ",".join(releases), "--boots", str(args.boots), "./boots.toml"]
-    subprocess.run([*COMMAND, *words], check=True, cwd=folder)
+    if not args.job:
+        words = ["--kernels", ",".join(releases), "--boots", str(args.boots), "./boots.toml"]
+        subprocess.run([*COMMAND, "plan", *words], check=True, cwd=folder)
     if args.by == "ssh":
         shutil.copytree(folder, work / "here", ignore=shutil.ignore_patterns("replayer"))
     lab.run("mkfs.ext4", "-q", "-L", "lab", "-d", folder, image, f"{LAB_BYTES >> 20}M")
@@ -473,9 +496,19 @@ def judged(args: argparse.Namespace, work: Path, disk: Path) -> int:
     if args.job:
         answer = (disk / "answer.txt").read_text()
         lab.say(answer)
-        said = f"{SLOW} is the first" in answer or "mitigations off -> auto" in answer
-        return 0 if outcome.startswith("done") and same and said else 1
+        named = names_cause(args.job, answer)
+        return 0 if outcome.startswith("done") and same and named else 1
     wanted = "stopped" if args.panic else "done"
     compared = subprocess.run([*COMMAND, "compare", disk / "boots.plan"], check=False)
     done = outcome.startswith(wanted) and same and (args.panic or compared.returncode == 0)
     return 0 if done else 1
+
+
+def job_script(job: str, releases: Sequence[str], boots: int) -> str:
+    """Return a shell script that begins a job over these kernels, or goes on with it."""
+    return f"set -- {' '.join(releases)}\n{JOBS[job].format(slow=SLOW, boots=boots)}"
+
+
+def names_cause(job: str, answer: str) -> bool:
+    """Return whether what a job printed at its end names what is slow on purpose."""
+    return re.search(ANSWERS[job], " ".join(answer.split())) is not None

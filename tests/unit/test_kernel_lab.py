@@ -10,6 +10,8 @@ import pytest
 from tests.command import Replayer
 from tests.kernel_lab import __main__ as kernel_lab
 from tests.kernel_lab.__main__ import BOOTS, HERE, TRIES, Failed, Machine, follow, wait
+from tests.kernel_lab.boots import PANICS, installed, names_cause
+from tests.kernel_lab.job import next_kernel
 
 
 def attempts(
@@ -46,6 +48,18 @@ def test_a_kernel_that_never_boots_ends_the_plan(capsys: pytest.CaptureFixture[s
     assert "1 of 4 boots are compared" in capsys.readouterr().err
 
 
+def test_what_was_measured_before_ctrl_c_is_compared(capsys: pytest.CaptureFixture[str]) -> None:
+    """It ends the boots, and not what follows them."""
+
+    def attempt(kernel: str, _title: str, _boots: Sequence[float]) -> float:
+        if kernel == "b":
+            raise KeyboardInterrupt
+        return 50.0
+
+    assert follow(["a", "b", "b", "a"], attempt) is False
+    assert "1 of 4 boots are compared" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(("start", "boots"), [(2.0, []), (30.0, []), (2.0, [40.0, 900.0])])
 def test_patience_follows_the_machine(start: float, boots: list[float]) -> None:
     """A machine that starts slowly, or took long before, is waited for in proportion."""
@@ -79,3 +93,32 @@ def test_a_boot_that_takes_long_is_reported_meanwhile(
         with pytest.raises(subprocess.TimeoutExpired):
             wait(guest, log, "4 uek", patience=0.1)
         guest.kill()
+
+
+def test_a_job_is_judged_by_what_it_names() -> None:
+    """The levels that are printed before the first boot are no answer, and a wrong one is none."""
+    begun = "experiment x: mitigations off -> auto; all combinations, blocks of 2 runs"
+    found = "cached.iops: mitigations off -> auto does -61 % (-64 to -57 %)"
+    none = "cached.iops: no factor was shown to do anything: mitigations unclear (-9 to +3 %)"
+    assert names_cause("experiment", f"{begun}\n{found}")
+    assert not names_cause("experiment", f"{begun}\n{none}")
+    # The terminal breaks the sentence.
+    worse = "6.12.0-1 mitigations=auto is the first that is\nworse: cached.iops -61 % (99 % sure)"
+    assert names_cause("bisect", worse)
+    assert not names_cause("bisect", worse.replace("worse", "better"))
+    assert not names_cause("bisect", worse.replace(" mitigations=auto", ""))
+
+
+def test_kernels_are_in_the_order_of_their_versions(tmp_path: Path) -> None:
+    """The oldest comes first, whatever the order of their letters, and the broken one is none."""
+    (tmp_path / "boot").mkdir()
+    for name in ("6.12.9-1", "6.1.0-100", "6.1.0-56", PANICS):
+        (tmp_path / "boot" / f"vmlinuz-{name}").touch()
+    assert installed(tmp_path) == ["6.1.0-56", "6.1.0-100", "6.12.9-1"]
+
+
+def test_a_console_names_the_next_kernel() -> None:
+    """With its words for the command line; a serial console ends its lines by both signs."""
+    text = "booting\r\nLAB NEXT next boot: 6.12.0-1 mitigations=auto\r\nLAB STATUS 0\r\n"
+    assert next_kernel(text) == "6.12.0-1 mitigations=auto"
+    assert not next_kernel("LAB NEXT all boots are done\r\nLAB STATUS 0\r\n")
