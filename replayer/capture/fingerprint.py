@@ -392,8 +392,27 @@ def _targets(node: exp.Expression) -> list[str]:
     listed = node.args.get("tables")
     if listed:
         return [table.name.lower() for table in listed]
+    if isinstance(node, exp.Update) and isinstance(node.this, exp.Table) and _joins(node):
+        return _set_tables(node)
     target = node.this.find(exp.Table) if isinstance(node.this, exp.Expression) else None
     return [target.name.lower()] if target else []
+
+
+def _joins(node: exp.Update) -> bool:
+    """Return whether an UPDATE is one of several tables, as MySQL has it."""
+    return bool(node.this.args.get("joins"))
+
+
+def _set_tables(node: exp.Update) -> list[str]:
+    """Return the joined tables of an UPDATE that have a column which it sets."""
+    tables = {one.alias_or_name.lower(): one.name.lower() for one in node.this.find_all(exp.Table)}
+    owners = {
+        column.table.lower()
+        for one in node.expressions
+        if isinstance(column := one.this, exp.Column)
+    }
+    # A column without a table may be of any of them.
+    return [name for alias, name in tables.items() if alias in owners or not owners <= {*tables}]
 
 
 def tables_of(text: str, engine: str) -> tuple[str, ...]:

@@ -156,3 +156,42 @@ def test_a_change_that_waits_for_a_deletion_may_find_its_successor(
     uncertain.end_transaction(1, 5 * ms)
 
     assert set(uncertain.pairs) == rows
+
+
+def test_a_call_that_met_a_change_is_named() -> None:
+    """Its text shows no table; another session's transaction with a change was open."""
+    ms = 1_000_000
+    for alone, named in ((True, False), (False, True)):
+        uncertain = UncertainOrder(KNOWN)
+        uncertain.add_change(
+            ("cell",), "UPDATE cell SET v = 1", None, (0, ms), alone=alone, session=1
+        )
+        uncertain.add_hidden("CALL p(?)", (5 * ms, 6 * ms), alone=True, session=2)
+        uncertain.end_transaction(1, 9 * ms)
+        uncertain.add_hidden("CALL p(?)", (10 * ms, 11 * ms), alone=True, session=2)
+
+        assert ("CALL p(?) (2)" in "".join(uncertain.sentences())) == named
+
+
+def test_a_table_whose_changes_read_a_changed_one_is_named() -> None:
+    """Another table is only read, and a table with the name of a column is neither."""
+    ms = 1_000_000
+    uncertain = UncertainOrder(KNOWN)
+    uncertain.add_form(("sums",), "UPDATE sums SET v = (SELECT SUM(v) FROM shop.cell, kept)")
+    uncertain.add_form(("cell",), "UPDATE cell SET v = ?, sums = ? WHERE id = ?")
+    for number, table in enumerate(("sums", "cell")):
+        uncertain.add_change((table,), "", None, (0, ms), alone=True, session=number)
+
+    (words,) = uncertain.sentences()
+    assert words.endswith("values: sums (reads cell)")
+
+
+def test_changes_that_a_coarse_clock_cannot_part_have_no_certain_order() -> None:
+    """Of two sessions within its resolution; those of one session follow each other."""
+    ms, key = 1_000_000, RowKey(("id",), ("5",))
+    for coarse_ms, session, pairs in ((0, 2, 0), (1000, 2, 1), (1000, 1, 0)):
+        uncertain = UncertainOrder(coarse_ns=coarse_ms * ms)
+        uncertain.add("cell", key, 0, ms, alone=True, session=1)
+        uncertain.add("cell", key, 300 * ms, 301 * ms, alone=True, session=session)
+
+        assert uncertain.pairs.total() == pairs

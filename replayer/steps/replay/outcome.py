@@ -1,6 +1,7 @@
 """The results of a replay, written into the findings."""
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -88,6 +89,8 @@ def record(spec: Spec, context: Context, window: ReplayWindow, cold: Cold) -> No
     )
     findings.facts |= _facts(spec, window)
     findings.notes += [*_notes(spec, window)]
+    for table, times in _unordered(window).most_common():
+        findings.row("uncertain_order", table=table, row="", pairs=times)
     _keep_accounts(context, window, cold)
     _record_uses(context, window)
 
@@ -288,13 +291,26 @@ def _notes(spec: Spec, window: ReplayWindow) -> Iterator[str]:
             f"{follow:,} answers had other rows than the log only after something in the same "
             f"transaction ended otherwise"
         )
-    yield from _order_notes(spec, happened)
+    yield from _order_notes(spec, happened, _unordered(window))
     share = divergence.ran(tuple(_planned_and_done(window)))
     if window.whole and share < divergence.LEAST_RAN:
         yield (f"only {share:.1%} of the work ran: this replay is not comparable with another one")
 
 
-def _order_notes(spec: Spec, happened: Mapping[str, int]) -> Iterator[str]:
+def _unordered(window: ReplayWindow) -> Counter[str]:
+    """Return how many statements changed a table before or without their place in the order.
+
+    A statement whose text does not show its tables has its text instead of the table.
+    """
+    tables: Counter[str] = Counter()
+    for place, times in window.tally.unordered.items():
+        fingerprint = window.schedule.fingerprints[place]
+        changed = (fingerprint.text,) if fingerprint.writes is None else fingerprint.writes
+        tables.update(dict.fromkeys(changed, times))
+    return tables
+
+
+def _order_notes(spec: Spec, happened: Mapping[str, int], unordered: Counter[str]) -> Iterator[str]:
     if happened.get(ORDER_TIMEOUTS):
         yield (
             f"{happened[ORDER_TIMEOUTS]:,} statements waited for more than "
@@ -305,6 +321,9 @@ def _order_notes(spec: Spec, happened: Mapping[str, int]) -> Iterator[str]:
             f"{happened[OUT_OF_TURN]:,} statements went before their turn: those whose turn it was "
             f"waited in the server for locks of theirs"
         )
+    if unordered:
+        named = ", ".join(f"{table} ({times:,})" for table, times in unordered.most_common())
+        yield f"rows of tables that such statements changed may end with other values: {named}"
     if happened.get(IMPOSED_FAILURES):
         yield (
             f"{happened[IMPOSED_FAILURES]:,} statements that lost to others in the source "

@@ -1,6 +1,7 @@
 """Counts of a replay's statements and their results, by fingerprint and by second."""
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -232,6 +233,8 @@ class ReplayCounts:
 
     The SQLSTATE is below 0 for an error that only the log has, and 0 for other rows than the log's.
     """
+    unordered: Mapping[int, int] = field(default_factory=dict)
+    """Fingerprint -> how many of its statements did not wait for their place in the order."""
     happened: Mapping[str, int] = field(default_factory=dict)
     """Other events -> how often they happened; replay_statistics.py has their names."""
 
@@ -244,15 +247,16 @@ class ReplayCounts:
         longest: dict[str, Any] = {
             name: _longest([getattr(part, name) for part in parts]) for name in _LONGEST
         }
-        happened: dict[str, int] = {}
+        unordered: Counter[int] = Counter()
+        happened: Counter[str] = Counter()
         first: dict[tuple[int, int], First] = {}
         for part in parts:
-            for what, times in part.happened.items():
-                happened[what] = happened.get(what, 0) + times
+            unordered.update(part.unordered)
+            happened.update(part.happened)
             for key, one in part.first.items():
                 if key not in first or one.seconds < first[key].seconds:
                     first[key] = one
-        return cls(**counts, **longest, first=first, happened=happened)
+        return cls(**counts, **longest, first=first, unordered=unordered, happened=happened)
 
 
 def _longest(parts: Sequence[Mapping[int, int]]) -> dict[int, int]:

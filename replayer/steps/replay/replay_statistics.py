@@ -57,12 +57,19 @@ class ReplayStatistics:
         self._hashes = array("Q")
         self._first: dict[tuple[int, int], First] = {}
         self._happened: dict[str, int] = {}
+        self._unordered: dict[int, int] = {}
         self._reported = -1
         self.done = self.at_work = 0
 
     def count(self, event: str) -> None:
         """Count an event."""
         self._happened[event] = self._happened.get(event, 0) + 1
+
+    def count_unordered(self, event: str, record: Record) -> None:
+        """Count an action that does not wait for its place in the order, for an event's reason."""
+        self.count(event)
+        if record.fingerprint >= 0:
+            self._unordered[record.fingerprint] = self._unordered.get(record.fingerprint, 0) + 1
 
     def note_first(self, record: Record, code: int, session: int) -> None:
         """Note when a statement ended in another way than in the log, for the first such time.
@@ -106,11 +113,13 @@ class ReplayStatistics:
         if not self._records and not self._happened and self._reported == self.done:
             return None
         self._reported = self.done
-        counts = ReplayCounts(first=dict(self._first), happened=self._happened)
+        counts = ReplayCounts(
+            first=dict(self._first), unordered=self._unordered, happened=self._happened
+        )
         progress = ReplayProgress(
             self._process, self._clock.seconds, counts, self.at_work, self.done, behind
         )
         taken = Uncounted(progress, self._records, self._hashes, self._clock.begin_ns)
         self._records, self._hashes = array("q"), array("Q")
-        self._happened = {}
+        self._happened, self._unordered = {}, {}
         return taken

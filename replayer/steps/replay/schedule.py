@@ -70,6 +70,10 @@ _NO_NAME = "one that the log does not name"
 _ONLY_BEGINS = re.compile(
     r"\s*(?:begin|start\s+transaction)\b(?![^;]*\bsnapshot\b)[^;]*;?\s*", re.IGNORECASE
 )
+_ROWLESS = frozenset({"ddl", "other"})
+"""Kinds of statements without tables in their text that change no row: CREATE FUNCTION, LOCK."""
+_SHOWN = 60
+"""Characters of a statement that is named."""
 _COUNTED = frozenset({"select", "insert", "update", "delete"})
 _MOST_PARAMETERS = 0xFFFF
 """Most parameters of a statement, whose number has two bytes in each protocol."""
@@ -144,11 +148,13 @@ class Planner:
         folder: Path | None = None,
         blocked: Blocked | None = None,
         rows: RowKeys | None = None,
+        coarse_ns: int = 0,
     ) -> None:
+        """Begin a plan; `coarse_ns` is by how much the times of the log may be wrong, in ns."""
         self._spec = spec
         self._blocked = blocked
         self._rows = rows
-        self.uncertain = UncertainOrder(rows)
+        self.uncertain = UncertainOrder(rows, coarse_ns)
         """The rows whose changes have no certain order in the log, if the order is kept."""
         self._conninfo = conninfo
         self._described: dict[int, LoggedSession] = {}
@@ -359,6 +365,8 @@ class Planner:
             self._flags[place] = ordered | forgets
             into = fingerprint.kind == "select" and _INTO.search(fingerprint.text)
             self._counted[place] = fingerprint.kind in _COUNTED and not into
+            if fingerprint.writes:
+                self.uncertain.add_form(fingerprint.writes, fingerprint.text)
         return place
 
     def _put(self, session: _Session, record: Record) -> None:
@@ -429,14 +437,20 @@ class Planner:
         start_ns, end_ns = action.start_ns, action.start_ns + max(0, action.duration_ns)
         kind, row = WHOLE_TABLE, 0
         writes = statement.fingerprint.writes
-        if self._rows is not None and record.chain > 0 and writes:
+        alone = record.needs >= 0 and record.ends >= 0
+        if self._rows is not None and writes is None and statement.fingerprint.kind not in _ROWLESS:
+            self.uncertain.add_hidden(
+                *(statement.fingerprint.text[:_SHOWN], (start_ns, end_ns)),
+                alone=alone,
+                session=action.session,
+            )
+        elif self._rows is not None and record.chain > 0 and writes:
             key = self._rows.find(writes, statement.text, action.parameters or ())
             if key is not None:
                 kind, row = self._order.kind(key.columns), hash(key) & _MOST_HASH
             elif self._rows.appends(writes, statement.text):
                 # As many rows as changes: none waits for another one.
                 kind, row = self._order.kind(()), record.turn
-            alone = record.needs >= 0 and record.ends >= 0
             self.uncertain.add_change(
                 *(writes, statement.text, key, (start_ns, end_ns)),
                 alone=alone,

@@ -100,7 +100,8 @@ class SessionRunner:
         """Resume a client that waits for its turn, although it is not its turn."""
         assert self._turns is not None
         client = self._timetable.clients[number]
-        self._statistics.count(why)
+        assert client.record is not None
+        self._statistics.count_unordered(why, client.record)
         self._turns.force(client)
         self.resume(client)
 

@@ -54,6 +54,8 @@ _MERGED_AT = 32
 _MOST_NAMED = 5
 _MOST_UNCERTAIN = 1_000
 """Rows and tables without a certain order that the result names."""
+_FINE_NS = 1_000_000
+"""The resolution of a log's times that is fine enough for its changes to be in their order."""
 _PREPARING = 600.0
 _NO_COPIES = (
     "copy_from: the capture holds no COPY FROM STDIN; one that an older replayer made never does, "
@@ -200,6 +202,7 @@ def _planned(
         folder=journal.home(),
         blocked=_blocked(spec, database),
         rows=_row_keys(spec, context, database),
+        coarse_ns=summary.source.resolution_ns if summary.source.resolution_ns > _FINE_NS else 0,
     )
     try:
         if spec.order != "none":

@@ -2,7 +2,8 @@
 
 The entry of a statement that is its own transaction comes after its locks are free.  So another
 one that waited for them may be logged first.  And a statement that waits for the end of a
-transaction may find other rows than one that begins after it.
+transaction may find other rows than one that begins after it.  A statement whose text does not show
+its tables, such as CALL, is in no order with those that change the same tables.
 """
 
 import re
@@ -16,6 +17,9 @@ _MOST_OPEN = 50_000
 _LOGGED_LATE_NS = 20_000_000
 """Time by which an entry of a busy server may come after the locks of its statement were free."""
 _DELETE = re.compile(r"\s*delete\b", re.IGNORECASE)
+_READS = re.compile(r"\b(?:select|join|using)\b|\bset\b.*\bfrom\b", re.IGNORECASE | re.DOTALL)
+_READ = re.compile(r"(?:\b(?:from|join|using)\s|,)\s*\(?(?:[\w`\"]+\.)?[`\"]?(\w+)")
+"""A name that may be of a table whose rows a statement reads."""
 _ANY = "any of its rows"
 
 Row = tuple[str, RowKey | str | None]
@@ -25,16 +29,26 @@ Row = tuple[str, RowKey | str | None]
 class UncertainOrder:
     """Counts the changes whose order the log does not show, by row or by table."""
 
-    def __init__(self, rows: RowKeys | None = None) -> None:
+    def __init__(self, rows: RowKeys | None = None, coarse_ns: int = 0) -> None:
+        """Begin with the keys of the tables; the log's times may be wrong by `coarse_ns`."""
         self._rows = rows or RowKeys({})
-        self._open: dict[Row, tuple[int, bool]] = {}
-        """Table and row -> end of the change that ended last, and if it was a transaction."""
+        self._coarse_ns = coarse_ns
+        self._open: dict[Row, tuple[int, bool, int]] = {}
+        """Table and row -> end of the change that ended last, if it was a transaction, session."""
         self.pairs: Counter[tuple[str, str]] = Counter()
         """Table and row, in words -> number of such pairs; the row is "" if it is not known."""
         self._replaced: dict[int, set[tuple[str, RowKey | None]]] = {}
         """Session -> tables and rows that its open transaction deleted, or gave other keys."""
-        self._last_ns, self._met = 0, False
-        """End of the change that ended last, and whether two changes were under way together."""
+        self._last: tuple[int, int] = (0, -1)
+        """End and session of the change that ended last."""
+        self._met = False
+        """True if two sessions had changes, or transactions with changes, under way together."""
+        self._changing: set[int] = set()
+        """Sessions whose open transaction has changed something."""
+        self._reads: dict[str, set[str]] = {}
+        """Table -> names in the statements that change it, of which some are tables they read."""
+        self._hidden: Counter[str] = Counter()
+        """Statement that does not show its tables -> number of its executions."""
         self._changed: set[str] = set()
         self._further: set[str] = set()
         """Tables that a statement changes in addition to the one in whose order it is."""
@@ -50,8 +64,7 @@ class UncertainOrder:
         session: int = 0,
     ) -> None:
         """Add the next change of tables by a session, from its start to its end in the log."""
-        self._met = self._met or times_ns[0] < self._last_ns
-        self._last_ns = max(self._last_ns, times_ns[1])
+        self._meet(times_ns, alone=alone, session=session)
         self._changed.update(map(plain_name, writes))
         self._further.update(map(plain_name, writes[1:]))
         table = plain_name(writes[0])
@@ -61,7 +74,30 @@ class UncertainOrder:
         if not alone and not new and (key is None or _DELETE.match(text)):
             self._replaced.setdefault(session, set()).add((writes[0], key))
         if numbered or table in self._rows.triggered or not new:
-            self.add(writes[0], key, *times_ns, alone=alone, numbered=numbered)
+            self.add(writes[0], key, *times_ns, alone=alone, numbered=numbered, session=session)
+
+    def add_form(self, writes: Sequence[str], text: str) -> None:
+        """Add the text without values of statements that change tables: it may read others."""
+        if _READS.search(text):
+            names = _READ.findall(text.lower())
+            self._reads.setdefault(plain_name(writes[0]), set()).update(names)
+
+    def add_hidden(
+        self, text: str, times_ns: tuple[int, int], *, alone: bool, session: int = 0
+    ) -> None:
+        """Add the next statement that may change tables, and whose text does not show which."""
+        self._meet(times_ns, alone=alone, session=session)
+        if text in self._hidden or len(self._hidden) < _MOST_NAMED:
+            self._hidden[text] += 1
+
+    def _meet(self, times_ns: tuple[int, int], *, alone: bool, session: int) -> None:
+        """Note whether a change comes while another session has one under way."""
+        last_ns, last = self._last
+        near_ns = times_ns[0] - (self._coarse_ns if session != last else 0)
+        self._met = self._met or near_ns < last_ns or bool(self._changing - {session})
+        self._last = max(self._last, (times_ns[1], session))
+        if not alone:
+            self._changing.add(session)
 
     def add(
         self,
@@ -72,6 +108,7 @@ class UncertainOrder:
         *,
         alone: bool,
         numbered: bool = False,
+        session: int = 0,
     ) -> None:
         """Add the next change, in the order of their starts; `alone` is its own transaction.
 
@@ -81,17 +118,18 @@ class UncertainOrder:
         known: Row = (table, _ANY if key is None else key)
         whole: Row = (table, None)
         for row in dict.fromkeys((known, whole)):
-            before_ns, before_alone = self._open.get(row, (-1, False))
+            before_ns, before_alone, before = self._open.get(row, (-1, False, session))
+            coarse_ns = self._coarse_ns if session != before else 0
             last_alone = alone if end_ns >= before_ns else before_alone
-            near = last_alone and abs(end_ns - before_ns) < _LOGGED_LATE_NS
+            near = last_alone and abs(end_ns - before_ns) < _LOGGED_LATE_NS + coarse_ns
             late = near or (numbered and key is None)
-            if start_ns < before_ns and late and len(self.pairs) < _MOST_NAMED:
+            if start_ns - coarse_ns < before_ns and late and len(self.pairs) < _MOST_NAMED:
                 named = key.words if key is not None and row is known else ""
                 self.pairs[table, named] += 1
                 break
         for row in (known, (table, _ANY) if key is not None else whole):
-            before_ns, before_alone = self._open.get(row, (-1, False))
-            self._open[row] = max((end_ns, alone), (before_ns, before_alone))
+            change = (end_ns, alone, session)
+            self._open[row] = max(change, self._open.get(row, change))
         if len(self._open) > _MOST_OPEN:
             self._open = {r: e for r, e in self._open.items() if e[0] > start_ns}
 
@@ -101,9 +139,10 @@ class UncertainOrder:
         A change that waits for it then finds other rows if they were deleted, or have other keys.
         In a replay it may begin later, and find those that took their place.
         """
+        self._changing.discard(session)
         for table, key in self._replaced.pop(session, ()):
             rows: tuple[Row, ...] = ((table, key), (table, None)) if key else ((table, _ANY),)
-            if any(self._open.get(row, (-1, False))[0] > start_ns for row in rows):
+            if any(row in self._open and self._open[row][0] > start_ns for row in rows):
                 self.pairs[table, key.words if key else ""] += 1
 
     def sentences(self, most: int = 5) -> Iterator[str]:
@@ -127,8 +166,16 @@ class UncertainOrder:
         affected = list(self._affected())
         if affected and self._met:
             yield (
-                f"changes by triggers, by foreign keys and of a statement's second table are not "
-                f"ordered: rows of these may end with other values: {', '.join(affected)}"
+                f"changes by triggers, by foreign keys, of a statement's second table and by what "
+                f"a statement reads are not ordered: rows of these may end with other values: "
+                f"{', '.join(affected)}"
+            )
+        if self._hidden and self._met:
+            named = [f"{text} ({many:,})" for text, many in self._hidden.most_common(most)]
+            yield (
+                f"{self._hidden.total():,} statements do not show which tables they change, and "
+                f"are ordered among themselves only: rows that they change may end with other "
+                f"values: {', '.join(named)}{' ...' if len(self._hidden) > most else ''}"
             )
 
     def _affected(self) -> Iterator[str]:
@@ -138,3 +185,7 @@ class UncertainOrder:
             if table in self._changed:
                 yield f"{child} (by {table})"
         yield from sorted(self._further)
+        for table, names in sorted(self._reads.items()):
+            read = sorted(names & self._changed - {table})
+            if read:
+                yield f"{table} (reads {', '.join(read)})"
