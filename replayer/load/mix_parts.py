@@ -1,4 +1,4 @@
-"""What a mix shares with its client processes, which import little: no pydantic model is here."""
+"""The parts of a mix that its client processes need: no pydantic model is here."""
 
 from typing import NamedTuple
 
