@@ -27,7 +27,7 @@ FOLDER = "REPLAYER_TEST_READY_MADE"
 def ready_made(name: str, make: Callable[[Path], None]) -> Path:
     """Return the folder of that name, which `make` fills where no other test did yet."""
     folder = Path(os.environ[FOLDER], name)
-    with _locked(folder.with_suffix(".lock")):
+    with locked(folder.with_suffix(".lock")):
         if not folder.is_dir():
             draft = folder.with_suffix(".draft")
             shutil.rmtree(draft, ignore_errors=True)
@@ -77,7 +77,8 @@ def _standard_name(engine: str, major: int, init: Mapping[str, str]) -> str:
 
 
 @contextlib.contextmanager
-def _locked(path: Path) -> Iterator[None]:
+def locked(path: Path) -> Iterator[None]:
+    """Wait for a lock that one process at a time has, and hold it; `path` is its file."""
     with path.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield

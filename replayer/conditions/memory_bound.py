@@ -9,7 +9,6 @@ The memory taken is first recorded (journal), and released when the `with` block
 """
 
 import contextlib
-import ctypes
 import functools
 import mmap
 import os
@@ -22,11 +21,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from replayer import journal
+from replayer.conditions import ballast
 from replayer.errors import Impossible, ReplayerError
 from replayer.journal import Note
 from replayer.machine.host import Host
 from replayer.model import Advice, MemoryKind
-from replayer.watch.workers import Barrier, Report, WorkerPool
+from replayer.watch.workers import WorkerPool
 
 if TYPE_CHECKING:
     from replayer.servers.open import Server
@@ -354,27 +354,10 @@ def _ballast(host: Host, keep: int) -> Iterator[Bound]:
     size = (free - keep) // mmap.PAGESIZE * mmap.PAGESIZE
     if size <= 0:
         raise _nothing_to_take("ballast", free, keep)
-    with WorkerPool(hold, [size], processes=1) as pool:
+    with WorkerPool(ballast.hold, [size], processes=1) as pool:
         # The child dies with replayer anyway; the note lets `replayer clean` know of it.
         child = journal.identity(pool.pids[0])
         with journal.held("ballast", lambda: None, child=child, bytes=size):
             # Touching a page costs about 0.2 us per KiB on a slow machine.
             pool.ready(timeout=60 + size / (256 << 20))
             yield Bound("ballast", size, f"{size >> 20:,} MiB locked by process {pool.pids[0]}")
-
-
-def hold(size: int, barrier: Barrier, _report: Report) -> None:
-    """Lock anonymous memory and keep it until this process is killed, as a job of a pool."""
-    # If memory runs out, the kernel should kill this process, not the database.
-    with contextlib.suppress(OSError):
-        Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")
-    limit = resource.getrlimit(resource.RLIMIT_MEMLOCK)[1]
-    with contextlib.suppress(ValueError, OSError):
-        resource.setrlimit(resource.RLIMIT_MEMLOCK, (limit, limit))
-    memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    libc = ctypes.CDLL(None, use_errno=True)
-    address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
-    if libc.mlock(ctypes.c_void_p(address), ctypes.c_size_t(size)):
-        reason = os.strerror(ctypes.get_errno())
-        raise ReplayerError(f"{size >> 20:,} MiB of memory could not be locked: {reason}")
-    barrier.wait()

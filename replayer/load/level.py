@@ -28,7 +28,8 @@ from replayer.load.arrivals import Arrivals
 from replayer.load.clients import ClientJob, ClientReport, ClientResult, SessionLost
 from replayer.load.dataset import INSERTED, place_for_inserts
 from replayer.load.machine_usage import Activity, ClientUse, MachineUse
-from replayer.load.mix import KINDS, WeightedMix
+from replayer.load.mix import WeightedMix
+from replayer.load.mix_parts import KINDS
 from replayer.load.requests import Keys, StreamPart
 from replayer.load.statement_counts import LoadCounts
 from replayer.run.client_hosts import ClientHosts

@@ -7,15 +7,15 @@ range=10 update=15 insert=4 scan=1 hot=20%/80%`.
 import re
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
-from typing import Any, NamedTuple
+from typing import Any
 
 from pydantic import ConfigDict, Field, field_validator, model_serializer, model_validator
 
 from replayer import units
 from replayer.errors import nearest
+from replayer.load.mix_parts import KINDS, Hot
 from replayer.model import Noun
 
-KINDS = ("point", "range", "update", "insert", "scan", "compute")
 _WRITING = frozenset({"update", "insert"})
 _HOT = re.compile(r"(\d+(?:\.\d+)?)\s*%\s*/\s*(\d+(?:\.\d+)?)\s*%")
 
@@ -25,13 +25,6 @@ UNTESTED = (
     "transactions of more than one statement",
 )
 """Features of real workloads that a mix never represents."""
-
-
-class Hot(NamedTuple):
-    """The hot share of the rows, and the share of all accesses that go to these rows."""
-
-    rows: float
-    accesses: float
 
 
 class WeightedMix(Noun):

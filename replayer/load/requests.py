@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from replayer.engines.wire_session import DriverStatement, Packing
-from replayer.load.mix import Hot
+from replayer.load.mix_parts import Hot
 
 PARAMETERS = ("first", "last", "burn")
 """First and last key of the rows read or changed, and units of CPU to burn on each of them.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from replayer.load.mix import KINDS
+from replayer.load.mix_parts import KINDS
 from replayer.watch.histogram import Latencies, Recorder
 
 if TYPE_CHECKING:

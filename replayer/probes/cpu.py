@@ -9,7 +9,8 @@ from pydantic import Field
 from replayer.model import Better
 from replayer.run.probe_context import Parallel, ProbeContext, ProbeSpec
 from replayer.storage import reference_tools
-from replayer.storage.spin import SpinWork, spin
+from replayer.storage.spin import spin
+from replayer.storage.spin_worker import SpinWork
 from replayer.units import Duration
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from replayer.cluster.hosts import Hosts, connected
-from replayer.storage import spin
+from replayer.storage import spin_worker
 from tests.benchmarks import Row
 from tests.known import known
 
@@ -68,8 +68,8 @@ def _row(what: str, against: str, ratio: float) -> Row:
 
 def _window(hosts: Hosts) -> tuple[float, float, float]:
     """Return the spread of starts and its bound in ms, and the CPU share of the busiest agent."""
-    jobs = [spin.SpinWork("cpu", 5.0, 4096)] * len(hosts.names)
-    with hosts.pool(spin._work, jobs, processes=len(jobs)) as pool:
+    jobs = [spin_worker.SpinWork("cpu", 5.0, 4096)] * len(hosts.names)
+    with hosts.pool(spin_worker.work, jobs, processes=len(jobs)) as pool:
         pool.ready(120)
         pool.open()
         pool.results()

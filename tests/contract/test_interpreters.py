@@ -25,9 +25,9 @@ CUSTOM = ("sitecustomize", "usercustomize")
 OTHERS = ("msgpack", "numpy", "pydantic", "tornado", "psycopg", "pymysql")
 COORDINATOR = """
 from replayer.cluster.hosts import connected
-from replayer.storage import spin
-jobs = [spin.SpinWork("cpu", 0.1, 4096)] * 2
-with connected(["there"]) as hosts, hosts.pool(spin._work, jobs, processes=2) as pool:
+from replayer.storage import spin_worker
+jobs = [spin_worker.SpinWork("cpu", 0.1, 4096)] * 2
+with connected(["there"]) as hosts, hosts.pool(spin_worker.work, jobs, processes=2) as pool:
     pool.ready(120)
     pool.open()
     pool.results()

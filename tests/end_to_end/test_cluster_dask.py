@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from replayer.errors import HostLost, Impossible, ReplayerError
-from replayer.storage import spin
+from replayer.storage import spin_worker
 from tests import cluster_jobs
 from tests.waiting import wait_until
 
@@ -103,8 +103,8 @@ def test_workers_of_a_cluster_do_the_jobs_and_are_given_back(
         stack, connected = _connected(address)
         with stack:
             assert connected.names == ("theirs",)
-            jobs = [spin.SpinWork("cpu", 0.2, 4096)] * 2
-            with connected.pool(spin._work, jobs, processes=2) as pool:
+            jobs = [spin_worker.SpinWork("cpu", 0.2, 4096)] * 2
+            with connected.pool(spin_worker.work, jobs, processes=2) as pool:
                 pool.open()
                 assert all(events > 0 for events, _ in pool.results())
             with pytest.raises(ReplayerError, match="another replayer works on"):
@@ -119,8 +119,8 @@ def test_a_scheduler_that_is_killed_ends_the_run(
     address, scheduler = cluster
     stack, connected = _connected(address)
     with stack:
-        jobs = [spin.SpinWork("cpu", 600.0, 4096)] * 2
-        with connected.pool(spin._work, jobs, processes=2) as pool:
+        jobs = [spin_worker.SpinWork("cpu", 600.0, 4096)] * 2
+        with connected.pool(spin_worker.work, jobs, processes=2) as pool:
             pool.open()
             assert _children()
             scheduler.kill()

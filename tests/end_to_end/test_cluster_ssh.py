@@ -20,14 +20,14 @@ HOME = ("env", "REPLAYER_HOME=/run/replayer")
 PROGRAM = """
 import json, sys, time
 from replayer.cluster.hosts import connected
-from replayer.storage import spin
+from replayer.storage import spin_worker
 clients = sys.argv[1].split(",")
 with connected(clients) as hosts:
     offsets = {name: hosts.offset(name) for name in clients}
-    jobs = [spin.SpinWork("cpu", 0.5, 4096)] * len(clients)
+    jobs = [spin_worker.SpinWork("cpu", 0.5, 4096)] * len(clients)
     starts = []
     for _ in range(3):
-        with hosts.pool(spin._work, jobs, processes=len(jobs)) as pool:
+        with hosts.pool(spin_worker.work, jobs, processes=len(jobs)) as pool:
             pool.ready(60)
             pool.open()
             pool.results()

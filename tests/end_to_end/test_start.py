@@ -181,15 +181,6 @@ def test_a_replay_loads_and_starts_only_what_it_uses(
     assert programs["pg_ctl"] == 1
 
 
-def test_a_process_of_a_replay_loads_next_to_nothing() -> None:
-    """What is started for each share of the sessions has the driver, and counts."""
-    program = "import json, sys, replayer.steps.replay.worker; print(json.dumps(list(sys.modules)))"
-    done = subprocess.run(
-        [sys.executable, "-P", "-c", program], capture_output=True, text=True, check=True
-    )
-    assert libraries(json.loads(done.stdout)) <= {"numpy", "psycopg", "zstandard"}
-
-
 @pytest.mark.parametrize("words", [words for words in USED if words.startswith("list")])
 def test_a_list_imports_no_plugin(loaded: Loaded, words: str) -> None:
     """What a plug-in is, is read from its file, also where an engine's verbs are checked.

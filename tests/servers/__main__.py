@@ -17,6 +17,7 @@ import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from tests.ready_made import locked
 from tests.servers import NAMES, home, programs
 
 _POM = Path(__file__).with_name("pom.xml")
@@ -30,7 +31,11 @@ def main() -> int:
     folder.mkdir(parents=True, exist_ok=True)
     # Servers run as other users than root.
     folder.chmod(0o755)
-    with tempfile.TemporaryDirectory(prefix=".draft-", dir=folder) as draft:
+    # A second one waits, and finds what the first has installed.
+    with (
+        locked(folder / ".lock"),
+        tempfile.TemporaryDirectory(prefix=".draft-", dir=folder) as draft,
+    ):
         Path(draft).chmod(0o755)
         for kind, install in (("postgresql", postgresql), ("mysql", mysql), ("python", python)):
             missing = [one for one in NAMES if one.startswith(kind) and not there(one)]

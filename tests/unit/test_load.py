@@ -13,7 +13,8 @@ from replayer.lazy_import import Later
 from replayer.load import cpu_burn
 from replayer.load import mix as mixes
 from replayer.load.arrivals import starts
-from replayer.load.mix import Hot, WeightedMix
+from replayer.load.mix import WeightedMix
+from replayer.load.mix_parts import Hot
 from replayer.load.requests import Keys, Requests
 from replayer.load.statement_counts import LoadCounts, Tallying
 from replayer.model import Better, Measurement, Status, StepResult
@@ -197,7 +198,7 @@ def test_every_key_is_there_and_every_first_key_alike(span: int) -> None:
 
 def test_hot_rows_get_their_share_of_the_accesses() -> None:
     """20%/80%: one row in five has four of five accesses, and the others share the rest evenly."""
-    _, numbers = requests_of(statement(), hot=mixes.Hot(0.2, 0.8))
+    _, numbers = requests_of(statement(), hot=Hot(0.2, 0.8))
     keys = np.array(numbers)[:, 0]
     counts = np.bincount(keys, minlength=1001)[1:]
 

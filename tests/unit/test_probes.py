@@ -28,7 +28,7 @@ from replayer.run.step_recorder import StepRecorder
 from replayer.storage import io_run, io_worker, reference_tools
 from replayer.storage.io_job import IoJob, IoTarget, IoThread
 from replayer.storage.io_result import IoResult
-from replayer.storage.spin import _cpu, _memory
+from replayer.storage.spin_worker import _cpu, _memory
 from replayer.watch.histogram import Latencies, bin_of
 from tests.benchmarks import grid
 from tests.fixture_types import RunOf
