@@ -22,6 +22,8 @@ users select a run by it."""
 _GIVES_WAY = ("date", "workload", "took", "engine", "kernel")
 """Columns to drop, in this order, if not all fit; an id includes the first two in a short form."""
 _LEAST = 16
+_LEAST_HEADLINE = 30
+"""The headline is a sentence: it is cut to this width before a column is dropped for it."""
 _FEW = 5
 _GAP = "  "
 _MOST = 256
@@ -86,9 +88,10 @@ def _fitting(kept: list[int], widths: list[int], room: int) -> list[int]:
 
     The last column is reduced first, then the ones before it; the id never is.
     """
+    least = [*widths[:-1], min(widths[-1], _LEAST_HEADLINE)]
     for name in _GIVES_WAY:
-        if _needed(kept, widths) <= room:
-            return kept
+        if _needed(kept, least) <= room:
+            break
         kept = [number for number in kept if _HEADINGS[number] != name]
     for number in reversed(kept[1:]):
         over = _needed(kept, widths) - room
