@@ -21,9 +21,9 @@ from replayer.analysis.differences.selection import choose, no_column, pair
 from replayer.errors import Impossible, Worse
 from replayer.report import files
 from replayer.report.documents import comparison, side_by_side
+from replayer.report.documents.collector_columns import is_drawn
 from replayer.report.sanitize import sanitize
 from replayer.report.terminal import console
-from replayer.report.terminal.collector_columns import is_drawn
 from replayer.report.writers import terminal_writer
 from replayer.results import store
 

@@ -93,7 +93,7 @@ def _store(runs: list[Run], where: Path, *, as_json: bool) -> None:
         raise Impossible(f"{present[0]} was imported before: {where / present[0]}.json")
     # These need numpy, for which the help of this command must not wait.
     from replayer.analysis.advice.leading_metrics import leaders  # noqa: PLC0415
-    from replayer.report.terminal.summary import with_headline  # noqa: PLC0415 - as above
+    from replayer.report.documents.summary import with_headline  # noqa: PLC0415 - as above
 
     for run in runs:
         one = with_headline(run.model_copy(update={"leading": leaders(run)}))

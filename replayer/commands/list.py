@@ -36,11 +36,11 @@ if TYPE_CHECKING:
 
     from replayer.engines.engine import Engine
     from replayer.model import StepResult
-    from replayer.report.terminal import step_layout
+    from replayer.report.documents import step_layout
     from replayer.results.store import Unreadable
 else:
     # It loads histograms, for metrics alone.
-    step_layout = Later("replayer.report.terminal.step_layout")
+    step_layout = Later("replayer.report.documents.step_layout")
 
 Entry = dict[str, Any]
 """One listed thing: `name`, `about` (one line), `text`, `keys` of a plug-in, and other lists."""

@@ -15,10 +15,10 @@ from replayer.analysis.differences.selection import choose, no_column, pair
 from replayer.errors import Impossible
 from replayer.report import browser, files
 from replayer.report.documents import runs
+from replayer.report.documents.collector_columns import is_drawn
 from replayer.report.pages import sizing_sheet
 from replayer.report.sanitize import sanitize
 from replayer.report.terminal import console
-from replayer.report.terminal.collector_columns import is_drawn
 from replayer.report.terminal.run import render
 from replayer.report.writers import page_writer
 from replayer.results import store

@@ -20,9 +20,9 @@ from replayer.errors import Impossible
 from replayer.followers.followed_run import followed
 from replayer.followers.options import configure_followers
 from replayer.model import Status
-from replayer.report.documents import side_by_side
+from replayer.report.documents import side_by_side, summary
 from replayer.report.sanitize import sanitize
-from replayer.report.terminal import console, overview, summary
+from replayer.report.terminal import console, overview
 from replayer.report.terminal import forecast as foretold
 from replayer.report.terminal.run import render
 from replayer.report.writers import terminal_writer

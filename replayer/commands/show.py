@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 
 from replayer.capture.capture_summary import ENDING, SIGN
 from replayer.errors import Impossible
+from replayer.report.documents import summary
 from replayer.report.sanitize import sanitize
-from replayer.report.terminal import console, overview, summary
+from replayer.report.terminal import console, overview
 from replayer.report.terminal.run import render
 from replayer.report.writers import terminal_writer
 from replayer.results import store

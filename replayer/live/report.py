@@ -4,7 +4,7 @@ from pathlib import Path
 
 from replayer.analysis.differences.selection import choose
 from replayer.report.documents import runs
-from replayer.report.terminal.collector_columns import is_drawn
+from replayer.report.documents.collector_columns import is_drawn
 from replayer.report.writers import page_writer
 
 

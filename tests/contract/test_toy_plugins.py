@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import pytest
 
-from replayer.report.terminal import collector_columns
+from replayer.report.documents import collector_columns
 from tests.command import Replayer
 from tests.made import drawn_in
 

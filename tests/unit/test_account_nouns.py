@@ -5,7 +5,7 @@ import json
 import pytest
 
 from replayer.model import Account, Outcome, Run, Spent, StackProfile
-from replayer.report.terminal import time_spent
+from replayer.report.documents import time_spent
 
 STACKS = {
     "server;user;postgres;main;std::map<int, std::less<int> >::find": 3,

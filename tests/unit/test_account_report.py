@@ -10,7 +10,7 @@ from rich.cells import cell_len
 
 from replayer.analysis.attribution import flame
 from replayer.model import Account, Run, Spent, StackProfile, StepResult
-from replayer.report.terminal import account as account_report
+from replayer.report.documents import account as account_report
 from replayer.report.terminal import console
 from tests.known import known
 from tests.made import account

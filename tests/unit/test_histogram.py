@@ -9,7 +9,7 @@ import pytest
 from hdrh.histogram import HdrHistogram
 
 from replayer.model import Latency
-from replayer.report.terminal import step_layout
+from replayer.report.documents import step_layout
 from replayer.results import stored_histogram
 from tests.known import known
 

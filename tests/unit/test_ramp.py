@@ -13,8 +13,7 @@ from replayer.analysis.capacity.saturation import LevelPoint
 from replayer.analysis.differences.samples import Side
 from replayer.load.level import LevelRequest
 from replayer.model import Status, StepResult
-from replayer.report.documents import run_charts
-from replayer.report.terminal import step_layout
+from replayer.report.documents import run_charts, step_layout
 from replayer.report.terminal.progress import Silence
 from replayer.run.time_promise import NO_PROMISE
 from replayer.steps.capacity import outcome

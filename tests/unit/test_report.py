@@ -31,8 +31,9 @@ from replayer.model import (
     StepResult,
     Temperature,
 )
+from replayer.report.documents import step_layout, summary
 from replayer.report.sanitize import sanitize
-from replayer.report.terminal import console, overview, run, step_layout, summary, tables
+from replayer.report.terminal import console, overview, run, tables
 from replayer.report.writers.markdown_writer import plain
 from replayer.results import store
 from replayer.run.event_stream.publisher import step_end

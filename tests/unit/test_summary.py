@@ -18,9 +18,9 @@ from replayer.model import (
     Status,
     Temperature,
 )
-from replayer.report.terminal import run_headline
-from replayer.report.terminal.step_summary import StepSummary, Trust
-from replayer.report.terminal.summary import summarise
+from replayer.report.documents import run_headline
+from replayer.report.documents.step_summary import StepSummary, Trust
+from replayer.report.documents.summary import summarise
 from tests.known import known
 from tests.made import page_of
 

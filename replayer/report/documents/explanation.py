@@ -9,9 +9,9 @@ from replayer.analysis.differences.environment import Difference
 from replayer.analysis.differences.finding import show_values
 from replayer.analysis.differences.samples import Unit
 from replayer.report.document import Bullets, Part, Section, Table
+from replayer.report.documents.account import Scale, scaled
 from replayer.report.documents.verdict_words import name_verdict
 from replayer.report.sanitize import sanitize
-from replayer.report.terminal.account import Scale, scaled
 from replayer.units import three
 
 _TOLD = 0.005

@@ -14,9 +14,9 @@ from replayer.analysis.differences.comparison import Comparison
 from replayer.analysis.differences.samples import Side
 from replayer.model import Account, Spent, StepResult
 from replayer.report.document import Curve, Figure, FlameGraph, Part, Table
+from replayer.report.documents.account import Scale, scaled, whole
 from replayer.report.documents.run_charts import done, step_names
 from replayer.report.sanitize import sanitize
-from replayer.report.terminal.account import Scale, scaled, whole
 from replayer.run.display import Sentence
 
 _MOST = 16

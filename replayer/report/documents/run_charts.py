@@ -14,9 +14,8 @@ from replayer import registry
 from replayer.analysis.differences.samples import Side
 from replayer.model import Better, Measurement, Run, Series, Status, StepResult
 from replayer.report.document import Curve, Figure, RepeatSeries, SeriesChoice
-from replayer.report.documents import percentiles
-from replayer.report.terminal import collector_columns
-from replayer.report.terminal.step_layout import UNLIKE_A_STEPS
+from replayer.report.documents import collector_columns, percentiles
+from replayer.report.documents.step_layout import UNLIKE_A_STEPS
 from replayer.run import display
 
 _MOST_NUMBERS = 200_000

@@ -14,10 +14,9 @@ from replayer.engines import engine
 from replayer.errors import ReplayerError
 from replayer.model import Run
 from replayer.report.document import Document, Facts, Part
-from replayer.report.documents import run_summary
+from replayer.report.documents import run_summary, step_layout, summary
+from replayer.report.documents.step_summary import RunsSummary
 from replayer.report.sanitize import NOTE, sanitize, short
-from replayer.report.terminal import step_layout, summary
-from replayer.report.terminal.step_summary import RunsSummary
 from replayer.results import store
 from replayer.run.display import Sentence, Tone, Verbatim
 from replayer.units import show_size

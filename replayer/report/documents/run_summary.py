@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from replayer.model import Run, StepResult
 from replayer.report.document import Facts, Numbered, Part, Section, Table
-from replayer.report.terminal import account, summary, time_spent
-from replayer.report.terminal.step_summary import Proof, Remark, RunsSummary, StepSummary, Trust
+from replayer.report.documents import account, summary, time_spent
+from replayer.report.documents.step_summary import Proof, Remark, RunsSummary, StepSummary, Trust
 from replayer.run.display import Sentence, Tone
 from replayer.units import show_duration
 from replayer.watch import calibration

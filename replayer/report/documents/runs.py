@@ -23,10 +23,10 @@ from replayer.report.documents import (
     run_summary,
     statements,
     step_proof,
+    summary,
 )
 from replayer.report.documents.flame_graphs import StepFlames
 from replayer.report.sanitize import short
-from replayer.report.terminal import summary
 from replayer.run.display import Sentence, Tone
 from replayer.units import show
 

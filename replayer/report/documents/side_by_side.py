@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from replayer.analysis.advice.leading_metrics import leader
 from replayer.model import Cold, Run, Status, StepResult, Temperature
 from replayer.report.document import Document, Table
-from replayer.report.documents import run_screen
+from replayer.report.documents import run_screen, summary
 from replayer.report.sanitize import sanitize, short
-from replayer.report.terminal import summary
 from replayer.run.display import Sentence
 from replayer.units import show, show_count, show_duration, show_size
 

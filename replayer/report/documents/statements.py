@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from replayer.analysis.differences.samples import Side
 from replayer.model import Run
 from replayer.report.document import Part, Section, Table
-from replayer.report.terminal import step_layout
+from replayer.report.documents import step_layout
 from replayer.run.display import Sentence, TableRows, Verbatim
 
 _WORDS = 2

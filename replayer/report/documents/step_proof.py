@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from replayer.analysis.advice import as_asked
 from replayer.model import Cold, StepResult
 from replayer.report.document import Part
-from replayer.report.terminal import summary
+from replayer.report.documents import summary
 from replayer.run.display import Sentence, Tone, Verbatim
 from replayer.units import show_size
 

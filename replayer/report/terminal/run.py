@@ -25,10 +25,17 @@ from replayer.model import (
     StepResult,
 )
 from replayer.report.document import Numbered
-from replayer.report.documents import client_hosts, run_summary, step_proof
+from replayer.report.documents import (
+    account,
+    client_hosts,
+    collector_columns,
+    run_summary,
+    step_layout,
+    step_proof,
+    summary,
+)
+from replayer.report.documents.step_summary import StepSummary
 from replayer.report.sanitize import NOTE, lines, sanitize, short
-from replayer.report.terminal import account, collector_columns, step_layout, summary
-from replayer.report.terminal.step_summary import StepSummary
 from replayer.report.terminal.tables import (
     Flow,
     NumberTable,

@@ -29,9 +29,9 @@ from replayer.model import (
     StepResult,
     Temperature,
 )
+from replayer.report.documents import account, run_headline, step_layout
+from replayer.report.documents.step_summary import Proof, Remark, RunsSummary, StepSummary, Trust
 from replayer.report.sanitize import NOTE, lines, sanitize, short
-from replayer.report.terminal import account, run_headline, step_layout
-from replayer.report.terminal.step_summary import Proof, Remark, RunsSummary, StepSummary, Trust
 from replayer.run.display import Brief, Sentence, Tone
 from replayer.units import show, show_duration, show_size
 

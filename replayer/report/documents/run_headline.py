@@ -11,8 +11,8 @@ from pathlib import PurePath
 from replayer import assets
 from replayer.analysis.advice.headline import Headline
 from replayer.model import Run, Status, WorkloadFacts
+from replayer.report.documents.step_summary import StepSummary, Trust
 from replayer.report.sanitize import NAME, sanitize, short
-from replayer.report.terminal.step_summary import StepSummary, Trust
 
 _MOST = 4
 """The most steps whose results the headline has."""
