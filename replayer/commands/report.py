@@ -14,13 +14,12 @@ from replayer.analysis.differences.comparison import compare
 from replayer.analysis.differences.selection import choose, no_column, pair
 from replayer.errors import Impossible
 from replayer.report import browser, files
-from replayer.report.documents import runs
+from replayer.report.documents import run_details, runs
 from replayer.report.documents.collector_columns import is_drawn
 from replayer.report.pages import sizing_sheet
 from replayer.report.sanitize import sanitize
 from replayer.report.terminal import console
-from replayer.report.terminal.run import render
-from replayer.report.writers import page_writer
+from replayer.report.writers import page_writer, terminal_writer
 from replayer.results import store
 
 if TYPE_CHECKING:
@@ -75,7 +74,7 @@ def run(args: argparse.Namespace) -> int:
     if args.text:
         for side in chosen.sides:
             for one in side.runs:
-                console.write(render(one))
+                console.write(terminal_writer.render(run_details.document(one)))
     if args.text and not (args.html or args.csv or args.markdown):
         return 0
     comparison, refused = _compared(chosen)

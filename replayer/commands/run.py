@@ -20,11 +20,10 @@ from replayer.errors import Impossible
 from replayer.followers.followed_run import followed
 from replayer.followers.options import configure_followers
 from replayer.model import Status
-from replayer.report.documents import side_by_side, summary
+from replayer.report.documents import run_details, side_by_side, summary
 from replayer.report.sanitize import sanitize
 from replayer.report.terminal import console, overview
 from replayer.report.terminal import forecast as foretold
-from replayer.report.terminal.run import render
 from replayer.report.writers import terminal_writer
 from replayer.results import editing, store, tags
 from replayer.run.plan import resume
@@ -355,7 +354,7 @@ def _tell(args: argparse.Namespace, voice: RunOutput, run: Run, path: Path | Non
         print(store.text(summary.with_headline(run)), end="")  # noqa: T201
     elif screen:
         if args.verbose:
-            console.write(render(run))
+            console.write(terminal_writer.render(run_details.document(run)))
         console.write(overview.render(run, path, left, lines=not args.verbose))
     sys.stdout.flush()
 

@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING
 
 from replayer.capture.capture_summary import ENDING, SIGN
 from replayer.errors import Impossible
-from replayer.report.documents import summary
+from replayer.report.documents import run_details, summary
 from replayer.report.sanitize import sanitize
 from replayer.report.terminal import console, overview
-from replayer.report.terminal.run import render
 from replayer.report.writers import terminal_writer
 from replayer.results import store
 
@@ -75,7 +74,7 @@ def run(args: argparse.Namespace) -> int:
     if stored.sizing is not None:
         _verdict(stored)
     if args.full:
-        console.write(render(stored, path))
+        console.write(terminal_writer.render(run_details.document(stored, path)))
     console.write(overview.render(stored, path, lines=not args.full))
     return 0
 

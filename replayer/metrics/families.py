@@ -24,8 +24,8 @@ from prometheus_client.core import (
 from replayer.errors import ReplayerError
 from replayer.metrics import latency
 from replayer.model import Status
+from replayer.report.documents.series_means import mean
 from replayer.report.sanitize import sanitize
-from replayer.report.terminal.tables import mean
 from replayer.run.plan import workload as workload_file
 
 if TYPE_CHECKING:

@@ -12,10 +12,30 @@ from replayer.run.display import Sentence, Tone, Verbatim
 
 
 @dataclass(frozen=True)
+class Texts:
+    """Short texts after each other; a terminal begins a new line only between two of them."""
+
+    texts: Sequence[str]
+    gap: str = "   "
+    tone: Tone = Tone.PLAIN
+    gloss: str = ""
+    """A remark on them, which follows in a quiet colour."""
+
+    def __str__(self) -> str:
+        """Return them on one line."""
+        return self.text
+
+    @property
+    def text(self) -> str:
+        """They are one text where lines break between all words."""
+        return self.gap.join(filter(None, (*self.texts, self.gloss)))
+
+
+@dataclass(frozen=True)
 class Facts:
     """Labels with their values; a value without a label belongs to the one above."""
 
-    pairs: Sequence[tuple[str, str]]
+    pairs: Sequence[tuple[str, str | Texts]]
 
 
 @dataclass(frozen=True)
@@ -59,6 +79,10 @@ class Table:
     """True if the last column has sentences, which a terminal folds."""
     is_wordy: bool = False
     """True if its cells are lines of words, which a narrow medium folds."""
+    is_dense: bool = False
+    """True if it has many columns of numbers: a terminal has little room between them."""
+    is_list: bool = False
+    """True if its rows explain themselves: a terminal has them without headings, in two columns."""
 
 
 @dataclass(frozen=True)
@@ -159,6 +183,8 @@ class Section:
     parts: Sequence["Part"]
     is_main: bool = False
     """True if a terminal draws a line after its heading."""
+    is_named: bool = False
+    """True if its heading is a name, which is shown as it is, and also if nothing is below it."""
     on_page: int = 0
     """Its place on a page: before the others if it is less than 0, after them if it is more."""
     is_folded: bool = False
@@ -172,7 +198,7 @@ class Section:
 
 
 Chart = Figure | FlameGraph | TimeSeries | SeriesChoice
-Text = Sentence | Verbatim | Facts | Bullets | Numbered
+Text = Sentence | Verbatim | Texts | Facts | Bullets | Numbered
 Part = Union[Text, Table, SparkLines, Chart, Section]  # noqa: UP007 - Section holds parts
 
 

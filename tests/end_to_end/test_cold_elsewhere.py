@@ -17,9 +17,9 @@ from replayer.conditions.residency import residency
 from replayer.machine import page_cache
 from replayer.machine.host import Host
 from replayer.model import StepResult, Temperature
-from replayer.report.documents import step_proof
+from replayer.report.documents import run_details, step_proof
 from replayer.report.terminal import console
-from replayer.report.terminal import run as report
+from replayer.report.writers import terminal_writer
 from replayer.results import store
 from replayer.run.context import Context
 from replayer.servers.open import open_server
@@ -176,7 +176,9 @@ def test_a_walk_of_another_disk_names_that_disk(layers: Path) -> None:
     assert other != run["host"]["device.name"]
     assert step["facts"]["device.name"] == other
     assert isinstance(step["facts"]["device.read_ahead_kb"], int)
-    printed = console.text(report.render(store.load(result)), width=100)
+    printed = console.text(
+        terminal_writer.render(run_details.document(store.load(result))), width=100
+    )
     assert f"device {other} over" in printed
     assert f"device {run['host']['device.name']} over" not in printed
 

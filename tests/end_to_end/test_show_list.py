@@ -12,8 +12,9 @@ from replayer import assets, registry
 from replayer.capture.action import Action
 from replayer.capture.archive import ArchiveWriter
 from replayer.model import Run
+from replayer.report.documents import run_details
 from replayer.report.terminal import console
-from replayer.report.terminal import run as report
+from replayer.report.writers import terminal_writer
 from replayer.results import store
 from tests.command import COMMAND, Replayer
 
@@ -73,7 +74,9 @@ def test_show_finds_a_run_by_what_people_type(
 def test_nothing_is_lost_behind_full(replayer: Replayer, results: Path) -> None:
     """`--full` has every line of the report that was printed before there was one screen."""
     stored = store.load(results / f"{RUN}.json")
-    before = console.text(report.render(stored, Path("results") / f"{RUN}.json")).splitlines()
+    before = console.text(
+        terminal_writer.render(run_details.document(stored, Path("results") / f"{RUN}.json"))
+    ).splitlines()
     out = replayer("show", RUN, "--full").out.splitlines()
 
     assert out[: len(before)] == before

@@ -1,7 +1,7 @@
 """Where the time went, on the terminal: sums that hold, at any width, whatever is named how."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -10,8 +10,10 @@ from rich.cells import cell_len
 
 from replayer.analysis.attribution import flame
 from replayer.model import Account, Run, Spent, StackProfile, StepResult
+from replayer.report.document import Part
 from replayer.report.documents import account as account_report
 from replayer.report.terminal import console
+from replayer.report.writers import terminal_writer
 from tests.known import known
 from tests.made import account
 
@@ -32,7 +34,12 @@ def cached(stored: Run) -> StepResult:
 
 def shown(step: StepResult, width: int = 100) -> str:
     """Return what the terminal shows of a step's account."""
-    return console.text(*account_report.parts(step), width=width)
+    return text_of(account_report.parts(step), width)
+
+
+def text_of(parts: Iterable[Part], width: int = 100) -> str:
+    """Return what the terminal shows of parts of a document."""
+    return console.text(terminal_writer.render_parts(parts), width=width)
 
 
 def profile(stacks: Mapping[str, int], **changes: Any) -> StackProfile:
@@ -61,7 +68,7 @@ def test_a_residue_below_zero_is_taken_away() -> None:
     random = np.random.default_rng(1)
     one = account(random)
     more = one.model_copy(update={"residue": -0.1 * 14e-6})
-    text = console.text(*account_report._account(more))
+    text = text_of(account_report._account(more))
 
     assert re.search(r"- residue 0\.\d\d \(\d+\.\d%\)", text)
 
@@ -126,8 +133,10 @@ def test_an_account_of_nothing_is_shown_without_a_division() -> None:
     empty = Account(operation="block", operations=0, sessions=0, seconds=0)
     cpu = empty.model_copy(update={"cpu": {"server": {Spent.SERVER: 3e-6, Spent.KERNEL: 1e-6}}})
 
-    assert "where the time went, over 0 s" in console.text(*account_report._account(empty))
-    text = console.text(*account_report._account(cpu))
+    assert "where the time went, over 0 s" in console.text(
+        terminal_writer.render_parts(account_report._account(empty))
+    )
+    text = text_of(account_report._account(cpu))
     assert "CPU a block       server 4.00 µs (user 3.00, kernel 1.00)" in text
 
 

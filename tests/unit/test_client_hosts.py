@@ -29,8 +29,9 @@ from replayer.load.mix import WeightedMix
 from replayer.load.requests import Keys, Requests, StreamPart
 from replayer.load.statement_counts import LoadCounts
 from replayer.model import EngineFacts, Fact, Foreign, Run, Status
+from replayer.report.documents import run_details
 from replayer.report.terminal import console
-from replayer.report.terminal import run as report
+from replayer.report.writers import terminal_writer
 from replayer.results import store
 from replayer.run import runner
 from replayer.run.client_hosts import ClientHosts
@@ -357,7 +358,7 @@ def test_the_last_window_is_shown_and_the_busiest_counts(run_of: RunOf) -> None:
         *(row("a", cpu_share=0.2, last_s=7.0), row("b", cpu_share=0.1, lost=True)),
     )
     run = with_hosts(run_of([1.0]), *rows)
-    text = console.text(report.render(run))
+    text = console.text(terminal_writer.render(run_details.document(run)))
 
     assert "client-bound" in text
     assert "(a 90%)" in text

@@ -15,6 +15,7 @@ from replayer.report.document import (
     Section,
     SparkLines,
     Table,
+    Texts,
 )
 from replayer.report.terminal import console
 from replayer.report.writers import csv_writer, markdown_writer, page_writer, terminal_writer
@@ -29,7 +30,10 @@ def made(word: str, *, is_answer_last: bool = False) -> Document:
     table = Table((word, "verdict", "n"), [(word, "fits", str(n)) for n in range(5)], (2,), most=2)
     parts = (
         Sentence(word, Tone.QUIET),
-        Facts([(word, word)]),
+        Facts([(word, word), (word, Texts([word], gloss=word))]),
+        Texts([word, word], tone=Tone.QUIET),
+        Table(("share", "of", "function"), [("50.0%", word, word)], (0,), is_list=True),
+        Table((word, "n"), [("1", "2")], (0, 1), is_dense=True),
         Bullets([word]),
         table,
         Table((word, "lines"), [(word, f"{word}\n{word}")], tones=[Tone.GOOD], is_wordy=True),
@@ -75,6 +79,24 @@ def test_a_terminal_has_the_answer_at_the_end_that_it_is_to_have(*, is_answer_la
     assert lines[-1 if is_answer_last else 1].strip() == "the answer word"
     assert max(map(len, lines)) <= 60
     assert "  and 3 more" in lines
+
+
+def test_a_heading_that_is_a_name_is_shown_as_it_is() -> None:
+    """A step's name keeps its capital, and stands also if there is nothing to show of it."""
+    sections = [Section("Scan", [], is_named=True), Section("In short", [Sentence("x")])]
+    text = console.text(terminal_writer.render_parts(sections))
+
+    assert text.splitlines() == ["  Scan", "", "  in short", "  x"]
+
+
+@pytest.mark.parametrize("width", [44, 60, 100])
+def test_a_spark_line_and_its_text_are_one_line(width: int) -> None:
+    """The blocks are as many as there is room for next to the text."""
+    part = SparkLines([("riops", [1.0, 2.0] * 40, "5/s to 9/s")])
+    lines = console.text(terminal_writer.render_parts([part]), width=width).splitlines()
+
+    assert len(lines) == 1
+    assert lines[0].endswith("  5/s to 9/s")
 
 
 def test_each_writer_leaves_out_what_its_medium_has_no_room_for() -> None:

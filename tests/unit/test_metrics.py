@@ -18,7 +18,7 @@ from replayer.errors import Impossible
 from replayer.metrics import address, latency, run_files, serving
 from replayer.metrics.families import MetricFamilies
 from replayer.model import Better, Measurement, Run, Status, StepResult
-from replayer.report.terminal.tables import mean
+from replayer.report.documents.series_means import mean
 from replayer.results import store, stored_histogram
 from replayer.results.store import FORMAT
 from replayer.run.event_stream import event_file, events

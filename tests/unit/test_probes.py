@@ -19,8 +19,9 @@ from replayer.analysis.capacity.ceiling import ProbeCeiling, ceiling, share
 from replayer.errors import Impossible, NotFound
 from replayer.model import Reads, Run, Series, Status, StepResult
 from replayer.probes import bonnie, cpu, orion
+from replayer.report.documents import run_details
 from replayer.report.terminal.console import text
-from replayer.report.terminal.run import render
+from replayer.report.writers import terminal_writer
 from replayer.run import probe_context
 from replayer.run.plan import workload
 from replayer.run.probe_context import ProbeSpec, label
@@ -285,7 +286,9 @@ def test_report_prints_a_tools_lines_as_they_are(run_of: RunOf) -> None:
     run = probed(run_of([1]), [row(10_000 + depth, depth=depth) for depth in range(1, 31)])
     step = run.steps[0].model_copy(update={"printed": {"csv": (csv, "a  - b   us:   1")}})
 
-    lines = text(render(run.model_copy(update={"steps": (step,)}))).splitlines()
+    lines = text(
+        terminal_writer.render(run_details.document(run.model_copy(update={"steps": (step,)})))
+    ).splitlines()
 
     assert {csv, "a  - b   us:   1"} <= {line.strip() for line in lines}
     assert all(any(f"10,{depth:03d}" in line for line in lines) for depth in range(1, 31))

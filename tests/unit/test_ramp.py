@@ -1,12 +1,10 @@
 """A ramp's and a search's keys, and how their results are shown, also those that were cut short."""
 
-import io
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from pydantic import ValidationError
-from rich.console import Console
 
 from replayer.analysis.capacity.capacity_search import SearchTrial
 from replayer.analysis.capacity.saturation import LevelPoint
@@ -14,7 +12,9 @@ from replayer.analysis.differences.samples import Side
 from replayer.load.level import LevelRequest
 from replayer.model import Status, StepResult
 from replayer.report.documents import run_charts, step_layout
+from replayer.report.terminal import console
 from replayer.report.terminal.progress import Silence
+from replayer.report.writers import terminal_writer
 from replayer.run.time_promise import NO_PROMISE
 from replayer.steps.capacity import outcome
 from replayer.steps.capacity import step as capacity
@@ -63,12 +63,10 @@ def result_of(step: str, **changed: Any) -> StepResult:
 
 def shown(result: StepResult) -> str:
     """Return what the terminal shows of a result's form."""
-    written = io.StringIO()
-    console = Console(file=written, width=100, color_system=None)
-    for part in step_layout.of(result).parts:
-        for renderable in step_layout.rendered(part, result):
-            console.print(renderable)
-    return written.getvalue()
+    parts = [
+        made for one in step_layout.of(result).parts for made in step_layout.parts(one, result)
+    ]
+    return console.text(terminal_writer.render_parts(parts))
 
 
 def levels_of(*throughputs: float) -> tuple[dict[str, Any], ...]:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from rich.cells import cell_len
+from rich.console import Group
 
 from replayer.analysis.advice import warnings
 from replayer.analysis.differences.samples import Side
@@ -31,9 +32,10 @@ from replayer.model import (
     StepResult,
     Temperature,
 )
-from replayer.report.documents import step_layout, summary
+from replayer.report.documents import records, run_details, series_means, step_layout, summary
 from replayer.report.sanitize import sanitize
-from replayer.report.terminal import console, overview, run, tables
+from replayer.report.terminal import console, overview, tables
+from replayer.report.writers import terminal_writer
 from replayer.report.writers.markdown_writer import plain
 from replayer.results import store
 from replayer.run.event_stream.publisher import step_end
@@ -56,9 +58,14 @@ LEDGER = (
 Change = Callable[[StepResult], dict[str, object]]
 
 
+def details(found: Run, path: Path | None = None) -> Group:
+    """Return the details of a run as a terminal has them."""
+    return terminal_writer.render(run_details.document(found, path))
+
+
 def shown(found: Run, width: int = 100, path: Path | None = None) -> str:
     """Return a run's report as plain text."""
-    return console.text(run.render(found, path), width=width)
+    return console.text(details(found, path), width=width)
 
 
 def with_steps(found: Run, *steps: StepResult, **changes: object) -> Run:
@@ -383,7 +390,7 @@ def test_what_the_collectors_counted_is_a_few_lines(stored: Run) -> None:
 
 def test_a_pipe_gets_the_plain_report(stored: Run, capsys: pytest.CaptureFixture[str]) -> None:
     """Without a terminal there is no escape sequence, and pgio's line stands alone on its line."""
-    console.write(run.render(stored))
+    console.write(details(stored))
 
     out = capsys.readouterr().out
     assert "\x1b" not in out
@@ -398,9 +405,9 @@ def test_a_terminal_gets_colour_and_no_colour_takes_it(
     coloured, plain = io.StringIO(), io.StringIO()
     monkeypatch.delenv("NO_COLOR", raising=False)
     terminal = console.Screen(file=coloured, force_terminal=True, width=100)
-    terminal.print(run.render(stored))
+    terminal.print(details(stored))
     monkeypatch.setenv("NO_COLOR", "1")
-    console.Screen(file=plain, force_terminal=True, width=100).print(run.render(stored))
+    console.Screen(file=plain, force_terminal=True, width=100).print(details(stored))
 
     assert re.search(r"\x1b\[1;31m[^\x1b]*NOT COLD", coloured.getvalue())
     assert not re.search(r"\x1b\[[0-9;]*3[0-7]m", plain.getvalue())
@@ -412,7 +419,7 @@ def test_an_ascii_terminal_gets_ascii(stored: Run, monkeypatch: pytest.MonkeyPat
     raw = io.BytesIO()
     stream = io.TextIOWrapper(raw, encoding="ascii")
     monkeypatch.setattr("sys.stdout", stream)
-    console.write(run.render(stored.model_copy(update={"label": "ядро"})))
+    console.write(details(stored.model_copy(update={"label": "ядро"})))
     stream.flush()
 
     text = raw.getvalue().decode("ascii")
@@ -657,7 +664,7 @@ def test_averages_are_weighted_by_time_and_by_requests() -> None:
         },
     )
 
-    sheet = known(tables.averages(series, "diskstats"))
+    sheet = known(series_means.averages(series, "diskstats"))
 
     # 300 requests in the first second and 300 in the next three: 600 in 4 s.
     assert dict(zip(sheet.headings, sheet.rows[0], strict=True)) == {
@@ -678,7 +685,7 @@ def test_averages_are_of_the_measured_window_only() -> None:
         window=(1.0, 3.0),
     )
 
-    assert known(tables.averages(series, "vmstat")).rows == [["15.0", "-"]]
+    assert known(series_means.averages(series, "vmstat")).rows == [["15.0", "-"]]
 
 
 @pytest.mark.parametrize(
@@ -714,7 +721,7 @@ def test_a_sheet_too_wide_is_continued_below() -> None:
 
 def test_the_middle_of_a_long_table_is_left_out() -> None:
     """Of 500 rows the first three and the last seven are shown, and a mark between them."""
-    sheet = tables.records([{"doubling": i, "table_bytes": 1024 * i} for i in range(500)])
+    sheet = records.records([{"doubling": i, "table_bytes": 1024 * i} for i in range(500)])
 
     assert [row[0] for row in sheet.rows] == [*"012…", *map(str, range(493, 500))]
     assert sheet.headings == ["doubling", "table"]
@@ -854,7 +861,7 @@ def test_no_text_in_a_csv_begins_as_a_formula(text: str, run_of: RunOf) -> None:
 @pytest.mark.parametrize("width", [80, 100])
 def test_what_was_found_comes_first(stored: Run, width: int) -> None:
     """Each step's main numbers stand once, before the details; what to know at the end."""
-    text = console.text(run.render(stored), width=width)
+    text = console.text(details(stored), width=width)
     first_step = text.index(f"\n{stored.steps[0].name} · ")
 
     assert text.count("\nin short ") == 1

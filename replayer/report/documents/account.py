@@ -1,20 +1,15 @@
-"""The account and the profile of a step's window, as the terminal shows them."""
+"""The account and the profile of a step's window."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import zip_longest
 from statistics import median_low
 from typing import Any, NamedTuple
 
-from rich.cells import cell_len, set_cell_size
-from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
-from rich.text import Text
-
 from replayer.analysis.attribution import flame
 from replayer.model import Account, Spent, StackProfile, StepResult
+from replayer.report.document import Facts, Part, Table, Texts
 from replayer.report.sanitize import sanitize
-from replayer.report.terminal.tables import INDENT, Flow, indented, line
+from replayer.run.display import Sentence, Tone
 from replayer.units import show_count, show_duration, three
 
 _CPU = frozenset(
@@ -31,7 +26,6 @@ LATENCY = "block_latency.seconds"
 """The table of block_latency; the report has a line of it next to the account."""
 _LEAST = 0.0005
 """The smallest share that is shown."""
-_GAP = 3
 _SHOWN = 0.005
 """The smallest number of sessions that is shown: less would be printed as 0.00."""
 _LONGEST = 20
@@ -47,20 +41,20 @@ class Scale(NamedTuple):
 _SCALES = (Scale(1.0, "s"), Scale(1e-3, "ms"), Scale(1e-6, "µs"), Scale(1e-9, "ns"))
 
 
-def parts(result: StepResult) -> Iterator[RenderableType]:
+def parts(result: StepResult) -> Iterator[Part]:
     """Yield the account, profile and costs of a step; nothing for a step that was not watched."""
     if result.account is not None:
         yield from _account(result.account)
     if result.profile is not None:
         yield from _functions(result.profile)
-    latency = [*_device(result.tables.get(LATENCY, ()))]
-    if latency:
-        yield indented([("device, bpftrace", Flow(latency, "   "))])
-    if result.costs:
-        yield indented([("watching cost", Flow([*_costs(result)], "   "))])
+    for label, texts in (
+        ("device, bpftrace", [*_device(result.tables.get(LATENCY, ()))]),
+        ("watching cost", [*_costs(result)]),
+    ):
+        yield Facts([(label, Texts(texts))] if texts else [])
     if result.account is not None:
         for note in result.account.notes:
-            yield line(f"note: {sanitize(note)}", "yellow")
+            yield Sentence(f"note: {note}", Tone.UNCLEAR)
 
 
 def _device(seconds: Sequence[Mapping[str, Any]]) -> Iterator[str]:
@@ -107,19 +101,17 @@ def whole(account: Account) -> float:
     return account.sessions * account.seconds / account.operations
 
 
-def _account(account: Account) -> Iterator[RenderableType]:
-    yield line(sanitize(_title(account)), "dim")
+def _account(account: Account) -> Iterator[Part]:
+    yield Sentence(_title(account), Tone.QUIET)
     operation = sanitize(account.operation)[:_LONGEST]
     scale = scaled(whole(account) or sum(sum(spent.values()) for spent in account.cpu.values()))
     rows = (
-        ("sessions", Flow([*_little(account)] if account.session else [], " ")),
-        (f"CPU a {operation}", Flow([*_cpu(account, scale)], "   ")),
-        ("server's kernel", Flow([*_kernel(account, scale)], "   ")),
-        ("waits", Flow([*_waits(account.waits)], "   ")),
+        ("sessions", Texts([*_little(account)] if account.session else [], " ")),
+        (f"CPU a {operation}", Texts([*_cpu(account, scale)])),
+        ("server's kernel", Texts([*_kernel(account, scale)])),
+        ("waits", Texts([*_waits(account.waits)])),
     )
-    items = [(label, flow) for label, flow in rows if flow.texts]
-    if items:
-        yield indented(items)
+    yield Facts([(label, shown) for label, shown in rows if shown.texts])
 
 
 def _title(account: Account) -> str:
@@ -161,7 +153,7 @@ def _cpu(account: Account, scale: Scale) -> Iterator[str]:
         kernel = sum(seconds for part, seconds in spent.items() if part not in _USER)
         everything, user = sum(spent.values()), sum(spent.values()) - kernel
         shown = [f"{seconds / scale.seconds:.2f}" for seconds in (everything, user, kernel)]
-        yield sanitize(f"{whose} {shown[0]} {scale.name} (user {shown[1]}, kernel {shown[2]})")
+        yield f"{whose} {shown[0]} {scale.name} (user {shown[1]}, kernel {shown[2]})"
 
 
 def _kernel(account: Account, scale: Scale) -> Iterator[str]:
@@ -180,73 +172,42 @@ def _waits(waits: Mapping[str, float]) -> Iterator[str]:
     ordered = sorted(waits.items(), key=lambda item: -item[1])
     for name, share in ordered[:_WAITS]:
         if share >= _LEAST:
-            yield sanitize(f"{name} {share:.1%}")
+            yield f"{name} {share:.1%}"
     rest = sum(share for _, share in ordered[_WAITS:])
     if rest >= _LEAST:
         yield f"{len(ordered) - _WAITS} others {rest:.1%}"
 
 
-def _functions(profile: StackProfile) -> Iterator[RenderableType]:
+def _functions(profile: StackProfile) -> Iterator[Part]:
     try:
         stacks = profile.stacks()
     except ValueError as error:
-        yield line(f"the profile cannot be read: {sanitize(error)}", "yellow")
+        yield Sentence(f"the profile cannot be read: {error}", Tone.UNCLEAR)
         return
     if not stacks:
         return
     total = sum(stacks.values())
-    yield line(
-        sanitize(
-            f"functions, by what they took themselves of {show_count(total)} samples of busy "
-            f"processors (k: in the kernel; {profile.event}, {profile.hertz} Hz)"
-            + (f"; {profile.lost} were lost" if profile.lost else "")
-        ),
-        "dim",
+    lost = f"; {profile.lost} were lost" if profile.lost else ""
+    yield Sentence(
+        f"functions, by what they took themselves of {show_count(total)} samples of busy "
+        f"processors (k: in the kernel; {profile.event}, {profile.hertz} Hz){lost}",
+        Tone.QUIET,
     )
     if profile.truncated:
-        yield line(f"the profile is not whole: {sanitize(profile.truncated)}", "yellow")
+        yield Sentence(f"the profile is not whole: {profile.truncated}", Tone.UNCLEAR)
     top = flame.functions(stacks)[:_FUNCTIONS]
-    yield ShareColumns(
-        [(f"{one.seconds / total:6.1%}", _whose(one.whose), sanitize(one.name)) for one in top]
-    )
+    rows = [(f"{one.seconds / total:6.1%}", _whose(one.whose), one.name) for one in top]
+    yield Table(("share", "of", "function"), rows, numbers=(0,), is_list=True)
 
 
 def _whose(whose: str) -> str:
     """Return the owner of a sample in a short form, so that two columns fit on the screen."""
     if whose == flame.KERNEL_THREADS:
         return "kthreads"
-    return sanitize(whose.replace(", kernel", " k"))
+    return whose.replace(", kernel", " k")
 
 
 def _costs(result: StepResult) -> Iterator[str]:
     for name, seconds in sorted(result.costs.items(), key=lambda item: -item[1]):
         share = f" ({seconds / result.elapsed:.1%} of a processor)" if result.elapsed > 0 else ""
-        yield sanitize(f"{name} {show_duration(seconds)}{share}")
-
-
-@dataclass(frozen=True)
-class ShareColumns:
-    """Rows of a share, a class and a name; in two columns if no row has to be cut for that."""
-
-    rows: Sequence[tuple[str, str, str]]
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Yield the lines; the rows go down the first column, then down the second."""
-        classes = max(cell_len(whose) for _, whose, _ in self.rows)
-        cells = [_cell(row, classes) for row in self.rows]
-        deep = -(-len(cells) // 2)
-        left, right = cells[:deep], cells[deep:]
-        wide = max(map(cell_len, left))
-        room = options.max_width - INDENT
-        if wide + _GAP + max(map(cell_len, right), default=0) > room:
-            # A name that is longer than a line is folded.
-            yield from (line(text) for text in cells)
-            return
-        for first, second in zip_longest(left, right, fillvalue=""):
-            text = f"{set_cell_size(first, wide)}{' ' * _GAP}{second}".rstrip()
-            yield Text(f"{' ' * INDENT}{text}", no_wrap=True)
-
-
-def _cell(row: tuple[str, str, str], classes: int) -> str:
-    share, whose, name = row
-    return f"{share}  {whose}{' ' * (classes - cell_len(whose))}  {name}"
+        yield f"{name} {show_duration(seconds)}{share}"

@@ -1,4 +1,4 @@
-"""The layout of a step's results on a terminal, as the display of the step defines it.
+"""The layout of a step's results, as the display of the step defines it.
 
 A step without a display is shown in the generic way, by the kinds of its results.
 """
@@ -6,21 +6,11 @@ A step without a display is shown in the generic way, by the kinds of its result
 import re
 from collections.abc import Iterator
 
-from rich.console import RenderableType
-
 from replayer import registry
 from replayer.model import Latency, Measurement, Run, Status, StepResult
-from replayer.report.sanitize import sanitize
-from replayer.report.terminal.tables import (
-    Flow,
-    NumberTable,
-    cell,
-    heading,
-    indented,
-    line,
-    records,
-    whole,
-)
+from replayer.report import document
+from replayer.report.document import Facts, Table, Texts
+from replayer.report.documents.records import cell, heading, records
 from replayer.results import stored_histogram
 from replayer.run.display import (
     Form,
@@ -38,15 +28,6 @@ from replayer.units import show_count, show_duration
 _LEAF = re.compile(r"(?P<group>.*?)\.?(?P<leaf>p\d+(?:\.\d+)?|[^.]+)")
 _CLOSE = re.compile(r"^(p\d\d)(\d+)$")
 _PERCENTILES = (50, 95, 99, 99.9)
-_STYLES = {
-    Tone.PLAIN: "",
-    Tone.QUIET: "dim",
-    Tone.GOOD: "green",
-    Tone.BAD: "bold red",
-    Tone.UNCLEAR: "yellow",
-}
-
-
 UNLIKE_A_STEPS = (LookupError, TypeError, ValueError, ArithmeticError, AttributeError)
 """Errors that a display raises for a result file that was edited by hand: the format of result
 files does not fix the columns of a step's tables."""
@@ -89,31 +70,25 @@ def own_sections(run: Run, *, most: int, width: int) -> Iterator[tuple[str, list
             yield name, parts
 
 
-def rendered(part: Part, result: StepResult) -> Iterator[RenderableType]:
-    """Yield the renderables for a part of a result's form."""
+def parts(part: Part, result: StepResult) -> Iterator[document.Part]:
+    """Yield the parts of a document for a part of a result's form."""
     match part:
-        case Sentence():
-            yield line(sanitize(part.text), _STYLES[part.tone])
-        case Verbatim():
-            # Do not put it into a padding or a table: they would cut it at the right edge.
-            yield whole(sanitize(part.text))
+        case Sentence() | Verbatim():
+            yield part
         case Labelled():
-            yield indented(
-                [(sanitize(part.label), Flow([sanitize(text) for text in part.texts], "   "))]
-            )
+            yield Facts([(part.label, Texts(part.texts))])
         case OneFact():
             if part.key in result.facts:
-                yield indented([(heading(part.key), cell(part.key, result.facts[part.key]))])
+                yield Facts([(heading(part.key), cell(part.key, result.facts[part.key]))])
         case TableRows():
-            if part.rows:
-                yield NumberTable(part.headings, part.rows)
+            yield Table(part.headings, part.rows, numbers=range(1, len(part.headings)))
         case WholeTable():
             rows = result.tables[part.name]
-            yield line(sanitize(part.name.replace("_", " ")), "dim")
+            yield Sentence(part.name.replace("_", " "), Tone.QUIET)
             yield records(rows, first=len(rows))
 
 
-def percentiles(latency: Latency) -> str | Flow:
+def percentiles(latency: Latency) -> str | Texts:
     """Return percentiles of a histogram as text, or an error text if it cannot be decoded."""
     try:
         read = stored_histogram.decode(latency.payload)
@@ -122,7 +97,7 @@ def percentiles(latency: Latency) -> str | Flow:
     values = read.get_percentile_to_value_dict(_PERCENTILES)
     texts = [f"p{p:g} {show_duration(values.get(p, 0) / 1e9)}" for p in _PERCENTILES]
     texts.append(f"max {show_duration(read.get_max_value() / 1e9)}")
-    return Flow([*texts, f"({show_count(latency.operations)} operations)"], "   ")
+    return Texts([*texts, f"({show_count(latency.operations)} operations)"])
 
 
 def group(measurement: Measurement) -> str:

@@ -1,26 +1,23 @@
-"""The building blocks of reports: records, pairs, averages of a series, spark lines."""
+"""The building blocks of reports on a terminal: tables, pairs, lists, spark lines."""
 
-import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from itertools import zip_longest
 
-from rich.cells import cell_len
+from rich.cells import cell_len, set_cell_size
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.padding import Padding
 from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
-from replayer.model import Series
-from replayer.report.sanitize import sanitize
-from replayer.units import show, show_count, show_duration, show_size
-
 INDENT = 2
 _GAP = 2
+_COLUMN_GAP = 3
 _LABEL = 16
 _WHOLE_FROM = 100
+_FEWEST_BLOCKS = 10
 _LEAST_LINE = 4
 """The least characters of the line after a heading."""
 _NARROWEST = 16
@@ -29,21 +26,6 @@ _BREAKS = re.compile(r"[^,/]*[,/]|[^,/]+")
 """The pieces of a word: it may be broken after each comma and slash."""
 _BLOCKS = "▁▂▃▄▅▆▇█"
 _PLAIN_BLOCKS = "_.-:=+*#"
-_SUFFIXES = {
-    # end of a key -> (the heading has this instead, the function that formats the values)
-    "_per_second": ("/s", show_count),
-    "_bytes": ("", show_size),
-    "_seconds": ("", show_duration),
-    "_s": ("", show_duration),
-    "_size": (" size", show_size),
-    "_share": (" share", lambda value: f"{value:.1%}"),
-    "_ns": ("", lambda value: show_duration(value / 1e9)),
-    "_ms": ("", lambda value: show_duration(value / 1e3)),
-    "_us": ("", lambda value: show_duration(value / 1e6)),
-    # PostgreSQL's views use this name for milliseconds; replayer's tables do not use it.
-    "_time": (" time", lambda value: show_duration(value / 1e3)),
-    "_percent": ("", lambda value: f"{value:.1f} %"),
-}
 _VERDICTS = {
     "better": "bold green",
     "worse": "bold red",
@@ -53,7 +35,6 @@ _VERDICTS = {
     "unclear": "yellow",
 }
 """First words of a cell that has a colour -> its style."""
-_WHOLE = {"bytes": show_size, "seconds": show_duration, "elapsed": show_duration}
 
 
 @dataclass(frozen=True)
@@ -273,172 +254,32 @@ def indented(items: Iterable[tuple[str, str | Text | Flow]]) -> Padding:
     return Padding(pairs(items, _LABEL), (0, 0, 0, INDENT), expand=False)
 
 
-def records(rows: Sequence[Mapping[str, Any]], *, first: int = 3, last: int = 7) -> NumberTable:
-    """Return rows with the same keys as a table; of many rows, those in the middle are left out.
-
-    The last word of a key is its unit (`table_bytes`, `elapsed_ns`), as in a result file.
-    """
-    keys = list(dict.fromkeys(key for row in rows for key in row))
-    words = [key for key in keys if any(isinstance(row.get(key), str) for row in rows)]
-    keys = words + [key for key in keys if key not in words]
-    shown = [[cell(key, row.get(key)) for key in keys] for row in rows]
-    if len(shown) > first + last + 1:
-        shown[first:-last] = [["…"] * len(keys)]
-    return NumberTable([heading(key) for key in keys], shown, left=len(words))
-
-
-def condensed(rows: Sequence[Mapping[str, Any]], most: int = 3) -> list[Flow]:
-    """Return a line for each row: its words and its numbers that are not 0; the largest row first.
-
-    Rows beyond the first `most` are only counted: the result file has them.
-    """
-    ordered = sorted(rows, key=_largest, reverse=True)
-    lines_ = []
-    for row in ordered[:most]:
-        words = " ".join(sanitize(value) for value in row.values() if isinstance(value, str))
-        numbers = [
-            f"{heading(key)} {cell(key, value)}"
-            for key, value in row.items()
-            if not isinstance(value, str) and value
-        ]
-        lines_.append(Flow([*([words] if words else []), *numbers], "   "))
-    if len(ordered) > most:
-        lines_.append(Flow([f"and {len(ordered) - most} more in the result file"]))
-    return lines_
-
-
-def _largest(row: Mapping[str, Any]) -> float:
-    return max((value for value in row.values() if isinstance(value, int | float)), default=0.0)
-
-
-def heading(key: str) -> str:
-    """Return a column's heading: `rows_per_second` is rows/s, `table_bytes` is table."""
-    for suffix, (words, _) in _SUFFIXES.items():
-        if key.endswith(suffix) and key != suffix:
-            return sanitize(key.removesuffix(suffix).replace("_", " ") + words)
-    return sanitize(key.replace("_", " "))
-
-
-def cell(key: str, value: Any) -> str:
-    """Return a value in the unit that the last word of its key names."""
-    if value is None:
-        return "-"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if not isinstance(value, int | float) or not math.isfinite(value):
-        return sanitize(value)
-    if key in _WHOLE:
-        return _WHOLE[key](value)
-    for suffix, (_, form) in _SUFFIXES.items():
-        if key.endswith(suffix):
-            return form(value)
-    return show_count(value)
-
-
-def averages(series: Series, collector: str, wanted: Sequence[str] = ()) -> NumberTable | None:
-    """Return a table with one line: averages of a collector's columns over the measured window.
-
-    None if it has none of the columns.  A column that is an average per request (r_await, areq-sz)
-    is weighted by the requests of each interval, so that the result is the average of all requests
-    in the window.
-    """
-    begin = f"{collector}."
-    columns = {
-        name.removeprefix(begin): values
-        for name, values in series.columns.items()
-        if name.startswith(begin)
-    }
-    chosen = [name for name in wanted or columns if name in columns]
-    inside, lengths = _window(series)
-    cells = []
-    for name in chosen:
-        weights = _requests(columns, name) or [1.0] * len(series.seconds)
-        value = _mean(columns[name], [w * s for w, s in zip(weights, lengths, strict=True)], inside)
-        cells.append("-" if value is None else rate(value))
-    if not cells:
-        return None
-    return NumberTable([sanitize(name) for name in chosen], [cells], left=0, gap=1)
-
-
-def mean(series: Series, column: str) -> float | None:
-    """Return a column's average over the measured window; None if no value could be read."""
-    inside, lengths = _window(series)
-    return _mean(series.columns[column], lengths, inside)
-
-
-def rate(value: float) -> str:
-    """Return a value in sysstat's format: two decimals below 10, one below 100, else none.
-
-    0 has no decimals.
-    """
-    digits = 0 if abs(value) >= 100 or value == 0 else 1 if abs(value) >= 10 else 2
-    return f"{value:.{digits}f}"
-
-
-def _requests(columns: Mapping[str, Sequence[float | None]], name: str) -> list[float] | None:
-    """Return the requests of each interval if a column is an average per request, else None."""
-    for ending in ("_await", "areq-sz"):
-        if name.endswith(ending) and len(name) == len(ending) + 1:
-            return [value or 0.0 for value in columns.get(f"{name[0]}/s", ())] or None
-    if name in ("await", "areq-sz"):
-        kinds = [columns[kind] for kind in ("r/s", "w/s", "d/s") if kind in columns]
-        return [
-            sum(value or 0.0 for value in values) for values in zip(*kinds, strict=True)
-        ] or None
-    return None
-
-
-def _window(series: Series) -> tuple[list[bool], list[float]]:
-    """Return two lists with a value for each interval.
-
-    The first shows whether its middle is in the measured window; the second has its seconds.
-    """
-    ends = series.seconds
-    starts = (0.0, *ends[:-1])
-    low, high = series.window or (-math.inf, math.inf)
-    inside = [low <= (a + b) / 2 <= high for a, b in zip(starts, ends, strict=True)]
-    return inside, [b - a for a, b in zip(starts, ends, strict=True)]
-
-
-def _mean(
-    values: Sequence[float | None], weights: Sequence[float], inside: Sequence[bool]
-) -> float | None:
-    read = [
-        (value, weight)
-        for value, weight, counts in zip(values, weights, inside, strict=True)
-        if counts and value is not None
-    ]
-    total = sum(weight for _, weight in read)
-    if not read:
-        return None
-    return sum(value * weight for value, weight in read) / total if total else 0.0
-
-
 @dataclass(frozen=True)
-class Spark:
-    """A column of a series as one line of blocks, from 0 to its largest value, with its range."""
+class ShareColumns:
+    """Rows of a share, a class and a name; in two columns if no row has to be cut for that."""
 
-    label: str
-    values: Sequence[float | None]
-    unit: str = ""
-    """The unit of the values; "" for counts per second."""
+    rows: Sequence[Sequence[str]]
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Yield the line, as wide as possible; nothing if no value was read."""
-        read = [value for value in self.values if value is not None]
-        if not read:
+        """Yield the lines; the rows go down the first column, then down the second."""
+        classes = max(cell_len(whose) for _, whose, _ in self.rows)
+        cells = [_share_cell(row, classes) for row in self.rows]
+        deep = -(-len(cells) // 2)
+        left, right = cells[:deep], cells[deep:]
+        wide = max(map(cell_len, left))
+        room = options.max_width - INDENT
+        if wide + _COLUMN_GAP + max(map(cell_len, right), default=0) > room:
+            # A name that is longer than a line is folded.
+            yield from (line(text) for text in cells)
             return
-        label = f"{self.label:{_LABEL}}{' ' * _GAP}"
-        unit = self.unit or ("bytes/s" if self.label == "bytes" else "")
-        shown = [
-            show(value, unit) if unit else f"{show_count(round(value))}/s"
-            for value in (min(read), max(read))
-        ]
-        span = f"  {shown[0]} to {shown[1]}"
-        room = max(10, options.max_width - cell_len(label) - len(span) - INDENT)
-        blocks = _PLAIN_BLOCKS if options.ascii_only else _BLOCKS
-        line = spark(self.values, room, blocks)
-        yield Text.assemble(" " * INDENT, (label, "dim"), line, span, no_wrap=True, end="\n")
+        for first, second in zip_longest(left, right, fillvalue=""):
+            text = f"{set_cell_size(first, wide)}{' ' * _COLUMN_GAP}{second}".rstrip()
+            yield Text(f"{' ' * INDENT}{text}", no_wrap=True)
+
+
+def _share_cell(row: Sequence[str], classes: int) -> str:
+    share, whose, name = row
+    return f"{share}  {whose}{' ' * (classes - cell_len(whose))}  {name}"
 
 
 @dataclass(frozen=True)
@@ -446,16 +287,20 @@ class Sparks:
     """Lines of a label, a column of a series as blocks, and a text about it."""
 
     rows: Sequence[tuple[str, Sequence[float | None], str]]
-    room: int
+    most: int
+    """The most characters of a line of blocks."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Yield the lines."""
         blocks = _PLAIN_BLOCKS if options.ascii_only else _BLOCKS
+        longest = max(cell_len(label) for label, _, _ in self.rows)
+        used = max(longest, _LABEL) + _GAP if longest else 0
+        used += INDENT + _GAP + max(cell_len(words) for _, _, words in self.rows)
+        room = min(self.most, max(_FEWEST_BLOCKS, options.max_width - used))
         rows = [
-            (label, f"{spark(values, self.room, blocks)}  {words}")
-            for label, values, words in self.rows
+            (label, f"{spark(values, room, blocks)}  {words}") for label, values, words in self.rows
         ]
-        if any(label for label, _ in rows):
+        if longest:
             yield indented(rows)
         else:
             yield from (line(text, "cyan") for _, text in rows)

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
-from replayer.report.document import Bullets, Document, Facts, Numbered, Part, Section, Table
+from replayer.report.document import Bullets, Document, Facts, Numbered, Part, Section, Table, Texts
 from replayer.report.sanitize import sanitize
 from replayer.run.display import Sentence, Verbatim
 
@@ -37,13 +37,13 @@ def show_parts(parts: Iterable[Part]) -> Iterator[str]:
 def _part(part: Part, title: str = "") -> Iterator[str]:
     """Yield what Markdown shows of a part; a table takes `title` as its first heading."""
     match part:
-        case Sentence():
+        case Sentence() | Texts():
             yield plain(part.text)
         case Numbered():
             items = [f"{number}. {plain(one.text)}" for number, one in part.items]
             yield from filter(None, ("\n".join(items), plain(part.more)))
         case Facts() if part.pairs:
-            yield table([title, ""], part.pairs)
+            yield table([title, ""], [(label, str(value)) for label, value in part.pairs])
         case Bullets() if part.texts:
             yield bulleted(part.texts)
         case Table() if part.rows:

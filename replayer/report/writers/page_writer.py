@@ -20,6 +20,7 @@ from replayer.report.document import (
     Section,
     SeriesChoice,
     Table,
+    Texts,
     TimeSeries,
 )
 from replayer.report.pages import column_encoding, markup
@@ -127,7 +128,7 @@ def _letters(number: int) -> str:
 
 def _part(part: Part) -> Iterator[str]:
     match part:
-        case Sentence():
+        case Sentence() | Texts():
             yield f"<p{_class(part.tone)}>{escaped(part.text)}</p>"
         case Facts() if part.pairs:
             yield _facts(part)
@@ -168,11 +169,11 @@ def _facts(facts: Facts) -> str:
     for label, text in facts.pairs:
         if label or not items:
             items.append((escaped(label), []))
-        items[-1][1].append(escaped(text))
+        items[-1][1].append(escaped(str(text)))
     rows = "".join(
         f"<div><dt>{label}</dt><dd>{'<br>'.join(texts)}</dd></div>" for label, texts in items
     )
-    is_long = any(len(text) > _LONG for _, text in facts.pairs)
+    is_long = any(len(str(text)) > _LONG for _, text in facts.pairs)
     return f'<dl class="about{" remarks" if is_long else ""}">{rows}</dl>'
 
 

@@ -16,6 +16,7 @@ from replayer.report.document import (
     Section,
     SparkLines,
     Table,
+    Texts,
 )
 from replayer.report.sanitize import sanitize
 from replayer.report.terminal.tables import (
@@ -23,6 +24,7 @@ from replayer.report.terminal.tables import (
     Flow,
     Heading,
     NumberTable,
+    ShareColumns,
     Sparks,
     bullets,
     indented,
@@ -84,14 +86,24 @@ def _answer(parts: Iterable[Part]) -> Iterator[RenderableType]:
                 yield from show_parts([part])
 
 
-def _cleaned(facts: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
-    return ((sanitize(label), sanitize(text)) for label, text in facts)
+def _cleaned(
+    facts: Iterable[tuple[str, str | Texts]],
+) -> Iterator[tuple[str, str | Text | Flow]]:
+    for label, value in facts:
+        yield sanitize(label), _flow(value) if isinstance(value, Texts) else sanitize(value)
+
+
+def _flow(texts: Texts) -> Text | Flow:
+    if texts.gloss:
+        gloss = (sanitize(f"{texts.gap}{texts.gloss}"), "dim")
+        return Text.assemble(sanitize(texts.gap.join(texts.texts)), gloss)
+    return Flow(_cells(texts.texts), texts.gap, _STYLES[texts.tone])
 
 
 def render_parts(parts: Iterable[Part]) -> Group:
     """Return parts of a document that is not complete yet."""
     shown = [*show_parts(parts)]
-    return Group(*shown[shown[0] == "" :])
+    return Group(*shown[shown[:1] == [""] :])
 
 
 def _rule(title: str) -> Heading:
@@ -112,11 +124,11 @@ def _section(section: Section) -> Iterator[RenderableType]:
         for part in section.parts
         for shown in (_within(part) if isinstance(part, Section) else _part(part))
     ]
-    if shown:
+    if shown or section.is_named:
         yield ""
-        title = _lowered(section.title)
+        title = section.title if section.is_named else _lowered(section.title)
         yield _rule(title) if section.is_main else line(sanitize(title), "bold")
-        yield from shown[shown[0] == "" :]
+        yield from shown[shown[:1] == [""] :]
 
 
 def _within(section: Section) -> Iterator[RenderableType]:
@@ -141,6 +153,8 @@ def _part(part: Part) -> Iterator[RenderableType]:
     match part:
         case Sentence():
             yield line(sanitize(part.text), _LOUD[part.tone])
+        case Texts() if part.texts:
+            yield line(_flow(part))
         case Facts() if part.pairs:
             yield indented(_cleaned(part.pairs))
         case Bullets() if part.texts:
@@ -168,17 +182,19 @@ def _left_out(known: int, most: int | None, more: str = "") -> Iterator[Renderab
 
 
 def _table(table: Table) -> RenderableType:
-    return (
-        _wordy(table)
-        if table.is_wordy
-        else NumberTable(
-            _cells(table.headings),
-            [_cells(row) for row in table.rows[: table.most]],
-            numbers=table.numbers,
-            styles=[_STYLES[tone] for tone in table.tones],
-            bars=(table.bar, table.bars) if table.bars else None,
-            is_last_folded=table.is_last_folded,
-        )
+    if table.is_wordy:
+        return _wordy(table)
+    rows = [_cells(row) for row in table.rows[: table.most]]
+    if table.is_list:
+        return ShareColumns(rows)
+    return NumberTable(
+        _cells(table.headings),
+        rows,
+        **({"left": 0, "gap": 1} if table.is_dense else {}),
+        numbers=table.numbers,
+        styles=[_STYLES[tone] for tone in table.tones],
+        bars=(table.bar, table.bars) if table.bars else None,
+        is_last_folded=table.is_last_folded,
     )
 
 
