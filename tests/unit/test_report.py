@@ -269,6 +269,26 @@ def test_the_report_of_a_run_that_failed(stored: Run, golden: Compare) -> None:
     golden(shown(found), "failed-100.txt")
 
 
+@pytest.mark.parametrize("begin", ["", "client1: "])
+@pytest.mark.parametrize("is_of_step", [True, False])
+def test_the_error_of_a_run_is_named_where_it_belongs(
+    stored: Run, begin: str, *, is_of_step: bool
+) -> None:
+    """It is at the step, or in the answer, in full, and once; `show --full` has both parts."""
+    why = " ".join(f"word{number}" for number in range(40))
+    reason = why if is_of_step else ""
+    broken = step(stored, "flush").model_copy(update={"status": Status.FAILED, "reason": reason})
+    failed = {"status": Status.FAILED, "error": begin + why}
+    found = with_steps(stored, stored.steps[0], broken, advice=(), sizing=None, **failed)
+    screen = " ".join(console.text(overview.render(found), width=80).split())
+    full = " ".join(shown(found, 80).split())
+
+    assert (screen.count(why), full.count(why)) == (1, 1)
+    assert (screen.count("word7"), full.count("word7")) == (1, 1)
+    assert why in str(summary.summarise([found]).headline)
+    assert any(why in one.text for one in summary.summarise([found, stored]).points)
+
+
 def test_a_step_that_nobody_knows(stored: Run, golden: Compare) -> None:
     """A plug-in's numbers, tables, facts and series are shown without a line of code for it."""
     probe = StepResult(

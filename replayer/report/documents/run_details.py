@@ -36,7 +36,7 @@ from replayer.report.documents import (
 )
 from replayer.report.documents.records import cell, condensed, heading, records
 from replayer.report.documents.step_summary import RunsSummary, StepSummary
-from replayer.report.sanitize import NOTE, lines, short
+from replayer.report.sanitize import NOTE, lines, sanitize, short
 from replayer.run.display import Sentence, Tone
 from replayer.units import show, show_count, show_duration
 
@@ -53,11 +53,12 @@ _EMPTY: tuple[object, ...] = (None, "", ())
 def document(run: Run, path: Path | None = None) -> Document:
     """Return the details of a run, with the path of its result file if that is given."""
     one = summary.summarise([run])
-    remarks = Numbered(run_summary.numbered(one, range(1, len(one.points) + 1)))
+    remarks = Numbered(run_summary.numbered(one, [*_further(one, run)]))
+    error = f": {run.error}" if run.error and not summary.reasons_of_end(run) else ""
     # The findings come first; the details that explain them follow.
     return Document(
         f"replayer run {run.id}",
-        Sentence(run.status.value, _tone(run.status)),
+        Sentence(f"{run.status.value}{error}", _tone(run.status)),
         [
             Section("In short", [Facts([*_in_short(one, run)])], is_main=True),
             *(_step(results, run) for results in summary.by_name(run.steps)),
@@ -69,6 +70,14 @@ def document(run: Run, path: Path | None = None) -> Document:
         ],
         answer=[Facts([(label, value) for label, value in _head(run, path) if str(value)])],
     )
+
+
+def _further(one: RunsSummary, run: Run) -> Iterator[int]:
+    """Yield the numbers of the remarks; not of those that repeat why a step ended the run."""
+    ends = [sanitize(reason) for reason in summary.reasons_of_end(run)]
+    for number, point in enumerate(one.points, 1):
+        if not any(end in point.text for end in ends):
+            yield number
 
 
 def _tone(status: Status) -> Tone:

@@ -12,11 +12,10 @@ from replayer import assets
 from replayer.analysis.advice.headline import Headline
 from replayer.model import Run, Status, WorkloadFacts
 from replayer.report.documents.step_summary import StepSummary, Trust
-from replayer.report.sanitize import NAME, sanitize, short
+from replayer.report.sanitize import NAME, NOTE, sanitize, short
 
 _MOST = 4
 """The most steps whose results the headline has."""
-_LONGEST = 160
 _ALONE = {
     Trust.YES: "it can be believed",
     Trust.CARE: "it can be believed with care",
@@ -47,7 +46,7 @@ def _ending(runs: Sequence[Run]) -> str:
         return ""
     if len(runs) > 1:
         return f"{_number(len(cut)).capitalize()} of {_number(len(runs))} runs did not end well"
-    reason = f": {short(sanitize(cut[0].error), _LONGEST)}" if cut[0].error else ""
+    reason = f": {short(cut[0].error, NOTE)}" if cut[0].error else ""
     return f"The run was not finished ({cut[0].status.value}{reason})"
 
 

@@ -34,7 +34,9 @@ def documents(
     `path` is its result file, and `left` a sentence on what replayer left on a server.  With
     `lines`, the lines that programs search for stand above the table.
     """
-    one = summary.summarise([run])
+    # The remark on the step that ended the run has its error.
+    named = run.model_copy(update={"error": ""}) if summary.reasons_of_end(run) else run
+    one = summary.summarise([named])
     above: list[Part] = [
         Sentence(" · ".join(_named(run)), Tone.QUIET),
         *(_verbatim(run) if lines else ()),

@@ -92,6 +92,12 @@ def alike(
     return list(groups.items())
 
 
+def reasons_of_end(run: Run) -> list[str]:
+    """Return the reasons of steps that are the run's error too; none if that is no step's."""
+    error, reasons = run.error, [step.reason for step in run.steps if step.reason]
+    return [reason for reason in reasons if error and (reason in error or error in reason)]
+
+
 def attention(run: Run) -> list[str]:
     """Return a sentence for each thing that was not as requested.
 
@@ -355,8 +361,8 @@ def _points(runs: Sequence[Run]) -> tuple[Remark, ...]:
     loud: dict[str, Remark] = {}
     quiet: dict[tuple[str, ...], Remark] = {}
     for run in runs:
-        spoken = {step.reason for step in run.steps}
-        if run.error and run.error not in spoken:
+        # The headline of one run has its error.
+        if run.error and len(runs) > 1 and not reasons_of_end(run):
             text = f"{run.status.value}: {sanitize(run.error)}"
             _count(loud, text, Remark(text, loud=True))
         remedies, used = _remedies(run), list[Advice]()
