@@ -22,7 +22,7 @@ users select a run by it."""
 _GIVES_WAY = ("date", "workload", "took", "engine", "kernel")
 """Columns to drop, in this order, if not all fit; an id includes the first two in a short form."""
 _LEAST = 16
-_LEAST_HEADLINE = 30
+_LEAST_HEADLINE = 20
 """The headline is a sentence: it is cut to this width before a column is dropped for it."""
 _FEW = 5
 _GAP = "  "
