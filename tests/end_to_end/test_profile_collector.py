@@ -2,6 +2,7 @@
 
 import contextlib
 import copy
+import ctypes
 import io
 import os
 import re
@@ -38,6 +39,7 @@ from tests.told import line_with
 from tests.waiting import wait_until
 
 SECOND = 10**9
+_PR_SET_PDEATHSIG = 1
 MODES = {"user", "kernel"}
 SERVER, CLIENT, _, OTHERS, REPLAYER = PROFILED
 
@@ -94,12 +96,19 @@ def begun(perf: Path, tmp_path: Path) -> Iterator[Callable[[], PerfRecording]]:
 
 @contextlib.contextmanager
 def running(*command: object, **how: Any) -> Iterator[int]:
-    """Yield the process id of a program, which is killed at the end."""
-    with subprocess.Popen([str(word) for word in command], **how) as process:
+    """Yield the process id of a program, which is killed at the end, or with these tests."""
+    words = [str(word) for word in command]
+    # No other thread of a test takes a lock that this one system call would wait for.
+    with subprocess.Popen(words, preexec_fn=_end_with_parent, **how) as process:  # noqa: PLW1509
         try:
             yield process.pid
         finally:
             process.kill()
+
+
+def _end_with_parent() -> None:
+    """Have the kernel kill this process if its parent is killed."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
 
 
 def window(recorder: PerfRecording, seconds: float) -> tuple[int, int]:

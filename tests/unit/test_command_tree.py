@@ -19,7 +19,7 @@ from replayer.cli.command_parser import parser
         (["size"], "`replayer help size` shows what it takes"),
         (["show", "latest", "--ful"], "--ful - did you mean --full?"),
         (["show", "latest", "--why"], "`replayer help show` shows what it takes"),
-        (["runs", "list", "--nosuch"], "`replayer help runs list` shows what it takes"),
+        (["runs", "list", "--nosuch"], "`replayer runs list --help` shows what it takes"),
         (["completion", "foo"], "there is no 'foo' (there are: bash, fish, zsh)"),
     ],
 )

@@ -73,7 +73,7 @@ def test_a_profile_of_a_file_can_be_saved_read_and_shown(
     assert loaded.ends.size == made.ends.size
     assert csv_writer.page(report.document(one))
     assert markdown_writer.page(report.document(one))
-    assert "<h2>" in page_writer.page(report.document(one))
+    assert "<h2" in page_writer.page(report.document(one))
 
 
 def test_iostats_numbers_are_those_of_its_report() -> None:

@@ -22,8 +22,8 @@ users select a run by it."""
 _GIVES_WAY = ("date", "workload", "took", "engine", "kernel")
 """Columns to drop, in this order, if not all fit; an id includes the first two in a short form."""
 _LEAST = 16
-_LEAST_HEADLINE = 30
-"""The headline is a sentence: it is cut to this width before a column is dropped for it."""
+_CUT_FIRST = {"headline": 30, "kernel": 16}
+"""Columns that are cut to these widths, in this order, before any column is dropped."""
 _FEW = 5
 _GAP = "  "
 _MOST = 256
@@ -86,17 +86,19 @@ def _cells(text: str) -> int:
 def _fitting(kept: list[int], widths: list[int], room: int) -> list[int]:
     """Return the columns that fit, and reduce `widths` if they are still too wide.
 
-    The last column is reduced first, then the ones before it; the id never is.
+    Those of `_CUT_FIRST` are reduced first, then the last column and the ones before it; the id
+    never is.
     """
-    least = [*widths[:-1], min(widths[-1], _LEAST_HEADLINE)]
+    first = {_HEADINGS.index(name): most for name, most in _CUT_FIRST.items()}
+    least = [min(width, first.get(number, width)) for number, width in enumerate(widths)]
     for name in _GIVES_WAY:
         if _needed(kept, least) <= room:
             break
         kept = [number for number in kept if _HEADINGS[number] != name]
-    for number in reversed(kept[1:]):
+    for number, most in [*first.items(), *((number, _LEAST) for number in reversed(kept[1:]))]:
         over = _needed(kept, widths) - room
-        if over > 0:
-            widths[number] = max(min(widths[number], _LEAST), widths[number] - over)
+        if over > 0 and number in kept:
+            widths[number] = max(min(widths[number], most), widths[number] - over)
     return kept
 
 
