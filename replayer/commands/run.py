@@ -354,7 +354,7 @@ def _tell(args: argparse.Namespace, voice: RunOutput, run: Run, path: Path | Non
         print(store.text(summary.with_headline(run)), end="")  # noqa: T201
     elif screen:
         if args.verbose:
-            console.write(terminal_writer.render(run_details.document(run)))
+            console.write(terminal_writer.render(run_details.document(run)), "")
         console.write(overview.render(run, path, left, lines=not args.verbose))
     sys.stdout.flush()
 

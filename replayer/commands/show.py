@@ -74,7 +74,7 @@ def run(args: argparse.Namespace) -> int:
     if stored.sizing is not None:
         _verdict(stored)
     if args.full:
-        console.write(terminal_writer.render(run_details.document(stored, path)))
+        console.write(terminal_writer.render(run_details.document(stored, path)), "")
     console.write(overview.render(stored, path, lines=not args.full))
     return 0
 
