@@ -102,7 +102,8 @@ def _heaviest(summary: CaptureSummary) -> Iterator[RenderableType]:
     rows = [_row(place, work, summary.seconds) for place, work in enumerate(shown, 1)]
     used = [column for column in range(len(_HEADINGS)) if any(row[column] for row in rows)]
     headings = [_HEADINGS[column] for column in used]
-    yield NumberTable(headings, [[row[column] for column in used] for row in rows], 2)
+    cells = [[row[column] for column in used] for row in rows]
+    yield NumberTable(headings, cells, numbers=range(2, len(headings)))
     yield ""
     texts = pairs((f"{place}", _text(work)) for place, work in enumerate(shown, 1))
     yield Padding(texts, (0, 0, 0, INDENT), expand=False)

@@ -87,11 +87,10 @@ class NumberTable:
 
     headings: Sequence[str]
     rows: Sequence[Sequence[str]]
-    left: int = 1
-    """The number of columns with words, at the left; the others are numbers."""
-    gap: int = _GAP
-    numbers: Sequence[int] | None = None
-    """The columns of numbers, if they are not all that follow the words."""
+    numbers: Sequence[int] = ()
+    """The columns of numbers, which are aligned to the right."""
+    is_dense: bool = False
+    """True if there is little room between the columns, and the first is not repeated."""
     styles: Sequence[str] = ()
     """The style of each row's last cell, and of its bar."""
     bars: tuple[str, Sequence[str]] | None = None
@@ -106,27 +105,30 @@ class NumberTable:
             for i, heading in enumerate(self.headings)
         ]
         room = options.max_width - INDENT
-        used = sum(widths) + self.gap * (len(widths) - 1)
+        gap = 1 if self.is_dense else _GAP
+        used = sum(widths) + gap * (len(widths) - 1)
         if self.is_last_folded and used > room:
             widths[-1] = max(_NARROWEST, room - used + widths[-1])
-        if self._is_too_wide(widths, room):
+        if self._is_too_wide(widths, room, gap):
             yield from self._blocks()
             return
-        for chosen in _chunks(widths, room, self.gap, repeat=self.left > 0):
+        for chosen in _chunks(widths, room, gap, repeat=not self.is_dense):
             bars = self.bars
-            if bars is None or used + self.gap + max(map(cell_len, (bars[0], *bars[1]))) > room:
+            if bars is None or used + gap + max(map(cell_len, (bars[0], *bars[1]))) > room:
                 bars = None
-            yield Padding(self._block(chosen, bars), (0, 0, 0, INDENT), expand=False)
+            yield Padding(self._block(chosen, bars, gap), (0, 0, 0, INDENT), expand=False)
 
-    def _block(self, chosen: Sequence[int], bars: tuple[str, Sequence[str]] | None) -> Table:
+    def _block(
+        self, chosen: Sequence[int], bars: tuple[str, Sequence[str]] | None, gap: int
+    ) -> Table:
         """Return a table of some columns, with the bars at its right."""
-        table = Table(box=None, padding=(0, self.gap, 0, 0), pad_edge=False, header_style="dim")
+        table = Table(box=None, padding=(0, gap, 0, 0), pad_edge=False, header_style="dim")
         last = len(self.headings) - 1
         for i in chosen:
             is_folded = self.is_last_folded and i == last
             table.add_column(
                 Text(self.headings[i]),
-                justify="right" if self._is_number(i) else "left",
+                justify="right" if i in self.numbers else "left",
                 no_wrap=not is_folded,
                 overflow="fold" if is_folded else "ellipsis",
             )
@@ -142,24 +144,21 @@ class NumberTable:
             table.add_row(*cells, *bar)
         return table
 
-    def _is_number(self, column: int) -> bool:
-        return column >= self.left if self.numbers is None else column in self.numbers
-
-    def _is_too_wide(self, widths: Sequence[int], room: int) -> bool:
+    def _is_too_wide(self, widths: Sequence[int], room: int, gap: int) -> bool:
         """Return whether a column is too wide even if only the first column is next to it.
 
         A last column that is folded must have room next to all others.
         """
         if self.is_last_folded:
-            return sum(widths) + self.gap * (len(widths) - 1) > room
-        begin = widths[0] + self.gap if self.left > 0 and len(widths) > 1 else 0
+            return sum(widths) + gap * (len(widths) - 1) > room
+        begin = widths[0] + gap if not self.is_dense and len(widths) > 1 else 0
         return begin + max(widths[1:] or widths[:1], default=0) > room
 
     def _blocks(self) -> RenderResult:
         """Yield, for each row, its first cell and, below, all other cells with their headings."""
         for row in self.rows:
             named = list(zip(self.headings, row, strict=True))
-            first = named[: 1 if self.left > 0 else 0]
+            first = [] if self.is_dense else named[:1]
             yield from (line(text) for _, text in first)
             others = [f"{heading} {text}" for heading, text in named[len(first) :] if text]
             yield Padding(Flow(others, "   "), (0, 0, 0, 2 * INDENT), expand=False)

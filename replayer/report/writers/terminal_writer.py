@@ -190,8 +190,8 @@ def _table(table: Table) -> RenderableType:
     return NumberTable(
         _cells(table.headings),
         rows,
-        **({"left": 0, "gap": 1} if table.is_dense else {}),
         numbers=table.numbers,
+        is_dense=table.is_dense,
         styles=[_STYLES[tone] for tone in table.tones],
         bars=(table.bar, table.bars) if table.bars else None,
         is_last_folded=table.is_last_folded,
