@@ -33,7 +33,7 @@ Row = tuple[str, RowKey | str | None]
 
 
 class Named(NamedTuple):
-    """What may end with other values than at the source."""
+    """A row, a table or a statement whose changes may end otherwise."""
 
     table: str
     """For the reason "trigger" the table that has it; a statement whose text shows no table."""
