@@ -20,7 +20,7 @@ from tests.logged import logging_server
 NAME = "order"
 ROUNDS = 3
 SECONDS = 10
-THINKS = {2: 50, 16: 200, 200: 2500}
+THINKS = {2: 4, 16: 30, 200: 800}
 """Number of sessions -> mean of their pauses between transactions, in ms."""
 SETTINGS = {"max_connections": "300"}
 TABLES = """

@@ -95,7 +95,7 @@ def record(spec: Spec, context: Context, window: ReplayWindow, cold: Cold) -> No
     findings.facts |= _facts(spec, window)
     findings.notes += [*_notes(spec, window)]
     for table, times in _unordered(window).most_common():
-        named = uncertain_order.Named(table, "", times, uncertain_order.OUT_OF_TURN)
+        named = uncertain_order.UncertainRow(table, "", times, uncertain_order.OUT_OF_TURN)
         findings.row("uncertain_order", **named._asdict())
     _keep_accounts(context, window, cold)
     _record_uses(context, window)

@@ -32,7 +32,7 @@ Row = tuple[str, RowKey | str | None]
 """A table, and a row of it, _ANY for any row, or None for rows that the text does not show."""
 
 
-class Named(NamedTuple):
+class UncertainRow(NamedTuple):
     """A row, a table or a statement whose changes may end otherwise."""
 
     table: str
@@ -196,16 +196,16 @@ class UncertainOrder:
                 f"values: {', '.join(named)}{' ...' if len(self._hidden) > most else ''}"
             )
 
-    def named(self, most: int) -> Iterator[Named]:
+    def named(self, most: int) -> Iterator[UncertainRow]:
         """Yield all that may end otherwise; of rows, tables and statements that met `most`."""
         for (table, row), pairs in self.pairs.most_common(most):
-            yield Named(table, row, pairs, MET)
+            yield UncertainRow(table, row, pairs, MET)
         if not self._met:
             return
         for table, reason, _ in self._affected():
-            yield Named(table, "", 0, reason)
+            yield UncertainRow(table, "", 0, reason)
         for text, many in self._hidden.most_common(most):
-            yield Named(text, "", many, HIDDEN)
+            yield UncertainRow(text, "", many, HIDDEN)
 
     def _affected(self) -> Iterator[tuple[str, str, str]]:
         """Yield tables whose changes are not ordered, why, and how a sentence names them."""
