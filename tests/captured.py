@@ -35,8 +35,11 @@ class Capture:
         self.actions.append(Action(number, does, start, duration, text, **more))
         return self
 
-    def write(self, path: Path, engine: str = "postgres") -> Path:
-        """Write the file, in the order in which actions ended, and return its path."""
+    def write(self, path: Path, engine: str = "postgres", **source: Any) -> Path:
+        """Write the file, in the order in which actions ended, and return its path.
+
+        `source` has further fields of its ActionSource.
+        """
         with ArchiveWriter(path, engine) as writer:
             for session in self.sessions:
                 writer.describe(session)
@@ -44,5 +47,5 @@ class Capture:
                 self.actions, key=lambda each: each.start_ns + max(0, each.duration_ns)
             ):
                 writer.add(one)
-            writer.close(ActionSource(engine=engine))
+            writer.close(ActionSource(engine=engine, **source))
         return path

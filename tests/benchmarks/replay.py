@@ -13,6 +13,7 @@ import shutil
 import statistics
 import subprocess
 import time
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -66,21 +67,9 @@ log_min_error_statement = log
 
 def run(workdir: Path) -> list[Row]:
     """Return all rows: captures are made on one server, and replayed on another."""
-    workdir.chmod(0o755)
-    host = Host()
     captures = {kind: capture(workdir, kind, *how) for kind, how in KINDS.items()}
-    with (
-        open_server(engine.load("postgres"), data_dir=workdir / "data") as server,
-        Sampler(host, host.device_of(workdir)) as sampler,
-    ):
-        context = Context(
-            host=host,
-            workload=Workload(name="bench", source="", description="", comment="", steps=()),
-            progress=Lines(io.StringIO()),
-            sampler=sampler,
-            storage=workdir,
-            database_server=server,
-        )
+    with a_context(workdir) as context:
+        server = context.server
         with closing(Database(server.engine, server.start())) as control:
             control.query(f"CREATE DATABASE {SOURCE}")
         pgbench(context, SOURCE, "-i", "-q", "-s", SCALE)
@@ -89,6 +78,27 @@ def run(workdir: Path) -> list[Row]:
         rows += [*lateness(context, workdir, half), *peer(context, workdir)]
         rows += changed(context, workdir)
     return [*rows, *alike(workdir)]
+
+
+@contextlib.contextmanager
+def a_context(workdir: Path, **settings: str) -> Iterator[Context]:
+    """Yield a context whose server begins with no data, in the folder."""
+    workdir.chmod(0o755)
+    host = Host()
+    with (
+        open_server(
+            engine.load("postgres"), data_dir=workdir / "data", settings=settings
+        ) as server,
+        Sampler(host, host.device_of(workdir)) as sampler,
+    ):
+        yield Context(
+            host=host,
+            workload=Workload(name="bench", source="", description="", comment="", steps=()),
+            progress=Lines(io.StringIO()),
+            sampler=sampler,
+            storage=workdir,
+            database_server=server,
+        )
 
 
 def capture(

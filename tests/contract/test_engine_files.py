@@ -106,6 +106,17 @@ def test_an_error_is_said_of_the_file_that_has_it(mine: Callable[..., Path]) -> 
     assert str(caught.value).startswith(f"{folder}/")
 
 
+def test_no_engine_has_a_copy_of_a_file_that_it_inherits() -> None:
+    """A change of the one would leave the other behind."""
+    for name, folder in assets.engines().items():
+        like = engine.load(name).spec.like
+        own = folder.rglob("*.sql") if like else ()
+        parent = assets.engines()[like] if like else folder
+        for path in own:
+            inherited = parent / path.relative_to(folder)
+            assert not inherited.is_file() or path.read_text() != inherited.read_text(), path
+
+
 @pytest.mark.parametrize(
     ("files", "sentence"),
     [

@@ -129,6 +129,20 @@ def test_what_lost_a_lock_in_the_source_loses_it_in_its_place(replay: Replay, ro
     assert outcome.facts["replay.divergences.log"] == 0
 
 
+@pytest.mark.parametrize("logged", [True, False])
+def test_a_log_without_errors_may_have_run_a_deadlocks_victim(
+    replay: Replay, rows: Ask, tmp_path: Path, *, logged: bool
+) -> None:
+    """It is run as any other statement, which the result says; a log with errors needs no note."""
+    capture = Capture().session(1).runs(1, 0.1, "BEGIN")
+    capture.runs(1, 0.2, "UPDATE account SET balance = 7 WHERE id = 1").runs(1, 0.3, "COMMIT")
+    outcome = replay(capture.write(tmp_path / "b.replay", "mariadb", errors_logged=logged))
+
+    words = " ".join(outcome.notes)
+    assert ("does not say which statements failed: the victim of a deadlock" in words) != logged
+    assert rows("SELECT balance FROM account WHERE id = 1") == [(7,)]
+
+
 def test_who_waits_for_those_that_wait_for_its_lock_goes_out_of_turn(
     replay: Replay, rows: Ask
 ) -> None:

@@ -122,6 +122,13 @@ def test_tables_whose_order_is_not_certain_are_named() -> None:
     words = " ".join(uncertain.sentences())
     assert dict(uncertain.pairs) == {("cell", ""): 1, ("tickets", ""): 1, ("told", ""): 1}
     assert "what triggers of told change, seats (by tickets), log" in words
+    assert [tuple(one) for one in uncertain.named(most=2)] == [
+        ("cell", "", 1, "changes met"),
+        ("tickets", "", 1, "changes met"),
+        ("told", "", 0, "trigger"),
+        ("seats", "", 0, "foreign key"),
+        ("log", "", 0, "second table"),
+    ]
     assert "history" not in words
 
 
@@ -133,6 +140,7 @@ def test_changes_one_after_the_other_are_certain() -> None:
         uncertain.add_change(("told", "tickets"), "UPDATE told SET v = 1", None, times, alone=True)
 
     assert list(uncertain.sentences()) == []
+    assert list(uncertain.named(most=1)) == []
 
 
 @pytest.mark.parametrize(
@@ -171,6 +179,8 @@ def test_a_call_that_met_a_change_is_named() -> None:
         uncertain.add_hidden("CALL p(?)", (10 * ms, 11 * ms), alone=True, session=2)
 
         assert ("CALL p(?) (2)" in "".join(uncertain.sentences())) == named
+        row = ("CALL p(?)", "", 2, "text shows no table")
+        assert (row in map(tuple, uncertain.named(most=1))) == named
 
 
 def test_a_table_whose_changes_read_a_changed_one_is_named() -> None:
@@ -184,6 +194,7 @@ def test_a_table_whose_changes_read_a_changed_one_is_named() -> None:
 
     (words,) = uncertain.sentences()
     assert words.endswith("values: sums (reads cell)")
+    assert ("sums", "", 0, "reads") in map(tuple, uncertain.named(most=1))
 
 
 def test_changes_that_a_coarse_clock_cannot_part_have_no_certain_order() -> None:

@@ -15,7 +15,7 @@ from replayer.model import Better, Cold, Latency, Places, Replayed, Series
 from replayer.results.stored_histogram import HIGHEST_NS, encode
 from replayer.run.context import Context
 from replayer.run.step_recorder import MeasuredWindow, StepRecorder
-from replayer.steps.replay import against_source, nondeterministic
+from replayer.steps.replay import against_source, nondeterministic, uncertain_order
 from replayer.steps.replay.replay_counts import (
     Counts,
     ReplayCounts,
@@ -44,6 +44,11 @@ _WITH_HISTOGRAM = 1000
 """Number of fingerprints, the heaviest first, whose histograms are stored."""
 _FEW = 64
 """Executions up to which the places of a lighter fingerprint are stored, as they are small."""
+_UNKNOWN_FAILURES = (
+    "the log does not say which statements failed: the victim of a deadlock, and what failed "
+    "otherwise, was run as any other statement, and may have changed rows here that it did not "
+    "change at the source"
+)
 _NEITHER = Better.NEITHER
 _SECOND = 10**9
 
@@ -90,7 +95,8 @@ def record(spec: Spec, context: Context, window: ReplayWindow, cold: Cold) -> No
     findings.facts |= _facts(spec, window)
     findings.notes += [*_notes(spec, window)]
     for table, times in _unordered(window).most_common():
-        findings.row("uncertain_order", table=table, row="", pairs=times)
+        named = uncertain_order.UncertainRow(table, "", times, uncertain_order.OUT_OF_TURN)
+        findings.row("uncertain_order", **named._asdict())
     _keep_accounts(context, window, cold)
     _record_uses(context, window)
 
@@ -291,6 +297,8 @@ def _notes(spec: Spec, window: ReplayWindow) -> Iterator[str]:
             f"{follow:,} answers had other rows than the log only after something in the same "
             f"transaction ended otherwise"
         )
+    if not (schedule.errors_logged or spec.read_only):
+        yield _UNKNOWN_FAILURES
     yield from _order_notes(spec, happened, _unordered(window))
     share = divergence.ran(tuple(_planned_and_done(window)))
     if window.whole and share < divergence.LEAST_RAN:

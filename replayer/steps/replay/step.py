@@ -217,8 +217,8 @@ def _planned(
     for note in (conninfo.note(), *planner.uncertain.sentences()):
         if note:
             context.findings.note(note)
-    for (table, row), pairs in planner.uncertain.pairs.most_common(_MOST_UNCERTAIN):
-        context.findings.row("uncertain_order", table=table, row=row, pairs=pairs)
+    for named in planner.uncertain.named(_MOST_UNCERTAIN):
+        context.findings.row("uncertain_order", **named._asdict())
     return planner
 
 

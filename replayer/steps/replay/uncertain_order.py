@@ -9,6 +9,7 @@ its tables, such as CALL, is in no order with those that change the same tables.
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from replayer.steps.replay.row_keys import RowKey, RowKeys, is_new_row, plain_name
 
@@ -22,8 +23,25 @@ _READ = re.compile(r"(?:\b(?:from|join|using)\s|,)\s*\(?(?:[\w`\"]+\.)?[`\"]?(\w
 """A name that may be of a table whose rows a statement reads."""
 _ANY = "any of its rows"
 
+MET = "changes met"
+HIDDEN = "text shows no table"
+OUT_OF_TURN = "out of turn"
+"""Reasons why a table may end otherwise; further ones are in UncertainOrder._affected."""
+
 Row = tuple[str, RowKey | str | None]
 """A table, and a row of it, _ANY for any row, or None for rows that the text does not show."""
+
+
+class UncertainRow(NamedTuple):
+    """A row, a table or a statement whose changes may end otherwise."""
+
+    table: str
+    """For the reason "trigger" the table that has it; a statement whose text shows no table."""
+    row: str
+    """A condition; "" if the row is not known."""
+    pairs: int
+    """Number of pairs of changes that met, or of statements; 0 where they are not counted."""
+    reason: str
 
 
 class UncertainOrder:
@@ -163,7 +181,7 @@ class UncertainOrder:
                 f"in a table and whose rows their texts do not show: rows of these tables may end "
                 f"with other values, or other keys of a sequence: {', '.join(named)}"
             )
-        affected = list(self._affected())
+        affected = [words for *_, words in self._affected()]
         if affected and self._met:
             yield (
                 f"changes by triggers, by foreign keys, of a statement's second table and by what "
@@ -178,14 +196,27 @@ class UncertainOrder:
                 f"values: {', '.join(named)}{' ...' if len(self._hidden) > most else ''}"
             )
 
-    def _affected(self) -> Iterator[str]:
+    def named(self, most: int) -> Iterator[UncertainRow]:
+        """Yield all that may end otherwise; of rows, tables and statements that met `most`."""
+        for (table, row), pairs in self.pairs.most_common(most):
+            yield UncertainRow(table, row, pairs, MET)
+        if not self._met:
+            return
+        for table, reason, _ in self._affected():
+            yield UncertainRow(table, "", 0, reason)
+        for text, many in self._hidden.most_common(most):
+            yield UncertainRow(text, "", many, HIDDEN)
+
+    def _affected(self) -> Iterator[tuple[str, str, str]]:
+        """Yield tables whose changes are not ordered, why, and how a sentence names them."""
         for table in sorted(self._changed & self._rows.triggered):
-            yield f"what triggers of {table} change"
+            yield table, "trigger", f"what triggers of {table} change"
         for table, child in sorted(set(self._rows.cascades)):
             if table in self._changed:
-                yield f"{child} (by {table})"
-        yield from sorted(self._further)
+                yield child, "foreign key", f"{child} (by {table})"
+        for table in sorted(self._further):
+            yield table, "second table", table
         for table, names in sorted(self._reads.items()):
             read = sorted(names & self._changed - {table})
             if read:
-                yield f"{table} (reads {', '.join(read)})"
+                yield table, "reads", f"{table} (reads {', '.join(read)})"
