@@ -78,7 +78,7 @@ exec python3 -m replayer bisect ./boots.toml --kernels "$1,$2,$3,$3 {slow}" --ru
     --results /lab/results
 """,
     "experiment": """\
-begin="./boots.toml --factors mitigations=off:auto --within 30"
+begin="./boots.toml --factors mitigations=off:auto --within 30 --for 45min"
 [ ! -d /lab/results ] || begin="--resume latest"
 exec python3 -m replayer experiment $begin --yes --results /lab/results
 """,
