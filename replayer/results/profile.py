@@ -361,7 +361,9 @@ def load(path: Path) -> ResourceProfile:
             head = _head(str(path), next(lines, b""))
             profile = _gathered(str(path), head.source, lines)
     except FileNotFoundError as error:
-        raise NotFound(f"the profile {path} is not there") from error
+        raise NotFound(
+            f"the profile {path} is not there", "give a file that `replayer profile` wrote"
+        ) from error
     except OSError as error:
         raise Impossible(f"{path}: {error.strerror}") from error
     if not profile.ends.size:
