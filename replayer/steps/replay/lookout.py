@@ -6,6 +6,7 @@ import queue
 import threading
 import time
 from collections.abc import Iterator
+from typing import Any
 
 from replayer.engines import driver
 from replayer.steps.replay.work import ReplayJob
@@ -62,14 +63,28 @@ class Lookout:
         os.close(self.bell)
 
     def _run(self) -> None:
-        """Answer each query; end at the first error, also if it cannot connect."""
-        with (
-            contextlib.suppress(Exception),
-            contextlib.closing(driver.connect_worker(self._asked.connector)) as connection,
-        ):
+        """Answer each query; one that fails has no pairs, and the next one connects again.
+
+        Without an answer no further query would begin, and each deadlock would last until the
+        server or the order gives up.
+        """
+        with contextlib.ExitStack() as connected:
+            connection: Any = None
             while (at := self._wanted.get()) != _NO_MORE:
-                with connection.cursor() as cursor:
-                    cursor.execute(self._asked.statement)
-                    waits = [(int(one), int(whom)) for one, whom in cursor.fetchall()]
+                waits: list[tuple[int, int]] = []
+                try:
+                    if connection is None:
+                        connection = driver.connect_worker(self._asked.connector)
+                        connected.enter_context(contextlib.closing(connection))
+                    waits = self._pairs(connection)
+                except Exception:  # noqa: BLE001 - of whatever kind, by any driver
+                    connection = None
+                    with contextlib.suppress(Exception):
+                        connected.close()
                 self._made.put((at, waits))
                 os.eventfd_write(self.bell, 1)
+
+    def _pairs(self, connection: Any) -> list[tuple[int, int]]:
+        with connection.cursor() as cursor:
+            cursor.execute(self._asked.statement)
+            return [(int(one), int(whom)) for one, whom in cursor.fetchall()]
