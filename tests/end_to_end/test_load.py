@@ -660,7 +660,7 @@ def test_the_report_says_whether_the_rate_was_sustained(
     assert "answered in the window: sustained" in report
     assert "response" in report
     assert "service p50" in report
-    assert re.search(r"^  lag  .* [mu]?s to .* [mu]?s$", report, re.MULTILINE)
+    assert re.search(r"^  lag  .* [mµ]?s to .* [mµ]?s$", report, re.MULTILINE)
 
 
 def sessions_of(home: Path) -> int:

@@ -54,7 +54,7 @@ def test_commits_that_wait_for_the_log_are_named(
     (why,) = json.loads(replayer(*compare, "--json").out)["why"]
 
     assert re.search(r"where the time went: .* of a session's time a statement", report)
-    assert re.search(r"why: sessions\.[a-z0-9.]+ [\d.]+ .*worse in these runs: \+[\d.]+ [mu]s a "
+    assert re.search(r"why: sessions\.[a-z0-9.]+ [\d.]+ .*worse in these runs: \+[\d.]+ [mµ]s a "
                      r"statement of [\d.]+: log flush \+[\d.]+ \(", text)  # fmt: skip
     assert "may explain: engine.settings.synchronous_commit: off in off, on in on" in text
     assert why["parts"][0]["part"] == Spent.LOG
