@@ -202,12 +202,23 @@ def _device(reader: _Reader, parts: Sequence[str]) -> bool:
 
 
 def _value(text: str) -> float:
-    """Return a value as a number; it may have a decimal comma, a percent sign or -h's unit."""
+    """Return a value as a number; it may have a decimal comma, a percent sign or -h's unit.
+
+    Raises ValueError for what is not a number, or below zero.
+    """
     if _PLAIN.fullmatch(text):
         return float(text)
     plain = text.rstrip("%").replace(",", ".")
     factor = _SUFFIXES.get(plain[-1:], 0.0)
-    return number(plain[:-1]) * factor if factor else number(plain)
+    return _measured(plain[:-1]) * factor if factor else _measured(plain)
+
+
+def _measured(value: object) -> float:
+    """Return a value of a report; raise ValueError below zero, which no device and no time is."""
+    measured = number(value)
+    if measured < 0:
+        raise ValueError(f"{measured:g} is below zero")
+    return measured
 
 
 def _of_json(source: ImportSource, most: float) -> Iterator[Report]:
@@ -250,10 +261,10 @@ def _report(host: Mapping[str, Fact], about: Mapping[str, Any], keys: Mapping[st
         str(about.get("date", "")),
         cores if isinstance(cores, int) else None,
     )
-    report.cpu = {f"%{words(name)}": number(v) for name, v in keys.get("avg-cpu", {}).items()}
+    report.cpu = {f"%{words(name)}": _measured(v) for name, v in keys.get("avg-cpu", {}).items()}
     for disk in keys.get("disk", []):
         report.devices[words(disk["disk_device"])] = {
-            "%util" if name == "util" else words(name): number(value)
+            "%util" if name == "util" else words(name): _measured(value)
             for name, value in disk.items()
             if name != "disk_device"
         }

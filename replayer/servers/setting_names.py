@@ -21,9 +21,9 @@ def refuse_mistyped(
 ) -> None:
     """Raise NotFound for a name that is nearly that of a setting; `user` runs the programs.
 
-    Any other name passes: the server itself knows its own best.
+    Any other name passes: the server itself knows its own best.  Names ignore case.
     """
-    names = [name for name in names if "." not in name]
+    names = [name.lower() for name in names if "." not in name]
     if not names:
         return
     known = _listed(keys, folder, user)
@@ -46,7 +46,7 @@ def refuse_mistyped_before(
 
 
 def _listed(keys: ServerSpec, folder: Path, user: User | None) -> list[str]:
-    """Return the names with _ between their words; none if the programs do not list them."""
+    """Return the names in lower case, with _ between their words; none if they are not listed."""
     if not keys.list_settings:
         return []
     command = [word.format(bin=folder, data="", log="") for word in keys.list_settings]
@@ -55,4 +55,4 @@ def _listed(keys: ServerSpec, folder: Path, user: User | None) -> list[str]:
     except ReplayerError:
         return []
     found = map(keys.listed_setting.match, text.splitlines())
-    return [one[1].replace("-", "_") for one in found if one is not None]
+    return [one[1].lower().replace("-", "_") for one in found if one is not None]

@@ -173,7 +173,7 @@ def test_only_the_runs_with_a_fact_are_taken(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["stock"], "two groups are compared and 1 were given"),
+        (["stock"], "two groups are compared and 1 was given"),
         (["stock", "uek", "stock"], "3 were given"),
         (["stock", "nothing"], "there is no run or label 'nothing'"),
         (["stock", "stock"], "both sides"),

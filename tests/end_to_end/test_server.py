@@ -28,7 +28,7 @@ from replayer.engines.engine_spec import ServerSpec
 from replayer.errors import Impossible, Interrupted, ReplayerError, Skip
 from replayer.machine import processes
 from replayer.run import recovery
-from replayer.servers import programs
+from replayer.servers import programs, setting_names
 from replayer.servers.open import Server, open_server
 from replayer.servers.private import PrivateServer
 from tests.fixture_types import Holder, Holding
@@ -267,6 +267,17 @@ def test_a_mistyped_setting_is_refused_by_the_list_of_the_servers_programs(own_h
     for own in ("debug_io_direct", "my.work_memm"):
         with open_server(POSTGRES, settings={own: "x"}):
             pass
+
+
+def test_a_name_of_a_setting_may_have_capitals() -> None:
+    """Before a run, too: PostgreSQL lists TimeZone so, and takes it and others in any case."""
+    names = ("Shared_Buffers", "timezone", "TIMEZONE", "IntervalStyle")
+    setting_names.refuse_mistyped_before(POSTGRES.title, POSTGRES.spec.server, None, names)
+
+    with pytest.raises(Impossible, match="'shared_bufers' - did you mean shared_buffers"):
+        setting_names.refuse_mistyped_before(
+            POSTGRES.title, POSTGRES.spec.server, None, ["Shared_Bufers"]
+        )
 
 
 def test_a_data_directory_that_was_cut_short_is_made_again(own_home: Path) -> None:

@@ -141,17 +141,28 @@ def main() -> int:
         help="where the runs, the page and the logs stay (default: results/kernel-lab-TIME)",
     )
     args = parser.parse_args()
+    return in_a_folder(lambda folder: lab(args, folder))
+
+
+def in_a_folder(work: Callable[[Path], int]) -> int:
+    """Do the work in a folder that is removed afterwards; return the exit status.
+
+    SIGTERM ends it as Ctrl-C does, so that no machine goes on without us.
+    """
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         check()
         with tempfile.TemporaryDirectory(prefix="replayer-lab-") as folder:
-            return lab(args, Path(folder))
+            return work(Path(folder))
     except Missing as error:
         say(f"skipped: {error}")
         return 0
-    except Wrong as error:
+    except (Wrong, Failed) as error:
         say(f"error: {error}")
         return 2
+    except KeyboardInterrupt:
+        say("stopped")
+        return 130
 
 
 def check() -> None:

@@ -96,18 +96,7 @@ PATIENCE = 1800
 def main(words: Sequence[str]) -> int:
     """Do what the words say; return the exit status."""
     args = parsed(words)
-    # So that the machine does not go on without us.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    try:
-        lab.check()
-        with tempfile.TemporaryDirectory(prefix="replayer-lab-") as folder:
-            return perform(args, Path(folder))
-    except lab.Missing as error:
-        lab.say(f"skipped: {error}")
-        return 0
-    except (lab.Wrong, lab.Failed) as error:
-        lab.say(f"error: {error}")
-        return 2
+    return lab.in_a_folder(lambda folder: perform(args, folder))
 
 
 def parsed(words: Sequence[str]) -> argparse.Namespace:

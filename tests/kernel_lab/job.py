@@ -12,8 +12,6 @@ loader and no systemd, so that a boot takes a third of the time of one of `boots
 import argparse
 import re
 import shutil
-import signal
-import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -34,21 +32,7 @@ PATIENCE = 900.0
 def main(words: Sequence[str]) -> int:
     """Do what the words say; return the exit status."""
     args = parsed(words)
-    # So that the machine does not go on without us.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        lab.check()
-        with tempfile.TemporaryDirectory(prefix="replayer-lab-") as folder:
-            return perform(args, Path(folder))
-    except lab.Missing as error:
-        lab.say(f"skipped: {error}")
-        return 0
-    except (lab.Wrong, lab.Failed) as error:
-        lab.say(f"error: {error}")
-        return 2
-    except KeyboardInterrupt:
-        lab.say("stopped")
-        return 130
+    return lab.in_a_folder(lambda folder: perform(args, folder))
 
 
 def parsed(words: Sequence[str]) -> argparse.Namespace:

@@ -62,6 +62,21 @@ def test_json_of_iostat_that_was_cut_off_is_imported_up_to_there(tmp_path: Path)
     assert any("cut off" in words for words in cut.unread)
 
 
+@pytest.mark.parametrize(
+    ("name", "rate"), [("extended.txt", " 1000.00 "), ("iostat.json", " 200.00,")]
+)
+def test_a_rate_below_zero_is_not_imported(name: str, rate: str, tmp_path: Path) -> None:
+    """No device does fewer than no reads: what says so is named and left out."""
+    path = tmp_path / name
+    text = (FILES / "iostat" / name).read_text(encoding="utf-8")
+    path.write_text(text.replace(rate, rate.replace(rate.strip(" ,"), "-5.00")))
+
+    found = read("iostat", path)
+
+    assert found.unread
+    assert min(v for run in found.runs for s in run.steps for v in values(s).values()) >= 0
+
+
 def test_each_column_of_iostat_has_a_metric() -> None:
     """Columns of every version of sysstat measure what an import has a unit for."""
     quantities = {column.quantity for column in iostat.COLUMNS.values()}

@@ -111,7 +111,7 @@ def test_only_keeps_the_runs_of_a_condition(results: Path) -> None:
 
 def test_two_groups_are_compared(results: Path) -> None:
     """One side, or three, is a sentence that says what to do; two of one name are told apart."""
-    with pytest.raises(Impossible, match="1 were given"):
+    with pytest.raises(Impossible, match="1 was given"):
         pair(choose(["stock"], results))
     with pytest.raises(Impossible, match="only one value"):
         pair(choose(["stock"], results, by="host.kernel.release"))

@@ -240,7 +240,8 @@ def pair(chosen: Chosen) -> tuple[Side, Side]:
             f"the runs have {say} of {chosen.by} ({values}) and two are compared: "
             f"choose them with --by {chosen.by}=BASE,OTHER"
         )
+    given = "1 was" if len(sides) == 1 else f"{len(sides)} were"
     raise Impossible(
-        f"two groups are compared and {len(sides)} were given: name two files, folders or labels, "
+        f"two groups are compared and {given} given: name two files, folders or labels, "
         f"or one folder and --by host.kernel"
     )

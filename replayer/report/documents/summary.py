@@ -98,14 +98,6 @@ def reasons_of_end(run: Run) -> list[str]:
     return [reason for reason in reasons if error and (reason in error or error in reason)]
 
 
-def attention(run: Run) -> list[str]:
-    """Return a sentence for each thing that was not as requested.
-
-    These are failures, skipped steps, wrong temperatures and wrong origins of blocks.
-    """
-    return [f"{one.text}{one.reason}" for one in _deviations(run)]
-
-
 class _Deviation(NamedTuple):
     """Something that was not as requested."""
 
