@@ -470,26 +470,26 @@ def test_cores_that_are_not_there_need_no_load(cores: float) -> None:
     assert verdict.multiple == pytest.approx(4 / 31)
 
 
-@pytest.mark.parametrize(("cores", "refuted"), [(None, False), (64.0, False), (0.5, True)])
-def test_short_statements_cost_less_where_they_are_many(cores: float | None, refuted: bool) -> None:
+@pytest.mark.parametrize(
+    ("cores", "fit"), [(None, Fit.UNCLEAR), (64.0, Fit.UNCLEAR), (0.5, Fit.DOES_NOT_FIT)]
+)
+def test_short_statements_cost_less_where_they_are_many(cores: float | None, fit: Fit) -> None:
     """132 us at an idle source were 13 us under load: what those need is not arithmetic."""
     known = requirement.of(
         profile(cpu_cores=0.5, tuples_fetched=4000.0, commits=4000.0), growth=10.0
     ).model_copy(update={"cores": cores})
     sizing = sizing_of(known, planned(known, SizingOptions(), MACHINE), cores=4.0)
     assert sizing.rate > 5 / 250e-6
-    assert bool(refutations(sizing)) == refuted
+    assert bool(refutations(sizing)) == (fit is Fit.DOES_NOT_FIT)
     verdict = judge(sizing, run_of(sizing, multiple=None, low=None, high=None)
                     .model_copy(update={"steps": ()}))  # fmt: skip
     row = next(row for row in verdict.rows if row.need == "cpu")
     assert row.multiple == pytest.approx(4 / 5)
-    assert row.fit is (Fit.DOES_NOT_FIT if refuted else Fit.UNCLEAR)
+    assert row.fit is fit
 
 
-@pytest.mark.parametrize(("flushes", "refuted"), [(0.0, True), (300.0, False)])
-def test_flushes_that_commits_share_are_not_refuted_by_a_probe(
-    flushes: float, refuted: bool
-) -> None:
+@pytest.mark.parametrize(("flushes", "fit"), [(0.0, Fit.DOES_NOT_FIT), (300.0, Fit.UNCLEAR)])
+def test_flushes_that_commits_share_are_not_refuted_by_a_probe(flushes: float, fit: Fit) -> None:
     """Ten times the commits are not ten times the flushes: a load tells."""
     known = requirement.of(
         profile(commits=300.0, wal_syncs=flushes, write_iops=900.0, write_mbps=9.0), growth=10.0
@@ -497,9 +497,9 @@ def test_flushes_that_commits_share_are_not_refuted_by_a_probe(
     sizing = sizing_of(known, planned(known, SizingOptions(), MACHINE), cores=64.0)
     run = run_of(sizing, multiple=None, low=None, high=None)
     probed = run.model_copy(update={"steps": (probe("writes", "write", 2000.0, 8192),)})
-    assert bool(refutations(sizing, probed)) == refuted
+    assert bool(refutations(sizing, probed)) == (fit is Fit.DOES_NOT_FIT)
     row = next(row for row in judge(sizing, probed).rows if row.need == "write_iops")
-    assert row.fit is (Fit.DOES_NOT_FIT if refuted else Fit.UNCLEAR)
+    assert row.fit is fit
 
 
 @pytest.mark.parametrize(("gives", "fit"), [(500e6, "refuted"), (1000e6, "")])
