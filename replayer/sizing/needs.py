@@ -216,7 +216,7 @@ def _cpu(need: Need, known: _Known) -> ResourceRow:
             f"processors that a process may use{carried}", required,
         )  # fmt: skip
         if here.fit is Fit.DOES_NOT_FIT and _without_waking(required, known) <= sizing.cores:
-            words = f"{here.proof}; a statement cost more at the source, as its server was idle"
+            words = f"{here.proof}; {_IDLE}"
             here = here.model_copy(update={"fit": Fit.UNCLEAR, "proof": words})
         if here.fit is Fit.DOES_NOT_FIT or not tested:
             return here
@@ -228,6 +228,9 @@ def _cpu(need: Need, known: _Known) -> ResourceRow:
         words = f"the load burnt {had:.3g} cores of them at the required rate"
         return _made(need, "load", Fit.UNCLEAR, None, None, words)
     return _measured(need, known, "burnt in the statements of the load", resources.QUOTA)
+
+
+_IDLE = "short statements cost more at an idle source: profile it while it is busy"
 
 
 def _without_waking(required: float, known: _Known) -> float:
