@@ -555,7 +555,7 @@ SET_CLOCK = (
     """CREATE FUNCTION pg_catalog.clock_timestamp() RETURNS timestamptz LANGUAGE sql AS
     'SELECT machines_clock() + seconds * interval ''1 s'' FROM public.clock_step'""",
 )
-"""What gives the server a clock that can be set, and leaves the machine's alone."""
+"""Statements that give the server a clock of its own, which can be set."""
 RESET_CLOCK = (
     "DROP FUNCTION pg_catalog.clock_timestamp()",
     "ALTER FUNCTION pg_catalog.machines_clock() RENAME TO clock_timestamp",

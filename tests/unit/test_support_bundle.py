@@ -19,7 +19,7 @@ LOG = """\
 2026-11-20 10:00:00.1 UTC [5] DETAIL:  Failing row contains (1, hunter2x).
 2026-11-20 10:00:00.1 UTC [1] DETAIL:  Failed system call was shmget(key=1, size=56, 03600).
 """
-"""What PostgreSQL 18 writes for statements that fail."""
+"""A log of PostgreSQL 18 with statements that fail."""
 
 
 @pytest.mark.parametrize(

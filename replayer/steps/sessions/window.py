@@ -159,7 +159,7 @@ class _Accounts:
 
 
 def _moved(clock: float, from_ns: int, to_ns: int) -> float:
-    """Return the server's clock at an instant of replayer's, from another one; it was not set."""
+    """Return the server's clock at another instant of replayer, if it was not set in between."""
     return clock + (to_ns - from_ns) / 1e9
 
 
