@@ -63,7 +63,7 @@ def _reasons(profile: ResourceProfile, now: float) -> Iterator[str]:
     if gaps:
         yield f"not known all the time: {', '.join(gaps)}"
     known = float(profile.spans.sum())
-    # Where less than half of a time is known, it does not count as seen.
+    # A time of which less than half is known does not count as seen.
     days = min(profile.whole_seconds, 2 * known) / DAY
     length = show_duration(profile.whole_seconds)
     if 2 * known < profile.whole_seconds:
