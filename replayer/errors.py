@@ -100,4 +100,7 @@ def expected(error: BaseException) -> ReplayerError | Interrupted | None:
         return ReplayerError(f"the system refused: {of_what}{error.strerror}")
     if isinstance(error, MemoryError):
         return ReplayerError("there is not enough memory for this")
+    if isinstance(error, RuntimeError) and "can't start new thread" in str(error):
+        limits = "ulimit -u, ulimit -v and the cgroup's pids.max"
+        return ReplayerError(f"the system refused another thread: see {limits}")
     return None

@@ -11,6 +11,7 @@ it is trusted only if its form and name are such as replayer makes.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
 import uuid
@@ -53,12 +54,21 @@ class Note:
 
     @property
     def abandoned(self) -> bool:
-        """Return whether the process that took it is gone."""
-        return not self.lasting and not alive(self.owner)
+        """Return whether the process that took it is gone.
+
+        It may live in another process id namespace, as in another container with the same home:
+        then it cannot be seen, but it holds the lock of its note.
+        """
+        if self.lasting or alive(self.owner):
+            return False
+        of_this_boot = self.owner.partition(":")[0] == identity(os.getpid()).partition(":")[0]
+        return not (of_this_boot and _is_locked(self.path))
 
     def drop(self) -> None:
         """Remove the note, after the thing was given back."""
         self.path.unlink(missing_ok=True)
+        if (held := _locked.pop(self.path, None)) is not None:
+            os.close(held)
 
     def text(self, name: str) -> str:
         """Return a detail that is text; raise Untrusted if it is missing or not text."""
@@ -175,9 +185,43 @@ def take(kind: str, *, lasting: bool = False, **details: Any) -> Note:
         with trusted_path.own(path.parent, _HOME) as taken:
             note = json.dumps({"kind": kind, "owner": owner, "details": details})
             taken.replace(path.name, note, draft=path.with_suffix(".new").name)
+            if not lasting:
+                _lock(taken, path)
     except OSError as error:
         raise Impossible(f"{path.parent} cannot be written: {error.strerror}") from error
     return Note(path, kind, details, owner)
+
+
+_locked: dict[Path, int] = {}
+"""Path of each note of this process -> the descriptor that locks it until the process ends."""
+
+
+def _lock(taken: trusted_path.Folder, path: Path) -> None:
+    """Lock a note; on a file system without locks it stays unlocked."""
+    fd = os.open(path.name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=taken.fd)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH)
+    except OSError:
+        os.close(fd)
+    else:
+        _locked[path] = fd
+
+
+def _is_locked(path: Path) -> bool:
+    """Return whether a process holds the lock of a note."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    finally:
+        os.close(fd)
+    return False
 
 
 @contextlib.contextmanager

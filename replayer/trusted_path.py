@@ -305,7 +305,8 @@ def _walked(path: Path) -> tuple[int, str]:
     """Return a descriptor of a folder, and how another user could replace it ("" if none can)."""
     if os.geteuid() != 0:
         return os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC), ""
-    names = deque((Path.cwd() / path).parts)
+    # The current folder may have been removed: ask for it only if it is needed.
+    names = deque((path if path.is_absolute() else Path.cwd() / path).parts)
     shown, fd, swappable, links = Path("/"), -1, "", 0
     try:
         while names:

@@ -139,6 +139,7 @@ class SessionAssembly:
             entries = self._looked_at(list(entries))
         for entry in entries:
             self._reading.entries += 1
+            self._reading.pass_time(entry.time_ns)
             if entry.severity == "LOG":
                 message = entry.message
                 if message.startswith("duration: "):

@@ -16,6 +16,7 @@ from replayer.capture.entry import ReadCounts
 from replayer.capture.inputs import Input, listed
 from replayer.capture.logs import LogLayout, ReadRequest
 from replayer.errors import Impossible
+from replayer.units import show_duration
 
 LOGS = "capture.logs"
 _COARSE_NS = 10**9
@@ -221,6 +222,13 @@ def _notes(plan: ConversionPlan, reading: ReadCounts) -> Iterator[str]:
         yield (
             "there is no statement in it that can be replayed: `replayer capture` says what its "
             "server must log"
+        )
+    if reading.back:
+        yield (
+            f"places where the times go back: {reading.back:,}, by up to "
+            f"{show_duration(reading.most_back_ns / 1e9)}. The server's clock was set, or the logs "
+            f"overlap or are of several servers: what follows is not replayed when it ran, and may "
+            f"be replayed twice"
         )
     wrong = sum(one.not_utf8 for one in plan.inputs)
     if wrong:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 _NAMED = 5
+_SWAPPED_NS = 10**9
 HOLED = "HOLED"
 """Prefix of the severity of an entry that a hole cut off."""
 
@@ -67,6 +68,24 @@ class ReadCounts:
     """Version of the server, if the log has it."""
     notes: dict[str, None] = field(default_factory=dict)
     """Other sentences on how the log was understood, each once."""
+
+    latest_ns: int = 0
+    """Time of the newest entry, in nanoseconds since 1970."""
+    back: int = 0
+    """Places at which times go back."""
+    most_back_ns: int = 0
+
+    def pass_time(self, time_ns: int) -> None:
+        """Note the time of an entry; count a place at which times go back.
+
+        Processes write into one log, so that neighbours may be swapped.
+        """
+        behind = self.latest_ns - time_ns
+        if behind >= _SWAPPED_NS:
+            self.back += 1
+            self.most_back_ns = max(self.most_back_ns, behind)
+        if behind <= 0 or behind >= _SWAPPED_NS:
+            self.latest_ns = time_ns
 
     def skip(self, reason: str, count: int = 1) -> None:
         """Count something that cannot be replayed."""

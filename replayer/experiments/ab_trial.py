@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from replayer.analysis.differences import comparison as comparing
-from replayer.analysis.differences.samples import Side, leading
+from replayer.analysis.differences.samples import Side, leading, without_copies
 from replayer.errors import Impossible, Interrupted, ReplayerError
 from replayer.experiments import looks, neighbours
 from replayer.experiments.variant import is_refused, measure_applied, refuse
@@ -155,7 +155,7 @@ def found_again(trial: Trial) -> TrialState:
         # Those that neighbours spoilt are judged again: they show how busy the machine was.
         and (not is_refused(entry) or entry.tags[NOT_COUNTED] == SPOILT)
     ]
-    for run in sorted(runs, key=lambda run: run.id):
+    for run in without_copies(sorted(runs, key=lambda run: run.id)):
         here = trial.between_boots or run.host.get("boot.id") == boot
         if run.status is Status.DONE and here and run.label in labels:
             _take(state, labels.index(run.label), run)

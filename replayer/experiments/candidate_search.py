@@ -11,6 +11,7 @@ from pathlib import Path
 
 from replayer import shell, trusted_path
 from replayer.analysis.differences import boot_plan
+from replayer.analysis.differences.samples import origin
 from replayer.errors import Impossible, Interrupted, NotFound, ReplayerError, nearest
 from replayer.experiments import bisection, neighbours, variant
 from replayer.experiments.bisection import Bisection, Posterior
@@ -174,13 +175,17 @@ def begin(search: CandidateSearch) -> SearchState:
 def take_up(search: CandidateSearch, state: SearchState) -> None:
     """Add the runs of the same search that are there already."""
     names = [candidate.name for candidate in search.candidates]
+    known: set[object] = set()
     for entry in store.runs(search.runs_folder):
         if not isinstance(entry, store.StoredRun) or entry.tags.get(TAG) != search.name:
             continue
         name = entry.tags.get(CANDIDATE, "")
         if entry.status == "done" and name in names and not is_refused(entry):
-            state.add(names.index(name), _value(entry.path, state.metric))
-            state.boots.add(str(store.load(entry.path, lambda _: False).host.get("boot.id")))
+            run = store.load(entry.path, lambda _: False)
+            if origin(run) not in known:
+                known.add(origin(run))
+                state.add(names.index(name), _value(entry.path, state.metric))
+                state.boots.add(str(run.host.get("boot.id")))
 
 
 def due(state: SearchState) -> int | None:

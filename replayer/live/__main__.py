@@ -13,11 +13,9 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tornado.httpserver import HTTPServer
-
 from replayer.cli.bind_address import Address
 from replayer.live.access import PageAccess
-from replayer.live.server import Rooms, application
+from replayer.live.server import Rooms, server_of
 from replayer.live.view import View
 
 if TYPE_CHECKING:
@@ -31,8 +29,6 @@ _ASKED_SECONDS = 8.0
 _REPORT_SECONDS = 20.0
 """Seconds in which open pages must see the end of the run and get the report; the run's process
 waits for this."""
-_LARGEST = 4096
-"""The most bytes of a request's body; the body is never read."""
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -58,7 +54,7 @@ async def _serve(listening: socket.socket, orders: int, words: int) -> None:
         os.write(words, f"{access.link}\n".encode())
 
     rooms = Rooms(view, access, show_link)
-    server = HTTPServer(application(rooms), max_body_size=_LARGEST, max_header_size=_LARGEST * 4)
+    server = server_of(rooms)
     server.add_socket(listening)
     show_link()
     looking = asyncio.create_task(_look(view))

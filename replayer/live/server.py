@@ -8,12 +8,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
+import resource
 import secrets
 from collections import Counter
 from string import Template
 from typing import TYPE_CHECKING, Any
 
 from tornado import iostream, web
+from tornado.httpserver import HTTPServer
 
 from replayer import __version__
 from replayer.errors import ReplayerError
@@ -41,6 +43,13 @@ _MOST_OF_A_BROWSER = 8
 """The most pages that one browser (one cookie) may have open at a time."""
 _MOST_READERS = 512
 """The most open pages of all browsers: 64 cookies with 8 pages each."""
+_MOST_CONNECTIONS = 800
+"""The most open connections, with or without access: a thousand files are what most systems allow,
+and a server that cannot accept a connection tries it again without a pause."""
+_IDLE_SECONDS = 10.0
+"""Seconds in which a connection must send a request."""
+_LARGEST = 4096
+"""The most bytes of a request's body; the body is never read."""
 _POLICY = re.compile(r'http-equiv="Content-Security-Policy" content="([^"]*)"')
 _COMMON = {
     "Cache-Control": "no-store",
@@ -109,6 +118,36 @@ def application(rooms: Rooms) -> web.Application:
         default_handler_class=_Nothing,
         default_handler_args=about,
         log_function=lambda _handler: None,
+    )
+
+
+class PageServer(HTTPServer):
+    """A server that closes a connection that is one too many."""
+
+    _open = 0
+
+    def handle_stream(self, stream: iostream.IOStream, address: tuple[Any, ...]) -> None:
+        """Take a new connection."""
+        files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        if self._open >= min(_MOST_CONNECTIONS, 3 * files // 4):
+            stream.close()
+            return
+        self._open += 1
+        super().handle_stream(stream, address)
+
+    def on_close(self, server_conn: object) -> None:
+        """Count the end of a connection."""
+        self._open -= 1
+        super().on_close(server_conn)
+
+
+def server_of(rooms: Rooms) -> PageServer:
+    """Return the server of the page, which does not listen yet."""
+    return PageServer(
+        application(rooms),
+        max_body_size=_LARGEST,
+        max_header_size=_LARGEST * 4,
+        idle_connection_timeout=_IDLE_SECONDS,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 from typing import TYPE_CHECKING
 from wsgiref.simple_server import WSGIRequestHandler
 
@@ -20,19 +21,38 @@ if TYPE_CHECKING:
 _HOST = re.compile(r"(\[[^\]]*\]|[^:\[\]]*)(:[0-9]*)?")
 _PATIENCE = 10
 """Seconds in which a client must have sent its request."""
+_MOST = 64
+"""The most connections that are answered at a time."""
 
 
 def serve(listener: socket.socket, registry: CollectorRegistry) -> None:
     """Serve a registry on a listening socket until the process ends."""
+    with server_of(listener, registry) as server:
+        server.serve_forever()
+
+
+def server_of(listener: socket.socket, registry: CollectorRegistry) -> ThreadingWSGIServer:
+    """Return the server of a registry on a listening socket, which it closes at its end."""
     host, port = listener.getsockname()[:2]
-    server = ThreadingWSGIServer((host, port), _Handler, bind_and_activate=False)
+    server = _CappedServer((host, port), _Handler, bind_and_activate=False)
     server.socket.close()
     server.socket = listener
     server.server_name, server.server_port = host, port
     server.setup_environ()
     server.set_app(guarded(make_wsgi_app(registry), loopback=reaches_only_itself(host)))
-    with server:
-        server.serve_forever()
+    return server
+
+
+class _CappedServer(ThreadingWSGIServer):
+    """A server that closes a connection that is one too many.
+
+    Each connection has a thread and a file, and a server without files left to accept one tries it
+    again without a pause.
+    """
+
+    def verify_request(self, _request: object, _address: object) -> bool:
+        """Return whether to answer a new connection."""
+        return threading.active_count() <= _MOST
 
 
 def guarded(application: WSGIApplication, *, loopback: bool) -> WSGIApplication:

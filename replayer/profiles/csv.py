@@ -68,6 +68,10 @@ def read(file: ImportSource, devices: Sequence[str]) -> ResourceProfile:
             file.unread.line(number, header.delimiter.join(line))
     if reader.bad:
         file.unread.say(f"{reader.bad:,} cells are no number: they are left out")
+    if reader.beyond:
+        file.unread.say(
+            f"{reader.beyond:,} rows have more free memory than memory: their memory is left out"
+        )
     return reader.profile(file)
 
 
@@ -129,7 +133,7 @@ class _Reader:
         self.header = header
         self.rows = intervals.IntervalRows()
         self.zoned = True
-        self.bad = 0
+        self.bad = self.beyond = 0
         self.own: dict[str, list[float]] = {name: [] for name in _OWN}
         self.columns = {n: i for n, i in header.places.items() if n not in {*_TIMES, *_OWN}}
 
@@ -149,6 +153,7 @@ class _Reader:
         own = {
             n: self._number(line[places[n]]) for n in _OWN if places.get(n, math.inf) < len(line)
         }
+        self.beyond += own.get("memory_free_bytes", 0.0) > own.get("memory_total_bytes", math.inf)
         for name, value in own.items():
             self.own[name] += [value] if math.isfinite(value) else []
         self.rows.add(end, values | _derived(own, values), span)
@@ -209,8 +214,8 @@ def _derived(own: Mapping[str, float], values: Mapping[str, float]) -> dict[str,
         if f"cpu_percent{suffix}" in own and math.isnan(values.get(name, math.nan)):
             derived[name] = own[f"cpu_percent{suffix}"] / 100 * own.get("cores", math.nan)
     if "memory_free_bytes" in own and math.isnan(values.get("memory_bytes", math.nan)):
-        total = own.get("memory_total_bytes", math.nan)
-        derived["memory_bytes"] = max(0.0, total - own["memory_free_bytes"])
+        used = own.get("memory_total_bytes", math.nan) - own["memory_free_bytes"]
+        derived["memory_bytes"] = used if used >= 0 else math.nan
     return derived
 
 

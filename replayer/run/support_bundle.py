@@ -23,16 +23,25 @@ _HIDDEN = "***"
 _LOG_BYTES = 1 << 20
 """The most bytes of a log's end that are taken."""
 _LEAST_SECRET = 4
-_URL = re.compile(r"(?<=://)([^\s:/@\"']*):[^\s@\"']+(?=@)")
+_URL = re.compile(r"(?<=://)([^\s:/@\"']*):[^\s\"']+(?=@)")
 """The password in a URL with a user: in `postgresql://app:secret@db` it is `secret`."""
+_NAMES = r"password|passwd|passfile|passphrase|pwd|secret|token|api_?key|credential"
 _ASSIGNED = re.compile(
-    r"(?i)\b([\w.-]*(?:password|passwd|passfile|secret|token|api_?key|credential)[\w.-]*)"
-    r"([\"']?\s*(?:=|:|\bis\b|\bto\b)\s*)(\"[^\"]*\"|'[^']*'|[^\s,;)}\]]+)"
+    rf"(?i)\b([\w.-]{{0,30}}(?:{_NAMES})[\w.-]{{0,30}})"
+    r"([\"']?\s*(?:=|:|\bis\b|\bto\b)\s*)(\"[^\"]*\"|'(?:[^']|'')*'|[^\s,;)}\]]+)"
 )
-"""A word that names a secret, a sign between, and the secret."""
+"""A word that names a secret, a sign between, and the secret.
+
+A name has a largest length, so that a log with a long word is not slow to search."""
+_OPTION = re.compile(rf"(?i)(--[\w-]{{0,30}}(?:{_NAMES})[\w-]{{0,30}}\s+)(?!-)\S+")
+_PLAIN_JSON = re.compile(r"-?\d|true|false|null|[\[{]")
 _IDENTIFIED = re.compile(
-    r"(?i)(\b(?:password|identified\s+(?:by|with\s+\S+\s+(?:by|as)))\s+)('[^']*'|\"[^\"]*\")"
+    r"(?i)(\b(?:password|identified\s+(?:by|with\s+\S+\s+(?:by|as)))\s*\(?\s*)"
+    r"(E?'(?:[^']|'')*'|\"[^\"]*\"|\$(\w*)\$.*?\$\3\$)"
 )
+_LOGGED = re.compile(r"(?m)^([^\t\n]*?\b(STATEMENT|CONTEXT|QUERY|DETAIL):  )(.*(?:\n\t.*)*)")
+"""A message of PostgreSQL's log that may have a statement or its values, with all its lines."""
+_WITH_VALUES = re.compile(r"=\(|contains \(|arameters: |\n")
 _PLACES = ("PWD", "OLDPWD")
 """Variables with the name of a secret that hold folders."""
 
@@ -94,7 +103,11 @@ class SupportBundle:
                     text = file.read().decode(errors="replace")
             except OSError as error:
                 text = f"cannot be read: {error.strerror}\n"
-            self.add(f"{path.parent.name}.log", text)
+            self.add_log(path.parent.name, text)
+
+    def add_log(self, name: str, text: str) -> None:
+        """Add a server's log without the statements and the values that PostgreSQL marks in it."""
+        self.add(f"{name}.log", _LOGGED.sub(_without_values, text))
 
     def contents(self) -> Iterator[tuple[str, str]]:
         """Yield the name and the size of each text."""
@@ -131,14 +144,23 @@ def without_secrets(text: str) -> str:
     for secret in _secrets_of_environment():
         text = text.replace(secret, _HIDDEN)
     text = _URL.sub(rf"\1:{_HIDDEN}", text)
+    text = _OPTION.sub(rf"\1{_HIDDEN}", text)
     text = _IDENTIFIED.sub(rf"\1{_HIDDEN}", text)
     return _ASSIGNED.sub(_assigned, text)
 
 
+def _without_values(match: re.Match[str]) -> str:
+    """Return a message of a server's log without the statement, or the values, that it quotes."""
+    if match[2] == "DETAIL" and not _WITH_VALUES.search(match[3]):
+        return match[0]
+    return f"{match[1]}{_HIDDEN}"
+
+
 def _assigned(match: re.Match[str]) -> str:
     value = match[3]
-    if '"' in match[2] and value[0] not in "\"'":
-        # A number or a truth value of JSON.
+    if '"' in match[2] and ":" in match[2] and _PLAIN_JSON.match(value):
+        return match[0]
+    if match[1].upper() in _PLACES and value.startswith("/"):
         return match[0]
     quote = value[0] if value[0] in "\"'" else ""
     return f"{match[1]}{match[2]}{quote}{_HIDDEN}{quote}"

@@ -193,6 +193,7 @@ def of(
         memory_bytes=profile.source.memory_bytes,
         probes=dict(profile.source.probes),
         notes=(
+            *usage.contradictions(profile),
             *_notes(leader, moment, needs, window),
             *_on_the_host(profile, needs),
             *done.assumptions,

@@ -8,6 +8,7 @@ import secrets
 import shutil
 import socket
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -548,3 +549,21 @@ def test_socket_folder_of_a_note_is_removed_only_with_sockets(own_home: Path) ->
             assert folder.exists() is not removed
         finally:
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def test_what_a_replayer_in_another_container_holds_is_not_given_back(own_home: Path) -> None:
+    """Its process is not seen from another process id namespace; after its end, its note is."""
+    code = "from replayer import journal; print([note.abandoned for note in journal.notes()])"
+    elsewhere = ["unshare", "--pid", "--fork", "--mount-proc", sys.executable, "-c", code]
+
+    def seen() -> str:
+        return subprocess.run(
+            elsewhere, check=True, capture_output=True, text=True, timeout=600
+        ).stdout.strip()
+
+    note = journal.take("events", path=str(own_home / ".run.events"))
+    assert seen() == "[False]"
+    # As the kernel does it when a process is killed.
+    os.close(journal._locked.pop(note.path))
+    assert seen() == "[True]"
+    note.drop()

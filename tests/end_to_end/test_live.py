@@ -271,6 +271,38 @@ def test_a_browser_that_left_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) 
     asyncio.run(leave())
 
 
+def test_a_crowd_of_connections_takes_no_more_than_its_share(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Connections that send nothing are refused from a number on; a place that is free is given.
+
+    Without that, a server that is out of files tries to accept the next one without a pause.
+    """
+    monkeypatch.setattr(live_server, "_MOST_CONNECTIONS", 4)
+
+    async def crowd() -> None:
+        listening = bound(Address("127.0.0.1", 0), "--live")
+        listening.setblocking(False)
+        access = PageAccess(Address(*listening.getsockname()), None, loopback=True)
+        server = live_server.server_of(live_server.Rooms(View(), access, lambda: None))
+        server.add_socket(listening)
+        ends = [await asyncio.open_connection(*listening.getsockname()) for _ in range(5)]
+        assert await ends[4][0].read() == b""
+        ends[0][1].close()
+        await asyncio.to_thread(wait_until, lambda: server._open < 4)
+        ends.append(await asyncio.open_connection(*listening.getsockname()))
+        ends[5][1].write(b"GET / HTTP/1.1\r\nHost: evil\r\n\r\n")
+        assert b"403" in await ends[5][0].readline()
+        server.stop()
+        listening.close()
+        for _, end in ends:
+            end.close()
+            await end.wait_closed()
+        await server.close_all_connections()
+
+    asyncio.run(crowd())
+
+
 def test_only_what_reads_is_answered_and_only_by_its_own_name(browser: Browser) -> None:
     """Any other method, Host or place is refused, with a sentence and without a trace."""
     for method in ("POST", "PUT", "DELETE", "PATCH", "OPTIONS", "HEAD"):

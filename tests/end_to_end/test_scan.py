@@ -10,6 +10,7 @@ import pytest
 
 from replayer.conditions import temperature
 from replayer.conditions.residency import residency
+from replayer.engines import connection
 from replayer.engines import engine as engines
 from replayer.engines.connection import Database
 from replayer.errors import Impossible, ReplayerError
@@ -251,6 +252,39 @@ def test_somebody_elses_server_has_its_buffers_emptied(
     assert "its buffers emptied by pg_buffercache_evict_all" in cold_of(outcome).method
     assert cold_of(outcome).got is Temperature.COLD or cold_of(outcome).why
     assert outcome.tables["statements"][1]["result"] == str(ROWS)
+
+
+@pytest.mark.parametrize("disturbed", [False, True])
+def test_a_table_that_another_session_reads_meanwhile_is_not_cold(
+    context: Context,
+    surroundings: Surroundings,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    disturbed: bool,
+) -> None:
+    """Its reads are the server's, too, and the statement may find in memory what it has read."""
+    built(context)
+    with context.database() as other:
+        connection._sessions.discard(other.session)  # it belongs to another user
+
+        def read_by_other() -> int:
+            began: int = mark()
+            if disturbed:
+                other.execute(scan._STATEMENTS["full count"])
+            return began
+
+        # The server must run on: its other users are there before the statement.
+        with open_server(
+            engines.load("postgres"),
+            url=context.server.start().render_as_string(hide_password=False),
+        ) as remote:
+            made = surroundings(remote)
+            mark = made.sampler.mark
+            monkeypatch.setattr(made.sampler, "mark", read_by_other)
+            cold = cold_of(perform(made))
+
+    assert ("other sessions of this database read" in cold.why) is disturbed
+    assert not (disturbed and cold.got is Temperature.COLD)
 
 
 def test_somebody_elses_older_server_is_scanned_lukewarm(

@@ -7,7 +7,7 @@ import shutil
 import signal
 import subprocess
 import threading
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -547,6 +547,46 @@ def test_other_sessions_of_the_database_are_not_counted(
     assert touched <= counted <= 1.1 * touched
     told = [note for note in outcome.notes if note.startswith("other sessions of this database")]
     assert len(told) == disturbed
+
+
+SET_CLOCK = (
+    "CREATE TABLE public.clock_step AS SELECT 0::float8 AS seconds",
+    "ALTER FUNCTION pg_catalog.clock_timestamp() RENAME TO machines_clock",
+    """CREATE FUNCTION pg_catalog.clock_timestamp() RETURNS timestamptz LANGUAGE sql AS
+    'SELECT machines_clock() + seconds * interval ''1 s'' FROM public.clock_step'""",
+)
+"""Statements that give the server a clock of its own, which can be set."""
+RESET_CLOCK = (
+    "DROP FUNCTION pg_catalog.clock_timestamp()",
+    "ALTER FUNCTION pg_catalog.machines_clock() RENAME TO clock_timestamp",
+    "DROP TABLE public.clock_step",
+)
+
+
+def run_all(context: Context, statements: Sequence[str]) -> None:
+    """Run statements one after the other."""
+    with context.database() as other:
+        for one in statements:
+            other.query(one)
+
+
+def test_a_servers_clock_that_is_set_changes_no_rate(context: Context) -> None:
+    """The window is as long as it was by replayer's clock, and by how much it was set is said."""
+
+    def jump() -> None:
+        run_all(context, ["UPDATE public.clock_step SET seconds = 600"])
+
+    run_all(context, SET_CLOCK)
+    try:
+        outcome = cached(context, {"sessions": jump}, run_time="300s")
+    finally:
+        run_all(context, RESET_CLOCK)
+    (told,) = [note for note in outcome.notes if "clock was set forward by" in note]
+    seconds = outcome.facts["sessions.window_s"]
+
+    assert "by 600 s" in told
+    assert isinstance(seconds, float)
+    assert 0 < seconds < 300
 
 
 def test_other_sessions_beside_a_rate_are_told_of(context: Context) -> None:

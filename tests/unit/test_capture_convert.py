@@ -11,7 +11,7 @@ import random
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -478,6 +478,23 @@ def test_rotated_files_are_read_in_the_order_of_their_times(tmp_path: Path) -> N
     assert [one.text for one in statements(actions)] == [f"SELECT {at}" for at in range(9)]
     assert summary.source.logs == ("c.log", "a.log.gz", "b.log")
     assert sorted(note.partition(":")[0] for note in notes) == ["passed over"] * 2
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize(
+    ("times", "places"), [((10, 11, 10.7, 12), 0), ((10, 13, 11, 12), 1), ((20, 10, 25, 11), 2)]
+)
+def test_times_that_go_back_are_said(
+    layout: str, times: Sequence[float], places: int, tmp_path: Path
+) -> None:
+    """A clock that was set, or logs that overlap; neighbours that were swapped are usual."""
+    text = "".join(row(at, f"duration: 1.0 ms  statement: SELECT {at}") for at in times)
+    _, actions, notes = converted(tmp_path, LAYOUTS[layout](text))
+    told = [note for note in notes if "times go back" in note]
+
+    assert len(statements(actions)) == len(times)
+    assert len(told) == (places > 0)
+    assert all(f"go back: {places}, by up to" in note for note in told)
 
 
 def test_a_folder_with_one_log_in_two_layouts_is_not_replayed_twice(tmp_path: Path) -> None:

@@ -163,6 +163,13 @@ def test_a_general_log_of_mysql(converted: Callable[..., Any]) -> None:
     assert sorted(summary.skipped.values()) == [1, 1, 1]
 
 
+def test_times_of_a_general_log_that_go_back_are_said(converted: Callable[..., Any]) -> None:
+    """The clock of its server was set, or several logs are in one."""
+    _, notes, _, _ = converted(general=_GENERAL_9 + _GENERAL_9[_GENERAL_9.index("2026") :])
+
+    assert any("times go back: 1, by up to" in note for note in notes)
+
+
 def test_a_general_log_of_mariadb(converted: Callable[..., Any]) -> None:
     """Times of a second stand once for all entries of it, and their zone is not known."""
     summary, notes, _, actions = converted(general=_GENERAL_MARIADB)

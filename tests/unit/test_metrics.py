@@ -1,7 +1,10 @@
 """What of a run becomes a metric: the report's numbers, in base units, by names that are valid."""
 
+import contextlib
 import math
 import random
+import socket
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -284,6 +287,23 @@ def asked(registry: CollectorRegistry) -> Samples:
     text = OPEN_TEXT(registry).decode()
     families = OPEN_FAMILIES(text)
     return {(s.name, frozenset(s.labels.items())): s.value for f in families for s in f.samples}
+
+
+def test_a_crowd_of_connections_takes_no_more_than_its_share(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Connections that send nothing are refused from a number on, and do not use up all files."""
+    monkeypatch.setattr(serving, "_MOST", threading.active_count() + 2)
+    listener = socket.create_server(("127.0.0.1", 0))
+    with serving.server_of(listener, CollectorRegistry()) as server, contextlib.ExitStack() as ends:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        ends.callback(server.shutdown)
+        crowd = [
+            ends.enter_context(socket.create_connection(listener.getsockname(), timeout=60))
+            for _ in range(6)
+        ]
+
+        assert crowd[-1].recv(1) == b""
 
 
 def test_what_a_run_tells_is_exported_while_it_runs(under_way: tuple[Path, IO[bytes]]) -> None:

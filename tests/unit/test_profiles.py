@@ -273,6 +273,15 @@ def test_cells_that_are_no_number_are_counted(tmp_path: Path) -> None:
     assert "2 cells are no number" in unread[1]
 
 
+def test_more_free_memory_than_there_is_is_left_out(tmp_path: Path) -> None:
+    """A row that contradicts itself says nothing, least of all that no memory was in use."""
+    text = "time,commits,memory_total_bytes,memory_free_bytes\n0,1,8,2\n60,1,8,9\n120,1,8,3\n"
+    made, unread = csv(tmp_path, text)
+
+    assert made.columns["memory_bytes"].tolist() == pytest.approx([6, np.nan, 5], nan_ok=True)
+    assert "1 rows have more free memory" in unread[0]
+
+
 @pytest.mark.parametrize(
     "times",
     [

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from replayer.analysis.differences.comparison import compare
 from replayer.analysis.differences.selection import Chosen, choose, no_column, pair
 from replayer.errors import Impossible, NotFound
 from replayer.results import store
@@ -78,6 +79,21 @@ def test_a_run_that_two_words_mean_counts_once(results: Path) -> None:
     twice = choose([str(results), "stock"], results, by="host.kernel.release")
 
     assert sum(len(side.runs) for side in twice.sides) == 3
+
+
+def test_a_copied_file_is_no_further_run(tmp_path: Path, results: Path) -> None:
+    """A run that was copied, with or without another id, counts once and never on both sides."""
+    path = min(results.glob("*.json"))
+    run = store.load(path)
+    (results / "copy.json").write_bytes(path.read_bytes())
+    store.save(results / "forged.json", run.model_copy(update={"id": "forged", "label": "uek"}))
+    whole, by = (choose([str(results)], tmp_path, by=by) for by in ("", "workload.name"))
+    chosen = choose(["stock", "uek"], results)
+
+    assert [len(chosen.sides[0].runs) for chosen in (whole, by)] == [3, 3]
+    assert "2 of 5 files are copies" in whole.said[0]
+    with pytest.raises(Impossible, match="forged is a copy of it, is on both sides"):
+        compare(*pair(chosen))
 
 
 def test_by_a_tag_groups_what_somebody_calls_so(tmp_path: Path, run_of: RunOf) -> None:

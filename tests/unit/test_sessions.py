@@ -12,7 +12,7 @@ from replayer.model import ReadOrigin, Steadiness
 from replayer.steps.sessions import outcome as sessions_outcome
 from replayer.steps.sessions import window as sessions_window
 from replayer.steps.sessions.spec import Spec
-from replayer.steps.sessions.window import SessionsWindow
+from replayer.steps.sessions.window import ClockReading, SessionsWindow, step_between
 from replayer.tables import pgio
 from replayer.tables.pgio import SessionResult, TableSet
 from replayer.watch.histogram import Latencies
@@ -216,6 +216,21 @@ def test_sessions_draw_unlike_numbers() -> None:
     assert all(-1 <= value <= 1 for value in drawn)
     assert drawn[5] == sessions_window._random_seed(1, 5)
     assert drawn[5] != sessions_window._random_seed(2, 5)
+
+
+@pytest.mark.parametrize(
+    ("moved", "step"),
+    [(10.0, 0.0), (10.4, 0.0), (9.9, 0.0), (13.0, 2.5), (7.0, -2.0), (-3590.0, -3599.0)],
+)
+def test_a_clock_that_was_set_is_seen_and_one_that_was_read_slowly_is_not(
+    moved: float, step: float
+) -> None:
+    """Between the readings 9 to 10.5 s passed, as a busy server answered late."""
+    second = 10**9
+    first = ClockReading(1e9, 0, second // 2)
+    last = ClockReading(1e9 + moved, int(9.5 * second), int(10.5 * second))
+
+    assert step_between(first, last) == pytest.approx(step)
 
 
 def test_series_spreads_a_slice_over_its_time_and_adds_up_to_the_counters() -> None:

@@ -1,6 +1,7 @@
 """The page to sign, recommended sizes, stars of a profile, and predictions that were tried."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -47,6 +48,13 @@ def made(days: float = 8, every: float = 60.0, **columns: Any) -> ResourceProfil
     )
 
 
+def late(profile: ResourceProfile, days: float) -> ResourceProfile:
+    """Return a profile whose second half comes so many days later."""
+    half = len(profile.ends) // 2
+    ends = np.concatenate((profile.ends[:half], profile.ends[half:] + days * DAY))
+    return replace(profile, ends=ends)
+
+
 def test_a_recommended_size_is_the_need_rounded_up() -> None:
     """3.2 cores x 1.5 x 1.2 are 6 cores; 10 GiB and a tenth are 11; requests have two digits."""
     sizes = {
@@ -64,6 +72,9 @@ def test_a_recommended_size_is_the_need_rounded_up() -> None:
     [
         (made(), 0, 5, ""),
         (made(), 60, 4, "60 days old"),
+        (made(), -400, 4, "ends 400 days from now"),
+        (late(made(days=0.01), 60), 0, 2, "with rows for 14 min"),
+        (late(made(days=8), 4), 0, 4, "not known all the time"),
         (made(days=2), 0, 4, "less than a week"),
         (made(days=0.5), 0, 3, "less than a day"),
         (made(every=600), 0, 4, "averages over up to 10 min"),

@@ -4,7 +4,22 @@ import json
 
 import pytest
 
-from replayer.run.support_bundle import without_secrets
+from replayer.run.support_bundle import SupportBundle, without_secrets
+from tests.cpu_time import at_once
+
+LOG = """\
+2026-11-20 10:00:00.1 UTC [5] ERROR:  duplicate key value violates unique constraint "mail_key"
+2026-11-20 10:00:00.1 UTC [5] DETAIL:  Key (mail)=(hunter2x) already exists.
+2026-11-20 10:00:00.1 UTC [5] STATEMENT:  INSERT INTO mail
+\t    VALUES ('hunter2x')
+2026-11-20 10:00:00.1 UTC [5] CONTEXT:  unnamed portal with parameters: $1 = 'hunter2x'
+2026-11-20 10:00:00.1 UTC [6] ERROR:  deadlock detected, blocked by process 7
+2026-11-20 10:00:00.1 UTC [6] DETAIL:  Process 6 waits for ShareLock; blocked by process 7.
+\tProcess 6: UPDATE mail SET text = 'hunter2x'
+2026-11-20 10:00:00.1 UTC [5] DETAIL:  Failing row contains (1, hunter2x).
+2026-11-20 10:00:00.1 UTC [1] DETAIL:  Failed system call was shmget(key=1, size=56, 03600).
+"""
+"""A log of PostgreSQL 18 with statements that fail."""
 
 
 @pytest.mark.parametrize(
@@ -20,6 +35,16 @@ from replayer.run.support_bundle import without_secrets
         "ALTER ROLE app PASSWORD 'hunter2x'",
         "Authorization token: hunter2x",
         "what the variable holds: from-the-environment",
+        "postgresql://app:p@hunter2x@db/shop",
+        "MYSQL_PWD=hunter2x mysql",
+        "Driver=x;UID=sa;PWD=hunter2x",
+        "passphrase: hunter2x",
+        "mysqldump --password hunter2x shop",
+        "SET PASSWORD FOR 'a'@'h' = PASSWORD('hunter2x')",
+        "ALTER ROLE app PASSWORD 'it''s hunter2x'",
+        "ALTER ROLE app PASSWORD E'hunter2x'",
+        "ALTER ROLE app PASSWORD $$hunter2x$$",
+        '"DB_PASSWORD"=hunter2x',
     ],
 )
 def test_no_form_of_a_secret_is_left(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -31,6 +56,24 @@ def test_no_form_of_a_secret_is_left(text: str, monkeypatch: pytest.MonkeyPatch)
     assert "from-the-environment" not in shown
     assert "***" in shown
     assert shown.split()[0][:8] == text.split(maxsplit=1)[0][:8]
+
+
+def test_statements_of_a_log_are_left_out_with_their_values() -> None:
+    """Of PostgreSQL's log the errors stay, and not what the statements of a replay held."""
+    bundle = SupportBundle()
+    bundle.add_log("data", LOG)
+
+    assert "hunter2x" not in bundle.texts["data.log"]
+    assert "duplicate key value" in bundle.texts["data.log"]
+    assert "blocked by process 7" in bundle.texts["data.log"]
+    assert "Failed system call" in bundle.texts["data.log"]
+
+
+@pytest.mark.parametrize("piece", ["a-", "--", "a.", "password", "://a:b@", "'", "$$"])
+def test_a_long_word_is_searched_in_time(piece: str) -> None:
+    """A log whose last line is one long word is read in time."""
+    with at_once(piece):
+        without_secrets(piece * (200_000 // len(piece)))
 
 
 def test_what_is_no_secret_stays(monkeypatch: pytest.MonkeyPatch) -> None:

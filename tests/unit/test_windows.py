@@ -3,6 +3,7 @@
 import itertools
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 from math import isfinite
 from typing import Any
 
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 from replayer.analysis.profiles import rolling_windows, usage
 from replayer.analysis.profiles.rolling_windows import Signal
 from replayer.results.profile import ProfileSource, ResourceProfile, WorkingSet
+from replayer.sizing import requirement
 from tests.known import known
 
 START = 1_795_000_000.0
@@ -299,6 +301,25 @@ def test_a_whole_day_of_everything_is_whole() -> None:
         assert len(less.reasons) == 1
     few = usage.completeness(day(sessions=1.0))
     assert few.grade is usage.Grade.POOR
+
+
+@pytest.mark.parametrize(
+    ("cores", "gib", "words"),
+    [(4, 8, []), (2, 8, ["3 cores were in use"]), (2, 1, ["3 cores", "2.00 GiB were in use"])],
+)
+def test_more_in_use_than_the_machine_has_is_said(cores: int, gib: int, words: list[str]) -> None:
+    """A profile that contradicts itself, as by percents of another kind, says so with figures."""
+    busy = day(**FULL | {"cpu_cores": 3.0, "memory_bytes": 2.0 * (1 << 30)})
+    machine = {"cores": cores, "memory_bytes": gib << 30}
+    busy = replace(busy, source=busy.source.model_copy(update=machine))
+    told = usage.completeness(busy)
+
+    assert len(told.reasons) == len(words)
+    assert all(one in reason for one, reason in zip(words, told.reasons, strict=True))
+    assert (told.grade is usage.Grade.WHOLE) == (not words)
+    assert [note for note in requirement.of(busy).notes if "one of the two is wrong" in note] == [
+        *told.reasons
+    ]
 
 
 def test_half_a_day_of_cpu_is_said() -> None:

@@ -9,7 +9,7 @@ from replayer.analysis.differences.environment import Difference, Sort, differen
 from replayer.analysis.differences.finding import with_headline
 from replayer.analysis.differences.judgement import judge_rows
 from replayer.analysis.differences.metric_verdicts import LIKELY, SHOWN, MetricRow, MetricVerdict
-from replayer.analysis.differences.samples import Samples, Side, Unit, order_of, unit_of
+from replayer.analysis.differences.samples import Samples, Side, Unit, order_of, origin, unit_of
 from replayer.errors import Impossible
 
 __all__ = ["LIKELY", "SHOWN", "Comparison", "MetricRow", "MetricVerdict", "compare", "judged"]
@@ -95,10 +95,13 @@ def _differing(rows: Sequence[MetricRow]) -> dict[str, list[str]]:
 
 
 def _refuse_shared(base: Side, other: Side) -> None:
-    shared = {run.id for run in base.runs} & {run.id for run in other.runs}
+    known = {origin(run): run.id for run in base.runs}
+    shared = sorted((known[origin(run)], run.id) for run in other.runs if origin(run) in known)
     if shared:
+        one, copy = shared[0]
+        name = f"the run {one}" if one == copy else f"the run {one}, as {copy} is a copy of it,"
         raise Impossible(
-            f"the run {min(shared)} is on both sides of the comparison, which tells nothing: "
+            f"{name} is on both sides of the comparison, which tells nothing: "
             f"name two different groups"
         )
 

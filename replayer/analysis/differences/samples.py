@@ -29,6 +29,26 @@ class Side:
     runs: tuple[Run, ...]
 
 
+def origin(run: Run) -> tuple[object, ...]:
+    """Return what identifies the measurement of a run: equal for copies of its file.
+
+    It is equal even if a copy has another id, label or value: no two runs of one boot begin and
+    end each of their steps at the same instants.
+    """
+    boot = run.host.get("boot.id")
+    if not boot or not run.steps:
+        return (run.id,)
+    return (boot, run.started, *((one.name, one.started, one.elapsed) for one in run.steps))
+
+
+def without_copies(runs: Iterable[Run]) -> list[Run]:
+    """Return each run once, the first of its copies."""
+    first: dict[tuple[object, ...], Run] = {}
+    for run in runs:
+        first.setdefault(origin(run), run)
+    return list(first.values())
+
+
 Key = tuple[str, str]
 """(name of a step, metric)."""
 Measured = Callable[[StepResult], Iterable[Measurement]]

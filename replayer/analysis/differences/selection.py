@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from replayer.analysis.differences.environment import MISSING, facts, resolve
-from replayer.analysis.differences.samples import Side
+from replayer.analysis.differences.samples import Side, without_copies
 from replayer.errors import Impossible, nearest
 from replayer.model import Run, Status
 from replayer.results import editing, store
@@ -55,6 +55,7 @@ def choose(
         loaded = [store.load(path, columns) for path in files or [store.find(word, where)]]
         # A word for a single run means this run, even if it failed.  A word for many runs means
         # those that measured something.
+        loaded = _once(word, loaded, chosen.said)
         ended = _ended(word, loaded, chosen.said, single=not files)
         sound = _sound(word, ended, chosen.said) if files else ended
         runs = _only(sound, only)
@@ -80,6 +81,17 @@ def _files(word: str, where: Path, remarks: list[str]) -> list[Path]:
         return []
     listed = [entry for entry in store.runs(where) if isinstance(entry, store.StoredRun)]
     return [entry.path for entry in listed if word and entry.label == word]
+
+
+def _once(word: str, runs: Sequence[Run], remarks: list[str]) -> list[Run]:
+    """Return each run once; a sentence about the copies is added to `remarks`."""
+    kept = without_copies(runs)
+    copies = len(runs) - len(kept)
+    if copies:
+        remarks.append(
+            f"{word}: {copies} of {len(runs)} files are copies of others, and each run counts once"
+        )
+    return kept
 
 
 def _ended(word: str, runs: Sequence[Run], remarks: list[str], *, single: bool) -> list[Run]:
@@ -203,7 +215,7 @@ def _grouped(chosen: Chosen, by: str) -> Chosen:
     """
     key, _, wanted = by.partition("=")
     runs = sorted((run for side in chosen.sides for run in side.runs), key=lambda run: run.started)
-    unique = list({run.id: run for run in runs}.values())
+    unique = without_copies(runs)
     name = resolve(key, unique)
     groups: dict[str, list[Run]] = {}
     for run in unique:

@@ -20,6 +20,8 @@ _ENOUGH = 0.95
 _WEEK = 7
 _OLD = 30
 """Days after which a profile is old: a month's end lies between."""
+_AHEAD = 1
+"""Days by which local times may be ahead."""
 _DECIDING = (
     # Columns of which any one is enough.
     ("cpu_cores", "server_cpu_cores"),
@@ -60,8 +62,12 @@ def _reasons(profile: ResourceProfile, now: float) -> Iterator[str]:
     ]
     if gaps:
         yield f"not known all the time: {', '.join(gaps)}"
-    days = profile.whole_seconds / DAY
+    known = float(profile.spans.sum())
+    # A time of which less than half is known does not count as seen.
+    days = min(profile.whole_seconds, 2 * known) / DAY
     length = show_duration(profile.whole_seconds)
+    if 2 * known < profile.whole_seconds:
+        length += f" with rows for {show_duration(known)}"
     if days < _ENOUGH:
         yield f"it is of {length}: less than a day, whose busiest hour may not be in it"
     if days < _WEEK * _ENOUGH:
@@ -72,6 +78,8 @@ def _reasons(profile: ResourceProfile, now: float) -> Iterator[str]:
     age = (now - float(profile.ends[-1])) / DAY
     if age > _OLD:
         yield f"it is {age:.0f} days old: the load may have changed"
+    elif age < -_AHEAD:
+        yield f"it ends {-age:.0f} days from now: a clock was wrong, so its age is not known"
 
 
 def _longest(profile: ResourceProfile) -> float:

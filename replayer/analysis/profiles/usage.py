@@ -1,7 +1,7 @@
 """Use of each resource in a profile: percentiles, how complete they are, the busiest minute."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import NamedTuple
@@ -17,7 +17,7 @@ from replayer.analysis.profiles.rolling_windows import (
     Windows,
 )
 from replayer.results.profile import SELDOM, SELDOM_SECONDS, ResourceProfile
-from replayer.units import show_duration
+from replayer.units import show, show_duration
 
 DAY = 86400.0
 _MOSTLY = 0.95
@@ -279,11 +279,36 @@ def completeness(profile: ResourceProfile) -> Completeness:
         NeedCoverage(title, max(profile.coverage(name) for name in names), without)
         for title, names, without in _PARTS
     ]
-    reasons = [*_missing(parts), *_short(profile), *_coarse(profile), *_unknown_set(profile)]
+    reasons = [
+        *contradictions(profile),
+        *_missing(parts),
+        *_short(profile),
+        *_coarse(profile),
+        *_unknown_set(profile),
+    ]
     shares = {part.title: part.share for part in parts}
     possible = all(any(shares[title] > 0 for title in titles) for titles in _LEAST)
     grade = Grade.POOR if not possible else Grade.PARTIAL if reasons else Grade.WHOLE
     return Completeness(grade, tuple(parts), tuple(reasons))
+
+
+_OF_MACHINE = (("cpu", "cores"), ("server_cpu", "cores"), ("memory", "memory_bytes"))
+"""A resource, and the fact of the machine that it cannot pass."""
+_BEYOND = 1.1
+"""A busiest minute may pass it by so much, as clocks are not exact."""
+
+
+def contradictions(profile: ResourceProfile) -> Iterator[str]:
+    """Yield a sentence for each resource of which more was in use than the machine has."""
+    for name, fact in _OF_MACHINE:
+        resource, whole = NAMED[name], getattr(profile.source, fact)
+        most = moment(profile, resource)
+        used = None if most is None else most.value(resource)
+        if whole and used is not None and used > _BEYOND * whole:
+            yield (
+                f"{resource.title}: {show(used, resource.unit)} were in use, and the machine has "
+                f"{show(whole, resource.unit)}: one of the two is wrong"
+            )
 
 
 def _missing(parts: Iterable[NeedCoverage]) -> Iterable[str]:

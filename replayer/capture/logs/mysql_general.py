@@ -148,6 +148,7 @@ class _Log:
             return
         (time_ns, thread, command), self._head = self._head, None
         self._reading.entries += 1
+        self._reading.pass_time(time_ns)
         text = "\n".join(self._text)
         if self._coarse:
             self.spread.add(time_ns, partial(self._done, thread, command, text))

@@ -13,6 +13,7 @@ from replayer.conditions import temperature
 from replayer.conditions.residency import Residency, residency
 from replayer.engines.connection import Database, Row
 from replayer.engines.verbs import VerbName
+from replayer.load import other_sessions
 from replayer.model import Better, Cold, Foreign, Series, StepSpec, Temperature
 from replayer.run.context import Context
 from replayer.run.step_recorder import MeasuredWindow
@@ -104,6 +105,7 @@ def _scan(spec: Spec, context: Context, files: list[Path], name: str, verb: Verb
     with context.database() as database:
         cold, before = _after_start(cold, files, database)
         missed = _missed(database)
+        others_before = other_sessions.look(database)
         first = interference.point(context.host, interference.pids_of(context.server))
         begin = context.sampler.mark()
         row = database.row(verb)
@@ -111,6 +113,8 @@ def _scan(spec: Spec, context: Context, files: list[Path], name: str, verb: Verb
         last = interference.point(context.host, interference.pids_of(context.server))
         after = residency(files).resident_bytes
         missed = max(0, _missed(database) - missed)
+        theirs = other_sessions.work_between(others_before, other_sessions.look(database))
+        their_bytes = (theirs.reads or 0) * database.engine.block_size if theirs else 0
     # A remote server's machine has other devices.
     delta = context.sampler.device_delta(begin, end) if files else None
     read = delta.read_bytes if delta is not None else None
@@ -127,6 +131,7 @@ def _scan(spec: Spec, context: Context, files: list[Path], name: str, verb: Verb
     )
     if name == _FULL and needed is not None:
         cold = _held_against_the_table(cold, brought)
+    cold = _beside(cold, their_bytes)
     others = interference.between(first, last, delta)
     return _Scanned(name, cold, others, begin, end, row, read, needed)
 
@@ -145,6 +150,22 @@ def _held_against_the_table(cold: Cold, brought: int) -> Cold:
     )
     todo = "have the engine's table/count read every value"
     return cold.model_copy(update={"got": Temperature.LUKEWARM, "why": why, "todo": todo})
+
+
+def _beside(cold: Cold, their_bytes: int) -> Cold:
+    """Return the coldness of a statement next to which other sessions read so many bytes.
+
+    The server's processes read them, too, so that they prove nothing for this statement.
+    """
+    spare = (1 - temperature.DEVICE_SHARE) * (cold.stored_bytes or 0)
+    if cold.got is not Temperature.COLD or their_bytes <= spare:
+        return cold
+    why = (
+        f"other sessions of this database read {show_size(their_bytes)} meanwhile, which may have "
+        f"been of this table"
+    )
+    todo = "stop what else uses this database"
+    return cold.model_copy(update={"got": Temperature.UNKNOWN, "why": why, "todo": todo})
 
 
 def _needed(grew: int, missed: int) -> int:

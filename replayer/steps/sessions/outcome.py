@@ -60,7 +60,12 @@ def record(spec: Spec, context: Context, window: SessionsWindow, cold: Cold) -> 
     if findings.steady.settled is False:
         words, rule = findings.steady.words, findings.steady.rule
         findings.note(f"RIOPS were {words} ({rule}): let it run longer")
-    findings.notes += [*_update_notes(spec, window), *_count_notes(context), *_others(window)]
+    findings.notes += [
+        *_clock_notes(window),
+        *_update_notes(spec, window),
+        *_count_notes(context),
+        *_others(window),
+    ]
 
 
 def _watched_window(
@@ -269,6 +274,18 @@ def _update_notes(spec: Spec, window: SessionsWindow) -> list[str]:
     share = window.hot / window.updated
     grown = "the tables grow, and the next run will load them anew"
     return [f"only {share:.0%} of the updated rows stayed in their blocks (HOT): {grown}"]
+
+
+def _clock_notes(window: SessionsWindow) -> list[str]:
+    """Return a note if the server's clock was set in the window."""
+    if not window.stepped:
+        return []
+    way = "forward" if window.stepped > 0 else "back"
+    note = (
+        f"the server's clock was set {way} by {abs(window.stepped):.3g} s meanwhile: the rates are "
+        f"by replayer's clock, and the longest latency and the series may be off by as much"
+    )
+    return [note]
 
 
 def _count_notes(context: Context) -> list[str]:

@@ -36,6 +36,8 @@ _SETTLE_TRIES = 20
 _SHORTEST_SLICE = 0.25
 _LONGEST_SLICE = 2.0
 _POLL = 1.0
+_STEP_SHARE = 0.01
+"""Share of the window by which the server's clock may differ from replayer's: clocks are slewed."""
 _GRACE = 2.0
 """Seconds in which more sessions may report that they have lost the server."""
 
@@ -62,10 +64,15 @@ class SessionsWindow:
     others: OtherSessions | None = None
     """Blocks or rows of other sessions in the same database; None if that is not known."""
     slice_seconds: float = 0.0
+    stepped: float = 0.0
+    """Seconds by which the server's clock was set forward meanwhile, below 0 if it was set back.
+
+    The counters' clocks are then replayer's.
+    """
 
     @property
     def seconds(self) -> float:
-        """Return the length of the window in seconds of the server's clock."""
+        """Return the length of the window in seconds of the server's clock, unless it was set."""
         return self.after.clock - self.before.clock
 
 
@@ -91,6 +98,33 @@ def _settled(database: Database) -> ServerCounters:
     return latest
 
 
+class ClockReading(NamedTuple):
+    """The server's clock, and replayer's before and after it was read."""
+
+    server: float
+    """Seconds since 1970."""
+    begin_ns: int
+    end_ns: int
+
+    @classmethod
+    def of(cls, database: Database) -> "ClockReading":
+        """Read the server's clock."""
+        begin_ns = time.monotonic_ns()
+        clock = _counters(database).clock
+        return cls(clock, begin_ns, time.monotonic_ns())
+
+
+def step_between(first: ClockReading, last: ClockReading) -> float:
+    """Return the seconds by which the server's clock was set forward between two readings.
+
+    0 if it ran like replayer's, within the time that the readings took and a hundredth.
+    """
+    moved = last.server - first.server
+    least, most = (last.begin_ns - first.end_ns) / 1e9, (last.end_ns - first.begin_ns) / 1e9
+    step = moved - min(max(moved, least), most)
+    return step if abs(step) > _STEP_SHARE * most else 0.0
+
+
 class _RowsRead(NamedTuple):
     """Rows read so far: by all sessions, and by this connection's own session."""
 
@@ -112,6 +146,7 @@ class _Accounts:
 
     rows: _RowsRead | None
     accounts: interference.AccountMark
+    clock: ClockReading
     counters: ServerCounters
     counted_ns: int
     cpu: float
@@ -119,14 +154,20 @@ class _Accounts:
 
     def moved_to(self, opened_ns: int) -> ServerCounters:
         """Return the counters at the start: only the clock has moved, as no session has worked."""
-        waited = (opened_ns - self.counted_ns) / 1e9
-        return replace(self.counters, clock=self.counters.clock + waited)
+        clock = _moved(self.counters.clock, self.counted_ns, opened_ns)
+        return replace(self.counters, clock=clock)
+
+
+def _moved(clock: float, from_ns: int, to_ns: int) -> float:
+    """Return the server's clock at another instant of replayer, if it was not set in between."""
+    return clock + (to_ns - from_ns) / 1e9
 
 
 def _accounts(context: Context, database: Database) -> _Accounts:
     return _Accounts(
         _rows_read(database),
         interference.point(context.host, interference.pids_of(context.server)),
+        ClockReading.of(database),
         _counters(database),
         time.monotonic_ns(),
         _own_cpu(),
@@ -166,12 +207,17 @@ def measure_window(
         window.end_ns = context.sampler.mark()
         results = pool.results()
         window.after = _settled(database)
+        after_ns = time.monotonic_ns()
+        window.stepped = step_between(first.clock, ClockReading.of(database))
+        if window.stepped:
+            window.after = replace(window.after, clock=_moved(before.clock, opened_ns, after_ns))
         last = interference.point(context.host, interference.pids_of(context.server))
         window.accounts = (first.accounts, last)
         window.own = interference.server_moved(*window.accounts)
         window.cpu_seconds = sum(pool.usage) + _own_cpu() - first.cpu
+        last_done_ns = pool.last_done_ns or opened_ns
         window.first_done = ((pool.first_done_ns or opened_ns) - opened_ns) / 1e9
-        window.last_done = ((pool.last_done_ns or opened_ns) - opened_ns) / 1e9
+        window.last_done = (last_done_ns - opened_ns) / 1e9
         window.results = [result for result in results if isinstance(result, SessionResult)]
         lost = [result for result in results if isinstance(result, ConnectionLost)]
         _refuse_lost(lost, len(jobs), context)
@@ -181,7 +227,9 @@ def measure_window(
     if first.rows is not None or database.engine.verb(SETTLE) is not None or context.clients.names:
         # The counters were read later, and have counted all: the last slice ends the window.
         ended = max(result.ended for result in window.results)
-        window.after = ServerCounters(ended, window.after.hits, window.after.reads)
+        if window.stepped:
+            ended = _moved(before.clock, opened_ns, last_done_ns)
+        window.after = replace(window.after, clock=ended)
     _tell_apart(window, first.rows, _rows_read(database))
     moved = database.row(_UPDATES)
     window.updated = moved.number("updated") - updates.number("updated")
