@@ -37,10 +37,7 @@ BANDS: Mapping[str, tuple[str, tuple[str, ...]]] = {
         "what measuring stands on",
         ("analysis", "results", "cluster", "watch", "collectors"),
     ),
-    "platform": (
-        "databases and the machine",
-        ("servers", "engines", "machine"),
-    ),
+    "platform": ("databases and the machine", ("servers", "engines", "machine")),
     "base": (
         "nouns and tools of the house",
         (

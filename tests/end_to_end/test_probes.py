@@ -251,10 +251,7 @@ def test_clients_are_printed_each_and_as_their_sum(
     ("tool", "table"),
     [
         ("fio", 'probe = "io"\nsize = "4M"\nduration = "1s"\nwarm_up = 0'),
-        (
-            "fio",
-            'probe = "io"\noperation = "mixed"\ndsync = true\nsize = "4M"\nduration = 1',
-        ),
+        ("fio", 'probe = "io"\noperation = "mixed"\ndsync = true\nsize = "4M"\nduration = 1'),
         ("ioping", 'probe = "ioping"\ncount = 5\ninterval = "1ms"\nsize = "1M"'),
         (
             "sysbench",

@@ -251,9 +251,7 @@ def roles(server: Server, source: URL) -> Iterator[None]:
     dropped = [f"DROP ROLE IF EXISTS {name}" for name in ("shopper", "weak")]
     query(server, *dropped, "CREATE ROLE shopper", "CREATE ROLE weak LOGIN")
     in_source(
-        server,
-        f"GRANT CREATE ON DATABASE {TEMPLATE} TO weak",
-        "GRANT ALL ON done TO shopper, weak",
+        server, f"GRANT CREATE ON DATABASE {TEMPLATE} TO weak", "GRANT ALL ON done TO shopper, weak"
     )
     yield
     remove_databases(server)

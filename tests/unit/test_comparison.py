@@ -9,12 +9,7 @@ import numpy as np
 import pytest
 
 from replayer.analysis.differences.cautions import warn_controls
-from replayer.analysis.differences.comparison import (
-    LIKELY,
-    Comparison,
-    MetricVerdict,
-    compare,
-)
+from replayer.analysis.differences.comparison import LIKELY, Comparison, MetricVerdict, compare
 from replayer.analysis.differences.environment import Sort
 from replayer.analysis.differences.samples import Side, Unit
 from replayer.errors import Impossible
@@ -697,11 +692,7 @@ def test_an_interrupted_run_counts_with_a_warning(run_of: RunOf) -> None:
 def control(before: float, after: float, spread: float = 1.0) -> dict[str, tuple[float, ...]]:
     """Return a CPU control of six processes before and after a run."""
     off = np.linspace(-spread, spread, 6)
-    return {
-        "cpu.before": tuple(before + off),
-        "cpu.after": tuple(after + off),
-        "processes": (6.0,),
-    }
+    return {"cpu.before": tuple(before + off), "cpu.after": tuple(after + off), "processes": (6.0,)}
 
 
 def controlled(run_of: RunOf, *controls: Mapping[str, tuple[float, ...]]) -> list[str]:

@@ -9,14 +9,7 @@ import numpy as np
 import pytest
 
 from replayer.errors import Impossible
-from replayer.model import (
-    Better,
-    Measurement,
-    Run,
-    Status,
-    StepResult,
-    WorkloadFacts,
-)
+from replayer.model import Better, Measurement, Run, Status, StepResult, WorkloadFacts
 from replayer.report.documents import sizing as report
 from replayer.report.terminal import console
 from replayer.report.writers import csv_writer, markdown_writer, page_writer, terminal_writer

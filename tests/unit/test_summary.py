@@ -8,16 +8,7 @@ import pytest
 
 from replayer import assets
 from replayer.analysis.differences.samples import Side
-from replayer.model import (
-    Advice,
-    Better,
-    Cold,
-    Measurement,
-    ReadOrigin,
-    Run,
-    Status,
-    Temperature,
-)
+from replayer.model import Advice, Better, Cold, Measurement, ReadOrigin, Run, Status, Temperature
 from replayer.report.documents import run_headline
 from replayer.report.documents.step_summary import StepSummary, Trust
 from replayer.report.documents.summary import summarise

@@ -195,17 +195,10 @@ def test_a_comparison_without_accounts_has_the_columns_it_had(run_of: RunOf) -> 
 def test_hostile_names_steer_nothing(sides: Callable[..., list[Side]]) -> None:
     """An operation, a group and a fact named to attack: no escape, no markup, no formula."""
     pair = sides(
-        {Spent.ENTRY: 2e-6},
-        names=("A", EVIL),
-        host={"kernel.mitigations.x": EVIL},
-        operation=EVIL,
+        {Spent.ENTRY: 2e-6}, names=("A", EVIL), host={"kernel.mitigations.x": EVIL}, operation=EVIL
     )
     compared = compare(*pair)
-    text, page, table = (
-        shown(pair),
-        markdown_of(pair, compared),
-        csv_of(pair, compared),
-    )
+    text, page, table = (shown(pair), markdown_of(pair, compared), csv_of(pair, compared))
 
     for one in (text, page, table):
         assert not re.search("[\x00-\x09\x0b-\x1f\u202e]", one)
