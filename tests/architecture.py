@@ -8,6 +8,7 @@ band that it imports from; the tooltip of a room lists the rooms that it imports
 point up, and every room stands in exactly one band: `tests/contract/test_architecture.py`.
 """
 
+import functools
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from xml.sax.saxutils import escape
@@ -36,10 +37,7 @@ BANDS: Mapping[str, tuple[str, tuple[str, ...]]] = {
         "what measuring stands on",
         ("analysis", "results", "cluster", "watch", "collectors"),
     ),
-    "platform": (
-        "databases and the machine",
-        ("servers", "engines", "machine"),
-    ),
+    "platform": ("databases and the machine", ("servers", "engines", "machine")),
     "base": (
         "nouns and tools of the house",
         (
@@ -93,15 +91,20 @@ def band_of() -> dict[str, str]:
     return bands
 
 
+@functools.cache
+def graph() -> grimp.ImportGraph:
+    """Return the graph of replayer's modules."""
+    return grimp.build_graph("replayer", cache_dir=None)
+
+
 def imports() -> dict[str, set[str]]:
     """Return each room of replayer, and the rooms that it imports, by the graph of its modules."""
-    graph = grimp.build_graph("replayer", cache_dir=None)
     rooms: dict[str, set[str]] = {}
-    for module in graph.modules - {"replayer"}:
+    for module in graph().modules - {"replayer"}:
         room = module.split(".")[1]
         imported = {
             other.split(".")[1]
-            for other in graph.find_modules_directly_imported_by(module)
+            for other in graph().find_modules_directly_imported_by(module)
             if other != "replayer"
         }
         rooms.setdefault(room, set()).update(imported - {room})

@@ -136,10 +136,7 @@ class Host:
         """Run a command to its end and return it, with what it printed."""
         usual = {"capture_output": True, "text": True}
         done: subprocess.CompletedProcess[str] = subprocess.run(
-            self.command(*words, user=user),
-            **{**usual, **options},
-            check=False,
-            timeout=timeout,
+            self.command(*words, user=user), **{**usual, **options}, check=False, timeout=timeout
         )
         assert not check or done.returncode == 0, (words, done.returncode, done.stdout, done.stderr)
         return done
@@ -206,9 +203,7 @@ class Host:
 
 @contextlib.contextmanager
 def rig(
-    *names: str,
-    clocks: Mapping[str, int] | None = None,
-    delays: Mapping[str, float] | None = None,
+    *names: str, clocks: Mapping[str, int] | None = None, delays: Mapping[str, float] | None = None
 ) -> Iterator[dict[str, Host]]:
     """Yield hosts by name; `clocks` says by how many whole seconds whose clocks are ahead.
 

@@ -3,7 +3,9 @@
 `from tests.replaying import perform_replay, query, value`.
 """
 
-from contextlib import closing
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -16,6 +18,8 @@ from replayer.steps.replay.spec import Spec
 from tests.captured import Capture
 from tests.performed import performed
 
+SOURCE = "replay_source"
+"""The database that replays of these tests begin from."""
 OWN = "replayer_replay"
 """The database that a replay makes for itself where it restores one."""
 
@@ -55,6 +59,45 @@ def query(server: Server, *statements: str, database: str | None = None) -> Rows
     with closing(Database(server.engine, url, first=())) as connected:
         rows = [connected.query(statement) for statement in statements]
     return [tuple(row.values()) for row in rows[-1]]
+
+
+@contextmanager
+def begun_from(server: Server, *statements: str) -> Iterator[None]:
+    """Make the database SOURCE by these statements; remove it, and replayer's own, afterwards."""
+    query(server, f"DROP DATABASE IF EXISTS {SOURCE}", f"CREATE DATABASE {SOURCE}")
+    query(server, *statements, database=SOURCE)
+    yield
+    remove_databases(server)
+
+
+def remove_databases(server: Server) -> None:
+    """Remove the database to begin from, and replayer's own."""
+    query(
+        server,
+        f"DROP DATABASE IF EXISTS {OWN} WITH (FORCE)",
+        "DELETE FROM replayer_owned WHERE kind = 'database'",
+        f"DROP DATABASE IF EXISTS {SOURCE} WITH (FORCE)",
+    )
+
+
+def all_at_once(*works: Callable[[], object]) -> None:
+    """Call functions, each in a thread of its own, and return when all have."""
+    threads = [threading.Thread(target=work) for work in works]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def named(outcome: Outcome, affected: Mapping[str, tuple[str, str]]) -> set[str]:
+    """Return the tables that a report names as without a certain order.
+
+    `affected`: tables whose changes are in no order, and what the JSON has for them.
+    """
+    rows = outcome.tables.get("uncertain_order", ())
+    found = {(str(row["table"]), str(row["reason"])) for row in rows}
+    tables = {table for table, reason in found if reason != "trigger"}
+    return tables | {table for table, row in affected.items() if row in found}
 
 
 def value(outcome: Outcome, metric: str) -> float:

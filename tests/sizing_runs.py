@@ -118,11 +118,7 @@ def _removed(group: Path) -> None:
 
 
 def size(
-    made: Path,
-    folder: Path,
-    *words: object,
-    cage: Sequence[str] = (),
-    data: str | None = "data",
+    made: Path, folder: Path, *words: object, cage: Sequence[str] = (), data: str | None = "data"
 ) -> Sized:
     """Run `replayer size` on a profile with its data in a folder, and return what it came to."""
     where = ("--data-dir", folder / data) if data else ()

@@ -15,9 +15,8 @@ from replayer.steps.build import step as build
 from replayer.steps.build.spec import Spec
 from replayer.watch.sampler import Sampler
 from tests.benchmarks import Row, programs
-from tests.benchmarks.sessions import context_of
 from tests.known import known
-from tests.performed import performed
+from tests.performed import context_of, performed
 
 NAME = "build"
 ROWS = int(os.environ.get("REPLAYER_BENCH_ROWS", "25165824"))

@@ -146,14 +146,7 @@ CAUSES = (
         "sessions.operations",
         {"checksums": _QUIET_LOG},
     ),
-    PlantedCause(
-        "memory",
-        _READS,
-        "memory_limit",
-        "8GiB:256MiB",
-        "io.iops",
-        _OTHER_FILES,
-    ),
+    PlantedCause("memory", _READS, "memory_limit", "8GiB:256MiB", "io.iops", _OTHER_FILES),
     PlantedCause(
         "read-ahead",
         _BUILD + _WALK.format(cold="cold", more='threads = 1\nblock_size = "16k"'),

@@ -25,8 +25,9 @@ from replayer.steps.sessions import step as sessions
 from replayer.watch import active_collectors
 from replayer.watch.sampler import Sampler
 from tests.benchmarks import Pairs, Row
-from tests.benchmarks.sessions import TABLES, context_of, spec_of
+from tests.benchmarks.sessions import TABLES, spec_of
 from tests.known import known
+from tests.performed import context_of
 
 NAME = "collectors"
 PAIRS = 20

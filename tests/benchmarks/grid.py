@@ -123,13 +123,7 @@ def run(workdir: Path, seed: int) -> list[Row]:
 
 
 def _skipped(point: Point, why: str) -> Row:
-    return {
-        "what": point.what,
-        "against": "fio psync",
-        "bar": BAR,
-        "ratio": None,
-        "skipped": why,
-    }
+    return {"what": point.what, "against": "fio psync", "bar": BAR, "ratio": None, "skipped": why}
 
 
 def _row(target: IoTarget, point: Point) -> Row:

@@ -28,8 +28,9 @@ from replayer.servers.open import Server, open_server
 from replayer.steps.sessions import step as sessions
 from replayer.watch.sampler import Sampler
 from tests.benchmarks import Pairs, Row
-from tests.benchmarks.sessions import TABLES, context_of, spec_of, value
+from tests.benchmarks.sessions import TABLES, spec_of, value
 from tests.known import known
+from tests.performed import context_of
 
 NAME = "live"
 ROUNDS = 10

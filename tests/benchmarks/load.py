@@ -1,6 +1,5 @@
 """What the clients of a load cost at 5,000 statements a second, and pgbench -R beside them."""
 
-import io
 import statistics
 from pathlib import Path
 from typing import Any
@@ -12,13 +11,12 @@ from replayer.load import dataset
 from replayer.load.level import LevelRequest, LevelResult, measure_level
 from replayer.load.mix import WeightedMix
 from replayer.machine.host import Host
-from replayer.model import Workload
-from replayer.report.terminal.progress import Lines
 from replayer.run.context import Context
 from replayer.servers.open import open_server
 from replayer.tables.pgio import TableSet
 from replayer.watch.sampler import Sampler
 from tests.benchmarks import Pairs, Row, programs
+from tests.performed import context_of
 
 NAME = "load"
 SAMPLES = 3
@@ -39,14 +37,7 @@ def run(workdir: Path) -> list[Row]:
         server.settings({"shared_buffers": "256MB"}),
         Sampler(host, host.device_of(workdir)) as sampler,
     ):
-        context = Context(
-            host=host,
-            workload=Workload(name="bench", source="", description="", comment="", steps=()),
-            progress=Lines(io.StringIO()),
-            sampler=sampler,
-            storage=workdir,
-            database_server=server,
-        )
+        context = context_of(server, host, sampler, workdir)
         dataset.provide_tables(TABLES, context)
         with context.database() as database:
             return [

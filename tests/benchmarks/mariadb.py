@@ -15,8 +15,7 @@ from replayer.engines.verbs import VerbName
 from replayer.errors import ReplayerError
 from replayer.machine import page_cache
 from replayer.machine.host import Host
-from replayer.model import Outcome, Workload
-from replayer.report.terminal.progress import conversation
+from replayer.model import Outcome
 from replayer.run.context import Context
 from replayer.servers.open import Server, open_server
 from replayer.steps.build import step as build
@@ -29,7 +28,7 @@ from replayer.watch.sampler import Sampler
 from tests.benchmarks import Pairs, Row
 from tests.benchmarks.sessions import spec_of, value
 from tests.known import known
-from tests.performed import performed
+from tests.performed import context_of, performed
 
 NAME = "mariadb"
 SAMPLES = 3
@@ -96,15 +95,8 @@ def surroundings(server: Server, workdir: Path) -> Iterator[Context]:
     """Yield a step's context on the server."""
     host = Host()
     device = host.device_of(known(server.data_directory()))
-    with Sampler(host, device) as sampler, conversation() as progress:
-        yield Context(
-            host=host,
-            workload=Workload(name="bench", source="", description="", comment="", steps=()),
-            progress=progress,
-            sampler=sampler,
-            storage=workdir,
-            database_server=server,
-        )
+    with Sampler(host, device) as sampler:
+        yield context_of(server, host, sampler, workdir)
 
 
 def row(what: str, against: str, bar: str, pairs: Pairs) -> Row:

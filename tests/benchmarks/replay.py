@@ -5,7 +5,6 @@ changed, of which just what reads it must be told.
 """
 
 import contextlib
-import io
 import json
 import os
 import re
@@ -23,8 +22,7 @@ from replayer.engines import engine
 from replayer.engines.connection import Database
 from replayer.errors import ReplayerError
 from replayer.machine.host import Host
-from replayer.model import Outcome, Workload
-from replayer.report.terminal.progress import Lines
+from replayer.model import Outcome
 from replayer.run.context import Context
 from replayer.servers.open import open_server
 from replayer.steps.replay import step
@@ -35,7 +33,7 @@ from tests.benchmarks.sessions import value
 from tests.command import COMMAND
 from tests.known import known
 from tests.logged import logging_server
-from tests.performed import performed
+from tests.performed import context_of, performed
 
 NAME = "replay"
 SCALE = 10
@@ -91,14 +89,7 @@ def a_context(workdir: Path, **settings: str) -> Iterator[Context]:
         ) as server,
         Sampler(host, host.device_of(workdir)) as sampler,
     ):
-        yield Context(
-            host=host,
-            workload=Workload(name="bench", source="", description="", comment="", steps=()),
-            progress=Lines(io.StringIO()),
-            sampler=sampler,
-            storage=workdir,
-            database_server=server,
-        )
+        yield context_of(server, host, sampler, workdir)
 
 
 def capture(

@@ -1,7 +1,6 @@
 """Sessions against pgbench and fio, and what replayer itself costs meanwhile."""
 
 import contextlib
-import io
 import json
 import re
 import statistics
@@ -16,10 +15,8 @@ from replayer.engines import engine
 from replayer.engines.connection import Database
 from replayer.machine import page_cache, processes
 from replayer.machine.host import Host
-from replayer.model import Outcome, Workload
-from replayer.report.terminal.progress import Lines
+from replayer.model import Outcome
 from replayer.run import step_collectors
-from replayer.run.context import Context
 from replayer.servers.open import Server, open_server
 from replayer.steps.sessions import feasibility as sessions_feasibility
 from replayer.steps.sessions import preparation as sessions_preparation
@@ -30,7 +27,7 @@ from replayer.watch import active_collectors
 from replayer.watch.sampler import Sampler
 from tests.benchmarks import Pairs, Row, programs
 from tests.known import known
-from tests.performed import performed
+from tests.performed import context_of, performed
 
 NAME = "sessions"
 SAMPLES = 3
@@ -67,18 +64,6 @@ def step(server: Server, *, watched: Sequence[str] = (), **keys: object) -> Outc
     ):
         found: Outcome = performed(sessions, spec, context_of(server, host, sampler))
         return found
-
-
-def context_of(server: Server, host: Host, sampler: Sampler) -> Context:
-    """Return a step's surroundings."""
-    return Context(
-        host=host,
-        workload=Workload(name="bench", source="", description="", comment="", steps=()),
-        progress=Lines(io.StringIO()),
-        sampler=sampler,
-        storage=known(server.data_directory()),
-        database_server=server,
-    )
 
 
 def value(outcome: Outcome, metric: str) -> float:

@@ -258,13 +258,7 @@ def reasons(random: np.random.Generator, draws: int = DRAWS) -> list[Row]:
 
 
 def tried(
-    random: np.random.Generator,
-    part: Spent,
-    move: float,
-    level: float,
-    *,
-    shared: bool,
-    draws: int,
+    random: np.random.Generator, part: Spent, move: float, level: float, *, shared: bool, draws: int
 ) -> Iterator[Why]:
     """Yield the why of draws in which the step was shown to differ."""
     whole = sum(PARTS.values())

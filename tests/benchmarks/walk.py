@@ -5,7 +5,6 @@ fio reports each thread's CPU time in whole milliseconds, rounded down, which lo
 file that stops after one read of each thread.
 """
 
-import io
 import json
 import os
 import random
@@ -17,15 +16,12 @@ from pathlib import Path
 
 from replayer.conditions import temperature
 from replayer.machine.host import Host
-from replayer.model import Workload
-from replayer.report.terminal.progress import Lines
-from replayer.run.context import Context
 from replayer.steps.walk import step as walk
 from replayer.steps.walk.spec import Spec
 from replayer.watch.sampler import Sampler
 from tests.benchmarks import Row
 from tests.known import known
-from tests.performed import performed
+from tests.performed import context_of, performed
 
 NAME = "walk"
 FILES = 1_500
@@ -53,13 +49,7 @@ def ours(folder: Path, spec: Spec, workdir: Path) -> tuple[float, float, float]:
     """Walk once; return MB/s, CPU seconds and bytes."""
     host = Host()
     with Sampler(host, host.device_of(folder)) as sampler:
-        here = Context(
-            host=host,
-            workload=Workload(name="bench", source="", description="", comment="", steps=()),
-            progress=Lines(io.StringIO()),
-            sampler=sampler,
-            storage=workdir,
-        )
+        here = context_of(None, host, sampler, workdir)
         outcome = performed(walk, spec, here)
     cold = known(outcome.cold)
     assert cold.got == cold.asked, cold.why

@@ -33,7 +33,8 @@ for name in sys.argv[1:]:
 def working() -> Iterator[str]:
     """Yield the modules with a function that a pool calls: its second parameter is a Barrier."""
     for path in sorted(PACKAGE.rglob("*.py")):
-        for found in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        source = path.read_text(encoding="utf-8")
+        for found in ast.walk(ast.parse(source)) if "Barrier" in source else ():
             if isinstance(found, ast.FunctionDef) and len(found.args.args) > 1:
                 annotation = found.args.args[1].annotation
                 if isinstance(annotation, ast.Name) and annotation.id == "Barrier":

@@ -1,6 +1,5 @@
 """What end-to-end tests share: replayers with a home of their own, and contexts of steps."""
 
-import io
 import os
 import shutil
 import signal
@@ -16,13 +15,13 @@ from replayer import journal
 from replayer.conditions import temperature
 from replayer.machine import processes
 from replayer.machine.host import Host
-from replayer.model import Cold, Temperature, Workload
-from replayer.report.terminal.progress import Lines
+from replayer.model import Cold, Temperature
 from replayer.run.context import Context
 from replayer.servers.open import Server
 from replayer.tables import persons
 from replayer.watch.sampler import Sampler
 from tests.fixture_types import Holder, Holding, Surroundings
+from tests.performed import context_of
 from tests.ready_made import put_data
 
 HOLDER = """
@@ -123,14 +122,7 @@ def surroundings() -> Iterator[Surroundings]:
         assert data is not None
         sampler = Sampler(host, host.device_of(data))
         samplers.append(sampler)
-        return Context(
-            host=host,
-            workload=Workload(name="test", source="", description="", comment="", steps=()),
-            progress=Lines(io.StringIO()),
-            sampler=sampler.__enter__(),
-            storage=data,
-            database_server=server,
-        )
+        return context_of(server, host, sampler.__enter__())
 
     yield make
     for sampler in samplers:

@@ -42,8 +42,7 @@ def _runs(trial: int) -> bool:
 def test_a_planted_difference_is_settled(replayer: Replayer, reads: str) -> None:
     """It ends by itself, with the factor named, the size, the page, and status 3 for worse."""
     ended = replayer(
-        *("ab", reads, "--a", "reads.rate=200", "--html", "ab.html", "--fail-if-worse"),
-        status=3,
+        *("ab", reads, "--a", "reads.rate=200", "--html", "ab.html", "--fail-if-worse"), status=3
     )
 
     assert "settled after" in ended.err

@@ -250,10 +250,7 @@ def test_folder_in_the_place_of_a_file_in_data_is_refused(
 ) -> None:
     """What cannot be replaced ends the start in one sentence."""
     attack(made_home, victim, name, "os.mkdir(path)")
-    with (
-        pytest.raises(ReplayerError, match=r"^[^\n]*$"),
-        open_server(POSTGRES) as server,
-    ):
+    with pytest.raises(ReplayerError, match=r"^[^\n]*$"), open_server(POSTGRES) as server:
         server.start()
 
 

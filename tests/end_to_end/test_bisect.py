@@ -20,6 +20,7 @@ step = "probe"
 name = "cpu"
 probe = "cpu"
 threads = [1]
+duration = "200ms"
 cpu_max_prime = {}
 """
 FAST = ("--set", "cpu.threads=1", "--set", "cpu.duration=200ms")

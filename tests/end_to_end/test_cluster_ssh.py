@@ -75,16 +75,7 @@ def test_clocks_are_found_closely_and_all_start_together(found: Any) -> None:
 
 def test_check_tells_of_each_host(hosts: dict[str, Host]) -> None:
     """What is there, and in one sentence what is not."""
-    words = (
-        *HOME,
-        sys.executable,
-        "-m",
-        "replayer",
-        "check",
-        "--json",
-        "--clients",
-        "c1,nowhere",
-    )
+    words = (*HOME, sys.executable, "-m", "replayer", "check", "--json", "--clients", "c1,nowhere")
     done = hosts["user"].run(*words, check=False)
     lines = {line["name"]: line for line in json.loads(done.stdout)["lines"]}
 
@@ -100,16 +91,7 @@ def test_check_tells_of_each_host(hosts: dict[str, Host]) -> None:
 def test_check_measures_the_way_to_the_database(hosts: dict[str, Host]) -> None:
     """A round trip over two cables that take a millisecond each way is four, and a little."""
     url = namespaces.postgres(hosts["c2"])
-    words = (
-        *HOME,
-        sys.executable,
-        "-m",
-        "replayer",
-        "check",
-        "--json",
-        "--engine",
-        url,
-    )
+    words = (*HOME, sys.executable, "-m", "replayer", "check", "--json", "--engine", url)
     done = hosts["user"].run(*words, "--clients", "c1", check=False)
     lines = {line["name"]: line for line in json.loads(done.stdout)["lines"]}
 

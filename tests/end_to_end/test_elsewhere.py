@@ -310,30 +310,30 @@ def test_a_worker_of_somebodys_cluster_that_has_the_data_watches_it(
     assert not any("spawn_main" in line for lines in left.values() for line in lines)
 
 
-def test_a_host_without_the_data_is_refused(url: str, run: Callable[..., Results]) -> None:
-    """It is asked, and says where the data is not; nothing was begun."""
-    done, saved = run(LONG, "--engine", url, "--clients", "c2", "--watch", "c1", check=2)
-
-    assert saved is None
-    assert "c1 is not the host of the database" in done.stderr
-
-
-def test_a_folder_of_the_databases_host_is_not_walked(
-    url: str, run: Callable[..., Results]
+@pytest.mark.parametrize(
+    ("workload", "words", "sentence"),
+    [
+        # It is asked, and says where the data is not.
+        (LONG, "--engine {} --clients c2 --watch c1", "c1 is not the host of the database"),
+        # Only the server's own files are read there.
+        (
+            WALK,
+            "--engine {} --watch db",
+            "walk cannot be run on db: path = '/etc' is a folder of the host",
+        ),
+        # The socket of a private server is on this host.
+        (LONG, "--clients c1", "--clients give --engine the URL of a running server"),
+    ],
+    ids=["no data", "a folder", "private"],
+)
+def test_hosts_that_cannot_do_it_are_refused(
+    url: str, run: Callable[..., Results], workload: str, words: str, sentence: str
 ) -> None:
-    """Only the server's own files are read there."""
-    done, saved = run(WALK, "--engine", url, "--watch", "db", check=2)
+    """One sentence, and nothing was begun."""
+    done, saved = run(workload, *words.format(url).split(), check=2)
 
     assert saved is None
-    assert "walk cannot be run on db: path = '/etc' is a folder of the host" in done.stderr
-
-
-def test_a_private_server_has_no_other_hosts(run: Callable[..., Results]) -> None:
-    """Its socket is on this host."""
-    done, saved = run(LONG, "--clients", "c1", check=2)
-
-    assert saved is None
-    assert "--clients give --engine the URL of a running server" in done.stderr
+    assert sentence in done.stderr
 
 
 def connected(hosts: Hosts, name: str) -> list[str]:

@@ -152,10 +152,7 @@ def told(tmp_path: Path) -> Iterator[Told]:
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Told, Browser]]:
     """Return a run that stays under way, and a client that has opened the link of its page."""
-    with (
-        telling(tmp_path_factory.mktemp("shared")) as told,
-        followed(told) as (_, links),
-    ):
+    with telling(tmp_path_factory.mktemp("shared")) as told, followed(told) as (_, links):
         one = Browser(links[0])
         assert one.open()[0] == 200
         yield told, one

@@ -19,12 +19,7 @@ from replayer.engines import driver
 from replayer.engines import engine as engines
 from replayer.engines.connection import Database
 from replayer.engines.verbs import VerbName
-from replayer.engines.wire_session import (
-    ConnectionGone,
-    DriverStatement,
-    WireSession,
-    await_answer,
-)
+from replayer.engines.wire_session import ConnectionGone, DriverStatement, WireSession, await_answer
 from replayer.engines.wires.postgres.postgres_connection import (
     EncryptedPostgresConnection,
     PostgresConnection,
@@ -497,9 +492,7 @@ def answer(session: WireSession, place: int, number: int = 5) -> str:
 
 @pytest.mark.parametrize("kind", [PostgresConnection, EncryptedPostgresConnection])
 def test_answers_of_every_shape_are_taken_to_their_end(
-    server: Server,
-    database: Database,
-    kind: type[PostgresConnection],
+    server: Server, database: Database, kind: type[PostgresConnection]
 ) -> None:
     """Over libpq and by our own messages: one row, none, long ones, many, refusals, and the end."""
     server.start()

@@ -99,10 +99,7 @@ def test_the_holder_that_hangs_can_be_ended_as_it_is_said(
     server = servers(name)
     with held([sys.executable, "-c", HOLD, url_of(server)]) as (holder, _):
         os.kill(holder.pid, signal.SIGSTOP)
-        with (
-            pytest.raises(Impossible) as refused,
-            open_server(server.engine, url=url_of(server)),
-        ):
+        with pytest.raises(Impossible) as refused, open_server(server.engine, url=url_of(server)):
             pass
         with closing(Database(server.engine, server.start(), first=())) as database:
             database.query(str(refused.value).split("`")[1])
@@ -116,10 +113,7 @@ def test_a_run_that_has_lost_its_lock_notices(servers: Callable[[str], Server], 
     server = servers(name)
     with open_server(server.engine, url=url_of(server)) as there:
         assert there.describe_loss() == ""
-        with (
-            pytest.raises(Impossible) as refused,
-            open_server(server.engine, url=url_of(server)),
-        ):
+        with pytest.raises(Impossible) as refused, open_server(server.engine, url=url_of(server)):
             pass
         with closing(Database(server.engine, server.start(), first=())) as database:
             database.query(str(refused.value).split("`")[1])

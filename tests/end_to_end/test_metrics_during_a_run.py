@@ -109,15 +109,7 @@ def test_the_board_has_data_of_a_run_and_the_values_are_the_reports(
         "physical.run_time=8s",
     )
     run = start(
-        "run",
-        "smoke",
-        "--label",
-        "uek",
-        "--results",
-        results,
-        *longer,
-        "--metrics",
-        "127.0.0.1:0",
+        "run", "smoke", "--label", "uek", "--results", results, *longer, "--metrics", "127.0.0.1:0"
     )
     link = link_of(run)
     stored = start("metrics", "--results", results, "--listen", "127.0.0.1:0")

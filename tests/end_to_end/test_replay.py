@@ -29,11 +29,22 @@ from tests.fixture_types import Surroundings
 from tests.halting import go_on, halt
 from tests.known import known, quantity
 from tests.logged import logging_server
-from tests.replaying import OWN, Ask, Replay, Rows, perform_replay, query, value, whole
+from tests.replaying import (
+    OWN,
+    SOURCE,
+    Ask,
+    Replay,
+    Rows,
+    begun_from,
+    perform_replay,
+    query,
+    remove_databases,
+    value,
+    whole,
+)
 from tests.server_pool import ServerPool
 from tests.waiting import wait_until
 
-TEMPLATE = "replay_source"
 PATIENT = "10m"
 """A limit that a busy machine does not reach; what hangs does."""
 
@@ -47,31 +58,19 @@ def server(server_pool: ServerPool) -> Server:
 @pytest.fixture
 def source(server: Server) -> Iterator[URL]:
     """Make a database to begin from: accounts, a log of what was done, another schema."""
-    query(server, f"DROP DATABASE IF EXISTS {TEMPLATE}", f"CREATE DATABASE {TEMPLATE}")
-    in_source(
-        server,
+    tables = (
         "CREATE TABLE account (id int PRIMARY KEY, balance bigint)",
         "INSERT INTO account SELECT n, 100 FROM generate_series(1, 20) AS n",
         "CREATE TABLE done (who text, what text, at timestamptz DEFAULT now())",
         "CREATE SCHEMA other CREATE TABLE place (name text)",
     )
-    yield server.start().set(database=TEMPLATE)
-    remove_databases(server)
+    with begun_from(server, *tables):
+        yield server.start().set(database=SOURCE)
 
 
 def in_source(server: Server, *statements: str) -> Rows:
     """Execute statements in the database to begin from; return the rows of the last."""
-    return query(server, *statements, database=TEMPLATE)
-
-
-def remove_databases(server: Server) -> None:
-    """Remove the database to begin from, and replayer's own."""
-    query(
-        server,
-        f"DROP DATABASE IF EXISTS {OWN} WITH (FORCE)",
-        "DELETE FROM replayer_owned WHERE kind = 'database'",
-        f"DROP DATABASE IF EXISTS {TEMPLATE} WITH (FORCE)",
-    )
+    return query(server, *statements, database=SOURCE)
 
 
 @pytest.fixture
@@ -81,7 +80,7 @@ def replay(context: Context, source: URL, tmp_path: Path) -> Replay:
     def run(capture: Capture | Path | str, **keys: object) -> Outcome:
         if isinstance(capture, Capture):
             capture = capture.write(tmp_path / "a.replay")
-        return perform_replay(context, capture, **{"restore": TEMPLATE, **keys})
+        return perform_replay(context, capture, **{"restore": SOURCE, **keys})
 
     return run
 
@@ -251,9 +250,7 @@ def roles(server: Server, source: URL) -> Iterator[None]:
     dropped = [f"DROP ROLE IF EXISTS {name}" for name in ("shopper", "weak")]
     query(server, *dropped, "CREATE ROLE shopper", "CREATE ROLE weak LOGIN")
     in_source(
-        server,
-        f"GRANT CREATE ON DATABASE {TEMPLATE} TO weak",
-        "GRANT ALL ON done TO shopper, weak",
+        server, f"GRANT CREATE ON DATABASE {SOURCE} TO weak", "GRANT ALL ON done TO shopper, weak"
     )
     yield
     remove_databases(server)
@@ -284,7 +281,7 @@ def test_a_user_who_may_not_take_on_roles_replays_as_itself(
 ) -> None:
     """No session is refused for it; both users are named."""
     path = of_two_users().write(tmp_path / "a.replay")
-    out, _ = run(path, "--i-will-change", TEMPLATE, url=source.set(username="weak", password=None))
+    out, _ = run(path, "--i-will-change", SOURCE, url=source.set(username="weak", password=None))
 
     (result,) = json.loads(out)["steps"]
     (one,) = result["replayed"]
@@ -515,11 +512,11 @@ def test_a_database_that_is_not_replayers_is_not_changed_unasked(
     path = transfers(1, 1).write(tmp_path / "a.replay")
 
     _, refused = run(path, status=2)
-    assert f"allow that with --i-will-change {TEMPLATE}" in refused
+    assert f"allow that with --i-will-change {SOURCE}" in refused
     _, other = run(path, "--i-will-change", "shop", status=2)
     assert "the URL's database is" in other
     run(path, "--set", "replay.read_only=true")
-    out, _ = run(path, "--i-will-change", TEMPLATE)
+    out, _ = run(path, "--i-will-change", SOURCE)
     (result,) = json.loads(out)["steps"]
     assert result["status"] == "done"
     assert {one["kind"] for one in result["replayed"]} == {"begin", "update", "commit"}
@@ -558,7 +555,7 @@ def test_a_signal_keeps_what_ran(
     server: Server, source: URL, replayer: Replayer, tmp_path: Path, number: signal.Signals
 ) -> None:
     """Exit 130, and the result has what was answered by then."""
-    running = start_long(replayer, source, tmp_path, "--i-will-change", TEMPLATE)
+    running = start_long(replayer, source, tmp_path, "--i-will-change", SOURCE)
     wait_for_sessions(server, running)
     time.sleep(2.5)  # its processes report once a second
     running.send_signal(number)
@@ -586,7 +583,7 @@ def dump(server: Server, source: URL) -> Callable[[str, Path], Path]:
     command = (server.programs.folder / "pg_dump", "-h", str(source.query["host"]), "-U")
 
     def make(dumped: str, path: Path) -> Path:
-        words = ("postgres", f"--format={dumped}", "-f", path, TEMPLATE)
+        words = ("postgres", f"--format={dumped}", "-f", path, SOURCE)
         subprocess.run([*command, *words], check=True)
         return path
 
@@ -705,7 +702,7 @@ def test_a_server_that_goes_silent_ends_the_replay_and_what_ran_is_kept(
     """In one sentence, within the time in which silence is noticed, and a little."""
     # In a process of its own: nothing is asked any more of a server that was silent.
     running = start_long(
-        replayer, source.set(database="postgres"), tmp_path, f"--set=replay.restore={TEMPLATE}"
+        replayer, source.set(database="postgres"), tmp_path, f"--set=replay.restore={SOURCE}"
     )
     wait_for_sessions(server, running)
     time.sleep(4)
@@ -792,7 +789,7 @@ def test_a_replay_is_held_against_another_run(
     path = capture.write(tmp_path / "a.replay")
 
     def result(*more: str) -> dict[str, Any]:
-        words = [f"--set=replay.{key}" for key in (f"restore={TEMPLATE}", "verify=hash", *more)]
+        words = [f"--set=replay.{key}" for key in (f"restore={SOURCE}", "verify=hash", *more)]
         out, _ = run(path, *words, url=source.set(database="postgres"))
         (found,) = json.loads(out)["steps"]
         assert isinstance(found, dict)

@@ -17,11 +17,10 @@ from replayer.servers.open import Server
 from tests.command import Replayer
 from tests.known import quantity
 from tests.logged import Logged, logging_server
-from tests.replaying import OWN, Rows, perform_replay, query, value
+from tests.replaying import OWN, SOURCE, Rows, all_at_once, begun_from, perform_replay, query, value
 from tests.server_pool import ServerPool
 from tests.waiting import wait_until
 
-TEMPLATE = "deadlock_source"
 PATIENT = "10m"
 """A limit that a busy machine does not reach; what hangs does."""
 TABLES = (
@@ -79,15 +78,6 @@ class Captured:
             text = logged.log.read_text()
             self.lost = sum(text.count(f"ERROR,{code}") for code in ("40P01", "55P03", "57014"))
             Replayer(folder)("convert", logged.log, "--out", self.path)
-
-
-def all_at_once(*works: Callable[[], object]) -> None:
-    """Call functions, each in a thread of its own, and return when all have."""
-    threads = [threading.Thread(target=work) for work in works]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
 
 
 def change(session: Session, cell: int, by: int = 1, table: str = "cell") -> None:
@@ -299,21 +289,14 @@ Again = Callable[..., tuple[Rows, Outcome]]
 @pytest.fixture
 def again(context: Context, server: Server) -> Iterator[Again]:
     """Return a function that replays a capture, and returns what rows it left and what it found."""
-    query(server, f"DROP DATABASE IF EXISTS {TEMPLATE}", f"CREATE DATABASE {TEMPLATE}")
-    query(server, *TABLES, database=TEMPLATE)
 
     def replay(captured: Captured, **keys: object) -> tuple[Rows, Outcome]:
-        more = {"restore": TEMPLATE, "order_timeout": PATIENT, **keys}
+        more = {"restore": SOURCE, "order_timeout": PATIENT, **keys}
         outcome = perform_replay(context, captured.path, **more)
         return query(server, STATE, database=OWN), outcome
 
-    yield replay
-    query(
-        server,
-        f"DROP DATABASE IF EXISTS {OWN} WITH (FORCE)",
-        "DELETE FROM replayer_owned WHERE kind = 'database'",
-        f"DROP DATABASE IF EXISTS {TEMPLATE} WITH (FORCE)",
-    )
+    with begun_from(server, *TABLES):
+        yield replay
 
 
 def check(again: Again, captured: Captured, speed: float) -> Outcome:

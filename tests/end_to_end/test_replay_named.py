@@ -1,7 +1,6 @@
 """A replay in the order of commits: each table ends as at the source, or the report names it."""
 
 import random
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
@@ -10,15 +9,23 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from replayer.model import Outcome
 from replayer.run.context import Context
 from replayer.servers.open import Server
 from tests.command import Replayer
 from tests.logged import Logged, logging_server
-from tests.replaying import OWN, Rows, perform_replay, query, value
+from tests.replaying import (
+    OWN,
+    SOURCE,
+    Rows,
+    all_at_once,
+    begun_from,
+    named,
+    perform_replay,
+    query,
+    value,
+)
 from tests.server_pool import ServerPool
 
-SOURCE = "named_source"
 SESSIONS, EACH = 40, 40
 TABLES = (
     "CREATE TABLE hot (id int PRIMARY KEY, v bigint)",
@@ -145,11 +152,7 @@ def captured(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, 
         source.run("createdb", "bench")
         source.run("psql", "-q", "-c", ";".join(TABLES), "bench")
         source.forget()
-        threads = [threading.Thread(target=partial(work, source, n)) for n in range(SESSIONS)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        all_at_once(*(partial(work, source, n) for n in range(SESSIONS)))
         with connect(source) as own:
             tables = state(lambda text: own.execute(text).fetchall())
             own.execute(LAST)
@@ -163,23 +166,8 @@ def captured(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, 
 def server(server_pool: ServerPool) -> Iterator[Server]:
     """Return a server with the tables as they were before the capture."""
     server = server_pool(settings=SETTINGS)
-    query(server, f"DROP DATABASE IF EXISTS {SOURCE}", f"CREATE DATABASE {SOURCE}")
-    query(server, *TABLES, database=SOURCE)
-    yield server
-    query(
-        server,
-        f"DROP DATABASE IF EXISTS {OWN} WITH (FORCE)",
-        "DELETE FROM replayer_owned WHERE kind = 'database'",
-        f"DROP DATABASE IF EXISTS {SOURCE} WITH (FORCE)",
-    )
-
-
-def named(outcome: Outcome) -> set[str]:
-    """Return the tables that a report names as without a certain order."""
-    rows = outcome.tables.get("uncertain_order", ())
-    found = {(str(row["table"]), str(row["reason"])) for row in rows}
-    tables = {table for table, reason in found if reason != "trigger"}
-    return tables | {table for table, row in AFFECTED.items() if row in found}
+    with begun_from(server, *TABLES):
+        yield server
 
 
 @pytest.mark.slow
@@ -195,8 +183,8 @@ def test_each_table_ends_as_at_the_source_or_is_named(
     ended = state(lambda text: query(server, text, database=OWN))
 
     different = {name for name in NAMES if sorted(ended[name]) != sorted(expected[name])}
-    assert different <= named(outcome)
+    assert different <= named(outcome, AFFECTED)
     assert not ORDERED & different
-    assert AFFECTED.keys() <= named(outcome)
+    assert AFFECTED.keys() <= named(outcome, AFFECTED)
     assert outcome.facts["replay.order_timeouts"] == 0
     assert value(outcome, "replay.ran") == 100

@@ -1,7 +1,6 @@
 """Replays of MariaDB and MySQL in the order of commits: tables end as they did, or are named."""
 
 import random
-import threading
 from collections.abc import Callable
 from contextlib import closing, suppress
 from functools import partial
@@ -12,11 +11,10 @@ import pymysql
 import pytest
 
 from replayer.capture import conversion
-from replayer.model import Outcome
 from replayer.run.context import Context
 from replayer.servers.open import Server
 from tests.on_mysql import connected
-from tests.replaying import OWN, Rows, perform_replay, query, value
+from tests.replaying import OWN, SOURCE, Rows, all_at_once, named, perform_replay, query, value
 from tests.server_pool import ServerPool
 
 # PyMySQL leaves the socket of a refused connection to the garbage collector.
@@ -25,7 +23,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
 
-SOURCE = "named_source"
 SESSIONS, EACH = 40, 40
 TABLES = (
     "CREATE TABLE hot (id int PRIMARY KEY, v bigint)",
@@ -161,11 +158,7 @@ def log_of(server: Server, root: Any) -> Path:
         *("slow_query_log_file = 'named.log'", "slow_query_log = 1"),
     ):
         root.execute(f"SET GLOBAL {setting}")
-    threads = [threading.Thread(target=partial(work, server, n)) for n in range(SESSIONS)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    all_at_once(*(partial(work, server, n) for n in range(SESSIONS)))
     root.execute("SET GLOBAL slow_query_log = 0")
     return log
 
@@ -185,14 +178,6 @@ def captured(server: Server, folder: Path) -> tuple[Path, dict[str, Rows]]:
     return wish.out, tables
 
 
-def named(outcome: Outcome) -> set[str]:
-    """Return the tables that a report names as without a certain order."""
-    rows = outcome.tables.get("uncertain_order", ())
-    found = {(str(row["table"]), str(row["reason"])) for row in rows}
-    tables = {table for table, reason in found if reason != "trigger"}
-    return tables | {table for table, row in AFFECTED.items() if row in found}
-
-
 def test_each_table_ends_as_at_the_source_or_is_named(
     context: Context, server: Server, tmp_path: Path
 ) -> None:
@@ -206,8 +191,8 @@ def test_each_table_ends_as_at_the_source_or_is_named(
         ended = state(lambda text: query(server, text, database=OWN))
 
         different = {name for name in NAMES if ended[name] != expected[name]}
-        assert different <= named(outcome)
+        assert different <= named(outcome, AFFECTED)
         assert "history" not in different
-        assert AFFECTED.keys() <= named(outcome)
+        assert AFFECTED.keys() <= named(outcome, AFFECTED)
         assert outcome.facts["replay.order_timeouts"] == 0
         assert value(outcome, "replay.ran") == 100

@@ -10,10 +10,9 @@ from replayer.run.context import Context
 from replayer.servers.open import Server
 from tests.command import Replayer
 from tests.logged import logging_server
-from tests.replaying import OWN, perform_replay, query, whole
+from tests.replaying import OWN, SOURCE, begun_from, perform_replay, query, whole
 from tests.server_pool import ServerPool
 
-SOURCE = "order_source"
 SESSIONS = 32
 TABLES = """
 CREATE TABLE cell (id int PRIMARY KEY, v bigint);
@@ -75,42 +74,23 @@ def server(server_pool: ServerPool) -> Server:
 @pytest.fixture
 def again(context: Context, server: Server, captured: tuple[Path, str]) -> Iterator[Again]:
     """Return a function that replays the capture and returns the state, and what it found."""
-    query(server, f"DROP DATABASE IF EXISTS {SOURCE}", f"CREATE DATABASE {SOURCE}")
-    query(server, *filter(str.strip, TABLES.split(";")), database=SOURCE)
 
     def replay(**keys: object) -> tuple[str, Outcome]:
         outcome = perform_replay(context, captured[0], **{"restore": SOURCE, **keys})
         (row,) = query(server, STATE, database=OWN)
         return "|".join(row), outcome
 
-    yield replay
-    query(
-        server,
-        f"DROP DATABASE IF EXISTS {OWN} WITH (FORCE)",
-        "DELETE FROM replayer_owned WHERE kind = 'database'",
-        f"DROP DATABASE IF EXISTS {SOURCE} WITH (FORCE)",
-    )
+    with begun_from(server, *filter(str.strip, TABLES.split(";"))):
+        yield replay
 
 
-def check(again: Again, captured: tuple[Path, str], times: int) -> None:
-    """Replay some times; each ends in the state of the source, and nobody waited in vain."""
+@pytest.mark.parametrize("times", [2, pytest.param(10, marks=pytest.mark.slow)])
+def test_a_replay_in_order_ends_in_the_state_of_the_source(
+    again: Again, captured: tuple[Path, str], times: int
+) -> None:
+    """Updates that do not commute, of 32 sessions, alone and together; nobody waits in vain."""
     for _ in range(times):
         # Longer than a busy machine takes; what waits in vain reaches it.
         state, outcome = again(order="commit", order_timeout="10m")
         assert whole(outcome)
         assert state == captured[1]
-
-
-def test_a_replay_in_order_ends_in_the_state_of_the_source(
-    again: Again, captured: tuple[Path, str]
-) -> None:
-    """Updates that do not commute, of 32 sessions, alone and in transactions."""
-    check(again, captured, 2)
-
-
-@pytest.mark.slow
-def test_ten_replays_in_commit_order_all_end_in_the_state_of_the_source(
-    again: Again, captured: tuple[Path, str]
-) -> None:
-    """Ten of ten, and none of them hangs."""
-    check(again, captured, 10)

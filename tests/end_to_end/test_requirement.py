@@ -46,17 +46,7 @@ def test_pgbench_at_a_rate_requires_that_rate_and_its_rows(
 ) -> None:
     """As many commits, rows and syncs as pgbench makes; twice of it with growth 2."""
     out = tmp_path / "shop.profile"
-    at_a_rate = [
-        str(PGBENCH),
-        "-n",
-        "-R",
-        str(RATE),
-        "-T",
-        "120",
-        "-c",
-        "2",
-        typed(shop),
-    ]
+    at_a_rate = [str(PGBENCH), "-n", "-R", str(RATE), "-T", "120", "-c", "2", typed(shop)]
     with subprocess.Popen(at_a_rate, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as load:
         # Its sessions tell the server what they did once a second.
         time.sleep(2)

@@ -132,12 +132,7 @@ def test_two_words_that_look_the_same_keep_their_secrets() -> None:
         ["run", "smoke", "--engine", "postgresql://me:marlin@trout@127.0.0.1:1/db"],
         ["run", "smoke", "--engine=postgresql://me:marlintrout@127.0.0.1:1/db"],
         ["run", "smoke", "--engine", "postgres:marlintrout@127.0.0.1/db"],
-        [
-            "run",
-            "smoke",
-            "--engine",
-            "postgresql://me@127.0.0.1:1/db?password=marlin&trout=conger",
-        ],
+        ["run", "smoke", "--engine", "postgresql://me@127.0.0.1:1/db?password=marlin&trout=conger"],
         ["run", "smoke", "--engine", "mysql://me:marlintrout@/db?unix_socket=/nowhere"],
         ["run", "postgresql://me:marlintrout@127.0.0.1:1/db"],
         ["run", "--json", "postgres:marlintrout@127.0.0.1/db"],

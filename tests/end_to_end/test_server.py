@@ -743,10 +743,7 @@ def test_a_schema_of_replayers_name_that_is_not_replayers(
         with closing(Database(server.engine, url)) as there:
             there.query("CREATE SCHEMA replayer")
             there.query("CREATE TABLE replayer.precious (a int)")
-        with (
-            pytest.raises(Impossible, match="did not make"),
-            open_server(POSTGRES, url=typed(url)),
-        ):
+        with pytest.raises(Impossible, match="did not make"), open_server(POSTGRES, url=typed(url)):
             pass
         with closing(Database(server.engine, url)) as there:
             rows = there.query("SELECT tablename FROM pg_tables WHERE schemaname = 'replayer'")

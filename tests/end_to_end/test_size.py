@@ -82,33 +82,21 @@ def test_half_of_what_the_machine_can_do_fits_and_three_times_does_not(folder: P
 @pytest.mark.quiet
 @pytest.mark.root
 @pytest.mark.parametrize(("strength", "fit"), [(0.75, "does not fit"), (1.33, "fits")])
-def test_a_cpu_quota_decides(folder: Path, strength: float, fit: str) -> None:
-    """A quota 0.75 times as large as what is required does not suffice, one of 1.33 does."""
-    made = of_cpu(folder / "cpu.profile", rate=150, cores=0.5)
+@pytest.mark.parametrize("limit", ["CPU quota", "device reads"])
+def test_a_limit_decides(folder: Path, limit: str, strength: float, fit: str) -> None:
+    """A limit 0.75 times as large as what is required does not suffice, one of 1.33 does."""
+    if limit == "CPU quota":
+        made, full = of_cpu(folder / "x.profile", rate=150, cores=0.5), {"cores": 0.5}
+    else:
+        made, full = of_reads(folder / "x.profile", rate=600), {"read_iops": 600.0}
     words = ("--trial", "3s", "--hold", "5s", "--slo", "p99=700ms")
-    with caged(folder, cores=0.5) as cage:
+    with caged(folder, **full) as cage:
         able = size(made, folder, *words, cage=cage).verdict["multiple"]
-    with caged(folder, cores=strength * 0.5) as cage:
+    with caged(folder, **{name: strength * most for name, most in full.items()}) as cage:
         sized = size(made, folder, *words, "--growth", able, cage=cage)
     assert sized.verdict["fit"] == fit, sized.verdict
     if fit == "does not fit":
-        assert sized.verdict["first"] == "CPU quota"
-
-
-@pytest.mark.quiet
-@pytest.mark.root
-@pytest.mark.parametrize(("strength", "fit"), [(0.75, "does not fit"), (1.33, "fits")])
-def test_a_limit_of_the_device_decides(folder: Path, strength: float, fit: str) -> None:
-    """A device with 0.75 times the reads that are required does not suffice, one of 1.33 does."""
-    made = of_reads(folder / "io.profile", rate=600)
-    words = ("--trial", "3s", "--hold", "5s", "--slo", "p99=700ms")
-    with caged(folder, read_iops=600) as cage:
-        able = size(made, folder, *words, cage=cage).verdict["multiple"]
-    with caged(folder, read_iops=strength * 600) as cage:
-        sized = size(made, folder, *words, "--growth", able, cage=cage)
-    assert sized.verdict["fit"] == fit, sized.verdict
-    if fit == "does not fit":
-        assert sized.verdict["first"] == "device reads"
+        assert sized.verdict["first"] == limit
 
 
 @pytest.mark.root

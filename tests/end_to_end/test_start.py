@@ -1,5 +1,6 @@
 """What a command loads before it does its work, which every test of the command line pays for."""
 
+import contextlib
 import functools
 import json
 import os
@@ -125,18 +126,21 @@ def loaded(started: Started) -> Loaded:
 
 
 @functools.cache
-def packages() -> Mapping[str, list[str]]:
-    """Return module -> its distributions, which are read from the list of files of each."""
-    return metadata.packages_distributions()
+def required() -> Mapping[str, str]:
+    """Return module -> the library that it belongs to, of those that pyproject.toml names."""
+    found: dict[str, str] = {}
+    for requirement in metadata.requires("replayer") or ():
+        library = re.split(r"[^\w-]", requirement)[0].lower()
+        # Of the others the lists of files need not be read, which takes seconds.
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            files = metadata.distribution(library).read_text("RECORD") or ""
+            found |= dict.fromkeys(re.findall(r"^\w+", files, re.MULTILINE), library)
+    return found
 
 
 def libraries(modules: Iterable[str]) -> set[str]:
     """Return the libraries, as pyproject.toml names them, that these modules belong to."""
-    known = packages()
-    owners = {one for name in modules for one in known.get(name.partition(".")[0], ())}
-    required = metadata.requires("replayer") or ()
-    named = {line.lower() for one in required for line in re.findall(r"^[\w-]+", one)}
-    return named & {owner.lower().replace("_", "-") for owner in owners}
+    return {required()[top] for name in modules if (top := name.partition(".")[0]) in required()}
 
 
 def test_the_libraries_are_known() -> None:

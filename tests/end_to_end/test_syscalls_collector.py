@@ -70,9 +70,7 @@ def begun(
             one._program.process.wait()
 
 
-def test_exactly_the_calls_of_the_window_are_counted(
-    begun: Callable[..., CallRecording],
-) -> None:
+def test_exactly_the_calls_of_the_window_are_counted(begun: Callable[..., CallRecording]) -> None:
     """A reader's reads before and after the edges are not, those between them are, every one."""
     command = [sys.executable, "-c", READS]
     with subprocess.Popen(

@@ -219,9 +219,7 @@ def follow(order: Sequence[str], attempt: Callable[[str, str, Sequence[float]], 
 
 
 def _turns(
-    order: Sequence[str],
-    attempt: Callable[[str, str, Sequence[float]], float],
-    boots: list[float],
+    order: Sequence[str], attempt: Callable[[str, str, Sequence[float]], float], boots: list[float]
 ) -> bool:
     """Do the turns of `follow`; the seconds of each boot are added to `boots`."""
     for number, kernel in enumerate(order, start=1):

@@ -434,10 +434,7 @@ class Guest:
             f'echo "$REPLAYER_BOOTS_OUTCOME" > {folder}/outcome',
         ]
         done = subprocess.run(
-            [*COMMAND, *words],
-            env=environment,
-            cwd=self.work / "here",
-            check=False,
+            [*COMMAND, *words], env=environment, cwd=self.work / "here", check=False
         )
         lab.say(f"replayer boots start --via ended with {done.returncode}")
         self._until_ssh(config)

@@ -83,11 +83,7 @@ def disk(args: argparse.Namespace, folder: Path) -> Path:
 
 
 def once(
-    args: argparse.Namespace,
-    image: Path,
-    kernels: dict[str, lab.Kernel],
-    title: str,
-    due: str,
+    args: argparse.Namespace, image: Path, kernels: dict[str, lab.Kernel], title: str, due: str
 ) -> str:
     """Boot a kernel with its words; return the kernel that the job names next, "" at its end."""
     target = boot_plan.target_of(due)

@@ -3,13 +3,7 @@
 import os
 from pathlib import Path
 
-SERVERS = (
-    "postgresql-13",
-    "postgresql-14",
-    "postgresql-16",
-    "postgresql-17",
-    "mysql-9",
-)
+SERVERS = ("postgresql-13", "postgresql-14", "postgresql-16", "postgresql-17", "mysql-9")
 NAMES = (*SERVERS, "python-3.13")
 
 

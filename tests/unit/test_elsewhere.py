@@ -263,10 +263,7 @@ class There:
     names = ("c1", "db", "copy")
 
     def __init__(
-        self,
-        messages: Iterable[Any] = (),
-        error: Exception | None = None,
-        places: Any = None,
+        self, messages: Iterable[Any] = (), error: Exception | None = None, places: Any = None
     ) -> None:
         self.messages, self.error, self.places = messages, error, places or {}
 

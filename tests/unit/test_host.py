@@ -43,24 +43,29 @@ class Tree:
         link.parent.mkdir(parents=True, exist_ok=True)
         link.symlink_to(target)
 
-    def disk(self, name: str, numbers: str, *slaves: str, parent: str = "") -> None:
-        """Make a block device as sysfs shows it: a disk, a partition of `parent`, or on others."""
-        where = f"sys/devices/pci/block/{f'{parent}/' if parent else ''}{name}"
-        self.write(f"{where}/dev", numbers)
-        if parent:
-            self.write(f"{where}/partition", "1")
-        for slave in slaves:
-            self.write(f"{where}/slaves/{slave}/dev")
-        self.link(f"sys/dev/block/{numbers}", f"../../{where.removeprefix('sys/')}")
-        self.link(f"sys/class/block/{name}", f"../../{where.removeprefix('sys/')}")
+    def disks(self, *shown: str, under: str = "sys/devices/pci/block") -> None:
+        """Make block devices as sysfs shows them: `NAME MAJOR:MINOR`, and the devices below it.
+
+        A partition is `DISK/NAME`.
+        """
+        for name, numbers, *slaves in map(str.split, shown):
+            where = f"{under}/{name}"
+            self.write(f"{where}/dev", numbers)
+            if "/" in name:
+                self.write(f"{where}/partition", "1")
+            for slave in slaves:
+                self.write(f"{where}/slaves/{slave}/dev")
+            target = f"../../{where.removeprefix('sys/')}"
+            self.link(f"sys/dev/block/{numbers}", target)
+            self.link(f"sys/class/block/{Path(name).name}", target)
 
     def mount(
         self,
         point: Path | str,
         kind: str,
         source: str,
-        *,
         options: str = "rw",
+        *,
         numbers: str = "0:50",
         root: str = "/",
     ) -> None:
@@ -82,56 +87,49 @@ def tree(tmp_path: Path) -> Tree:
     return Tree(tmp_path)
 
 
-def test_a_partition_stands_for_its_whole_disk(tree: Tree) -> None:
-    """Counting partition and disk counts every request twice, so that only the disk is named."""
-    tree.disk("nvme0n1", "259:0")
-    tree.disk("nvme0n1p3", "259:3", parent="nvme0n1")
-    tree.numbers = (259, 3)
+@pytest.mark.parametrize(
+    ("disks", "mount", "numbers", "expected"),
+    [
+        # Counting partition and disk counts every request twice, so that only the disk is named.
+        ("nvme0n1 259:0, nvme0n1/nvme0n1p3 259:3", (), (259, 3), "nvme0n1"),
+        # Disk <- partition <- dm-crypt <- dm: one leaf, one line in diskstats.
+        ("sda 8:0, sda/sda3 8:3, dm-0 253:0 sda3, dm-1 253:1 dm-0", (), (253, 1), "sda"),
+        # md0 over two disks has its own line; a volume on it adds no device of its own.
+        (
+            "sda 8:0, sdb 8:16, sda/sda1 8:1, sdb/sdb1 8:17, md0 9:0 sda1 sdb1, dm-0 253:0 md0",
+            *((), (253, 0), "md0"),
+        ),
+        # Two ways to the same leaf are one leaf.
+        ("sda 8:0, sda/sda1 8:1, sda/sda2 8:2, dm-0 253:0 sda1 sda2", (), (253, 0), "sda"),
+        # A btrfs gives every subvolume a number that is not a device; its mount has the source.
+        ("sdc 8:32, sdc/sdc1 8:33", ("btrfs", "/dev/sdc1", "rw,subvol=/@"), (0, 31), "sdc"),
+        # No disk is guessed: without proof the ledger has no device.
+        ("vda 254:0", ("overlay", "overlay", "rw,upperdir=/nowhere/diff"), (0, 50), None),
+        # Memory, another machine and ZFS have no line in diskstats that would be theirs alone.
+        ("sda 8:0", ("tmpfs", "tmpfs"), (0, 44), None),
+        ("sda 8:0", ("nfs4", "server:/export"), (0, 44), None),
+        ("sda 8:0", ("zfs", "tank/data"), (0, 44), None),
+    ],
+    ids=["partition", "volume", "raid", "one disk", "btrfs", "overlay", "memory", "nfs", "zfs"],
+)
+def test_a_path_is_on_the_disk_whose_line_counts_it(
+    tree: Tree, disks: str, mount: tuple[str, ...], numbers: tuple[int, int], expected: str | None
+) -> None:
+    """The one leaf below the device of its file system, if there is one."""
+    tree.disks(*disks.split(", "))
+    if mount:
+        tree.mount("/", *mount)
+    tree.numbers = numbers
 
-    assert tree.host().device_of("/tmp") == "nvme0n1"
-
-
-def test_a_logical_volume_stands_for_the_one_disk_below_it(tree: Tree) -> None:
-    """Disk <- partition <- dm-crypt <- dm: one leaf, one line in diskstats."""
-    tree.disk("sda", "8:0")
-    tree.disk("sda3", "8:3", parent="sda")
-    tree.disk("dm-0", "253:0", "sda3")
-    tree.disk("dm-1", "253:1", "dm-0")
-    tree.numbers = (253, 1)
-
-    assert tree.host().device_of("/tmp") == "sda"
-
-
-def test_a_raid_over_several_disks_stands_for_itself(tree: Tree) -> None:
-    """md0 over two disks has its own line; a volume on it adds no device of its own."""
-    for name, numbers in (("sda", "8:0"), ("sdb", "8:16")):
-        tree.disk(name, numbers)
-    tree.disk("sda1", "8:1", parent="sda")
-    tree.disk("sdb1", "8:17", parent="sdb")
-    tree.disk("md0", "9:0", "sda1", "sdb1")
-    tree.disk("dm-0", "253:0", "md0")
-    tree.numbers = (253, 0)
-
-    assert tree.host().device_of("/tmp") == "md0"
-
-
-def test_a_volume_over_two_partitions_of_one_disk_stands_for_that_disk(tree: Tree) -> None:
-    """Two ways to the same leaf are one leaf."""
-    tree.disk("sda", "8:0")
-    tree.disk("sda1", "8:1", parent="sda")
-    tree.disk("sda2", "8:2", parent="sda")
-    tree.disk("dm-0", "253:0", "sda1", "sda2")
-    tree.numbers = (253, 0)
-
-    assert tree.host().device_of("/tmp") == "sda"
+    assert tree.host().device_of("/tmp") == expected
 
 
 def test_overlay_is_followed_to_its_upper_folder(tree: Tree, tmp_path: Path) -> None:
     """The overlay has no device of its own: what is written goes to the file system of upperdir."""
     upper = tmp_path / "upper"
     upper.mkdir()
-    tree.disk("sdb", "8:16")
-    tree.mount("/", "overlay", "overlay", options=f"rw,lowerdir=/l,upperdir={upper},workdir=/w")
+    tree.disks("sdb 8:16")
+    tree.mount("/", "overlay", "overlay", f"rw,lowerdir=/l,upperdir={upper},workdir=/w")
     numbers = {Path("/tmp"): (0, 50), upper: (8, 16)}  # the path, then upperdir
     host = Host(tree.root, stat=lambda path: stat_of(numbers[Path(path)]))
 
@@ -140,9 +138,8 @@ def test_overlay_is_followed_to_its_upper_folder(tree: Tree, tmp_path: Path) -> 
 
 def test_overlay_in_a_container_is_found_by_the_files_beside_it(tree: Tree) -> None:
     """In a container upperdir is out of sight; its hosts file lies on the same disk."""
-    tree.disk("vda", "254:0")
-    tree.disk("vda1", "254:1", parent="vda")
-    tree.mount("/", "overlay", "overlay", options="rw,upperdir=/var/lib/docker/overlay2/x/diff")
+    tree.disks("vda 254:0", "vda/vda1 254:1")
+    tree.mount("/", "overlay", "overlay", "rw,upperdir=/var/lib/docker/overlay2/x/diff")
     tree.mount(
         "/etc/hosts",
         "ext4",
@@ -155,47 +152,14 @@ def test_overlay_in_a_container_is_found_by_the_files_beside_it(tree: Tree) -> N
     assert tree.host().device_of("/tmp") == "vda"
 
 
-def test_overlay_without_any_trace_of_its_disk_has_no_device(tree: Tree) -> None:
-    """No disk is guessed: without proof the ledger has no device."""
-    tree.disk("vda", "254:0")
-    tree.mount("/", "overlay", "overlay", options="rw,upperdir=/nowhere/diff")
-    tree.numbers = (0, 50)
-
-    assert tree.host().device_of("/tmp") is None
-
-
-def test_btrfs_is_found_by_its_source(tree: Tree) -> None:
-    """A btrfs gives every subvolume a number that is not a device; its mount has the source."""
-    tree.disk("sdc", "8:32")
-    tree.disk("sdc1", "8:33", parent="sdc")
-    tree.mount("/", "btrfs", "/dev/sdc1", options="rw,subvol=/@")
-    tree.numbers = (0, 31)
-
-    assert tree.host().device_of("/tmp") == "sdc"
-
-
 def test_a_mapper_source_is_found_by_its_dm_name(tree: Tree) -> None:
     """/dev/mapper/vg-data is dm-3, also where /dev has no such link."""
-    tree.disk("sda", "8:0")
-    tree.disk("sdb", "8:16")
-    tree.disk("dm-3", "253:3", "sda", "sdb")
+    tree.disks("sda 8:0", "sdb 8:16", "dm-3 253:3 sda sdb")
     tree.write("sys/class/block/dm-3/dm/name", "vg-data\n")
     tree.mount("/", "btrfs", "/dev/mapper/vg-data")
     tree.numbers = (0, 31)
 
     assert tree.host().device_of("/tmp") == "dm-3"
-
-
-@pytest.mark.parametrize(
-    ("kind", "source"), [("tmpfs", "tmpfs"), ("nfs4", "server:/export"), ("zfs", "tank/data")]
-)
-def test_what_is_on_no_disk_has_no_device(tree: Tree, kind: str, source: str) -> None:
-    """Memory, another machine and ZFS have no line in diskstats that would be theirs alone."""
-    tree.disk("sda", "8:0")
-    tree.mount("/", kind, source)
-    tree.numbers = (0, 44)
-
-    assert tree.host().device_of("/tmp") is None
 
 
 def test_the_innermost_and_latest_mount_holds_a_path(tree: Tree, tmp_path: Path) -> None:
@@ -213,7 +177,7 @@ def test_the_innermost_and_latest_mount_holds_a_path(tree: Tree, tmp_path: Path)
 
 def test_slash_in_a_device_name_is_that_of_diskstats(tree: Tree) -> None:
     """/sys writes cciss!c0d0 for what /proc/diskstats calls cciss/c0d0."""
-    tree.disk("cciss!c0d0", "104:0")
+    tree.disks("cciss!c0d0 104:0")
     tree.write("sys/class/block/cciss!c0d0/size", "2048\n")
     tree.mount("/", "ext4", "/dev/cciss/c0d0", numbers="104:0")
     tree.numbers = (104, 0)
@@ -224,8 +188,7 @@ def test_slash_in_a_device_name_is_that_of_diskstats(tree: Tree) -> None:
 
 def test_read_ahead_is_that_of_the_device_with_the_file_system(tree: Tree) -> None:
     """A volume's own read-ahead is in force, not that of the disk below it."""
-    tree.disk("sda", "8:0")
-    tree.disk("dm-0", "253:0", "sda")
+    tree.disks("sda 8:0", "dm-0 253:0 sda")
     tree.write("sys/class/block/sda/queue/read_ahead_kb", "128\n")
     tree.write("sys/class/block/dm-0/queue/read_ahead_kb", "4096\n")
     tree.write("sys/class/block/sda/queue/scheduler", "none [mq-deadline] bfq\n")

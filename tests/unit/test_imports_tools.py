@@ -11,10 +11,10 @@ import pytest
 
 from replayer import registry
 from replayer.imports import ImportResult
-from replayer.model import StepResult
 from replayer.results import imported
 from tests.command import Replayer
 from tests.known import known
+from tests.performed import values
 
 FILES = Path(__file__).parents[1] / "fixtures" / "imports"
 MIB = 1 << 20
@@ -26,18 +26,10 @@ def read(tool: str, path: Path, label: str = "") -> ImportResult:
     return sheaf
 
 
-def values(step: StepResult) -> dict[str, float]:
-    """Return metric -> value."""
-    return {m.metric: m.value for m in step.measurements}
-
-
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
-        (
-            "dd/gnu.txt",
-            [{"dd.elapsed": 4, "dd.throughput": (1 << 30) / 4}, {"dd.elapsed": 2}],
-        ),
+        ("dd/gnu.txt", [{"dd.elapsed": 4, "dd.throughput": (1 << 30) / 4}, {"dd.elapsed": 2}]),
         ("dd/others.txt", [{"dd.throughput": 1 << 27}, {"dd.throughput": 1 << 27}]),
         (
             "iostat/extended.txt",
@@ -102,18 +94,12 @@ def values(step: StepResult) -> dict[str, float]:
                 }
             ],
         ),
-        (
-            "bonnie/old.csv",
-            [{"bonnie.seeks": 146.9}, {"bonnie.seeks": 140}, {"bonnie.seeks": 240}],
-        ),
+        ("bonnie/old.csv", [{"bonnie.seeks": 146.9}, {"bonnie.seeks": 140}, {"bonnie.seeks": 240}]),
         (
             "pgbench/report.txt",
             [{"pgbench.tps": 891.373681, "pgbench.latency.mean": 0.00449, "pgbench.failed": 0}],
         ),
-        (
-            "pgbench/old.txt",
-            [{"pgbench.tps": 1000.25, "pgbench.tps_with_connecting": 999.5}],
-        ),
+        ("pgbench/old.txt", [{"pgbench.tps": 1000.25, "pgbench.tps_with_connecting": 999.5}]),
         (
             "pgbench/pgbench_log.1",
             [{"pgbench.tps": 2.5, "pgbench.latency.max": 1.6, "pgbench.failed": 1}],
@@ -153,15 +139,9 @@ def values(step: StepResult) -> dict[str, float]:
         ),
         (
             "measure_reads/walk.txt",
-            [
-                {"walk.list.system": 0.73, "walk.read.real": 1.012345},
-                {"walk.read.real": 0.25},
-            ],
+            [{"walk.list.system": 0.73, "walk.read.real": 1.012345}, {"walk.read.real": 0.25}],
         ),
-        (
-            "sysbench/old-cpu.txt",
-            [{"sysbench.latency.p95": 0.00377, "sysbench.elapsed": 26.47}],
-        ),
+        ("sysbench/old-cpu.txt", [{"sysbench.latency.p95": 0.00377, "sysbench.elapsed": 26.47}]),
         (
             "sysbench/old-fileio.txt",
             [{"sysbench.throughput": 20 * MIB, "sysbench.requests": 1280.5}],

@@ -243,12 +243,7 @@ def test_times_become_counts_and_lags() -> None:
     tallying = Tallying(["point", "update"], 2.0)
     begin = 7 * SECOND
     # place, intended, begun, done
-    rows = [
-        (0, 0.1, 0.1, 0.2),
-        (1, 0.5, 1.5, 1.9),
-        (0, 1.2, 1.9, 2.5),
-        (-1, 1.3, 1.3, 1.4),
-    ]
+    rows = [(0, 0.1, 0.1, 0.2), (1, 0.5, 1.5, 1.9), (0, 1.2, 1.9, 2.5), (-1, 1.3, 1.3, 1.4)]
     flat = [
         number
         for place, *times in rows

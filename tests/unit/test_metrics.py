@@ -337,11 +337,7 @@ def test_a_figure_that_is_old_is_not_of_this_moment(under_way: tuple[Path, IO[by
     path, told = under_way
     registry = run_files.registry(run_files.Named((path,)))
     old = (datetime.now(UTC) - timedelta(seconds=60)).isoformat()
-    tell(
-        told,
-        events.Begin(name="a", repeat=1),
-        events.Figures(at=old, values={"riops": 12.0}),
-    )
+    tell(told, events.Begin(name="a", repeat=1), events.Figures(at=old, values={"riops": 12.0}))
     names = {name for name, _ in asked(registry)}
 
     assert "replayer_step_running" in names

@@ -99,11 +99,7 @@ def test_orion_matrix_is_csv_with_a_head_line() -> None:
 
     orion._matrices(spec, findings, orion_points())
 
-    assert findings.printed["iops.csv"] == (
-        "Large/Small, 0, 1, 17",
-        "0, , 8000, 9899",
-        "2, , , ",
-    )
+    assert findings.printed["iops.csv"] == ("Large/Small, 0, 1, 17", "0, , 8000, 9899", "2, , , ")
     assert findings.printed["mbps.csv"][2] == "2, 120.00, , "
 
 
@@ -218,11 +214,7 @@ def test_label_says_what_was_done() -> None:
 
 
 def probed(
-    run: Run,
-    rows: Sequence[dict[str, Any]],
-    *,
-    device: str = "vda",
-    status: Status = Status.DONE,
+    run: Run, rows: Sequence[dict[str, Any]], *, device: str = "vda", status: Status = Status.DONE
 ) -> Run:
     """Return a run with a probe step that has these rows of the io table."""
     step = StepResult(

@@ -40,9 +40,7 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def terminal(
-    monkeypatch: pytest.MonkeyPatch,
-) -> Iterator[tuple[TextIO, Callable[[], str]]]:
+def terminal(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[TextIO, Callable[[], str]]]:
     """Return a stream that is a terminal of 80 columns, and a function that ends and reads it."""
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.setenv("COLUMNS", "80")

@@ -149,10 +149,7 @@ def test_ramp_draws_its_curve_its_times_and_its_uses(run_of: RunOf) -> None:
     drawn = {chart.name: chart for _, chart in run_charts.of_steps([side])}
 
     assert set(drawn) == {"ramp", "ramp-times", "ramp-uses"}
-    assert [curve.name for curve in drawn["ramp"].curves] == [
-        "a measured",
-        "a scalability law",
-    ]
+    assert [curve.name for curve in drawn["ramp"].curves] == ["a measured", "a scalability law"]
     assert [curve.style["dash"] for curve in drawn["ramp-times"].curves] == [0, 1, 2]
     assert drawn["ramp-uses"].curves[0].y == [50.0, 50.0]
 
@@ -174,8 +171,7 @@ def test_ramp_refuses_keys_that_make_no_sense(keys: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    "keys",
-    [{}, {"rate": 0}, {"rate": 100, "slo": "fast"}, {"rate": 100, "hold": "0.5s"}],
+    "keys", [{}, {"rate": 0}, {"rate": 100, "slo": "fast"}, {"rate": 100, "hold": "0.5s"}]
 )
 def test_search_refuses_keys_that_make_no_sense(keys: dict[str, Any]) -> None:
     """A rate is required, an objective is percentiles, and a hold is none or a second long."""

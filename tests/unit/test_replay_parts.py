@@ -157,9 +157,7 @@ def parts(tmp_path: Path) -> Iterator[Callable[..., Parts]]:
         yield partial(Parts, tmp_path, opened)
 
 
-def test_a_session_sends_its_next_action_when_it_has_an_answer(
-    parts: Callable[..., Parts],
-) -> None:
+def test_a_session_sends_its_next_action_when_it_has_an_answer(parts: Callable[..., Parts]) -> None:
     """At speed 0; the session is over at its last answer, and its connection closed."""
     loop = parts([record(payload=b"one"), record(payload=b"two")])
     (client,) = loop.go()

@@ -184,10 +184,7 @@ def test_hashes_know_the_order_only_where_it_is_promised() -> None:
         for number, text in enumerate(texts):
             ours, theirs = socket.socketpair()
             ours.setblocking(False)
-            with (
-                closing(theirs),
-                closing(postgres(ours, hashes=True)) as connection,
-            ):
+            with closing(theirs), closing(postgres(ours, hashes=True)) as connection:
                 connection.send(b"", extended=False, in_order=in_order)
                 theirs.sendall(text)
                 assert connection.receive()
@@ -201,10 +198,7 @@ def test_what_the_socket_does_not_take_at_once_goes_later() -> None:
     ours, theirs = socket.socketpair()
     ours.setblocking(False)
     whole = postgres_message.encode_query("x" * 5_000_000)
-    with (
-        closing(theirs),
-        closing(postgres(ours)) as connection,
-    ):
+    with closing(theirs), closing(postgres(ours)) as connection:
         connection.send(whole, extended=False, in_order=False)
         assert connection.unsent
         came = b""
@@ -351,10 +345,7 @@ def test_a_connection_that_could_write_is_gone_where_nothing_may_be(
     """The server reports it with the answer, before the session's next statement."""
     whole = of_postgres(b"C", b"SELECT 1\0") + of_postgres(b"S", setting) + IDLE
     ours, theirs = socket.socketpair()
-    with (
-        theirs,
-        closing(postgres(ours, read_only=read_only)) as connection,
-    ):
+    with theirs, closing(postgres(ours, read_only=read_only)) as connection:
         connection.send(b"", extended=False, in_order=False)
         theirs.sendall(whole)
         if ends and read_only:

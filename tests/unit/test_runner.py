@@ -149,8 +149,7 @@ def test_what_is_impossible_is_said_before_anything_is_done(
 
     begun = []
     yielded, failure = run_steps(
-        {"a": lambda spec, _context: begun.append(spec.name), "b": measures(1)},
-        checks={"b": check},
+        {"a": lambda spec, _context: begun.append(spec.name), "b": measures(1)}, checks={"b": check}
     )
 
     assert begun == []

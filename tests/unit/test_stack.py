@@ -12,23 +12,11 @@ from tests.unit.test_host import Tree
 VIRTUAL = "sys/devices/virtual/block"
 
 
-def virtual(tree: Tree, name: str, numbers: str, *slaves: str) -> str:
-    """Make a block device without hardware, as sysfs shows it, and return its folder."""
-    where = f"{VIRTUAL}/{name}"
-    tree.write(f"{where}/dev", numbers)
-    for slave in slaves:
-        tree.write(f"{where}/slaves/{slave}/dev")
-    tree.link(f"sys/dev/block/{numbers}", f"../../{where.removeprefix('sys/')}")
-    tree.link(f"sys/class/block/{name}", f"../../{where.removeprefix('sys/')}")
-    return where
-
-
 @pytest.fixture
 def tree(tmp_path: Path) -> Tree:
     """Return a machine with one disk that has a partition, and ext4 on whatever is asked for."""
     made = Tree(tmp_path / "root")
-    made.disk("sda", "8:0")
-    made.disk("sda1", "8:1", parent="sda")
+    made.disks("sda 8:0", "sda/sda1 8:1")
     made.mount("/", "ext4", "/dev/root", numbers="8:1")
     return made
 
@@ -46,9 +34,8 @@ def test_a_partition_ends_in_its_disk(tree: Tree) -> None:
 
 def test_volumes_are_followed_to_every_disk(tree: Tree) -> None:
     """Dm over md over two disks: both."""
-    tree.disk("sdb", "8:16")
-    virtual(tree, "md0", "9:0", "sda1", "sdb")
-    virtual(tree, "dm-0", "253:0", "md0")
+    tree.disks("sdb 8:16")
+    tree.disks("md0 9:0 sda1 sdb", "dm-0 253:0 md0", under=VIRTUAL)
 
     assert on(tree, (253, 0)) == Stack(frozenset({"sda", "sdb"}))
 
@@ -56,9 +43,8 @@ def test_volumes_are_followed_to_every_disk(tree: Tree) -> None:
 @pytest.mark.parametrize(("device", "numbers"), [("zram0", (252, 0)), ("ram1", (1, 1))])
 def test_a_volume_over_memory_ends_there(tree: Tree, device: str, numbers: tuple[int, int]) -> None:
     """Dm over zram, and dm over both: what is memory is named with all that lies above it."""
-    virtual(tree, device, f"{numbers[0]}:{numbers[1]}")
-    virtual(tree, "dm-0", "253:0", device)
-    virtual(tree, "dm-1", "253:1", "sda1", device)
+    shown = "{0} {1}:{2}", "dm-0 253:0 {0}", "dm-1 253:1 sda1 {0}"
+    tree.disks(*(one.format(device, *numbers) for one in shown), under=VIRTUAL)
 
     assert on(tree, numbers) == Stack(memory=(device,))
     assert on(tree, (253, 0)) == Stack(memory=(f"dm-0 over {device}",))
@@ -68,7 +54,7 @@ def test_a_volume_over_memory_ends_there(tree: Tree, device: str, numbers: tuple
 @pytest.mark.parametrize("device", ["nbd0", "zd0", "rbd1", "drbd0"])
 def test_a_device_without_hardware_hides_what_is_behind_it(tree: Tree, device: str) -> None:
     """A network block device, a volume of ZFS: what its other end has in memory is not known."""
-    virtual(tree, device, "43:0")
+    tree.disks(f"{device} 43:0", under=VIRTUAL)
 
     assert on(tree, (43, 0)) == Stack(hidden=(device,))
 
@@ -87,7 +73,7 @@ def test_a_file_system_without_a_device_hides_what_is_behind_it(
 
 def test_a_file_system_on_several_devices_is_followed_on_all(tree: Tree, tmp_path: Path) -> None:
     """Btrfs over a disk and zram: the mount names one of them, /sys/fs/btrfs has both."""
-    virtual(tree, "zram0", "252:0")
+    tree.disks("zram0 252:0", under=VIRTUAL)
     tree.mount(tmp_path, "btrfs", "/dev/sda1")
     for name in ("sda1", "zram0"):
         tree.write(f"sys/fs/btrfs/1234/devices/{name}/dev")
@@ -100,17 +86,13 @@ def test_a_loop_device_ends_in_its_file_and_what_that_is_on(tree: Tree, tmp_path
     image = tmp_path / "disk.img"
     image.write_bytes(bytes(8192))
     for name, numbers in (("loop0", "7:0"), ("loop1", "7:1")):
-        folder = virtual(tree, name, numbers)
+        folder = f"{VIRTUAL}/{name}"
+        tree.disks(f"{name} {numbers}", under=VIRTUAL)
         tree.write(f"{folder}/loop/backing_file", f"{image}\n")
         tree.write(f"{folder}/loop/offset", "1024\n")
         tree.write(f"{folder}/size", "8\n")
-    tree.disk("loop0p1", "259:0", parent="loop0")
-    where = "sys/class/block/loop0p1"
-    (tree.root / where).unlink()
-    tree.write(f"{VIRTUAL}/loop0/loop0p1/partition", "1")
+    tree.disks("loop0/loop0p1 259:0", "dm-0 253:0 loop1", under=VIRTUAL)
     tree.write(f"{VIRTUAL}/loop0/loop0p1/start", "2")
-    tree.link(where, "../../devices/virtual/block/loop0/loop0p1")
-    virtual(tree, "dm-0", "253:0", "loop1")
     tree.mount(tmp_path, "tmpfs", "tmpfs", numbers="0:9")
     memory = (f"loop0 over {image} on tmpfs",)
 
@@ -128,7 +110,8 @@ def test_a_file_beneath_a_loop_device_that_is_not_seen_is_hidden(
     """Deleted, of another mount namespace, or another file that has its name here."""
     (tmp_path / "image").write_bytes(bytes(8192))
     (tmp_path / "small").write_bytes(bytes(512))
-    folder = virtual(tree, "loop0", "7:0")
+    folder = f"{VIRTUAL}/loop0"
+    tree.disks("loop0 7:0", under=VIRTUAL)
     words = text.format(image=tmp_path / "image", small=tmp_path / "small")
     tree.write(f"{folder}/loop/backing_file", f"{words}\n")
     tree.write(f"{folder}/size", "8\n")

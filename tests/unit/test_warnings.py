@@ -199,12 +199,7 @@ def test_the_read_ahead_of_the_datas_disk_is_not_that_of_another(run: Callable[.
             [step(cold=cold(), facts={"device.name": "sdb", "device.read_ahead_kb": 8192})],
             {},
         ),
-        (
-            "emulated",
-            "without KVM: these figures",
-            [],
-            {"cpu.model": "QEMU TCG CPU version 2.5+"},
-        ),
+        ("emulated", "without KVM: these figures", [], {"cpu.model": "QEMU TCG CPU version 2.5+"}),
         ("governor", "cpupower", [], {"cpu.governor": "powersave"}),
         ("virtualised", "(kvm)", [], {"virtualisation": "kvm"}),
         ("other_load", "3.70", [], {"host.load1": 3.7}),
