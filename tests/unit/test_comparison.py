@@ -376,7 +376,7 @@ def test_a_metric_that_says_nothing_in_some_results_is_not_judged(
 
     assert verdicts(found) == {"sessions.riops": None, "sessions.operations": MetricVerdict.WORSE}
     assert {row.metric for row in found.rows if row.leading} == {"sessions.operations"}
-    assert f"sessions.riops is not judged: it says nothing in {said}" in found.warnings
+    assert f"sessions.riops is not judged: it has no good direction in {said}" in found.warnings
 
 
 def test_opposite_directions_are_refused(side: Callable[..., Side]) -> None:

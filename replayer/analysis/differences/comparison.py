@@ -98,7 +98,7 @@ def _refuse_shared(base: Side, other: Side) -> None:
     shared = {run.id for run in base.runs} & {run.id for run in other.runs}
     if shared:
         raise Impossible(
-            f"the run {min(shared)} is on both sides of the comparison, which tells nothing: "
+            f"the run {min(shared)} is on both sides of the comparison, which shows nothing: "
             f"name two different groups"
         )
 
@@ -120,7 +120,7 @@ def _refuse_unlike(base: str, other: str, unlike: Iterable[Difference]) -> None:
 
 
 def _patterns(keys: Sequence[str]) -> list[str]:
-    """Return what allows all of these keys: a few one by one, many of a kind as a pattern."""
+    """Return values of --allow for all of these keys: a few as they are, many as patterns."""
     if len(keys) <= _MOST_KEYS:
         return list(keys)
     kinds = [next((kind for kind in _KINDS if key.startswith(kind)), key) for key in keys]
