@@ -28,7 +28,7 @@ _PROGRAM = "usr/bin/replayer"
 
 @dataclass(frozen=True)
 class Intent:
-    """A plan that this machine can do by itself, and the way in which it will."""
+    """A plan that this machine can do by itself, with the boot loader and the installed kernels."""
 
     system: System
     plan: Path
@@ -140,8 +140,8 @@ def permit(system: System) -> None:
         return
     if current.phase == "running":
         raise Impossible(
-            f"the plan {current.plan} was started already: `replayer boots status` tells how far "
-            f"it is, `replayer boots stop` ends it"
+            f"the plan {current.plan} was started already: `replayer boots status` shows its "
+            f"progress, `replayer boots stop` ends it"
         )
 
 
