@@ -54,9 +54,9 @@ class Hosts:
     def __init__(
         self, loop: EventLoop, members: Sequence[Member], delegated: Mapping[str, Secret | None]
     ) -> None:
-        """Take the members, and for each name the certificate of a remote run.
+        """Take the members, and name -> the certificate by which a remote run commands that member.
 
-        A run that was sent to another host commands that member with it.
+        A remote run is one that was sent to another host.
         """
         self._loop, self._delegated = loop, delegated
         self._members = {member.name: member for member in members}

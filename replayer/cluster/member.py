@@ -40,9 +40,10 @@ class Member:
         told: Callable[[], None],
         ended: Callable[[], str | None] = lambda: None,
     ) -> None:
-        """Take a function that is called at each change, and `ended`.
+        """Take the host's name, the address of its agent, and how to call it.
 
-        `ended` returns the last line of the host's ssh if that has ended, else None.
+        `told` is called at each change of the member.  `ended` returns the last line of the host's
+        ssh if that has ended, else None.
         """
         self.name, self.address = name, address
         self.about: HostDescription | None = None
@@ -203,8 +204,8 @@ class Member:
             self._lose(f"the host {self.host} is lost: the ssh to it ended ({words})")
         elif silent >= CALL_SECONDS:
             self._lose(
-                f"the host {self.host} is lost: it has not answered for {silent:.0f} s, so look "
-                f"whether it still runs and the network reaches it"
+                f"the host {self.host} is lost: it has not answered for {silent:.0f} s: check "
+                f"that it still runs and that the network reaches it"
             )
 
     def _strange(self, op: str) -> ReplayerError:
