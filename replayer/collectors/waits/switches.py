@@ -100,7 +100,11 @@ class Switches:
         self._spent = 0.0
 
     def trace(self, letters: Mapping[int, str], whose: str) -> None:
-        """Trace these threads, unless the last trace is too recent."""
+        """Trace the threads for some milliseconds, unless the last trace is too recent.
+
+        `letters` is thread id -> the kernel's letter for its state just before.  `whose` is the
+        side of the threads, such as the server.
+        """
         now = time.monotonic()
         if now < self._due or not letters or self._perf.background.status is not None:
             return
