@@ -195,8 +195,8 @@ def choose(bisection: Bisection, posterior: Posterior) -> int:
 def expected(posterior: Posterior, candidate: int) -> float:
     """Return the bits that one measurement of a candidate is expected to give about the answer.
 
-    It is the entropy of what would be measured, less the entropy that would be left if the answer
-    were known.  What it gives about the levels, too, counts for a part.
+    It is the entropy of the measurement, less its entropy if the answer were known.  Information
+    about the two levels counts as well, for a part.
     """
     places = len(posterior.chances)
     is_after = np.append(np.arange(1, places + 1) <= candidate, False)
@@ -226,7 +226,7 @@ def information(after: Sequence[float] | Floats, distance: float) -> Floats:
     """Return the bits that a measurement gives about which of two levels it is of.
 
     `after` are the chances of the second level; the levels are `distance` times the noise apart.
-    It is the mutual information of a bit and what a channel with normal noise makes of it.
+    It is the mutual information of a bit and of that bit after a channel with normal noise.
     """
     chances = np.asarray(after, np.float64)[:, None]
     inside = np.clip(chances, 1e-12, 1 - 1e-12)

@@ -1,7 +1,7 @@
 """An experiment: its plan, its runs in the drawn order, and when it is over.
 
 The plan is a file in the experiment's own folder, next to the results of its runs.  Each run has
-tags with its block and its combination, so that an experiment that was cut goes on where it was.
+tags with its block and its combination, so that an interrupted experiment continues where it was.
 """
 
 from __future__ import annotations
@@ -324,8 +324,8 @@ class ExperimentWork:
     def measure(self, block: int, row: int) -> tuple[Run, str]:
         """Perform the run of a block and a combination; return it, and why it was done again.
 
-        A run that failed is done again once; so is one that other programs disturbed, if it is
-        worth to wait for quiet.
+        A run that failed is done again once.  With `wait_quiet`, so is a run that other programs
+        disturbed.  Raises ReplayerError if it fails twice, or cannot be done.
         """
         again, last = "", None
         for left in reversed(range(_TRIES)):
@@ -366,9 +366,9 @@ def perform(
 ) -> list[list[Run]]:
     """Do the runs that are missing, block by block, until it is over; return complete blocks.
 
-    `over` is asked after each block that is complete.  After `seconds` no further run begins; nor
-    does a block that would not end by then, by the mean time of a run so far.
-    Raises ReplayerError if a run fails twice.
+    `over` gets the complete blocks after each of them, and returns whether they are enough.  After
+    `seconds` no further run begins; nor does a block that would not end by then, by the mean time
+    of a run so far.  `told` gets each run that is done.  Raises ReplayerError if a run fails twice.
     """
     design = work.design
     done = work.done()
@@ -446,7 +446,7 @@ class _Clock:
 
 
 def commands(work: ExperimentWork) -> Iterator[str]:
-    """Yield each command and each change of the machine of the first blocks that are needed."""
+    """Yield, for the fewest blocks that are needed, each command and each change of the machine."""
     for block in range(work.design.least_blocks()):
         for row in work.design.draw_order(work.plan.seed, block):
             variant = work.variants[row]
