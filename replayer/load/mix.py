@@ -28,7 +28,7 @@ UNTESTED = (
 
 
 class WeightedMix(Noun):
-    """Weights of the kinds of statements, and what one of each kind does."""
+    """Weights of the kinds of statements, and the amount of work of one statement of each kind."""
 
     model_config = ConfigDict(use_attribute_docstrings=True)
 
