@@ -52,9 +52,9 @@ class Perf:
     """One `perf record` of all processors."""
 
     def __init__(self, host: Host, folder: Path, events: Sequence[str]) -> None:
-        """Start it with these options; raise Skip with the reason if it cannot record.
+        """Start it for these events, with its file in a folder; raise Skip if it cannot record.
 
-        If `controlled`, it records only while it is enabled, otherwise all the time.
+        If it is `controlled`, it records only while it is enabled, otherwise all the time.
         """
         program = shell.find("perf")
         if program is None:
