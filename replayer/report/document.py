@@ -27,7 +27,7 @@ class Texts:
 
     @property
     def text(self) -> str:
-        """They are one text where lines break between all words."""
+        """Return them as one text, for media on which lines break between any two words."""
         return self.gap.join(filter(None, (*self.texts, self.gloss)))
 
 

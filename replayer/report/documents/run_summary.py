@@ -107,7 +107,11 @@ def remarks(one: RunsSummary, numbers: Sequence[int], more: str, *, brief: bool 
 def numbered(
     one: RunsSummary, numbers: Iterable[int], *, brief: bool = False
 ) -> list[tuple[int, Sentence]]:
-    """Return remarks with their numbers; with `brief` without the steps that name the number."""
+    """Return the remarks with these numbers, each with its number.
+
+    With `brief`, a remark does not begin with the names of its steps: the lines of these steps have
+    the remark's number.
+    """
     return [
         (number, Sentence(_remark(point, one.runs, brief=brief), tone))
         for number in numbers
