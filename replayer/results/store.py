@@ -553,7 +553,7 @@ def _finite(step: StepResult) -> StepResult:
         return step
     kept: tuple[Measurement, ...] = tuple(m for m in step.measurements if m not in bad)
     names = ", ".join(m.metric for m in bad)
-    note = f"{names} came out as no finite number and was left out"
+    note = f"{names} is not a finite number and was left out"
     return step.model_copy(update={"measurements": kept, "notes": (*step.notes, note)})
 
 
