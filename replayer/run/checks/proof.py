@@ -43,7 +43,7 @@ class Finding(Noun):
 
 
 class MarkAnswer(Noun):
-    """A mark of the engine's file (not verified there), and the answer of this server."""
+    """A remark UNVERIFIED in one of the engine's files, and what this server shows about it."""
 
     file: str
     asks: str
