@@ -108,7 +108,10 @@ def guest_command(keys: ServerSpec, data: Path, socket: Path, user: User | None)
 
 
 def word_of(keys: ServerSpec) -> str:
-    """Return the word in the command line of a server, but not of other uses of its program."""
+    """Return a word that tells a server's command line from other uses of the same program.
+
+    It is "" for a program that is used for the server only.
+    """
     return _HOST if keys.guest else ""
 
 

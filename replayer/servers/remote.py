@@ -105,9 +105,9 @@ class Remote:
         self._found(database)
 
     def identify(self, database: Database) -> None:
-        """Ask for all that is asked once a run, over the connection that is open already.
+        """Read the facts that do not change during a run, over the connection that is open already.
 
-        A question that fails is asked again by the method that needs its answer, which reports it.
+        If this fails, the method that needs a fact reads it again, and reports the error.
         """
         self.locate(database)
         with contextlib.suppress(ReplayerError):
