@@ -256,7 +256,10 @@ class SpeedTrial(NamedTuple):
 
 
 def disturbance(speed: CaptureRequirement, run: Run) -> str:
-    """Return who disturbed the last trials, if each two in a row were void; else ""."""
+    """Return which programs disturbed the last trials, after every two void ones in a row.
+
+    It is "" at any other time, so that the search is interrupted once for each such pair.
+    """
     done = trials(speed, run)
     void = list(takewhile(lambda trial: trial.void, reversed(done)))
     if not void or len(void) % _MOST_VOID:

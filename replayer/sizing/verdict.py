@@ -172,7 +172,7 @@ _SCALING = frozenset({"cpu", "server_cpu", "read_iops", "write_iops", "read_mbps
 
 
 def _decider(load: Loaded, rows: Iterable[ResourceRow]) -> Loaded | ResourceRow:
-    """Return what decides the verdict: of those with the worst fit, the one that allows the least.
+    """Return the load or the row that decides: of the worst fit, the one that allows the least.
 
     Where all fit, this is the load.  A row decides instead if the load had less of it than
     required, and if it allows less than the load.
