@@ -352,7 +352,7 @@ def test_an_input_output_error_is_one_sentence() -> None:
 
     assert str(raised.value) == (
         "test: reading blocks of 4096 bytes of /proc/self/mem failed: Input/output error; "
-        "see dmesg for what the device said"
+        "see dmesg for the device's messages"
     )
 
 
