@@ -97,7 +97,7 @@ def needs(database: "Database") -> BuildState:
     if not built.whole:
         raise Impossible(
             f"the build of {NAME} was interrupted at {built.rows:,} of {built.rows_wanted:,} rows: "
-            f"a build step goes on with it"
+            f"a build step continues it"
         )
     return built
 
