@@ -23,9 +23,9 @@ SURE = 0.95
 NONE_LEFT = 0.8
 """The probability of no change at which the ends do not differ."""
 _NO_CHANGE = 0.1
-"""The probability of no change before anything is measured: who bisects has seen one."""
+"""The probability of no change before anything is measured: a user who bisects has seen one."""
 _LEVELS_TOO = 0.2
-"""The worth of a bit about the levels, in bits about the answer: later runs are read by them."""
+"""The worth of a bit about the levels, in bits about the answer: they help later runs."""
 ENDS = 2
 """The fewest measurements of each end."""
 _NOISE = 0.02
@@ -38,7 +38,7 @@ _LOOSE = 1e-6
 _GRID = 80
 _NEGLIGIBLE = 1e-6
 _LEVELS = tuple(np.linspace(0.1, 0.9, 9))
-"""Looked at are the candidates that lie after the change with about these chances."""
+"""Only candidates that are after the change with about these probabilities are considered."""
 _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(40)
 _WEIGHTS /= _WEIGHTS.sum()
 

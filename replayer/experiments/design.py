@@ -81,7 +81,7 @@ class FactorialDesign:
     def plots(self) -> Places:
         """Return the number of the whole plot that each combination belongs to, from 0.
 
-        Without dear factors each run is one plot, which means that there are none.
+        Without `dear` factors each run is one plot, which means that there are no plots.
         """
         if not self.dear:
             return np.arange(self.size)

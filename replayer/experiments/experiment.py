@@ -63,7 +63,7 @@ class TwoLevels(Noun):
     first: str
     second: str
     seldom: bool = False
-    """True if it is dear to switch, and so changes seldom within a block."""
+    """True if it is expensive to switch, and so changes seldom within a block."""
 
     def word(self, sign: int) -> str:
         """Return the word of a variant for its first level (-1) or its second (1)."""
@@ -94,7 +94,7 @@ class ExperimentPlan(Noun):
     """Arguments of `replayer run` that all runs have."""
     switch: str = ""
     switch_back: str = ""
-    """The command that takes the switching back; "" to switch to the first level."""
+    """The command that undoes the switching; "" to switch to the first level."""
     release: str = ""
     """The kernel of runs whose factors name none, if each run needs a boot."""
     factors: tuple[TwoLevels, ...]
@@ -391,7 +391,7 @@ def perform(
             told(RunDone(run, block, number, work.plan.text(design, row), took, again))
         block += 1
         blocks = done.blocks(design.size)
-        # Of runs that are there already only all of them together are looked at.
+        # Stored runs of an earlier part are looked at only once, all together.
         if block >= least and len(blocks) == block and over(blocks):
             return blocks
 

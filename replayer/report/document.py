@@ -133,7 +133,7 @@ class TimeSeries:
     panels: Sequence[tuple[str, Sequence[Curve]]]
     """The title of each panel, and its curves, which have a value for each point."""
     marks: Sequence[tuple[float, str]] = ()
-    """Seconds after the begin at which something is to be seen, and the text on it."""
+    """Seconds after the begin of an event that is marked, and the text on it."""
     note: str = ""
 
 

@@ -21,7 +21,7 @@ MOST_ALIKE = 0.8
 """The largest autocorrelation from second to second of a healthy window."""
 _ALIKE = np.linspace(0.0, MOST_ALIKE, 9)[:, None]
 _LEAST_NOISE = 1e-12
-"""Share of the noise below which what a change leaves over is rounding."""
+"""If a change leaves less than this share of the noise, the rest is rounding error."""
 
 
 class Changes:

@@ -34,7 +34,7 @@ class PastPrediction(NamedTuple):
     prediction: Prediction
     fit: Fit
     first: str
-    """The resource that gave first, by the measurement; "" where that is not known."""
+    """The limiting resource by the measurement; "" if that is not known."""
     multiple: float | None
 
 

@@ -47,7 +47,7 @@ class MarkAnswer(Noun):
 
     file: str
     asks: str
-    """The words of the mark."""
+    """The remark's own words."""
     proven: bool | None
     """None if it could not be asked here."""
     found: str

@@ -162,7 +162,7 @@ def _divergences(result: StepResult) -> Iterator[Part]:
         many = len({row["fingerprint"] for row in own})
         side = "the log" if against == "log" else against
         yield Sentence(
-            f"{many:,} fingerprints ended otherwise than in {side}; the first at {_first(own)}",
+            f"{many:,} fingerprints have other results than in {side}; the first at {_first(own)}",
             Tone.BAD,
         )
     if real:

@@ -26,14 +26,14 @@ _ANY = "any of its rows"
 MET = "changes met"
 HIDDEN = "text shows no table"
 OUT_OF_TURN = "out of turn"
-"""Reasons why a table may end otherwise; further ones are in UncertainOrder._affected."""
+"""Reasons why a table may have other values; further ones are in UncertainOrder._affected."""
 
 Row = tuple[str, RowKey | str | None]
 """A table, and a row of it, _ANY for any row, or None for rows that the text does not show."""
 
 
 class UncertainRow(NamedTuple):
-    """A row, a table or a statement whose changes may end otherwise."""
+    """A row, a table or a statement whose changes may leave other values than in the source."""
 
     table: str
     """For the reason "trigger" the table that has it; a statement whose text shows no table."""
@@ -200,7 +200,7 @@ class UncertainOrder:
             )
 
     def named(self, most: int) -> Iterator[UncertainRow]:
-        """Yield all that may end otherwise; of rows, tables and statements that met `most`."""
+        """Yield all that may have other values; of rows, tables and statements that met `most`."""
         for (table, row), pairs in self.pairs.most_common(most):
             yield UncertainRow(table, row, pairs, MET)
         if not self._met:
