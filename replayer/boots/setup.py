@@ -94,7 +94,7 @@ def intent(
     left = _boots_left(system, schedule, path)
     if not left:
         how = f"replayer {shlex.join(schedule.job)}" if schedule.job else f"replayer compare {plan}"
-        raise Impossible(f"all boots of the plan are done: `{how}` shows what they say")
+        raise Impossible(f"all boots of the plan are done: `{how}` shows their results")
     words = any(boot_plan.target_of(kernel).words for kernel in schedule.kernels)
     chosen = loaders.chosen(system, way or ("kexec" if words else ""))
     entries = installed(system, schedule, chosen)

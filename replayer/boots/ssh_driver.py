@@ -85,7 +85,7 @@ class RemoteMachine:
             raise ReplayerError(f"{self.host}: {one_line(answer['error'])}")
         for key, kind in _KINDS.items():
             if key in answer and not isinstance(answer[key], kind):
-                raise ReplayerError(f"{self.host}: its answer has a {key!r} that is none")
+                raise ReplayerError(f"{self.host}: its answer has a {key!r} of a wrong type")
         plain = {key: one_line(value) for key, value in answer.items() if isinstance(value, str)}
         return reply.Reply(answer | plain)
 

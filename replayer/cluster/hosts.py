@@ -124,7 +124,7 @@ class Hosts:
         Raises Impossible if `on` is empty and no host of the database is known.
         """
         if not on and self.database is None:
-            raise Impossible("no host of the database was named: say which with --watch HOST")
+            raise Impossible("no host of the database was named: name it with --watch HOST")
         member = self._members[on] if on else self.database
         assert member is not None
         return RemoteRun(member, self._loop, work, order)

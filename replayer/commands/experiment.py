@@ -292,7 +292,7 @@ def _perform(args: argparse.Namespace, work: ExperimentWork) -> list[list[Run]]:
     except Interrupted:
         _say(
             f"stopped; what was measured is kept: `replayer experiment --resume {work.plan.id}` "
-            f"goes on"
+            f"continues"
         )
         raise
 
@@ -306,7 +306,7 @@ def _tell(args: argparse.Namespace, work: ExperimentWork, blocks: list[list[Run]
         raise ReplayerError(
             f"there is no result yet: {len(blocks)} of at least {least} blocks of {design.size} "
             f"runs are complete{late}",
-            f"`replayer experiment --resume {plan.id}` goes on",
+            f"`replayer experiment --resume {plan.id}` continues",
         )
     first = zip(work.variants, blocks[0], strict=True)
     unreached = shared_settings([(own.arguments, one) for own, one in first])

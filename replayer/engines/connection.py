@@ -429,7 +429,7 @@ def url_of(text: str, engine: Engine) -> "URL":
     """
     text = revealed(text)
     refusal = Impossible(
-        f"the database's URL is none such as {engine.wire.split('+')[0]}://user@host/database "
+        f"the database's URL is not like {engine.wire.split('+')[0]}://user@host/database "
         f"(in a password write %40 for @, %3A for :, %2F for /, %3F for ? and %26 for &)"
     )
     scheme, slashes, rest = text.partition("://")

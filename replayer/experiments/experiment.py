@@ -353,7 +353,7 @@ class ExperimentWork:
     def _failed(self, row: int, what: str) -> ReplayerError:
         return ReplayerError(
             f"the run with {self.plan.text(self.design, row)} {what}",
-            f"`replayer experiment --resume {self.plan.id}` goes on when that is mended",
+            f"`replayer experiment --resume {self.plan.id}` continues when that is mended",
         )
 
 

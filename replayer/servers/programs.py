@@ -96,7 +96,7 @@ def _guest_version(title: str, name: str) -> str:
     except ValueError:
         raise Impossible(refusal, f"the guest {name} has no PACKAGE and no get_version()") from None
     if not version.partition(".")[0].isdecimal():
-        raise Impossible(refusal, f"the guest {name} says {version!r}, which is not a version")
+        raise Impossible(refusal, f"the guest {name} has the version {version!r}, which is not one")
     return version
 
 
@@ -220,7 +220,7 @@ def _tried(title: str, keys: ServerSpec, folder: Path, user: User | None) -> Pro
             raise Impossible(
                 f"{folder / program} is {other.title}, not {title}: give --engine {other.name}"
             )
-        raise Impossible(f"{folder / program} says {answer.strip()!r}, which is not a version")
+        raise Impossible(f"{folder / program} prints {answer.strip()!r}, which is not a version")
     major = int(numbers[1])
     if major < keys.oldest:
         raise Impossible(

@@ -469,8 +469,8 @@ def _recognised(database: Database, others: list[Engine]) -> Engine:
     raise Impossible(
         f"the server at {credentials.show(database.url)} says that it is "
         f"{' and '.join(answers.values())}, and replayer knows "
-        f"{', '.join(one.title for one in others)} there; the name of one of them in the place of "
-        f"the URL's scheme takes it for that"
+        f"{', '.join(one.title for one in others)} there; to use it as one of them, give "
+        f"that name in place of the URL's scheme"
     )
 
 

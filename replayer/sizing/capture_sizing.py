@@ -111,7 +111,7 @@ class CaptureRequirement(Noun):
             return cls.model_validate(run.sizing)
         except ValidationError as error:
             raise Impossible(
-                f"what the run {run.id} was for cannot be read: run `replayer size` again"
+                f"the requirement of the run {run.id} cannot be read: run `replayer size` again"
             ) from error
 
 
@@ -487,7 +487,7 @@ def _fit(
         )
     held, failed = _held(speed, hold)
     if failed:
-        return Fit.DOES_NOT_FIT, f"{words} for short, but it could not be held", held
+        return Fit.DOES_NOT_FIT, f"{words} for a short time, but it could not be held", held
     return Fit.FITS, words, held
 
 

@@ -611,7 +611,7 @@ def test_what_a_refusal_says_allows_everything_that_it_refused(run_of: RunOf) ->
     ]
     with pytest.raises(Impossible) as refused:
         compare(*sides)
-    words = shlex.split(str(refused.value).partition("say so with ")[2])
+    words = shlex.split(str(refused.value).partition("allow that with ")[2])
 
     assert len(words) == 2 * 3
     assert compare(*sides, allowed=words[1::2]).rows

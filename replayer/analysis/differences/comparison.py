@@ -115,7 +115,7 @@ def _refuse_unlike(base: str, other: str, unlike: Iterable[Difference]) -> None:
     keys = " ".join(f"--allow {pattern}" for pattern in _patterns([one.key for one in refused]))
     raise Impossible(
         f"these runs did not do the same work: {'; '.join(reasons)}{rest}; "
-        f"if they are to be compared nevertheless, say so with {keys}"
+        f"if they are to be compared nevertheless, allow that with {keys}"
     )
 
 

@@ -78,7 +78,7 @@ def _sentences(answer: ExperimentAnswer) -> Iterator[str]:
         yield (
             f"not every factor is settled within {_exactly(answer)}: about {more} more blocks "
             f"({more * answer.block_runs} runs) would do it; "
-            f"`replayer experiment --resume {answer.plan.id}` goes on"
+            f"`replayer experiment --resume {answer.plan.id}` continues"
         )
 
 
