@@ -84,7 +84,7 @@ class Intent:
 def intent(
     system: System, plan: Path, *, way: str, then: str, folders: Sequence[Path] = ()
 ) -> Intent:
-    """Return what a start would do; raise Impossible, in one sentence, if it cannot be done.
+    """Return the actions of a start; raise Impossible, in one sentence, if it is not possible.
 
     `folders` are those that the plan's words name: each boot waits until their disks are mounted.
     """

@@ -60,7 +60,7 @@ class Bisection:
             object.__setattr__(self, "sums", (0.0,) * self.candidates)
 
     def with_value(self, candidate: int, value: float) -> "Bisection":
-        """Return it with one more measurement of a candidate, counted from 0; value > 0."""
+        """Return the bisection with one more `value`, above 0, of a candidate, counted from 0."""
         origin = self.origin if any(self.counts) else math.log(value)
         log = math.log(value) - origin
         counts, sums = list(self.counts), list(self.sums)

@@ -13,7 +13,7 @@ _END_SECONDS = 4.0
 
 
 class Background:
-    """One such program; its output goes to a file."""
+    """A program that runs in the background; its output goes to a file."""
 
     def __init__(
         self,

@@ -22,12 +22,12 @@ class Texts:
     """A remark on them, which follows in a quiet colour."""
 
     def __str__(self) -> str:
-        """Return them on one line."""
+        """Return the texts on one line."""
         return self.text
 
     @property
     def text(self) -> str:
-        """Return them as one text, for media on which lines break between any two words."""
+        """Return the texts as one, for media on which lines break between any two words."""
         return self.gap.join(filter(None, (*self.texts, self.gloss)))
 
 

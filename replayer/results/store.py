@@ -262,7 +262,7 @@ def lost(path: Path) -> bool:
 
 
 def newer(path: Path) -> Iterator[StoredRun]:
-    """Yield the runs in a run's folder that began after it."""
+    """Yield the runs that began after the run in file `path`, from the same folder."""
     entries = [entry for entry in runs(path.parent) if isinstance(entry, StoredRun)]
     names = [entry.path for entry in entries]
     yield from entries[names.index(path) + 1 :] if path in names else ()

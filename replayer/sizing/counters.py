@@ -139,7 +139,7 @@ class UnsavedRows:
         )
 
     def without(self, saved: ResourceProfile) -> None:
-        """Remove what was saved: the first rows, gaps and notes."""
+        """Remove the rows, gaps and notes of a profile that was saved; they are the first ones."""
         del self._rows[: saved.ends.size]
         del self.gaps[: len(saved.gaps)], self.notes[: len(saved.notes)]
 

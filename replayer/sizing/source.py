@@ -162,7 +162,7 @@ class Watch:
         return part
 
     def saved(self, part: ResourceProfile) -> None:
-        """Remove what was saved."""
+        """Remove a part that was saved from the rows, gaps and notes in memory."""
         self._rows.without(part)
 
     def cost(self) -> CpuCost:

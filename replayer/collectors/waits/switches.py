@@ -130,8 +130,9 @@ class Switches:
     ) -> dict[str, float] | None:
         """Return state -> share of the threads' time in a window.
 
-        `looked` is the same from all samples of the window. None if there was no trace yet, as in a
-        short window. Raises ReplayerError with the reason if perf recorded nothing usable.
+        `whose` are the threads: `server` or `replayer`. `looked` is state -> share from all samples
+        of the window. Returns None if there was no trace yet, as in a short window. Raises
+        ReplayerError with the reason if perf recorded nothing usable.
         """
         inside = [
             one

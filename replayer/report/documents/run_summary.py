@@ -97,7 +97,7 @@ def _middle(results: Sequence[StepResult]) -> StepResult:
 
 
 def remarks(one: RunsSummary, numbers: Sequence[int], more: str, *, brief: bool = False) -> Section:
-    """Return what changes a decision: the remarks with these numbers, and `more` below them."""
+    """Return the section of the remarks with these numbers, and `more` below them."""
     named = any(one.points[number - 1].name for number in numbers)
     title = f"Before you compare{_EXPLAINED if named else ''}"
     shown = Numbered(numbered(one, numbers, brief=brief), more)

@@ -91,7 +91,7 @@ def beginning(
 
 
 def document(one: SizingSummary) -> Document:
-    """Return the verdict."""
+    """Return the document of a verdict."""
     verdict = one.verdict
     remedies = [changed(change) for change in verdict.changes]
     return Document(

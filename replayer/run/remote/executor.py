@@ -32,7 +32,7 @@ class Asking(Protocol):
     """The host that made the request."""
 
     def say_bytes(self, data: bytes) -> None:
-        """Send it some bytes, after those that were sent before."""
+        """Send bytes to that host, after those that were sent before."""
         ...
 
 

@@ -40,7 +40,7 @@ _GLOSSES = {
 
 
 def form(result: StepResult) -> Form:
-    """Return the display of what ran, the heaviest fingerprints and the divergences."""
+    """Return the display of the work that ran, the heaviest fingerprints and the divergences."""
     times = "response" if result.value("replay.response.p99") is not None else "service"
     parts = [*sections(result, most=_HEAVIEST, width=_NARROW), *_divergences(result)]
     return Form(

@@ -34,14 +34,14 @@ _VALUE = re.compile(r"-?\d{1,15}|[0-9a-f]{8}(?:-?[0-9a-f]{4}){3}-?[0-9a-f]{12}")
 
 
 class RowKey(NamedTuple):
-    """The row of a change."""
+    """The row that a statement changes: the columns of a unique key and their values."""
 
     columns: tuple[str, ...]
     values: tuple[str, ...]
 
     @property
     def words(self) -> str:
-        """Return it as a condition."""
+        """Return the key as an SQL condition, such as `id = 7`."""
         return " and ".join(f"{c} = {v}" for c, v in zip(self.columns, self.values, strict=True))
 
 
