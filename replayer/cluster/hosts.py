@@ -290,7 +290,7 @@ def _member(
 ) -> Member:
     async def made() -> Member:
         connection_to = dask_backend.connection_to(address, secret, CALL_SECONDS)
-        return Member(name, address, connection_to, told=loop.ring, ended=ended)
+        return Member(name, address, connection_to, changed=loop.ring, ended=ended)
 
     return loop.run(made())
 

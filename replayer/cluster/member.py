@@ -37,13 +37,13 @@ class Member:
         address: str,
         rpc: Any,
         *,
-        told: Callable[[], None],
+        changed: Callable[[], None],
         ended: Callable[[], str | None] = lambda: None,
     ) -> None:
         """Take the host's name, the address of its agent, and how to call it.
 
-        `told` is called at each change of the member.  `ended` returns the last line of the host's
-        ssh if that has ended, else None.
+        `changed` is called at each change of the member.  `ended` returns the last line of the
+        host's ssh if that has ended, else None.
         """
         self.name, self.address = name, address
         self.about: HostDescription | None = None
@@ -53,7 +53,7 @@ class Member:
         self.state = "none"
         self.latest: dict[str, Any] = {}
         self.reports: deque[bytes] = deque()
-        self._rpc, self._told, self._ended = rpc, told, ended
+        self._rpc, self._changed, self._ended = rpc, changed, ended
         self._child = self._taken = 0
         self._kind = ""
         self._beating: asyncio.Task[None] | None = None
@@ -194,7 +194,7 @@ class Member:
         if answer["silent"] > limit:
             self._lose(f"the host {self.host} is lost: its work has stood still for {limit:.0f} s")
         elif fresh or changed:
-            self._told()
+            self._changed()
 
     def _doubt(self) -> None:
         """Mark it as lost if its ssh has ended, or it has not answered for too long."""
@@ -215,7 +215,7 @@ class Member:
 
     def _lose(self, sentence: str) -> None:
         self.lost = sentence
-        self._told()
+        self._changed()
 
 
 def refuse_other(here: HostDescription, there: HostDescription, name: str) -> None:

@@ -288,7 +288,7 @@ def _perform(args: argparse.Namespace, work: ExperimentWork) -> list[list[Run]]:
             check_metrics(work.plan, done.run)
 
     try:
-        return perform(work, over=_settled(work), seconds=args.budget, told=tell)
+        return perform(work, over=_settled(work), seconds=args.budget, on_run=tell)
     except Interrupted:
         _say(
             f"stopped; what was measured is kept: `replayer experiment --resume {work.plan.id}` "

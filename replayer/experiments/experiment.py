@@ -362,13 +362,14 @@ def perform(
     *,
     over: Callable[[list[list[Run]]], bool],
     seconds: float | None,
-    told: Callable[[RunDone], None],
+    on_run: Callable[[RunDone], None],
 ) -> list[list[Run]]:
     """Do the runs that are missing, block by block, until it is over; return complete blocks.
 
     `over` gets the complete blocks after each of them, and returns whether they are enough.  After
     `seconds` no further run begins; nor does a block that would not end by then, by the mean time
-    of a run so far.  `told` gets each run that is done.  Raises ReplayerError if a run fails twice.
+    of a run so far.  `on_run` gets each run that is done.  Raises ReplayerError if a run
+    fails twice.
     """
     design = work.design
     done = work.done()
@@ -388,7 +389,7 @@ def perform(
             done.runs[block, row] = run
             took = time.monotonic() - begin
             clock.note(took)
-            told(RunDone(run, block, number, work.plan.text(design, row), took, again))
+            on_run(RunDone(run, block, number, work.plan.text(design, row), took, again))
         block += 1
         blocks = done.blocks(design.size)
         # Stored runs of an earlier part are looked at only once, all together.

@@ -9,7 +9,7 @@ _END_SECONDS = 4.0
 
 
 class WatcherThread:
-    """A thread that calls a function, which watches something until it is told to end."""
+    """A thread that runs a function that watches something, until `end` is called."""
 
     def __init__(self, watch: Callable[[], None]) -> None:
         """Take its function, which returns soon after `ended` is set."""

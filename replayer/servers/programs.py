@@ -108,7 +108,7 @@ def guest_command(keys: ServerSpec, data: Path, socket: Path, user: User | None)
 
 
 def word_of(keys: ServerSpec) -> str:
-    """Return a word that tells a server's command line from other uses of the same program.
+    """Return a word that distinguishes a server's command line from other uses of the same program.
 
     It is "" for a program that is used for the server only.
     """
