@@ -374,7 +374,7 @@ def test_a_file_that_was_replaced_is_told(workspace: Workspace) -> None:
         path.rename(path.with_suffix(".old"))
         path.write_bytes(bytes(64 * BLOCK))
 
-    with pytest.raises(ReplayerError, match="deleted or replaced by somebody"):
+    with pytest.raises(ReplayerError, match="was deleted or replaced while"):
         run_io([job_of(operations=None, seconds=0.3)], [target], opened=replace)
 
 
