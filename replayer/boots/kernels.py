@@ -1,4 +1,4 @@
-"""The installed kernel that belongs to each kernel of a plan."""
+"""Installed kernels: find the one that each kernel named in a plan of boots stands for."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ def run_service(system: System) -> None:
     except state.Busy:
         raise
     except Impossible:
-        # A state that is not believed is not followed: the machine keeps its running kernel.
+        # A state that is not trusted is not followed: the machine keeps its running kernel.
         systemd_unit.remove(system)
         raise
 

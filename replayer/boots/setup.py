@@ -28,7 +28,7 @@ _PROGRAM = "usr/bin/replayer"
 
 @dataclass(frozen=True)
 class Intent:
-    """A plan that this machine can do by itself, and the way in which it will."""
+    """A plan that this machine can do by itself, with the boot loader and the installed kernels."""
 
     system: System
     plan: Path
@@ -84,7 +84,7 @@ class Intent:
 def intent(
     system: System, plan: Path, *, way: str, then: str, folders: Sequence[Path] = ()
 ) -> Intent:
-    """Return what a start would do; raise Impossible, in one sentence, if it cannot be done.
+    """Return the actions of a start; raise Impossible, in one sentence, if it is not possible.
 
     `folders` are those that the plan's words name: each boot waits until their disks are mounted.
     """
@@ -94,7 +94,7 @@ def intent(
     left = _boots_left(system, schedule, path)
     if not left:
         how = f"replayer {shlex.join(schedule.job)}" if schedule.job else f"replayer compare {plan}"
-        raise Impossible(f"all boots of the plan are done: `{how}` shows what they say")
+        raise Impossible(f"all boots of the plan are done: `{how}` shows their results")
     words = any(boot_plan.target_of(kernel).words for kernel in schedule.kernels)
     chosen = loaders.chosen(system, way or ("kexec" if words else ""))
     entries = installed(system, schedule, chosen)
@@ -140,8 +140,8 @@ def permit(system: System) -> None:
         return
     if current.phase == "running":
         raise Impossible(
-            f"the plan {current.plan} was started already: `replayer boots status` tells how far "
-            f"it is, `replayer boots stop` ends it"
+            f"the plan {current.plan} was started already: `replayer boots status` shows its "
+            f"progress, `replayer boots stop` ends it"
         )
 
 

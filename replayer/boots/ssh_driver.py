@@ -85,7 +85,7 @@ class RemoteMachine:
             raise ReplayerError(f"{self.host}: {one_line(answer['error'])}")
         for key, kind in _KINDS.items():
             if key in answer and not isinstance(answer[key], kind):
-                raise ReplayerError(f"{self.host}: its answer has a {key!r} that is none")
+                raise ReplayerError(f"{self.host}: its answer has a {key!r} of a wrong type")
         plain = {key: one_line(value) for key, value in answer.items() if isinstance(value, str)}
         return reply.Reply(answer | plain)
 
@@ -129,12 +129,15 @@ class BootDriver:
 
     @property
     def name(self) -> str:
-        """Return the plan's name there, made of its content: other plans may have its file name."""
+        """Return the plan's name on the machine: a digest, as file names may be used twice."""
         digest = hashlib.sha256(self.plan.read_bytes()).hexdigest()
         return f"driven-{digest[:16]}"
 
     def begin(self, way: str) -> Any:
-        """Send the plan to the machine; return how it would do it, or raise ReplayerError."""
+        """Send the plan to the machine; return its answer: the loader, its default, the kernels.
+
+        Raises ReplayerError if the machine cannot do the plan.
+        """
         return self.machine.ask(
             "begin",
             plan=self.name,
@@ -157,7 +160,7 @@ class BootDriver:
         yield f"time      {time}"
         for release in answer["still"]:
             yield (
-                f"remark    {one_line(release)} would stand still after a panic until somebody "
+                f"remark    {one_line(release)} would stand still after a panic until a user "
                 f"restarts it: give it panic=30 on its command line"
             )
 
@@ -201,7 +204,7 @@ class BootDriver:
         return self._finished()
 
     def choose(self, current: BootsState, attempt: Attempt, arguments: str) -> None:
-        """Have the kernel chosen there; the machine restarts after its answer."""
+        """Let the machine choose a kernel for one boot; it restarts after its answer."""
         self.machine.ask("choose", way=current.way, release=attempt.release, arguments=arguments)
 
     def _returned(self, current: BootsState) -> BootObservation:

@@ -87,5 +87,5 @@ class System:
 
 
 def this() -> System:
-    """Return the machine that replayer runs on, or the one below the folder of the variable."""
+    """Return this machine; in tests the one whose root is the folder $REPLAYER_BOOTS_ROOT."""
     return System(Path(os.environ.get(ROOT) or "/"))

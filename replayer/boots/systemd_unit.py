@@ -84,7 +84,7 @@ def check(system: System) -> None:
 def install(system: System, plan: str, command: Sequence[str], mounts: Sequence[str] = ()) -> None:
     """Make the service, started at each boot after the disks of these mount points.
 
-    Raises ReplayerError.
+    Raises Impossible as `check` does, ReplayerError if systemctl fails; then no service stays.
     """
     check(system)
     folder, name = _place(system)
@@ -150,8 +150,8 @@ def _place(system: System) -> tuple[str, str]:
     if system.path(_SCRIPTS).is_dir() and any(system.path(one).is_dir() for one in _LEVELS):
         return _SCRIPTS, NAME
     raise Impossible(
-        "neither systemd nor init scripts start this machine's services, so nothing can go on "
-        "after a boot: use replayer step after each, or --via ssh"
+        "neither systemd nor init scripts start this machine's services, so no service can "
+        "continue after a boot: use replayer step after each, or --via ssh"
     )
 
 

@@ -129,7 +129,7 @@ def _stopped(system: System, inner: trusted_path.Folder) -> str:
         systemd_unit.remove(system)
         inner.forget("state.json")
         return (
-            f"the service was removed, but {error}: look whether the boot loader still has a "
+            f"the service was removed, but {error}: check whether the boot loader still has a "
             f"choice for the next boot"
         )
     if current.phase != "running":

@@ -529,7 +529,7 @@ class ArchiveReader:
 
     def _cut(self) -> Impossible:
         return Impossible(
-            f"{self.path} was cut off, or is not yet written to its end: convert its log again"
+            f"{self.path} is incomplete (cut off, or still being written): convert its log again"
         )
 
     def _damaged(self, what: str) -> Impossible:

@@ -224,7 +224,10 @@ def _replaced(match: re.Match[str]) -> str:
 
 
 def describe(cheap: str, dialect: str, *, parsed: bool = True) -> Fingerprint:
-    """Return the fingerprint of a cheap form; without parsing, derive it from the words."""
+    """Return the fingerprint of a text in the form that `cheap_form` returns.
+
+    With `parsed` False it is derived from single words of the text, without sqlglot.
+    """
     trees = _trees(cheap, dialect) if parsed and len(cheap) <= _PARSED else ()
     parts = [part for part in cheap.split(";") if part.strip()]
     kinds = [_kind(part) for part in parts] or ["other"]

@@ -1,7 +1,7 @@
 """Prefixes of PostgreSQL's log lines: given as log_line_prefix, or found from the lines.
 
-Found are prefixes of stamps, process numbers, session ids, `user@database` and `name=value`, with
-any characters between them.
+A prefix that is found may have stamps, process numbers, session ids, `user@database` and
+`name=value`, with any characters between them.
 """
 
 import contextlib

@@ -96,7 +96,7 @@ class CommandParser(argparse.ArgumentParser):
         return f" - did you mean {near[0]}?" if near and option.startswith("--") else ""
 
     def _get_value(self, action: argparse.Action, arg_string: str) -> Any:
-        """Return an argument's value; refuse a number that is none in the words of users."""
+        """Return an argument's value; refuse a text that is no number with a message for users."""
         try:
             return super()._get_value(action, arg_string)
         except argparse.ArgumentError as error:

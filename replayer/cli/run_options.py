@@ -62,8 +62,10 @@ def add_left_out(add: Callable[..., object]) -> None:
         action="extend",
         default=[],
         metavar="NAME,…",
-        help="leave out collectors that do work next to the steps, as profile does; `all` "
-        "leaves out all of them; so does $REPLAYER_WITHOUT",
+        help=(
+            "leave out these active collectors, such as profile; `all` leaves out all of them; "
+            "$REPLAYER_WITHOUT does the same"
+        ),
     )
 
 
@@ -73,7 +75,7 @@ def add_results(add: Callable[..., object]) -> None:
         "--results",
         type=Path,
         metavar="DIR",
-        help="where results go (default: $REPLAYER_RESULTS or ./results)",
+        help="the folder for results (default: $REPLAYER_RESULTS or ./results)",
     )
 
 

@@ -54,9 +54,9 @@ class Hosts:
     def __init__(
         self, loop: EventLoop, members: Sequence[Member], delegated: Mapping[str, Secret | None]
     ) -> None:
-        """Take the members, and for each name the certificate of a remote run.
+        """Take the members, and name -> the certificate by which a remote run commands that member.
 
-        A run that was sent to another host commands that member with it.
+        A remote run is one that was sent to another host.
         """
         self._loop, self._delegated = loop, delegated
         self._members = {member.name: member for member in members}
@@ -124,7 +124,7 @@ class Hosts:
         Raises Impossible if `on` is empty and no host of the database is known.
         """
         if not on and self.database is None:
-            raise Impossible("no host of the database was named: say which with --watch HOST")
+            raise Impossible("no host of the database was named: name it with --watch HOST")
         member = self._members[on] if on else self.database
         assert member is not None
         return RemoteRun(member, self._loop, work, order)
@@ -290,7 +290,7 @@ def _member(
 ) -> Member:
     async def made() -> Member:
         connection_to = dask_backend.connection_to(address, secret, CALL_SECONDS)
-        return Member(name, address, connection_to, told=loop.ring, ended=ended)
+        return Member(name, address, connection_to, changed=loop.ring, ended=ended)
 
     return loop.run(made())
 

@@ -134,7 +134,7 @@ class SshAgent(ProcessInterface):  # type: ignore[misc]
         address = answer.get("address")
         if not isinstance(address, str) or not _ADDRESS.fullmatch(address):
             raise ReplayerError(
-                f"no agent can work on {self._host}: it says that it is reached at "
+                f"no agent can work on {self._host}: its address is reported as "
                 f"{one_line(address)!r}, and an agent's address begins with tls://"
             )
         return address

@@ -37,12 +37,13 @@ class Member:
         address: str,
         rpc: Any,
         *,
-        told: Callable[[], None],
+        changed: Callable[[], None],
         ended: Callable[[], str | None] = lambda: None,
     ) -> None:
-        """Take a function that is called at each change, and `ended`.
+        """Take the host's name, the address of its agent, and how to call it.
 
-        `ended` returns the last line of the host's ssh if that has ended, else None.
+        `changed` is called at each change of the member.  `ended` returns the last line of the
+        host's ssh if that has ended, else None.
         """
         self.name, self.address = name, address
         self.about: HostDescription | None = None
@@ -52,7 +53,7 @@ class Member:
         self.state = "none"
         self.latest: dict[str, Any] = {}
         self.reports: deque[bytes] = deque()
-        self._rpc, self._told, self._ended = rpc, told, ended
+        self._rpc, self._changed, self._ended = rpc, changed, ended
         self._child = self._taken = 0
         self._kind = ""
         self._beating: asyncio.Task[None] | None = None
@@ -193,7 +194,7 @@ class Member:
         if answer["silent"] > limit:
             self._lose(f"the host {self.host} is lost: its work has stood still for {limit:.0f} s")
         elif fresh or changed:
-            self._told()
+            self._changed()
 
     def _doubt(self) -> None:
         """Mark it as lost if its ssh has ended, or it has not answered for too long."""
@@ -203,8 +204,8 @@ class Member:
             self._lose(f"the host {self.host} is lost: the ssh to it ended ({words})")
         elif silent >= CALL_SECONDS:
             self._lose(
-                f"the host {self.host} is lost: it has not answered for {silent:.0f} s, so look "
-                f"whether it still runs and the network reaches it"
+                f"the host {self.host} is lost: it has not answered for {silent:.0f} s: check "
+                f"that it still runs and that the network reaches it"
             )
 
     def _strange(self, op: str) -> ReplayerError:
@@ -214,7 +215,7 @@ class Member:
 
     def _lose(self, sentence: str) -> None:
         self.lost = sentence
-        self._told()
+        self._changed()
 
 
 def refuse_other(here: HostDescription, there: HostDescription, name: str) -> None:

@@ -197,7 +197,7 @@ def _name(kind: type) -> str:
 def _looked_up(name: str) -> Any:
     module, _, qualified = name.partition(":")
     if module.partition(".")[0] not in PACKAGES:
-        raise ReplayerError(f"{name} came from another host, and is nothing of replayer's")
+        raise ReplayerError(f"{name} came from another host, and is not part of replayer")
     try:
         value: Any = sys.modules.get(module) or importlib.import_module(module)
         for part in qualified.split("."):
@@ -208,5 +208,5 @@ def _looked_up(name: str) -> Any:
         ) from error
     # A name that a module has only imported does not belong to that module.
     if getattr(value, "__module__", module) != module:
-        raise ReplayerError(f"{name} came from another host, and is nothing of replayer's")
+        raise ReplayerError(f"{name} came from another host, and is not part of replayer")
     return value

@@ -318,7 +318,7 @@ def _whole(done: Any, part: _Part) -> tuple[Any, ...]:
         ) and {type(a), type(b)} <= {int, float}:
             return tuple(done)
     raise ReplayerError(
-        f"the host {part.member.host}: what it sent are no results of what it was to do"
+        f"the host {part.member.host}: its results do not fit the work that it was given"
     )
 
 

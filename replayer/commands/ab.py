@@ -1,8 +1,8 @@
 """Measure two variants in turns until their difference is settled.
 
-A variant is what differs from the other: settings of the server (pg.shared_buffers=1GB), keys of
-steps (walk.threads=8), factors of the machine (read_ahead_kb=128, see `replayer list factors`), or
---pg-bindir and --engine. An empty one is the machine and the workload as they are.
+A variant is a list of changes: settings of the server (pg.shared_buffers=1GB), keys of steps
+(walk.threads=8), factors of the machine (read_ahead_kb=128, see `replayer list factors`), or
+--pg-bindir and --engine. An empty variant is the machine and the workload as they are.
 """
 
 from __future__ import annotations
@@ -66,8 +66,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EPILOG
     add = parser.add_argument
     add("workload", metavar="WORKLOAD", help="a name from `replayer list workloads`, or a path")
-    add("--a", default="", metavar="VARIANT", help="the base (default: as it is)")
-    add("--b", default="", metavar="VARIANT", help="what is held against it")
+    add(
+        "--a",
+        default="",
+        metavar="VARIANT",
+        help=("the base (default: machine and workload as they are)"),
+    )
+    add(
+        "--b",
+        default="",
+        metavar="VARIANT",
+        help=("the variant that is compared with the base (default: as for --a)"),
+    )
     add(
         "--switch",
         default="",
@@ -78,7 +88,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--switch-back",
         default="",
         metavar="CMD",
-        help="what takes --switch back (default: --switch with the level of --a)",
+        help="the command that undoes --switch (default: --switch with the level of --a)",
     )
     _configure_end(parser)
     _configure_runs(parser)
@@ -86,13 +96,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def _configure_end(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument_group("when it ends: the first of these").add_argument
+    add = parser.add_argument_group(
+        "the end of the trial: the first of these that is reached"
+    ).add_argument
     add(
         "--within",
         type=_percent,
         default=0.02,
         metavar="PERCENT",
-        help="the difference that matters: below it the variants are the same (default: 2%%)",
+        help=(
+            "the smallest difference that matters: variants that differ by less are the same "
+            "(default: 2%%)"
+        ),
     )
     add("--runs", type=_runs, metavar="N", help=f"runs of each variant (default: up to {_MOST})")
     add(
@@ -100,9 +115,13 @@ def _configure_end(parser: argparse.ArgumentParser) -> None:
         type=functools.partial(run_output.seconds, option="--for"),
         metavar="TIME",
         dest="time",
-        help="no run begins that would end after so long, such as 1h",
+        help="start no run that would end later than this, such as 1h",
     )
-    add("--all", action="store_true", help="make all runs, also when all is settled before")
+    add(
+        "--all",
+        action="store_true",
+        help=("make all runs, even if the difference is settled earlier"),
+    )
 
 
 def _configure_runs(parser: argparse.ArgumentParser) -> None:
@@ -115,23 +134,25 @@ def _configure_runs(parser: argparse.ArgumentParser) -> None:
         type=functools.partial(run_output.seconds, option="--wait-quiet"),
         default=0.0,
         metavar="TIME",
-        help="wait before each run until other programs are quiet, at most so long",
+        help="before each run, wait until other programs are quiet, for at most this time",
     )
-    add("--seed", type=int, metavar="N", help="draw the order of the runs from this number")
+    add("--seed", type=int, metavar="N", help="the seed for the order of the runs")
     add(
         "--resume",
         action="store_true",
-        help="go on with the same trial that was cut in this boot: its runs count",
+        help="continue the same trial if it was interrupted in this boot: its runs count",
     )
     add(
         "--dry-run",
         action="store_true",
-        help="only print the commands of both variants, what is switched, and how long it takes",
+        help=(
+            "only print the commands of both variants, the changes of the machine, and the duration"
+        ),
     )
 
 
 def _configure_output(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument_group("the finding").add_argument
+    add = parser.add_argument_group("the result").add_argument
     add(
         "--fail-if-worse",
         nargs="?",

@@ -1,4 +1,4 @@
-"""Work for a replayer on another host, which starts this by ssh; not for people.
+"""Work for a replayer on another host, which starts this command by ssh; users never call it.
 
 It reads on stdin which replayer it works for, and ends when that host is gone.
 """

@@ -1,8 +1,8 @@
 """Find the first of an ordered list that is worse: kernels, builds, commits, or levels of anything.
 
-Noise is part of it: after each run every place of the change has a probability, and the next run is
-the one from which most is expected. The ends are measured first; if they do not differ, there is
-nothing to find.
+The search allows for noise. After each run it computes, for each place in the list, the probability
+that the change is there. The next run is the one that is expected to give most information. The two
+ends are measured first; if they do not differ, there is nothing to find.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ examples:
   replayer bisect slob-cached --vary pg.shared_buffers={} --over 1GB,2GB,4GB,8GB
   replayer bisect slob-cached --git pg --over A..B --build ./build --bindir inst/bin
   replayer bisect slob-cached --kernels 'vmlinuz-*'
-the order is yours: the first of the list is the one before the change
+the order of the list matters: its first entry is before the change, its last after it
 """
 _FILES = (".toml", ".replay")
 _IMAGE = "vmlinuz-"
@@ -59,30 +59,57 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EPILOG
     add = parser.add_argument
     add("workload", metavar="WORKLOAD", help="a name from `replayer list workloads`, or a path")
-    what = parser.add_argument_group("what is searched: one of these")
+    what = parser.add_argument_group("the candidates: one of these")
     kinds = what.add_mutually_exclusive_group(required=True)
-    kinds.add_argument("--kernels", metavar="A,B,…|FILE", help="releases, a pattern, or their file")
+    kinds.add_argument(
+        "--kernels", metavar="A,B,…|FILE", help=("releases, a pattern, or a file that lists them")
+    )
     kinds.add_argument("--pg-bindirs", metavar="DIR,…", help="folders of server programs")
     kinds.add_argument("--switch", metavar="'CMD {}'", help="a command that switches the machine")
     kinds.add_argument("--vary", metavar="NAME={}", help="a variant as in `replayer ab`")
-    kinds.add_argument("--git", metavar="DIR", type=Path, help="a repository; --over GOOD..BAD")
+    kinds.add_argument(
+        "--git", metavar="DIR", type=Path, help=("a repository, whose commits are --over GOOD..BAD")
+    )
     what.add_argument(
         "--switch-back",
         default="",
         metavar="CMD",
-        help="what takes --switch back (default: --switch with the first level)",
+        help="the command that undoes --switch (default: --switch with the first level)",
     )
-    what.add_argument("--over", metavar="A,B,…", help="the levels for {}, in their order")
-    what.add_argument("--build", metavar="CMD", help="what makes a commit, run in a clone of it")
-    what.add_argument("--bindir", metavar="DIR", help="server programs in the clone, after --build")
-    add("--metric", default="", metavar="NAME", help="default: the first leading one")
-    add("--runs", type=int, default=_MOST, metavar="N", help=f"at most (default: {_MOST})")
+    what.add_argument("--over", metavar="A,B,…", help="the levels that replace {}, in order")
+    what.add_argument(
+        "--build", metavar="CMD", help=("the command that builds a commit, run in a clone of it")
+    )
+    what.add_argument(
+        "--bindir",
+        metavar="DIR",
+        help=("the folder of server programs in the clone, after --build"),
+    )
+    add(
+        "--metric",
+        default="",
+        metavar="NAME",
+        help=("the metric that is compared (default: the first leading one)"),
+    )
+    add(
+        "--runs",
+        type=int,
+        default=_MOST,
+        metavar="N",
+        help=f"stop after this number of runs (default: {_MOST})",
+    )
     seconds = functools.partial(run_output.seconds, option="--for")
-    add("--for", type=seconds, metavar="TIME", dest="time", help="at most so long, such as 2h")
+    add("--for", type=seconds, metavar="TIME", dest="time", help="stop after this time, such as 2h")
     run_options.add_run_options(add, programs=False)
     quiet = functools.partial(run_output.seconds, option="--wait-quiet")
-    add("--wait-quiet", type=quiet, default=0.0, metavar="TIME", help="wait for a quiet machine")
-    add("--resume", action="store_true", help="the runs of the same search that are there count")
+    add(
+        "--wait-quiet",
+        type=quiet,
+        default=0.0,
+        metavar="TIME",
+        help=("before each run, wait until other programs are quiet, for at most this time"),
+    )
+    add("--resume", action="store_true", help="continue the same search: its stored runs count")
     add("--dry-run", action="store_true", help="only print the candidates")
     add("--json", action="store_true", help="print the finding as JSON")
     files.add_forms(add, "the finding")

@@ -23,17 +23,17 @@ if TYPE_CHECKING:
 
 EPILOG = """\
 examples:
-  replayer boots start boots.plan             say what will be done
+  replayer boots start boots.plan             print what will be done
   replayer boots start boots.plan --yes       do it
   replayer boots start boots.plan --way kexec
   replayer boots start boots.plan --via ssh root@db1 --yes
   replayer boots status
   replayer boots stop
-at the end of the plan, done or stopped, --then CMD is run by /bin/sh; a letter is
+at the end of the plan, done or stopped, /bin/sh runs --then CMD; for example, to send a mail:
   --then 'mail -s "boots $REPLAYER_BOOTS_OUTCOME" me@example.org < "$REPLAYER_BOOTS_LOG"'
 """
 
-_RESTARTING = "To it comes what the machine takes to restart."
+_RESTARTING = "The machine's restarts take additional time."
 _NOT_YET = "nothing was started: give --yes to begin"
 
 
@@ -51,23 +51,35 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--way",
         choices=registry.names(loaders.KIND),
         default="",
-        help="how a kernel is chosen for one boot (default: by the boot loader, else by kexec)",
+        help="the way to choose a kernel for one boot (default: the boot loader, else kexec)",
     )
     add(
         "--via",
         nargs=2,
         metavar=("ssh", "HOST"),
-        help="the plan is another machine's, which is driven from here",
+        help="do the plan on this other machine, controlled from here",
     )
-    add("--then", default="", metavar="CMD", help="a command for the end, run by /bin/sh")
+    add(
+        "--then",
+        default="",
+        metavar="CMD",
+        help=("a command that /bin/sh runs at the end of the plan"),
+    )
     start.set_defaults(part=_start)
-    status = parts.add_parser("status", help="how far the plan is, and the log of its boots")
+    status = parts.add_parser(
+        "status", help=("show the progress of the plan, and the log of its boots")
+    )
     status.set_defaults(part=_status)
-    stop = parts.add_parser("stop", help="end the plan, and give back what it took")
+    stop = parts.add_parser("stop", help="end the plan, and restore the machine")
     stop.set_defaults(part=_stop)
-    after = parts.add_parser("continue", description="What the service does after each boot.")
+    after = parts.add_parser(
+        "continue", description=("Continue the plan after a boot; the service runs this.")
+    )
     after.set_defaults(part=_continue)
-    remote = parts.add_parser("remote", description="What another machine asks for by --via ssh.")
+    remote = parts.add_parser(
+        "remote",
+        description=("Answer one request of the machine that controls the plan by --via ssh."),
+    )
     remote.set_defaults(part=_remote)
 
 

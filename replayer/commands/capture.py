@@ -1,9 +1,9 @@
 """Show what a server must log for a replay and what that costs; with --apply, log it.
 
-Without --apply nothing is changed: the settings are printed, with the bytes a second of log that
-they cause under the load that runs now. With --apply they are set. They are given back when the
-time is over, at Ctrl-C, and after a kill by the next replayer. A log holds what people asked their
-database: copies can be read by their owner only.
+Without --apply nothing is changed: the settings are printed, with the bytes of log per second that
+they cause under the present load. With --apply the settings are changed. They are restored when the
+time is over, at Ctrl-C, and, if replayer was killed, by the next replayer command. A log contains
+the statements of users: only its owner can read the copies.
 """
 
 from __future__ import annotations
@@ -66,11 +66,23 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EPILOG
     add = parser.add_argument
     add("url", metavar="URL", help="the server to capture")
-    add("--for", default="10m", metavar="TIME", dest="seconds", help="how long (default: 10m)")
-    add("--apply", action="store_true", help="set what must be logged, wait, and give it back")
+    add(
+        "--for",
+        default="10m",
+        metavar="TIME",
+        dest="seconds",
+        help=("how long to watch the load, or to log it with --apply (default: 10m)"),
+    )
+    add("--apply", action="store_true", help="change the log settings, wait, and restore them")
     add("--out", type=Path, metavar="FOLDER",
-        help="copy what was logged meanwhile into this folder, for its owner alone")  # fmt: skip
-    add("--anonymise", action="store_true", help="have `replayer convert` replace values")
+        help=(
+            "copy the new part of the log into this folder, readable by its owner only"
+        ))  # fmt: skip
+    add(
+        "--anonymise",
+        action="store_true",
+        help=("add --anonymise to the `replayer convert` command that is printed"),
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -140,7 +152,7 @@ def _typed(statement: str, setting: LogSetting) -> str:
 
 def _costs(cost: LoggingCost, seconds: float, place: LogLocation) -> Iterator[str]:
     if not cost.statements:
-        yield "cost: no statement was seen, so that what it comes to is not known"
+        yield "cost: no statement was seen, so the cost is not known"
         return
     least = "at least " if cost.at_least else "about "
     yield (

@@ -1,7 +1,7 @@
 """Show what this machine allows, and what to do about the rest.
 
-Everything is tried, harmlessly, and nothing is guessed. Files are opened but not written, caches
-are not dropped, and everything that is made for a trial is removed.
+Each check is a real attempt that does no harm; nothing is guessed. Files are opened but not
+written, caches are not dropped, and everything that is made for an attempt is removed.
 
 Exit status: 0, also if something is limited; 2 if `replayer run` itself is impossible here; with
 --prove 1 if a verb failed or a property was refuted.
@@ -64,13 +64,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--engine",
         metavar="URL",
-        help="a running server: what its user may do, and what would help; with --prove also the "
-        "name of an engine, whose server is started",
+        help=(
+            "a running server: show the rights of its user, and those that are missing; with "
+            "--prove also the name of an engine, whose server is then started"
+        ),
     )
     parser.add_argument(
         "--clients",
         metavar="HOST,…",
-        help="hosts, by what ssh calls them: replayer there, clock, rights, way to the server",
+        help=(
+            "hosts, named as for ssh: check replayer, the clock, rights, and the link to the server"
+        ),
     )
     parser.add_argument(
         "--prove",
@@ -80,14 +84,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--out",
         metavar="FILE",
-        help="with --prove: where its proof is put, as JSON or, if it ends in .md, as Markdown",
+        help="with --prove: the file for the proof, as JSON, or as Markdown if it ends in .md",
     )
     parser.add_argument(
         "--files",
         type=Path,
         metavar="DIR",
-        help="with --prove: where the data directory of a server at a URL is on this machine, if "
-        "the server does not lead to it",
+        help=(
+            "with --prove: the data directory, on this machine, of a server at a URL, if it is "
+            "not found"
+        ),
     )
     parser.add_argument(
         "--pg-bindir",
@@ -95,7 +101,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         type=Path,
         metavar="DIR",
         dest="bindir",
-        help="with --prove: the folder of the programs of the server that is started",
+        help="with --prove: the folder with the server's programs",
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("-v", "--verbose", action="store_true", help="show every line")

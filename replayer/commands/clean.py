@@ -1,8 +1,8 @@
 """Remove what replayer made on this machine: servers, data, copied programs; never results.
 
 It lists what it will remove and asks. Leftovers of a killed run - a running server, a cgroup,
-reserved huge pages - are given back first. What a running replayer uses is not touched. With
---engine it removes what replayer made on a server at a URL, by replayer's own list there.
+reserved huge pages - are given back first. Things that a running replayer uses are not touched.
+With --engine it removes what replayer made on a server at a URL, by replayer's own list there.
 """
 
 from __future__ import annotations

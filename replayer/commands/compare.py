@@ -73,21 +73,24 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="PATTERN",
-        help="only these metrics, such as 'sessions.*': fewer are corrected for less",
+        help=(
+            "only these metrics, such as 'sessions.*': with fewer metrics, smaller differences "
+            "can be shown"
+        ),
     )
     add(
         "--allow",
         action="append",
         default=[],
         metavar="FACT",
-        help="compare although this differs, such as engine.version",
+        help="compare even if this fact differs, such as engine.version",
     )
     add(
         "--threshold",
         type=float,
         default=_THRESHOLD,
         metavar="PERCENT",
-        help="what is of practical interest (default: 2)",
+        help="the smallest difference that matters (default: 2)",
     )
     add(
         "--fail-if-worse",
@@ -98,7 +101,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--full", action="store_true", help="print every metric, what else differs, every warning")
     add("--json", action="store_true", help="print the comparison as JSON")
     for form in ("html", "csv", "markdown"):
-        add(f"--{form}", metavar="FILE", help=f"write it as {form} (- is stdout)")
+        add(f"--{form}", metavar="FILE", help=f"write the comparison as {form} (- is stdout)")
     add(
         "--results",
         metavar="DIR",

@@ -2,8 +2,8 @@
 
 PostgreSQL's csvlog, jsonlog, stderr and syslog are recognized by their beginnings. So are the logs
 of RDS, Cloud SQL, CloudNativePG and Heroku, and the slow and general logs of MySQL and MariaDB.
-They may be compressed. Rotated files may be given in any order, or as their folder. What cannot be
-replayed is counted by its reason. The file holds what people asked their database, so only its
+They may be compressed. Rotated files may be given in any order, or as their folder. Statements that
+cannot be replayed are counted by reason. The file contains the statements of users, so only its
 owner can read it.
 """
 
@@ -38,10 +38,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EPILOG
     add = parser.add_argument
     add("logs", nargs="+", metavar="LOG", help="files, folders of them, or - for stdin")
-    add("--out", required=True, metavar="FILE", help="where the replay file is written")
-    add("--prefix", metavar="P", help="log_line_prefix, where lines have one that is not known")
-    add("--anonymise", action="store_true", help="replace values in statements and parameters by "
-        "others of the same type and length, the same for the same value")  # fmt: skip
+    add("--out", required=True, metavar="FILE", help="the replay file to write")
+    add("--prefix", metavar="P", help="the server's log_line_prefix, if it is not recognized")
+    add("--anonymise", action="store_true", help=(
+        "replace values in statements and parameters by others of the same type and length; equal"
+        " values get equal replacements"
+    ))  # fmt: skip
 
 
 def run(args: argparse.Namespace) -> int:

@@ -1,7 +1,7 @@
 """Find a cause by switching factors on and off: which change the numbers, and by how much.
 
-Runs of the workload with combinations of the factors' levels follow each other in a drawn order.
-All that is changed on the machine is given back.
+The workload is run with combinations of the factors' levels, in a random order. At the end all
+changes of the machine are undone.
 """
 
 from __future__ import annotations
@@ -86,29 +86,33 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "workload",
         nargs="?",
         metavar="WORKLOAD",
-        help="a name from `replayer list workloads`, or a path to a .toml file (with --between: as "
-        "the runs had it)",
+        help=(
+            "a name from `replayer list workloads`, or a path to a .toml file (default with "
+            "--between: the workload of the runs)"
+        ),
     )
     add(
         "--factors",
         action="append",
         default=[],
         metavar="NAME[=FIRST:SECOND],…",
-        help="what is switched: a factor of `replayer list factors`, pg.SETTING, STEP.KEY, or "
-        "switch (the command of --switch)",
+        help=(
+            "the factors to switch: from `replayer list factors`, pg.SETTING, STEP.KEY, or switch"
+            " (the command of --switch)"
+        ),
     )
     add(
         "--between",
         nargs=2,
         metavar=("A", "B"),
-        help="take what differs between two labels, folders or runs for the factors",
+        help="use the differences between two labels, folders or runs as factors",
     )
     add("--switch", default="", metavar="'CMD {}'", help="a command that switches the machine")
     add(
         "--switch-back",
         default="",
         metavar="CMD",
-        help="what takes that back (default: --switch with the first level)",
+        help="the command that undoes --switch (default: --switch with the first level)",
     )
     add(
         "--seldom",
@@ -116,7 +120,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="extend",
         default=[],
         metavar="NAME,…",
-        help="factors that are dear to switch: they change seldom, and the analysis knows it",
+        help=(
+            "factors that are expensive to switch: they change seldom, and the analysis allows "
+            "for that"
+        ),
     )
     _configure_end(parser)
     _configure_runs(parser)
@@ -125,7 +132,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def _configure_end(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("--yes", action="store_true", help="allow that settings of the machine are changed")
+    add("--yes", action="store_true", help="allow changes of the machine's settings")
     add(
         "--metric",
         action="append",
@@ -138,26 +145,28 @@ def _configure_end(parser: argparse.ArgumentParser) -> None:
         type=_percent,
         default=_DEFAULT_WITHIN,
         metavar="PERCENT",
-        help="go on until each factor's effect is known so exactly (default: 2)",
+        help="continue until each factor's effect is known this exactly (default: 2)",
     )
     add(
         "--for",
         type=functools.partial(run_output.seconds, option="--for"),
         dest="budget",
         metavar="TIME",
-        help="begin no run after so long, such as 2h",
+        help="start no run after this time, such as 2h",
     )
     add(
         "--wait-quiet",
         type=functools.partial(run_output.seconds, option="--wait-quiet"),
         default=0.0,
         metavar="TIME",
-        help="wait before each run until other programs are quiet, at most so long; a run that "
-        "they disturbed is done again once",
+        help=(
+            "before each run, wait until other programs are quiet, for at most this time; a "
+            "disturbed run is repeated once"
+        ),
     )
     add("--seed", type=int, metavar="N", help="the seed of the order (default: drawn)")
-    add("--dry-run", action="store_true", help="only print every command, and how long it takes")
-    add("--resume", metavar="ID", help="go on with an experiment: its id, or latest")
+    add("--dry-run", action="store_true", help="only print every command, and the duration")
+    add("--resume", metavar="ID", help="continue an experiment: its id, or latest")
 
 
 def _configure_runs(parser: argparse.ArgumentParser) -> None:
@@ -279,11 +288,11 @@ def _perform(args: argparse.Namespace, work: ExperimentWork) -> list[list[Run]]:
             check_metrics(work.plan, done.run)
 
     try:
-        return perform(work, over=_settled(work), seconds=args.budget, told=tell)
+        return perform(work, over=_settled(work), seconds=args.budget, on_run=tell)
     except Interrupted:
         _say(
             f"stopped; what was measured is kept: `replayer experiment --resume {work.plan.id}` "
-            f"goes on"
+            f"continues"
         )
         raise
 
@@ -295,9 +304,9 @@ def _tell(args: argparse.Namespace, work: ExperimentWork, blocks: list[list[Run]
     if len(blocks) < least:
         late = f", and --for {show_duration(args.budget)} is over" if args.budget else ""
         raise ReplayerError(
-            f"nothing can be said yet: {len(blocks)} of at least {least} blocks of {design.size} "
+            f"there is no result yet: {len(blocks)} of at least {least} blocks of {design.size} "
             f"runs are complete{late}",
-            f"`replayer experiment --resume {plan.id}` goes on",
+            f"`replayer experiment --resume {plan.id}` continues",
         )
     first = zip(work.variants, blocks[0], strict=True)
     unreached = shared_settings([(own.arguments, one) for own, one in first])

@@ -1,7 +1,7 @@
 """Show a metric over all stored runs: when its level changed, and what else changed at that time.
 
-Each metric of the same work is one series. A change point divides it where permutations of its runs
-would rarely divide it as clearly.
+Each metric of the same work is one series. A change point is a place at which its level changed. It
+is reported only if runs in random order would rarely show a change as clear as this one.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="PATTERN",
-        help="only these metrics, such as 'sessions.latency.*' (default: what steps are run for)",
+        help="only these metrics, such as 'sessions.latency.*' (default: the leading metrics)",
     )
     add(
         "--by",
@@ -88,7 +88,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add(
         "--results",
         metavar="DIR",
-        help="where results are (default: $REPLAYER_RESULTS or ./results)",
+        help="the folder of results (default: $REPLAYER_RESULTS or ./results)",
     )
 
 

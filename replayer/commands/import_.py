@@ -1,7 +1,7 @@
-"""Make runs of what other tools have measured.
+"""Import the results of other tools as runs.
 
 The runs are stored like replayer's own, so that show, report and compare accept them. Nothing is
-guessed: what is not in a file is left out, and lines that cannot be read are listed.
+guessed: values that are not in a file are left out, and lines that cannot be read are listed.
 """
 
 from __future__ import annotations
@@ -41,15 +41,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
         f"  {tool:<15}{registry.about('imports', tool).splitlines()[0]}\n" for tool in tools
     )
     add = parser.add_argument
-    add("tool", choices=tools, metavar="TOOL", help="the tool whose files they are; see below")
+    add("tool", choices=tools, metavar="TOOL", help="the tool that wrote the files; see below")
     add("files", nargs="+", metavar="FILE", help="files with the tool's output; - is stdin")
-    add("--label", default="", help="what this machine or kernel is called in comparisons")
+    add("--label", default="", help="the name of this machine or kernel in comparisons")
     add(
         "--results",
         metavar="DIR",
-        help="where runs are stored (default: $REPLAYER_RESULTS or ./results)",
+        help="the folder for the runs (default: $REPLAYER_RESULTS or ./results)",
     )
-    add("--json", action="store_true", help="print the runs as JSON, one a line")
+    add("--json", action="store_true", help="print the runs as JSON, one per line")
 
 
 def run(args: argparse.Namespace) -> int:

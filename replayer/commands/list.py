@@ -1,6 +1,6 @@
 """List workloads, engines, plug-ins, stored runs and their metrics.
 
-Without KIND it lists all but metrics and verbs, briefly.
+Without KIND it prints a short list of all kinds except metrics and verbs.
 """
 
 from __future__ import annotations
@@ -90,17 +90,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
         choices=[*_things(), "runs", *_ALONE],
         help=", ".join([*_things(), "runs", *_ALONE]) + " (default: all but metrics and verbs)",
     )
+    parser.add_argument("--all", action="store_true", help="also list failed runs")
     parser.add_argument(
-        "--all", action="store_true", help="failed runs too, which are left out by default"
-    )
-    parser.add_argument(
-        "-v", "--verbose", action="store_true", help="with what each says of itself"
+        "-v", "--verbose", action="store_true", help="print the whole description of each"
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument(
         "--results",
         metavar="DIR",
-        help="where results are (default: $REPLAYER_RESULTS or ./results)",
+        help="the folder of results (default: $REPLAYER_RESULTS or ./results)",
     )
 
 
@@ -357,7 +355,7 @@ def _runs(
 
 
 def _metrics(where: Path) -> list[Entry]:
-    """Return the metrics of the newest stored runs, with what reports call them."""
+    """Return the metrics of the newest stored runs, with their names in reports."""
     entries: dict[str, Entry] = {}
     whole = [one for one in store.runs(where) if isinstance(one, StoredRun)]
     for one in whole[-_RUNS_READ:]:

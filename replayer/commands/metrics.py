@@ -1,4 +1,4 @@
-"""Export what runs measured as metrics, for Prometheus: over HTTP, or as a file.
+"""Export the measurements of runs as metrics for Prometheus: over HTTP, or as a file.
 
 RUN is a run's id or the start of one, a label, a path or `latest`. Without RUN the newest runs of
 the folder are exported, also those that begin later. The run itself is not disturbed.
@@ -44,30 +44,32 @@ def configure(parser: argparse.ArgumentParser) -> None:
         type=int,
         default=_NEWEST,
         metavar="N",
-        help=f"without a RUN: as many of the newest (default: {_NEWEST})",
+        help=f"without a RUN: the number of newest runs (default: {_NEWEST})",
     )
     where = parser.add_mutually_exclusive_group().add_argument
     where(
         "--listen",
         metavar="ADDR:PORT",
-        help="serve them there until Ctrl-C; port 0 is a free one",
+        help="serve the metrics at this address until Ctrl-C; port 0 is any free port",
     )
     where(
         "--out",
         default="-",
         metavar="FILE",
-        help="write them into a file, as node_exporter's textfile collector takes it (- is stdout, "
-        "and the default)",
+        help=(
+            "write the metrics into a file for node_exporter's textfile collector (default: -, "
+            "stdout)"
+        ),
     )
     add(
         "--metrics-public",
         action="store_true",
-        help="let --listen be another address than a loopback one, where others can read them",
+        help="allow an address for --listen that other hosts can reach",
     )
     add(
         "--results",
         metavar="DIR",
-        help="where results are (default: $REPLAYER_RESULTS or ./results)",
+        help="the folder of results (default: $REPLAYER_RESULTS or ./results)",
     )
 
 

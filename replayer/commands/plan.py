@@ -1,7 +1,8 @@
-"""Write a plan of boots for comparing kernels, in an order that drift cannot mistake for them.
+"""Write a plan of boots to compare kernels, in an order that separates drift from differences.
 
-One run of each kernel proves little: kernels differ from boot to boot. The plan alternates them (A
-B B A) or draws each round at random. `replayer step PLAN` after each boot does what is due.
+One run of each kernel proves little: results differ from boot to boot. The plan alternates the
+kernels (A B B A) or draws each round at random. After each boot, `replayer step PLAN` does the run
+that is due.
 """
 
 from __future__ import annotations
@@ -46,17 +47,27 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="A,B",
         help="releases as `uname -r` prints them, or patterns; the first is the base",
     )
-    add("--boots", required=True, type=int, metavar="N", help="how many boots in all")
+    add(
+        "--boots",
+        required=True,
+        type=int,
+        metavar="N",
+        help=("the number of boots of all kernels together"),
+    )
     add("--random", action="store_true", help="draw each round at random instead of A B B A")
     add("--seed", type=int, metavar="N", help="the seed of --random (default: drawn)")
     add(
-        "--out", type=Path, default=Path("boots.plan"), metavar="FILE", help="(default: boots.plan)"
+        "--out",
+        type=Path,
+        default=Path("boots.plan"),
+        metavar="FILE",
+        help=("the plan file to write (default: boots.plan)"),
     )
     add(
         "arguments",
         nargs="*",
         metavar="WORKLOAD …",
-        help="what `replayer run` is to do at each boot, after -- (default: kernel-compare)",
+        help="the arguments of `replayer run` at each boot, after -- (default: kernel-compare)",
     )
 
 

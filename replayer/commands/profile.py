@@ -1,9 +1,9 @@
-"""Profile what a database needs over time: a source that runs, or what other tools recorded.
+"""Profile what a database needs over time: from a running server, or from other tools' recordings.
 
 A source is watched and never touched: nothing is written, no setting is changed, and its user needs
 no more than pg_monitor (PostgreSQL) or PROCESS (MariaDB and MySQL). The profile is saved every
-minute; Ctrl-C ends it and keeps what there is. Files of other tools are recognized by their
-beginning. What they do not contain is left out, and what cannot be read is counted and named.
+minute; Ctrl-C ends it and keeps the rows up to then. Files of other tools are recognized by their
+beginning. Values that they do not contain are left out; parts that cannot be read are listed.
 """
 
 from __future__ import annotations
@@ -55,22 +55,42 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("what", nargs="?", metavar="URL", help="the database to profile; or show, and a FILE")
     add("file", nargs="?", metavar="FILE", help="with show: the profile to show")
-    add("--for", default="24h", metavar="TIME", dest="seconds", help="how long (default: 24h)")
-    add("--every", default="1s", metavar="TIME", help="one row each (default: 1s)")
-    add("--out", metavar="FILE", help="where the profile is written")
-    group = parser.add_argument_group("a profile of what was recorded")
+    add(
+        "--for",
+        default="24h",
+        metavar="TIME",
+        dest="seconds",
+        help=("how long to watch (default: 24h)"),
+    )
+    add("--every", default="1s", metavar="TIME", help="the length of a row (default: 1s)")
+    add("--out", metavar="FILE", help="the profile to write")
+    group = parser.add_argument_group("a profile from recordings of other tools")
     add = group.add_argument
-    add("--from", dest="source", metavar="FILE", help="what to make it of; - is stdin")
-    add("--device", action="append", default=[], metavar="NAME", help="the disk of the data, "
-        "where the file has several; may be repeated")  # fmt: skip
-    group = parser.add_argument_group("what a profile says")
+    add(
+        "--from",
+        dest="source",
+        metavar="FILE",
+        help=("a file that another tool recorded; - is stdin"),
+    )
+    add("--device", action="append", default=[], metavar="NAME", help=(
+        "the disk of the data, if the file has several; may be repeated"
+    ))  # fmt: skip
+    group = parser.add_argument_group("the report of a profile")
     add = group.add_argument
-    add("--above", action="append", default=[], metavar="RESOURCE=LEVEL", help="how many minutes "
-        "a day a level is passed, as read_iops=3000")  # fmt: skip
+    add("--above", action="append", default=[], metavar="RESOURCE=LEVEL", help=(
+        "show the minutes a day for which a resource is above a level, such as read_iops=3000"
+    ))  # fmt: skip
     add("--growth", type=float, default=1.0, metavar="TIMES",
-        help="load to come, of the recommended size, such as 1.5")  # fmt: skip
-    add("--headroom", default="0%", metavar="PERCENT", help="room to be left, such as 30%%")
-    add("--json", action="store_true", help="print it as JSON instead of the report")
+        help=(
+            "the factor by which the load may grow, for the recommended size, such as 1.5"
+        ))  # fmt: skip
+    add(
+        "--headroom",
+        default="0%",
+        metavar="PERCENT",
+        help=("the spare capacity to keep, such as 30%%"),
+    )
+    add("--json", action="store_true", help="print the profile's report as JSON")
     files.add_forms(
         add,
         "the profile",

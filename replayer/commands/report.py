@@ -48,13 +48,20 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("runs", nargs="+", metavar="RUN", help="files, folders, labels, ids, a plan, or latest")
     add("--by", default="", metavar="FACT", help="group the runs by a fact, such as host.kernel")
-    add("--where", action="append", default=[], metavar="FACT=VALUE", help="only runs with it")
+    add(
+        "--where",
+        action="append",
+        default=[],
+        metavar="FACT=VALUE",
+        help=("only runs with this fact, such as workload.name=demo"),
+    )
     add("--text", action="store_true", help="print every detail of each run on the terminal")
     add("--html", metavar="FILE", help="write one self-contained page with charts")
     add("--csv", metavar="FILE", help="write every measurement (- is stdout)")
     add("--markdown", metavar="FILE", help="write tables for a ticket (- is stdout)")
-    add("--summary", metavar="FILE", help="write one page to print and sign (HTML, A4), of a run "
-        "of `replayer size`")  # fmt: skip
+    add("--summary", metavar="FILE", help=(
+        "write the verdict of `replayer size` as one page to print and sign (HTML, A4)"
+    ))  # fmt: skip
     add(
         "--results",
         metavar="DIR",

@@ -1,4 +1,4 @@
-"""Run a workload and store what was measured.
+"""Run a workload and store its measurements.
 
 The default workload, demo, is the main job. It builds a columnstore-like table, flushes it, reads
 its files from a proven cold cache, and runs pgio-style sessions, cached and physical.
@@ -81,9 +81,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="a name from `replayer list workloads`, or a path to a .toml file or to a .replay "
         "file, which is replayed (default: demo)",
     )
-    add("--label", default="", help="what this machine or kernel is called in comparisons")
+    add("--label", default="", help="the name of this machine or kernel in comparisons")
     add(
-        "--note", action="append", default=[], metavar="TEXT", help="a word on this run, kept in it"
+        "--note",
+        action="append",
+        default=[],
+        metavar="TEXT",
+        help=("a remark that is stored with the run"),
     )
     add(
         "--tag",
@@ -93,42 +97,53 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="a tag to filter and compare by: `replayer compare --by tag.NAME`",
     )
     add(
-        "--repeat", type=int, metavar="N", help="run the steps N times, instead of as the file says"
+        "--repeat",
+        type=int,
+        metavar="N",
+        help=("run the steps N times, instead of the number in the file"),
     )
     run_options.add_run_options(add)
     add(
         "--clients",
         type=_clients,
         metavar="HOST,…",
-        help="hosts whose processes are the sessions of the database, by what ssh calls them; or, "
-        "of probes, a number of clients that start at one instant",
+        help=(
+            "hosts, named as for ssh, that run the sessions of the database; for probes also a "
+            "number of clients that start at the same time"
+        ),
     )
     add(
         "--watch",
         default="",
         metavar="HOST",
-        help="the host of the database, on which the run then works: found among the clients",
+        help=(
+            "the host of the database, on which the run is then executed (default: found among "
+            "the clients)"
+        ),
     )
     add(
         "--cluster",
         default="",
         metavar="tls://…",
-        help="the scheduler of a cluster of Dask: its workers' hosts are the clients",
+        help="the scheduler of a Dask cluster: the hosts of its workers are the clients",
     )
     add(
         "--i-will-change",
         metavar="DATABASE",
-        help="the name of the database at the URL, which allows a replay to change what is in it",
+        help="the name of the database at the URL; it allows a replay to change that database",
     )
     add(
         "--database",
         metavar="NAME",
-        help="of a capture of several databases the one whose sessions are replayed",
+        help="replay only the sessions of this database of the capture",
     )
     add(
         "--source",
         metavar="URL",
-        help="the captured server: statements that got slower in the replay are explained there",
+        help=(
+            "the URL of the captured server: it is asked for the plans of statements that became "
+            "slower"
+        ),
     )
     _configure_probes(parser)
     _configure_watching(parser)
@@ -136,23 +151,30 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add(
         "--dry-run",
         action="store_true",
-        help="only say what will be done, on which disk, how many bytes, and about how long",
+        help="only print the steps, the disk, the bytes on it, and the approximate duration",
     )
     add(
         "--resume",
         metavar="RUN",
-        help="go on with a run that was cut, with the steps and repeats that are missing: an id, a "
-        "path or latest; the options of the server as before",
+        help=(
+            "continue an interrupted run with its missing steps and repeats: an id, a path or "
+            "latest; the options of the server must be the same"
+        ),
     )
     run_options.add_results(add)
     add("--json", action="store_true", help="print the result as JSON instead of the report")
     how_much = parser.add_mutually_exclusive_group().add_argument
-    how_much("-q", "--quiet", action="store_true", help="no progress and no report, only the file")
+    how_much(
+        "-q",
+        "--quiet",
+        action="store_true",
+        help=("print no progress and no report; only store the result"),
+    )
     how_much(
         "-v",
         "--verbose",
         action="store_true",
-        help="all details before the answer, and each step as it ends",
+        help="print all details before the answer, and each step when it ends",
     )
 
 
@@ -164,16 +186,22 @@ def _configure_probes(parser: argparse.ArgumentParser) -> None:
         default=None,
         help="run fio, ioping, sysbench or bonnie++ on the same file in turn, and print the ratio",
     )
-    add("--device", metavar="DEV", help="a raw block device instead of files; reads are harmless")
+    add(
+        "--device",
+        metavar="DEV",
+        help=("a raw block device to use instead of files; reading changes nothing on it"),
+    )
     add(
         "--i-will-lose-data",
         metavar="SERIAL",
-        help="the serial number of --device, which allows to write on it",
+        help="the serial number of --device; it allows writing on it",
     )
 
 
 def _configure_watching(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument_group("what watches the steps (`replayer list collectors`)")
+    add = parser.add_argument_group(
+        "collectors, which watch the steps (`replayer list collectors`)"
+    )
     run_options.add_left_out(add.add_argument)
     add.add_argument(
         "--with",
@@ -182,7 +210,7 @@ def _configure_watching(parser: argparse.ArgumentParser) -> None:
         default=[],
         metavar="NAME,…",
         dest="also",
-        help="watch with collectors that are left out by default",
+        help="also use these active collectors, which are left out by default",
     )
 
 

@@ -6,6 +6,7 @@ RUN is a run's id or a unique part of one, a label (its newest run), a path to a
 
 from __future__ import annotations
 
+import argparse
 import functools
 import json
 import sys
@@ -20,7 +21,6 @@ from replayer.results import editing, run_listing, store, tags
 from replayer.results.store import StoredRun
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
@@ -44,16 +44,22 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     parser.epilog = EPILOG
     actions = parser.add_subparsers(metavar="ACTION", required=True, dest="action")
-    _configure_list(actions.add_parser("list", help="one line a run, the newest last"))
-    shown: Any = actions.add_parser("show", help="the report of a run, as `replayer show`")
+    _configure_list(actions.add_parser("list", help="print one line for each run, the newest last"))
+    shown: Any = actions.add_parser(
+        "show",
+        help="print the report of a run, as `replayer show` does",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     # Loaded on use, like a command: only `show` needs the modules of a report.
     shown.load = functools.partial(registry.load, "commands", "show")
     renamed = actions.add_parser("rename", help="give a run another label")
     _which(renamed)
-    renamed.add_argument("label", metavar="LABEL", help="what the machine or kernel is called")
-    noted = actions.add_parser("note", help="write down something about a run")
+    renamed.add_argument("label", metavar="LABEL", help="the new name of the machine or kernel")
+    noted = actions.add_parser("note", help="add a remark to a run")
     _which(noted)
-    noted.add_argument("notes", nargs="*", metavar="TEXT", help="added to the notes that it has")
+    noted.add_argument(
+        "notes", nargs="*", metavar="TEXT", help=("the remark; it is added to the earlier ones")
+    )
     _configure_note(noted)
     deleted = actions.add_parser("delete", help="remove result files")
     deleted.add_argument("runs", nargs="+", metavar="RUN", help="an id or a part of it, or latest")
@@ -77,12 +83,12 @@ def _configure_list(parser: argparse.ArgumentParser) -> None:
         "--sort",
         default="date",
         metavar="KEY",
-        help="by one of these, or by a metric of the headlines (default: date)",
+        help="sort by one of these keys, or by a metric of the headlines (default: date)",
     )
     add("--reverse", action="store_true", help="sort backwards")
     add("--last", type=int, metavar="N", help="only the last N lines")
-    add("--all", action="store_true", help="failed runs too, which are left out by default")
-    add("--json", action="store_true", help="print JSON, of all runs")
+    add("--all", action="store_true", help="also list failed runs")
+    add("--json", action="store_true", help="print all runs as JSON")
     _where(parser)
 
 
@@ -93,9 +99,12 @@ def _configure_note(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help="give it a tag, by which runs are filtered and compared; without a VALUE it goes",
+        help=(
+            "give the run a tag, by which runs are filtered and compared; without a VALUE remove "
+            "the tag"
+        ),
     )
-    add("--clear", action="store_true", help="remove the notes that it has")
+    add("--clear", action="store_true", help="remove the earlier remarks")
 
 
 def _which(parser: argparse.ArgumentParser) -> None:
@@ -107,7 +116,7 @@ def _where(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--results",
         metavar="DIR",
-        help="where results are (default: $REPLAYER_RESULTS or ./results)",
+        help="the folder of results (default: $REPLAYER_RESULTS or ./results)",
     )
 
 

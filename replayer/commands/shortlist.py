@@ -1,9 +1,10 @@
-"""Choose among the machines of a catalogue by profiles, before one is rented.
+"""Choose among the machines of a catalogue by profiles, before renting one.
 
-Each machine, with each disk that it may have, is held against the needs of one database, or of
-several on one machine: fits, does not fit, or unclear; what gives first; the margin of each
-resource; the price a month. It is a prediction by arithmetic: `replayer size` on the machine
-measures. Nothing is fetched: the catalogue is a CSV, or the output of a cloud's own tool.
+Each machine, with each disk that it may have, is compared with the needs of one database, or of
+several on one machine. The list shows for each: fits, does not fit, or unclear; the resource that
+limits first; the margin of each resource; the price per month. This is a prediction by arithmetic:
+`replayer size` measures on the machine. Nothing is fetched from a network: the catalogue is a CSV,
+or the output of a cloud's own tool.
 """
 
 from __future__ import annotations
@@ -65,10 +66,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EPILOG + "".join(rows)
     add = parser.add_argument
     add("profiles", nargs="*", metavar="PROFILE",
-        help="what the databases need, that are to be on one machine")  # fmt: skip
+        help="the profiles of the databases that shall share one machine")  # fmt: skip
     add("--check", action="store_true",
-        help="show how past predictions came out: those of `size --from-shortlist`")  # fmt: skip
-    add("--results", metavar="DIR", help="where those runs are (default: ./results)")
+        help=(
+            "show whether past predictions held: those of runs with `size --from-shortlist`"
+        ))  # fmt: skip
+    add(
+        "--results",
+        metavar="DIR",
+        help=("with --check: the folder of those runs (default: ./results)"),
+    )
     add("--json", action="store_true", help="print the shortlist as JSON instead of the report")
     files.add_forms(
         add,
@@ -76,29 +83,44 @@ def configure(parser: argparse.ArgumentParser) -> None:
         html="write one self-contained page",
         csv="write every resource of every machine (- is stdout)",
     )
-    add("--out", metavar="FILE", help="keep the shortlist for `size --from-shortlist`")
+    add("--out", metavar="FILE", help="store the shortlist for `size --from-shortlist`")
     add("--rows", default=str(report.ROWS), metavar="N", help="machines on the terminal "
         f"(default: {report.ROWS})")  # fmt: skip
-    add = parser.add_argument_group("what is offered").add_argument
+    add = parser.add_argument_group("the catalogue").add_argument
     add("--catalog", type=Path, action="append", default=[], metavar="FILE", dest="catalogues",
-        help="machines and disks; may be repeated")  # fmt: skip
+        help="a file of machines and disks; may be repeated")  # fmt: skip
     add("--disk", action="append", default=[], metavar="KIND:SIZE[,IOPS[,MiB/s]]", dest="disks",
         help="an Amazon volume that each machine may have: gp2, gp3, io1 or io2")  # fmt: skip
-    add = parser.add_argument_group("what is required").add_argument
-    add("--growth", type=float, default=1.0, metavar="TIMES", help="load to come, such as 1.5")
-    add("--headroom", default="0%", metavar="PERCENT", help="room to be left, such as 30%%")
+    add = parser.add_argument_group("the requirement").add_argument
+    add(
+        "--growth",
+        type=float,
+        default=1.0,
+        metavar="TIMES",
+        help=("the factor by which the load may grow, such as 1.5"),
+    )
+    add(
+        "--headroom",
+        default="0%",
+        metavar="PERCENT",
+        help=("the spare capacity to keep, such as 30%%"),
+    )
     add("--percentile", type=float, default=100.0, metavar="P",
-        help="of the windows, in place of the busiest, such as 99")  # fmt: skip
-    add("--window", default="1min", metavar="TIME", help="length of a window (default: 1min)")
-    add = parser.add_argument_group("how much work a core does").add_argument
+        help=(
+            "use this percentile of the windows instead of the busiest one, such as 99"
+        ))  # fmt: skip
+    add("--window", default="1min", metavar="TIME", help="the length of a window (default: 1min)")
+    add = parser.add_argument_group("the speed of a core").add_argument
     add("--source-probes", type=Path, metavar="RESULT",
         help="a result of `replayer run cpu` at the source")  # fmt: skip
     add("--machine-probes", type=Path, metavar="DIR",
-        help="results of `replayer run cpu --label MACHINE` on such machines")  # fmt: skip
+        help=(
+            "a folder with results of `replayer run cpu --label MACHINE` on such machines"
+        ))  # fmt: skip
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print a shortlist, or how past ones came out."""
+    """Print a shortlist, or whether past predictions held."""
     if args.check:
         return _check(args)
     if not args.profiles or not args.catalogues:
@@ -160,7 +182,7 @@ def _catalogue(args: argparse.Namespace) -> Catalogue:
 
 
 def _check(args: argparse.Namespace) -> int:
-    """Show how past predictions came out."""
+    """Print whether past predictions held."""
     if args.profiles or args.catalogues:
         raise Impossible("--check shows past predictions: it takes no profile and no catalogue")
     where = store.folder(args.results)

@@ -1,4 +1,4 @@
-"""Print the report of a stored run, or what is in a replay file.
+"""Print the report of a stored run, or the summary of a replay file.
 
 RUN is a run's id or a unique part of one, a label (its newest run), a path to a result file, or
 `latest`. It can also be the path to a replay file that `replayer convert` has written.
@@ -44,15 +44,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="an id or a unique part of one, a label, a path, or latest; or a replay file",
     )
     parser.add_argument(
-        "--full", action="store_true", help="all details of each step before the answer"
+        "--full", action="store_true", help="print all details of each step before the answer"
     )
     parser.add_argument(
-        "--json", action="store_true", help="print the result file, or all of a capture in numbers"
+        "--json",
+        action="store_true",
+        help=("print the result file, or the summary of a capture, as JSON"),
     )
     parser.add_argument(
         "--results",
         metavar="DIR",
-        help="where results are (default: $REPLAYER_RESULTS or ./results)",
+        help="the folder of results (default: $REPLAYER_RESULTS or ./results)",
     )
 
 

@@ -1,10 +1,10 @@
 """Judge whether a database fits on this machine, by a profile or a capture of its source.
 
 The requirement is the busiest minute of the profile, times growth and headroom. A load of the same
-kind is put on a database here. The highest multiple of the required rate within the objective is
-searched, and the required rate is held for long. Of a capture (FILE.replay) the busiest minute
-itself is replayed, at one speed after the other. A speed is sustained if the replay's lag does not
-keep growing.
+kind is put on a database here. A search finds the highest multiple of the required rate that meets
+the objective; then the required rate is held for some minutes. From a capture (FILE.replay) the
+busiest minute itself is replayed, at one speed after the other. A speed is sustained if the lag of
+the replay does not keep growing.
 """
 
 from __future__ import annotations
@@ -92,8 +92,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("what", metavar="FILE",
         help="a profile, or a capture (.replay); or `show`, to print a verdict again")  # fmt: skip
     add("which", nargs="?", metavar="RUN|FILE",
-        help="with show: an id, a label, a path, or latest; next to a profile a capture, or the "
-        "other way round: both size this machine, one after the other")  # fmt: skip
+        help=(
+            "with show: an id, a label, a path, or latest; otherwise a capture after a profile, "
+            "or the other way round: both then size this machine, one after the other"
+        ))  # fmt: skip
     _configure_requirement(parser)
     _configure_search(parser)
     _configure_place(parser)
@@ -101,53 +103,82 @@ def configure(parser: argparse.ArgumentParser) -> None:
     configure_followers(parser)
     parser.set_defaults(quiet=False, verbose=False)
     add("--beside", metavar="RUN", help="show the verdict of another `replayer size` next to it")
-    add("--label", default="", help="what this machine is called in comparisons")
-    add("--results", metavar="DIR", help="where results go (default: ./results)")
+    add("--label", default="", help="the name of this machine in comparisons")
+    add("--results", metavar="DIR", help="the folder for results (default: ./results)")
     add("--json", action="store_true", help="print the verdict as JSON instead of the report")
     add("--summary", metavar="FILE", help="write one page to print and sign (HTML, A4)")
     files.add_forms(add, "the verdict")
 
 
 def _configure_requirement(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument_group("what is required").add_argument
-    add("--growth", type=float, metavar="TIMES", help="load to come, such as 1.5")
-    add("--headroom", metavar="PERCENT", help="room to be left, such as 30%%")
+    add = parser.add_argument_group("the requirement").add_argument
+    add(
+        "--growth",
+        type=float,
+        metavar="TIMES",
+        help=("the factor by which the load may grow, such as 1.5"),
+    )
+    add("--headroom", metavar="PERCENT", help="the spare capacity to keep, such as 30%%")
     add("--percentile", type=float, default=100.0, metavar="P",
-        help="of the windows, in place of the busiest, such as 99")  # fmt: skip
-    add("--window", default="1min", metavar="TIME", help="length of a window (default: 1min)")
+        help=(
+            "use this percentile of the windows instead of the busiest one, such as 99"
+        ))  # fmt: skip
+    add("--window", default="1min", metavar="TIME", help="the length of a window (default: 1min)")
     add("--by", default="", metavar="RESOURCE",
-        help="the resource whose busiest window is imitated, such as write_iops")  # fmt: skip
-    add("--slo", metavar="OBJECTIVE", help="response times to keep to, as 'p50=5ms p99=20ms' "
-        "(default: p99=20ms of a profile; of a capture twice its own p99, if that is more; "
-        "none: lag and errors alone)")  # fmt: skip
+        help="imitate the busiest window of this resource, such as write_iops")  # fmt: skip
+    add("--slo", metavar="OBJECTIVE", help=(
+        "the objective for response times, such as 'p50=5ms p99=20ms' (default: p99=20ms; for a "
+        "capture twice its own p99, if that is more; none: judge lag and errors only)"
+    ))  # fmt: skip
     add("--target", type=Path, action="append", default=[], metavar="FILE", dest="targets",
-        help="limits of this machine that cannot be measured: a TOML file, see "
-        "docs/administrator.md; may be repeated, as for its disk and its processors")  # fmt: skip
+        help=(
+            "a TOML file with limits of this machine that cannot be measured, see "
+            "docs/administrator.md; may be repeated"
+        ))  # fmt: skip
 
     add("--from-shortlist", type=Path, metavar="FILE",
-        help="a file of `replayer shortlist --out`: its growth, headroom and limits with credits, "
-        "and its prediction for --machine next to the verdict")  # fmt: skip
+        help=(
+            "a file of `replayer shortlist --out`: use its growth, headroom and limits with "
+            "credits, and show its prediction for --machine next to the verdict"
+        ))  # fmt: skip
     add("--machine", metavar="NAME", help="the machine of that shortlist, or MACHINE / DISK")
 
 
 def _configure_search(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument_group("how it is tried").add_argument
+    add = parser.add_argument_group("the trials").add_argument
     add("--hold", default="10min", metavar="TIME",
-        help="how long the required rate is held; 30min where a disk has credits")  # fmt: skip
-    add("--trial", metavar="TIME", help="length of a trial of one rate (default: 20s or more)")
-    add("--sessions", type=int, metavar="N", help="sessions in place of twice those active there")
-    add("--working-set", metavar="SIZE", help="data in use, in place of the profile's")
+        help=(
+            "how long to hold the required rate (default: 10min); give 30min if the disk has "
+            "credits"
+        ))  # fmt: skip
+    add("--trial", metavar="TIME", help="the length of a trial of one rate (default: 20s or more)")
+    add(
+        "--sessions",
+        type=int,
+        metavar="N",
+        help=("the number of sessions (default: twice the active ones of the source)"),
+    )
+    add(
+        "--working-set",
+        metavar="SIZE",
+        help=("the amount of data in use (default: from the profile)"),
+    )
     add("--source-probes", type=Path, metavar="RESULT",
-        help="a result of `replayer run cpu` at the source, by which CPU is carried")  # fmt: skip
+        help=(
+            "a result of `replayer run cpu` at the source, to convert its CPU time to this "
+            "machine's"
+        ))  # fmt: skip
     add("--wait", default="0s", metavar="TIME",
-        help="wait for so long, such as 30min, until others on this machine have ended, if they "
-        "disturb two trials in a row; without it as long as keeps the promised time")  # fmt: skip
-    add("--seed", type=int, default=1, metavar="N", help="of the load (default: 1)")
-    add("--dry-run", action="store_true", help="say what would be done, and how long it takes")
+        help=(
+            "the longest time to wait for other programs that disturb two trials in a row, such "
+            "as 30min (default: as long as the promised duration allows)"
+        ))  # fmt: skip
+    add("--seed", type=int, default=1, metavar="N", help="the seed of the load (default: 1)")
+    add("--dry-run", action="store_true", help="only print the plan and its duration")
 
 
 def _configure_place(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument_group("where").add_argument
+    add = parser.add_argument_group("the server and the disk").add_argument
     add("--engine", metavar="NAME|URL",
         help="a name, or the URL of a running server (default: the profile's engine)")  # fmt: skip
     add("--pg-bindir", "--bindir", type=Path, metavar="DIR", dest="bindir",
@@ -159,12 +190,14 @@ def _configure_place(parser: argparse.ArgumentParser) -> None:
 
 
 def _configure_capture(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument_group("of a capture").add_argument
-    add("--restore", metavar="FROM", help="a dump or a database: what each replay begins from")
+    add = parser.add_argument_group("for a capture").add_argument
+    add("--restore", metavar="FROM", help="a dump or a database from which each replay begins")
     add("--i-will-change", metavar="DATABASE",
-        help="the name of the database at the URL, which may be changed")  # fmt: skip
+        help=(
+            "the name of the database at the URL; it allows the replays to change that database"
+        ))  # fmt: skip
     add("--database", metavar="NAME",
-        help="of a capture of several databases the one whose sessions are replayed")  # fmt: skip
+        help="replay only the sessions of this database of the capture")  # fmt: skip
     add("--replay", action="append", default=[], metavar="KEY=VALUE",
         help="a key of the step replay, such as read_only=true")  # fmt: skip
 

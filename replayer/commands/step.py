@@ -1,7 +1,7 @@
-"""Do what a plan of boots has for this boot, and show what to boot next.
+"""Do the run that a plan of boots has for this boot, and print the kernel to boot next.
 
-It refuses a kernel whose turn it is not, and a boot that was used before. The runs are kept in a
-folder next to the plan.
+It refuses a kernel that is not due, and a boot that was used before. The runs are kept in a folder
+next to the plan.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from replayer.run.plan import workload
 EPILOG = """\
 examples:
   replayer step boots.plan
-  replayer step boots.plan --next   only say what to boot
+  replayer step boots.plan --next   only print the kernel to boot
   replayer step boots.plan --live   follow this boot's run in a browser
 """
 
@@ -29,7 +29,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     parser.epilog = EPILOG
     parser.add_argument("plan", type=Path, metavar="PLAN", help="a file made by `replayer plan`")
-    parser.add_argument("--next", action="store_true", help="only say what to boot next")
+    parser.add_argument("--next", action="store_true", help="only print the kernel to boot next")
     configure_followers(parser)
 
 

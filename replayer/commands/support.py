@@ -41,12 +41,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         type=Path,
         default=Path("replayer-support.tar.gz"),
         metavar="FILE",
-        help="the bundle, which must not be there yet (default: ./replayer-support.tar.gz)",
+        help="the bundle; the file must not exist (default: ./replayer-support.tar.gz)",
     )
     parser.add_argument(
         "--results",
         metavar="DIR",
-        help="where results are (default: $REPLAYER_RESULTS or ./results)",
+        help="the folder of results (default: $REPLAYER_RESULTS or ./results)",
     )
 
 

@@ -1,4 +1,4 @@
-"""Watch a run that another process does: the steps that are done, and what it does now.
+"""Watch a run of another process: the steps that are done, and the present one.
 
 RUN is a run's id or the start of one, a label, a path or `latest`. Without RUN it is the newest run
 that is under way. Only files are read, the result and the events next to it: the run is not
@@ -47,7 +47,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--results",
         metavar="DIR",
-        help="where results are (default: $REPLAYER_RESULTS or ./results)",
+        help="the folder of results (default: $REPLAYER_RESULTS or ./results)",
     )
 
 

@@ -81,7 +81,7 @@ def recover(note: Note, host: Host | None = None) -> str:
     """Give back the values that a note keeps, drop it, and return a message on that.
 
     A value that another program wrote meanwhile is left as it is.  That is an error if the note is
-    of this process: what was measured had another level than it was to have.
+    of this process, because the measurement did not have the level that was asked for.
     Raises journal.Untrusted, and changes nothing, for a file that replayer never changes.
     """
     host = host or Host()

@@ -174,7 +174,7 @@ def tree(host: Host, controller: str = "memory") -> GroupTree | str:
 
 
 def group_name() -> str:
-    """Return a new name for a group, such as `recover` believes."""
+    """Return a new name for a group, in the form that `recover` accepts."""
     return f"replayer-{os.getpid()}-{time.monotonic_ns():x}"
 
 

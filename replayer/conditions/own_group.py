@@ -84,7 +84,10 @@ def _few(numbers: Sequence[int]) -> str:
 
 
 def recover(note: Note) -> str:
-    """Give back the processors that this process may use; those of an ended one went with it."""
+    """Let this process use its earlier processors again, drop the note, and return a message.
+
+    The choice of a process that has ended needs nothing: it ended with the process.
+    """
     text = note.text("before")
     if not all(part.isdecimal() for part in text.split(",")):
         raise journal.Untrusted(note, "its processors are no numbers")

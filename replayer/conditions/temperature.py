@@ -177,9 +177,10 @@ def finish(
     needed_bytes: int | None = None,
     disk_bytes: int | None = None,
 ) -> Cold:
-    """Return the coldness after the read: a cold one requires that the bytes came from a device.
+    """Return the temperature after the read, corrected by where the bytes came from.
 
-    A hot one requires that they did not.  `device_bytes` were read from the device in the window by
+    Cold requires that they came from a device, and hot that they did not.  `device_bytes` were read
+    from the device in the window by
     any process, `own_bytes` by the readers themselves; None means not counted.  Without
     `own_bytes`, `device_bytes` is used instead.  `needed_bytes` is the amount read, if that was not
     all of the files.  `disk_bytes` is the amount that the disks beneath the device delivered, if
@@ -279,8 +280,8 @@ def _short(expected: int, delivered: float, device_bytes: float | None, *, own: 
         else ""
     )
     return (
-        f"those who read had {show_size(delivered)} of {wanted} from the device{others}: somebody "
-        f"else read the rest into memory after the proof, or it {elsewhere}"
+        f"the reading processes had {show_size(delivered)} of {wanted} from the device{others}: "
+        f"another program read the rest into memory after the proof, or it {elsewhere}"
     )
 
 
@@ -347,9 +348,9 @@ def _unmeasured(measured: Residency) -> _Judgement:
 def _held(measured: Residency) -> _Judgement:
     return _Judgement(
         Temperature.UNKNOWN,
-        f"{measured.method} says that all is in memory, and nothing could be dropped to see "
-        f"whether it would say otherwise",
-        "stop what maps or locks these files",
+        f"{measured.method} reports that all is in memory, and no page could be dropped to "
+        f"test that report",
+        "stop the programs that map or lock these files",
     )
 
 

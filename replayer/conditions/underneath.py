@@ -21,7 +21,7 @@ _PAGE = page_cache.PAGE
 
 @dataclass(frozen=True, slots=True)
 class Underneath:
-    """Known memory beneath some files; `why` is the reason for what is not known."""
+    """The memory beneath some files, as far as it is known; `why` is the reason for the rest."""
 
     stack: Stack
     resident_bytes: int = 0

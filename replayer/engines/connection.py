@@ -388,7 +388,7 @@ def sessions() -> frozenset[int]:
 
 
 def opening() -> int:
-    """Return the number of connections in the making, which `sessions` does not include yet."""
+    """Return the number of connections that are being made: `sessions` does not have them yet."""
     return len(_opening)
 
 
@@ -403,9 +403,9 @@ def connector_of(url: "URL", first: Sequence[str] = ()) -> Connector:
 
 
 def wire_of(url: "URL") -> str:
-    """Return the name of the wire of a URL, whose SQLAlchemy dialect is known from here on.
+    """Return the name of the wire of a URL, and register the wire's dialect with SQLAlchemy.
 
-    Raises Impossible if its driver is not installed.
+    Raises Impossible if the wire's driver is not installed.
     """
     name = wires.name_of(url.drivername)
     wire = wires.load(name)
@@ -429,7 +429,7 @@ def url_of(text: str, engine: Engine) -> "URL":
     """
     text = revealed(text)
     refusal = Impossible(
-        f"the database's URL is none such as {engine.wire.split('+')[0]}://user@host/database "
+        f"the database's URL is not like {engine.wire.split('+')[0]}://user@host/database "
         f"(in a password write %40 for @, %3A for :, %2F for /, %3F for ? and %26 for &)"
     )
     scheme, slashes, rest = text.partition("://")

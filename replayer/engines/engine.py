@@ -257,7 +257,7 @@ def default() -> str:
         except Impossible as error:
             # An unreadable folder of the user is no reason to refuse another engine.
             unread = unread or f" ({error})"
-    raise Impossible(f"no engine.toml says default = true{unread}: name an engine with --engine")
+    raise Impossible(f"no engine.toml has default = true{unread}: name an engine with --engine")
 
 
 def of_url(url: str) -> Engine:

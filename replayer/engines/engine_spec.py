@@ -1,7 +1,7 @@
 """The keys of an engine.toml: one checked type, like a step's keys.
 
 A key that is not declared here is an error; its message names the file and the nearest valid key.
-A value with `{words}` is tested with the words that it may have.
+A value may contain words in braces, such as `{data}`; only those that the key allows are valid.
 """
 
 import re

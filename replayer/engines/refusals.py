@@ -13,7 +13,7 @@ _REMEDIES = (
     ),
     (
         re.compile(r"Connection refused|No such file or directory", re.IGNORECASE),
-        "see whether the server runs there, and whether it listens at this address and port",
+        "check that the server runs there, and that it listens at this address and port",
     ),
     (
         re.compile(r"could not translate|not known|getaddrinfo|name resolution", re.IGNORECASE),

@@ -73,7 +73,7 @@ class Refused(Exception):
 
 
 class WireSession(Protocol):
-    """One connection, with at most one statement under way: what a load needs of it."""
+    """The interface of a connection for a load; it has at most one statement under way."""
 
     packing: Packing
     sqlstate: str
@@ -109,7 +109,7 @@ class WireSession(Protocol):
 
 
 class WireConnection(WireSession, Protocol):
-    """A connection whose protocol is written and read by replayer: what a replay needs of it."""
+    """The interface of a connection for a replay; replayer writes and reads its protocol itself."""
 
     fd: int
     prepared: dict[bytes, int]

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 TAG = "ab"
 """The tag of each run of a trial: its value is the trial's name."""
 RETRIES = 2
-"""Times that a spoilt run is done again before the machine counts as busy."""
+"""Times that a disturbed run is done again before the machine counts as busy."""
 
 
 @dataclass(frozen=True)
@@ -87,9 +87,9 @@ class TrialState:
 
     runs: tuple[list[Run], list[Run]] = field(default_factory=lambda: ([], []))
     spoilt: list[str] = field(default_factory=list)
-    """A sentence for each run that neighbours spoilt, and that was done again."""
+    """A sentence for each run that other programs disturbed, and that was done again."""
     busy: bool = False
-    """True from the moment on at which spoilt runs count, as the machine does not get quiet."""
+    """True as soon as disturbed runs count, because the machine does not get quiet."""
     attempts: int = 0
     """Spoilt runs so far in the place of the next one that counts."""
     took: float = 0.0
@@ -152,7 +152,7 @@ def found_again(trial: Trial) -> TrialState:
         for entry in store.runs(trial.options.results)
         if isinstance(entry, store.StoredRun)
         and entry.tags.get(TAG) == trial.name
-        # Those that neighbours spoilt are judged again: they show how busy the machine was.
+        # Those that others disturbed are judged again: they show how busy the machine was.
         and (not is_refused(entry) or entry.tags[NOT_COUNTED] == SPOILT)
     ]
     for run in without_copies(sorted(runs, key=lambda run: run.id)):
@@ -186,7 +186,7 @@ def _next(state: TrialState, order: Iterator[int]) -> int:
 
 
 def _one_run(trial: Trial, state: TrialState, which: int, say: Callable[[str], None]) -> None:
-    """Make one run that counts; a spoilt one is done again."""
+    """Make one run that counts; a disturbed one is done again."""
     variant = trial.variants[which]
     counts = False
     while not counts:
@@ -203,7 +203,7 @@ def _one_run(trial: Trial, state: TrialState, which: int, say: Callable[[str], N
 
 
 def _take(state: TrialState, which: int, run: Run) -> tuple[str, bool]:
-    """Add a run to the state; return how neighbours spoilt it, and whether it counts."""
+    """Add a run to the state; return how others disturbed it, and whether it counts."""
     why = neighbours.spoilt(run)
     counts = not why or state.busy or state.attempts >= RETRIES
     if counts:
@@ -227,13 +227,13 @@ def _line(
 ) -> str:
     """Return one line about a run: its number, its variant, and its first leading metric.
 
-    `first` is True for the first spoilt run that counts.
+    `first` is True for the first disturbed run that counts.
     """
     line = f"run {state.count() + again}, {variant.label}: {_figure(run)}, {state.took:.0f} s"
     if not why:
         return line
     if again:
-        return f"{line}; spoilt, and done again: {why}"
+        return f"{line}; disturbed, and done again: {why}"
     rest = f": {why}; from now on such runs count" if first else ""
     return f"{line} (next to other programs{rest})"
 

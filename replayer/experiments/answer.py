@@ -38,9 +38,9 @@ class Share(Noun):
 class Effect(Noun):
     """The effect of a factor, or the interaction of two, on one metric.
 
-    A factor's is its change from first to second level, at the mean of the other factors.  An
-    interaction's is the change from both first levels to both second ones, over that which the two
-    make alone.
+    The effect of a factor is the change from its first to its second level, at the mean of the
+    other factors.  An interaction is the further change when both factors are at their second
+    levels: the change that the two single effects do not add up to.
     """
 
     factors: tuple[str, ...]

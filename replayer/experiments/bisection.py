@@ -23,9 +23,9 @@ SURE = 0.95
 NONE_LEFT = 0.8
 """The probability of no change at which the ends do not differ."""
 _NO_CHANGE = 0.1
-"""The probability of no change before anything is measured: who bisects has seen one."""
+"""The probability of no change before anything is measured: a user who bisects has seen one."""
 _LEVELS_TOO = 0.2
-"""The worth of a bit about the levels, in bits about the answer: later runs are read by them."""
+"""The worth of a bit about the levels, in bits about the answer: they help later runs."""
 ENDS = 2
 """The fewest measurements of each end."""
 _NOISE = 0.02
@@ -38,7 +38,7 @@ _LOOSE = 1e-6
 _GRID = 80
 _NEGLIGIBLE = 1e-6
 _LEVELS = tuple(np.linspace(0.1, 0.9, 9))
-"""Looked at are the candidates that lie after the change with about these chances."""
+"""Only candidates that are after the change with about these probabilities are considered."""
 _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(40)
 _WEIGHTS /= _WEIGHTS.sum()
 
@@ -60,7 +60,7 @@ class Bisection:
             object.__setattr__(self, "sums", (0.0,) * self.candidates)
 
     def with_value(self, candidate: int, value: float) -> "Bisection":
-        """Return it with one more measurement of a candidate, counted from 0; value > 0."""
+        """Return the bisection with one more `value`, above 0, of a candidate, counted from 0."""
         origin = self.origin if any(self.counts) else math.log(value)
         log = math.log(value) - origin
         counts, sums = list(self.counts), list(self.sums)
@@ -195,8 +195,8 @@ def choose(bisection: Bisection, posterior: Posterior) -> int:
 def expected(posterior: Posterior, candidate: int) -> float:
     """Return the bits that one measurement of a candidate is expected to give about the answer.
 
-    It is the entropy of what would be measured, less the entropy that would be left if the answer
-    were known.  What it gives about the levels, too, counts for a part.
+    It is the entropy of the measurement, less its entropy if the answer were known.  Information
+    about the two levels counts as well, for a part.
     """
     places = len(posterior.chances)
     is_after = np.append(np.arange(1, places + 1) <= candidate, False)
@@ -226,7 +226,7 @@ def information(after: Sequence[float] | Floats, distance: float) -> Floats:
     """Return the bits that a measurement gives about which of two levels it is of.
 
     `after` are the chances of the second level; the levels are `distance` times the noise apart.
-    It is the mutual information of a bit and what a channel with normal noise makes of it.
+    It is the mutual information of a bit and of that bit after a channel with normal noise.
     """
     chances = np.asarray(after, np.float64)[:, None]
     inside = np.clip(chances, 1e-12, 1 - 1e-12)

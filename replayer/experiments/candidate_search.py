@@ -31,7 +31,7 @@ _BUILT = ".replayer-built"
 
 @dataclass(frozen=True)
 class SearchCandidate:
-    """One of the ordered things among which the first that differs is searched."""
+    """One of the ordered things among which the search finds the first that differs."""
 
     name: str
     variant: Variant
@@ -145,7 +145,7 @@ class SearchState:
 
     @property
     def knows_noise(self) -> bool:
-        """Return whether both ends were measured twice: before, all noise is assumed."""
+        """Return whether both ends were measured twice; until then the noise is only assumed."""
         return min(self.state.counts[0], self.state.counts[-1]) >= bisection.ENDS
 
     @property

@@ -6,9 +6,9 @@ All combinations up to 3 factors, a fraction of resolution IV up to 7 (Box, Hunt
 with an interaction of two factors.
 
 The unit of repetition is a block: every combination once, in an order that is drawn.  So a drift
-that is slow compared with a block is the same for all combinations.  Factors that are dear to
-switch change seldom within a block: runs with the same levels of all dear factors follow each
-other and are one whole plot.
+that is slow compared with a block is the same for all combinations.  Factors that are expensive to
+switch (`dear`) change seldom within a block: runs with the same levels of all these factors follow
+each other and are one whole plot.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Term:
 class FactorialDesign:
     """The runs of one block: combinations x factors, -1 for the first level and 1 for the second.
 
-    `dear` are the factors that change seldom.
+    `dear` are the factors that are expensive to switch, and so change seldom.
     """
 
     factors: tuple[str, ...]
@@ -81,7 +81,7 @@ class FactorialDesign:
     def plots(self) -> Places:
         """Return the number of the whole plot that each combination belongs to, from 0.
 
-        Without dear factors each run is one plot, which means that there are none.
+        Without `dear` factors each run is one plot, which means that there are no plots.
         """
         if not self.dear:
             return np.arange(self.size)
@@ -115,7 +115,7 @@ class FactorialDesign:
         return any(_EQUAL < product < 1 - _EQUAL for product in products)
 
     def draw_order(self, seed: int, block: int) -> list[int]:
-        """Return the order of a block's runs: whole plots in a drawn order, runs within, too."""
+        """Return a drawn order of a block's runs: of its whole plots, and of the runs in each."""
         random = np.random.default_rng([seed, block])
         plots = self.plots()
         first = random.permutation(int(plots.max()) + 1)

@@ -2,8 +2,9 @@
 
 Values are taken as logarithms, so that an effect is a ratio.  The error is pure: the differences
 between blocks of one combination's value, after each block's mean was taken off.  With whole plots
-it has two parts, between plots and within them, and the error of an effect is made of both as its
-column is.
+it has two parts, between plots and within them.  The error of an effect takes from both parts: from
+the first as far as its column differs between plots, from the second as far as it differs within
+them.
 
 The width of the intervals comes from permutations (ter Braak 1992): the residuals are exchanged
 within each block, whole plots with whole plots and runs within their plot, for all metrics
@@ -58,7 +59,7 @@ class EffectEstimate:
 
     @property
     def named(self) -> bool:
-        """Return whether it was shown to do something."""
+        """Return whether its interval excludes 0, so that it was shown to change the metric."""
         return self.low > 0 or self.high < 0
 
     def settled(self, within: float) -> bool:

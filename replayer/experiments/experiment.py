@@ -1,7 +1,7 @@
 """An experiment: its plan, its runs in the drawn order, and when it is over.
 
 The plan is a file in the experiment's own folder, next to the results of its runs.  Each run has
-tags with its block and its combination, so that an experiment that was cut goes on where it was.
+tags with its block and its combination, so that an interrupted experiment continues where it was.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class TwoLevels(Noun):
     first: str
     second: str
     seldom: bool = False
-    """True if it is dear to switch, and so changes seldom within a block."""
+    """True if it is expensive to switch, and so changes seldom within a block."""
 
     def word(self, sign: int) -> str:
         """Return the word of a variant for its first level (-1) or its second (1)."""
@@ -94,7 +94,7 @@ class ExperimentPlan(Noun):
     """Arguments of `replayer run` that all runs have."""
     switch: str = ""
     switch_back: str = ""
-    """The command that takes the switching back; "" to switch to the first level."""
+    """The command that undoes the switching; "" to switch to the first level."""
     release: str = ""
     """The kernel of runs whose factors name none, if each run needs a boot."""
     factors: tuple[TwoLevels, ...]
@@ -324,8 +324,8 @@ class ExperimentWork:
     def measure(self, block: int, row: int) -> tuple[Run, str]:
         """Perform the run of a block and a combination; return it, and why it was done again.
 
-        A run that failed is done again once; so is one that other programs disturbed, if it is
-        worth to wait for quiet.
+        A run that failed is done again once.  With `wait_quiet`, so is a run that other programs
+        disturbed.  Raises ReplayerError if it fails twice, or cannot be done.
         """
         again, last = "", None
         for left in reversed(range(_TRIES)):
@@ -353,7 +353,7 @@ class ExperimentWork:
     def _failed(self, row: int, what: str) -> ReplayerError:
         return ReplayerError(
             f"the run with {self.plan.text(self.design, row)} {what}",
-            f"`replayer experiment --resume {self.plan.id}` goes on when that is mended",
+            f"`replayer experiment --resume {self.plan.id}` continues when that is mended",
         )
 
 
@@ -362,13 +362,14 @@ def perform(
     *,
     over: Callable[[list[list[Run]]], bool],
     seconds: float | None,
-    told: Callable[[RunDone], None],
+    on_run: Callable[[RunDone], None],
 ) -> list[list[Run]]:
     """Do the runs that are missing, block by block, until it is over; return complete blocks.
 
-    `over` is asked after each block that is complete.  After `seconds` no further run begins; nor
-    does a block that would not end by then, by the mean time of a run so far.
-    Raises ReplayerError if a run fails twice.
+    `over` gets the complete blocks after each of them, and returns whether they are enough.  After
+    `seconds` no further run begins; nor does a block that would not end by then, by the mean time
+    of a run so far.  `on_run` gets each run that is done.  Raises ReplayerError if a run
+    fails twice.
     """
     design = work.design
     done = work.done()
@@ -388,10 +389,10 @@ def perform(
             done.runs[block, row] = run
             took = time.monotonic() - begin
             clock.note(took)
-            told(RunDone(run, block, number, work.plan.text(design, row), took, again))
+            on_run(RunDone(run, block, number, work.plan.text(design, row), took, again))
         block += 1
         blocks = done.blocks(design.size)
-        # Of runs that are there already only all of them together are looked at.
+        # Stored runs of an earlier part are looked at only once, all together.
         if block >= least and len(blocks) == block and over(blocks):
             return blocks
 
@@ -446,7 +447,7 @@ class _Clock:
 
 
 def commands(work: ExperimentWork) -> Iterator[str]:
-    """Yield each command and each change of the machine of the first blocks that are needed."""
+    """Yield, for the fewest blocks that are needed, each command and each change of the machine."""
     for block in range(work.design.least_blocks()):
         for row in work.design.draw_order(work.plan.seed, block):
             variant = work.variants[row]

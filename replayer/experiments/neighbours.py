@@ -1,4 +1,4 @@
-"""Runs of an experiment that its neighbours on the machine spoilt."""
+"""Runs of an experiment that other programs on the machine disturbed."""
 
 from __future__ import annotations
 

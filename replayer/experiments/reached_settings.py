@@ -1,4 +1,4 @@
-"""Settings of the server that a variant has: whether its runs have them, too.
+"""Checks that the server of a run really had the settings of its variant.
 
 A step may set them itself, and a server may take another value than it was given.
 """
@@ -53,9 +53,10 @@ def check_kept(run: Run, asked: Mapping[str, str]) -> None:
 
 
 def shared_settings(measured: Sequence[tuple[Sequence[str], Run]]) -> list[str]:
-    """Return a sentence for each setting that differs between variants, and in no step of a run.
+    """Return a sentence for each setting that the variants ask for differently without effect.
 
-    `measured` has the arguments of each variant, and one of its runs.
+    It has no effect in a step that sets it to the same value in every run.  `measured` has the
+    arguments of each variant, and one of its runs.
     """
     asked = [settings_of(arguments) for arguments, _ in measured]
     names = sorted({name for settings in asked for name in settings})

@@ -227,7 +227,7 @@ def _named_settings(variant: Variant) -> dict[str, str]:
 
 
 def refuse(folder: Path, run: Run, why: str = "yes") -> None:
-    """Mark a stored run that does not count: `compare` and what is resumed leave it out."""
+    """Mark a stored run that does not count: comparisons and resumed experiments leave it out."""
     mark = {NOT_COUNTED: why}
     editing.change(
         folder / f"{run.id}.json",
@@ -280,9 +280,9 @@ def plan_run(workload: str, variant: Variant, options: RunOptions) -> RunRequest
 
 
 def digest_work(workload: str, options: RunOptions) -> str:
-    """Return the digest of what a workload does now; raise what `replayer run` would refuse.
+    """Return the digest of what a workload does now; raise the errors of `replayer run`.
 
-    It names a trial or a search: runs of a file that was edited since then are of another one.
+    It identifies a trial or a search: if the file was edited since, its runs belong to another one.
     """
     return workload_file.facts(plan_run(workload, Variant(""), options).workload).digest
 

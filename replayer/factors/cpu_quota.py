@@ -11,7 +11,7 @@ _NONE = "none"
 
 
 def current(place: FactorPlace) -> str | None:
-    """Return the tightest quota in processors, or none."""
+    """Return the tightest quota in processors, such as 1.5; "none" without a quota."""
     cores = place.host.cpu_limit()
     return _NONE if cores is None else f"{cores:g}"
 
@@ -22,7 +22,7 @@ def unavailable(place: FactorPlace) -> str:
 
 
 def check_level(level: str) -> None:
-    """Raise Impossible for what is not a number of processors."""
+    """Raise Impossible for a text that is neither a number of processors nor "none"."""
     if level != _NONE:
         _quota(level)
 

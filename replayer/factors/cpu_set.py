@@ -17,7 +17,7 @@ def current(_place: FactorPlace) -> str | None:
 
 
 def check_level(level: str) -> None:
-    """Raise Impossible for what is not a list of processors."""
+    """Raise Impossible for a text that is not a list of processors."""
     _numbers(level)
 
 

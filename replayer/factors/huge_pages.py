@@ -7,6 +7,6 @@ SETTING = ServerSetting("huge_pages", levels=("off", "try", "on"))
 
 
 def check_level(level: str) -> None:
-    """Raise Impossible for pages that nothing has reserved."""
+    """Raise Impossible for a level that needs huge pages if none were reserved."""
     if level == "on":
         need_huge_pages("huge_pages=on")

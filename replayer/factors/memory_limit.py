@@ -12,7 +12,7 @@ _LEAST, _MOST = 256 << 20, 1 << 50
 
 
 def current(place: FactorPlace) -> str | None:
-    """Return the tightest limit in bytes, or none."""
+    """Return the tightest limit in bytes; "none" without a limit."""
     limit = place.host.memory_limit_bytes()
     return _NONE if limit is None else str(limit)
 
@@ -23,7 +23,7 @@ def unavailable(place: FactorPlace) -> str:
 
 
 def check_level(level: str) -> None:
-    """Raise Impossible for what is not a size, or too small for a server."""
+    """Raise Impossible for a text that is not a size, or a size too small for a server."""
     _limit(level)
 
 

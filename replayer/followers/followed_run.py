@@ -51,10 +51,12 @@ class FollowedRun:
         place: Placement | None = None,
         between: Callable[[Run, Progress], None] | None = None,
     ) -> None:
-        """Perform a run, and keep it after every step; raise Impossible if it cannot be done.
+        """Perform the run of a request, and store it in `kept` after every step.
 
-        `earlier` are the folders with results from which its duration is estimated.  `between` is
-        called with the run so far after each of its steps.
+        `earlier` are the folders with results from which its duration is estimated.  `place` are
+        the hosts that take part, by default this one.  `between` is called with the run so far
+        after each of its steps.  Raises Impossible if the run cannot be done; then it leaves no
+        file.
         """
         foreseen = plan(order, earlier)
         try:

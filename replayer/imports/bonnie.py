@@ -153,7 +153,11 @@ def _step(table: _Table) -> StepResult:
         spec={key: value for key, value in table.spec.items() if value},
         measurements=_measurements(table),
         facts={"version": table.version} if table.version else {},
-        notes=[f"{short} rates were too short for bonnie++ to tell (+++++)"] if short else [],
+        notes=[
+            f"{short} rates are missing: the phases were too short for bonnie++ to measure (+++++)"
+        ]
+        if short
+        else [],
     )
 
 

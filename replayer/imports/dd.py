@@ -42,7 +42,7 @@ def read(source: ImportSource, label: str) -> ImportResult:
         elif "dd " not in line:
             source.unread.line(at, line)
     if not ends + others:
-        raise Impossible(f"{source.name} has no line of dd that says what it copied")
+        raise Impossible(f"{source.name} has no line of dd with the bytes that it copied")
     runs = imported.runs(source, "dd", label, ends or others)
     return ImportResult(tuple(map(imported.told_of_repeats, runs)), source.unread.all())
 

@@ -24,8 +24,8 @@ def refuse_open(address: Address, token: str | None) -> None:
     """Raise Impossible for a short token, or for an address open to other hosts without a token."""
     if token is not None and len(token) < _SHORTEST_TOKEN:
         raise Impossible(
-            f"the {OPTION}-token has {len(token)} characters: give {_SHORTEST_TOKEN} or more, as "
-            f"whoever knows it sees the run"
+            f"the {OPTION}-token has {len(token)} characters: give {_SHORTEST_TOKEN} or more: "
+            f"any browser that has it can see the run"
         )
     if token is None and not is_loopback(address, OPTION):
         raise Impossible(
@@ -120,4 +120,4 @@ class Live:
         if self._leaving:
             return
         became = "could not be started" if first else "was ended by another program"
-        self._say(f"the page of --live {became}: the run goes on without it")
+        self._say(f"the page of --live {became}: the run continues without it")

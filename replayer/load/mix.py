@@ -28,7 +28,7 @@ UNTESTED = (
 
 
 class WeightedMix(Noun):
-    """Weights of the kinds of statements, and what one of each kind does."""
+    """Weights of the kinds of statements, and the amount of work of one statement of each kind."""
 
     model_config = ConfigDict(use_attribute_docstrings=True)
 
@@ -146,7 +146,7 @@ class WeightedMix(Noun):
             yield kind, 100 * share
 
     def untested(self) -> tuple[str, ...]:
-        """Return what this mix does not represent."""
+        """Return the parts of a real load that this mix does not represent."""
         unknown = () if self.cpu else ("the CPU that a statement costs beyond finding its rows",)
         return (*UNTESTED, *unknown)
 

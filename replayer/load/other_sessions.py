@@ -53,8 +53,8 @@ def work_between(
 ) -> OtherSessions | None:
     """Return the work of those other sessions that still exist at the end; None if not counted.
 
-    `known_before` leaves out sessions that began after the first look, as those of a replay do,
-    which have the names that were captured.
+    `known_before` leaves out sessions that began after the first look.  In a replay these may be
+    its own: they have the captured names, so that nothing else distinguishes them.
     """
     if before is None or after is None:
         return None
@@ -69,7 +69,7 @@ def work_between(
 
 
 def notes(others: OtherSessions | None, activity: Activity) -> list[str]:
-    """Return a note on other sessions' work next to all of the server's, if it is not little."""
+    """Return a note, in a list, if other sessions did a noticeable part of the server's work."""
     if others is None:
         return []
     work = (others.hits or 0) + (others.reads or 0)

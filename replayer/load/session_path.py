@@ -21,7 +21,7 @@ _NOTHING = DriverStatement(kind="compute", text="", names=(), weight=1.0, span=1
 
 
 def measure_empty(database: "Database") -> float:
-    """Return the median seconds of an empty statement by such a session, from send to answer."""
+    """Return the median seconds of an empty statement in one session, from send to answer."""
     with contextlib.closing(driver.connect_session(database.connector())) as session:
         session.prepare((_NOTHING,))
         return statistics.median(_timed(session) for _ in range(_TIMES))

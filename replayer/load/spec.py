@@ -37,7 +37,7 @@ _ORDINARY_SESSIONS = 350
 
 
 def check_scale(value: str | int) -> str | int:
-    """Return a size of tables; raise ValueError for one that is none, or not above 0."""
+    """Return the size of tables unchanged; raise ValueError if it is not a size above 0."""
     try:
         if units.size(value) <= 0:
             raise ValueError("it must be more than nothing")

@@ -13,7 +13,7 @@ _END_SECONDS = 4.0
 
 
 class Background:
-    """One such program; its output goes to a file."""
+    """A program that runs in the background; its output goes to a file."""
 
     def __init__(
         self,
@@ -35,7 +35,7 @@ class Background:
         return self.process.poll()
 
     def early_end(self) -> str:
-        """Return how it ended before its stop, as part of a sentence; "" if it did well."""
+        """Return how it failed before its stop, as part of a sentence; "" if it did not fail."""
         status = self.status or 0
         if status < 0:
             return f"was ended in the middle of the step by {signals.name_of(-status)}"

@@ -82,7 +82,7 @@ def account(host: Host, process: int, device: str | None) -> CgroupUsage:
 
 
 def limits(host: Host, process: int, device: str | None) -> CgroupLimits:
-    """Return the limits that its cgroups set a process; `device` as in /proc/diskstats."""
+    """Return the limits that a process's cgroups set; `device` is named as in /proc/diskstats."""
     cores = min((cores for cores, _ in host.cpu_quotas(process)), default=None)
     number = _number(host, device)
     if not number:

@@ -56,10 +56,10 @@ class Perf:
     def __init__(
         self, host: Host, folder: Path, events: Sequence[str], *, wanted: Sequence[str] = ()
     ) -> None:
-        """Start it with these options; raise Skip with the reason if it cannot record.
+        """Start it for these events, with its file in a folder; raise Skip if it cannot record.
 
-        Options of `wanted` are added if this perf knows them.  If `controlled`, it records only
-        while it is enabled, otherwise all the time.
+        Options of `wanted` are added if this perf knows them.  If it is `controlled`, it records
+        only while it is enabled, otherwise all the time.
         """
         program = shell.find("perf")
         if program is None:

@@ -119,9 +119,9 @@ def started(pid: int) -> float | None:
 
 
 def ends(pid: int) -> bool:
-    """Return whether a process is gone or exiting, which takes a large one a while.
+    """Return whether a process is gone or exiting; the exit of a large one takes a while.
 
-    A client whose connections were closed by the end of a process gets True here as well.
+    A server that exits closes its connections first: a client that noticed this gets True here.
     """
     stat = _stat(pid)
     return stat is None or stat.state in "ZX" or bool(stat.flags & _EXITING)

@@ -9,7 +9,7 @@ _END_SECONDS = 4.0
 
 
 class WatcherThread:
-    """One such thread."""
+    """A thread that runs a function that watches something, until `end` is called."""
 
     def __init__(self, watch: Callable[[], None]) -> None:
         """Take its function, which returns soon after `ended` is set."""
@@ -21,7 +21,7 @@ class WatcherThread:
         self._thread = threading.Thread(target=self._run, name="replayer-watch", daemon=True)
 
     def wake(self) -> None:
-        """Make it look now; the first call starts it."""
+        """End the thread's current wait; the first call starts the thread."""
         if self._thread.ident is None:
             self._thread.start()
         self._woken.set()

@@ -107,7 +107,7 @@ def _header(file: ImportSource, line: str) -> _Header:
     if not {"time", "begin"} & set(places):
         raise Impossible(
             f"{file.name} has no column named time or begin in its first line: "
-            f"`replayer profile --help` says what the header must be"
+            f"`replayer profile --help` shows what the header must be"
         )
     unknown = [name for name in names if name and name not in known]
     if unknown:

@@ -22,12 +22,12 @@ class Texts:
     """A remark on them, which follows in a quiet colour."""
 
     def __str__(self) -> str:
-        """Return them on one line."""
+        """Return the texts on one line."""
         return self.text
 
     @property
     def text(self) -> str:
-        """They are one text where lines break between all words."""
+        """Return the texts as one, for media on which lines break between any two words."""
         return self.gap.join(filter(None, (*self.texts, self.gloss)))
 
 
@@ -133,7 +133,7 @@ class TimeSeries:
     panels: Sequence[tuple[str, Sequence[Curve]]]
     """The title of each panel, and its curves, which have a value for each point."""
     marks: Sequence[tuple[float, str]] = ()
-    """Seconds after the begin at which something is to be seen, and the text on it."""
+    """Seconds after the begin of an event that is marked, and the text on it."""
     note: str = ""
 
 

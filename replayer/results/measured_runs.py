@@ -1,4 +1,4 @@
-"""The measurements and a few facts of many stored runs, without what makes their files large.
+"""The measurements and a few facts of many stored runs, read without the large rest of the files.
 
 Ten thousand runs take some seconds: of a file only the head is parsed, or, for metrics that do not
 stand there, the lists of measurements.

@@ -32,7 +32,7 @@ _Entry = tuple[int, int, int, list[float]]
 
 
 class MetricsCache:
-    """The metrics of the runs of a folder, from its cache where that is true of the file now."""
+    """The metrics of the runs of a folder: from its cache if the run file is unchanged since."""
 
     def __init__(self, folder: Path, wanted: Callable[[str], bool]) -> None:
         """Read the cache of a folder; `wanted` returns whether a metric is of use."""

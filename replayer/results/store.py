@@ -262,7 +262,7 @@ def lost(path: Path) -> bool:
 
 
 def newer(path: Path) -> Iterator[StoredRun]:
-    """Yield the runs in a run's folder that began after it."""
+    """Yield the runs that began after the run in file `path`, from the same folder."""
     entries = [entry for entry in runs(path.parent) if isinstance(entry, StoredRun)]
     names = [entry.path for entry in entries]
     yield from entries[names.index(path) + 1 :] if path in names else ()
@@ -553,7 +553,7 @@ def _finite(step: StepResult) -> StepResult:
         return step
     kept: tuple[Measurement, ...] = tuple(m for m in step.measurements if m not in bad)
     names = ", ".join(m.metric for m in bad)
-    note = f"{names} came out as no finite number and was left out"
+    note = f"{names} is not a finite number and was left out"
     return step.model_copy(update={"measurements": kept, "notes": (*step.notes, note)})
 
 

@@ -8,7 +8,7 @@ from replayer.errors import Impossible
 NOT_COUNTED = "not-counted"
 """The tag of a run that does not count: its factor was not in force, or others disturbed it."""
 SPOILT = "spoilt"
-"""The value of that tag for a run that other programs disturbed, and that was done again."""
+"""The value of that tag for a run that other programs disturbed and that was done again."""
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,62}")
 
 

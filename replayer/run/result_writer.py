@@ -18,7 +18,7 @@ Tell = Callable[[Run, Path | None], None]
 
 
 class ResultWriter:
-    """The newest Run, and its file."""
+    """Stores a run that grows: the file always has the newest Run."""
 
     def __init__(
         self,
@@ -29,7 +29,7 @@ class ResultWriter:
     ) -> None:
         """Store a new run in a folder, or continue the stored run `goes_on`.
 
-        `worded` returns a run with its headline in words, which reports make.
+        `worded` is called with each Run before it is stored; it adds the headline in words.
         """
         self._worded = worded
         self._where = where

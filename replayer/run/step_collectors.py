@@ -56,7 +56,7 @@ def recordings(
 
 
 def keep(findings: StepRecorder, watched: Recordings) -> None:
-    """Add what was seen of a step's window to its findings, if it had one."""
+    """Add the recordings of a step's window to its findings; only their cost without a window."""
     findings.costs |= {name: round(cost, 6) for name, cost in sorted(watched.costs.items())}
     if findings.window is None:
         return

@@ -76,7 +76,7 @@ class Step(Protocol):
         return False
 
     def footprint(self, spec: Any, block_size: int) -> Footprint | None:  # noqa: ARG002
-        """Return the room of the step's data, for `replayer check`; None if it makes none."""
+        """Return the sizes of the step's data, for `replayer check`; None if it makes no data."""
         return None
 
 

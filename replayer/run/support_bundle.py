@@ -58,7 +58,7 @@ class SupportBundle:
         self.texts[name] = without_secrets(text)
 
     def add_run(self, path: Path) -> None:
-        """Add a result file; raise Impossible if it is none."""
+        """Add a result file; raise Impossible for any other file."""
         run = store.load(path)
         # Statements are normalised, but their names may be private; sums stay.
         steps = tuple(

@@ -19,7 +19,7 @@ class TimePromise:
     """The promised seconds of a run, from its begin on."""
 
     def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
-        """Promise some seconds; infinite ones are no promise, which is always kept."""
+        """Promise some seconds; infinity stands for no promise, which is always kept."""
         self._clock = clock
         self._began = clock()
         self._seconds = seconds

@@ -96,7 +96,7 @@ def _guest_version(title: str, name: str) -> str:
     except ValueError:
         raise Impossible(refusal, f"the guest {name} has no PACKAGE and no get_version()") from None
     if not version.partition(".")[0].isdecimal():
-        raise Impossible(refusal, f"the guest {name} says {version!r}, which is not a version")
+        raise Impossible(refusal, f"the guest {name} has the version {version!r}, which is not one")
     return version
 
 
@@ -108,7 +108,10 @@ def guest_command(keys: ServerSpec, data: Path, socket: Path, user: User | None)
 
 
 def word_of(keys: ServerSpec) -> str:
-    """Return the word in the command line of a server, but not of other uses of its program."""
+    """Return a word that distinguishes a server's command line from other uses of the same program.
+
+    It is "" for a program that is used for the server only.
+    """
     return _HOST if keys.guest else ""
 
 
@@ -217,7 +220,7 @@ def _tried(title: str, keys: ServerSpec, folder: Path, user: User | None) -> Pro
             raise Impossible(
                 f"{folder / program} is {other.title}, not {title}: give --engine {other.name}"
             )
-        raise Impossible(f"{folder / program} says {answer.strip()!r}, which is not a version")
+        raise Impossible(f"{folder / program} prints {answer.strip()!r}, which is not a version")
     major = int(numbers[1])
     if major < keys.oldest:
         raise Impossible(

@@ -105,9 +105,9 @@ class Remote:
         self._found(database)
 
     def identify(self, database: Database) -> None:
-        """Ask for all that is asked once a run, over the connection that is open already.
+        """Read the facts that do not change during a run, over the connection that is open already.
 
-        A question that fails is asked again by the method that needs its answer, which reports it.
+        If this fails, the method that needs a fact reads it again, and reports the error.
         """
         self.locate(database)
         with contextlib.suppress(ReplayerError):
@@ -469,8 +469,8 @@ def _recognised(database: Database, others: list[Engine]) -> Engine:
     raise Impossible(
         f"the server at {credentials.show(database.url)} says that it is "
         f"{' and '.join(answers.values())}, and replayer knows "
-        f"{', '.join(one.title for one in others)} there; the name of one of them in the place of "
-        f"the URL's scheme takes it for that"
+        f"{', '.join(one.title for one in others)} there; to use it as one of them, give "
+        f"that name in place of the URL's scheme"
     )
 
 

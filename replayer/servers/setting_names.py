@@ -21,7 +21,7 @@ def refuse_mistyped(
 ) -> None:
     """Raise NotFound for a name that is nearly that of a setting; `user` runs the programs.
 
-    Any other name passes: the server itself knows its own best.  Names ignore case.
+    Any other name passes: the server itself refuses unknown ones.  Upper and lower case are equal.
     """
     names = [name.lower() for name in names if "." not in name]
     if not names:
@@ -37,7 +37,10 @@ def refuse_mistyped(
 def refuse_mistyped_before(
     title: str, keys: ServerSpec, bindir: Path | None, names: Iterable[str]
 ) -> None:
-    """Raise NotFound as above, by the first programs that can be run where they lie."""
+    """Raise NotFound as `refuse_mistyped` does, before any program is copied.
+
+    It asks the first installed programs that the server's user can run in their own folder.
+    """
     user = programs.server_user(keys.users)
     for folder in programs.folders(keys, bindir):
         if (folder / keys.program).is_file() and programs.blocked(folder, user) is None:

@@ -1,8 +1,8 @@
 """Profiles -> what one machine must have for all of their databases together.
 
-Needs are added up minute by minute where the profiles were made at the same time, or on other days
-of a day or more each, laid over each other by the time of day.  Where neither is so, only bounds
-are known: at least the largest of their busiest minutes, at most the sum of them.
+Needs are added up minute by minute if the profiles were made at the same time.  If they were made
+at different times, and each covers a day or more, they are added up by the time of day.  Otherwise
+only bounds are known: at least the largest of their busiest minutes, at most the sum of them.
 """
 
 import math

@@ -1,9 +1,9 @@
 """Demands and a catalogue -> which machine fits: a prediction, by the arithmetic of each resource.
 
-A burst with credits is judged by the profile's own course: a full bucket at its begin, emptied by
-what is above the baseline, and filled by what is below.  Processors are compared as they are if
-their speeds were measured on both machines; else a core of one may do up to `_CORES` times the work
-of a core of the other, and what lies nearer to the limit is unclear.
+A burst with credits is judged by the profile over time: the bucket of credits is full at the begin,
+use above the baseline empties it, and use below fills it.  Processors are compared by their
+measured speeds if both machines have them.  Without them a core of one machine may do up to
+`_CORES` times the work of a core of the other, and a margin within this factor is unclear.
 """
 
 import math
@@ -66,7 +66,7 @@ class MachineChoice(Noun):
     known: Literal["predicted", "measured"]
     """measured: the speeds of its processors and of the source's were."""
     first: str
-    """Title of the resource that gives first; "" if nothing is known."""
+    """Title of the limiting resource; "" if nothing is known."""
     multiple: float | None
     """The multiple of that resource."""
     price_month: float | None

@@ -138,7 +138,7 @@ def draw_up(
 def _cores(
     candidates: Iterable[MachineChoice], speeds: Mapping[str, Mapping[str, float]]
 ) -> Iterable[str]:
-    """Yield what the comparison of processors stands on."""
+    """Yield remarks on the comparison of processors: unused probes, or none at all."""
     names = {one.machine for one in candidates}
     unused = sorted(set(speeds) - names)
     if unused:
@@ -165,8 +165,8 @@ def _headline(candidates: Sequence[MachineChoice], currency: str) -> str:
         price = show_price(best.price_month, currency)
         cheapest = " and is the cheapest" if best.price_month is not None else ""
         return (
-            f"{best.title} {kind}{cheapest}{f' ({price} a month)' if price else ''}. First to "
-            f"give: {best.first}, {three(best.multiple or 0.0)} times what is needed. "
+            f"{best.title} {kind}{cheapest}{f' ({price} a month)' if price else ''}. Limiting "
+            f"resource: {best.first}, {three(best.multiple or 0.0)} times what is needed. "
             f"{counted}. Next: `replayer size` on it."
         )
     if best.fit is Fit.UNCLEAR:

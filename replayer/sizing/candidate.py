@@ -19,10 +19,10 @@ _BUSY = 0.5
 def seen(
     host: Host, named: str, *, bindir: Path | None = None, data_dir: Path | None = None
 ) -> CandidateMachine:
-    """Return the facts of this machine; of another one (a server's URL is named), only a few.
+    """Return the facts of the candidate machine: this one, or only a few if `named` is a URL.
 
-    Raise NotFound or Impossible for an engine that is not there, or for a folder that cannot be
-    used.
+    `named` is an engine, the URL of a server, or "" for the default.  Raises NotFound or Impossible
+    for an engine that does not exist, or for a folder that cannot be used.
     """
     url = named if "://" in named else environment.url(named)
     chosen = engine.of_url(named) if "://" in named else engine.load(named or engine.default())

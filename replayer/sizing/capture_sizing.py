@@ -111,7 +111,7 @@ class CaptureRequirement(Noun):
             return cls.model_validate(run.sizing)
         except ValidationError as error:
             raise Impossible(
-                f"what the run {run.id} was for cannot be read: run `replayer size` again"
+                f"the requirement of the run {run.id} cannot be read: run `replayer size` again"
             ) from error
 
 
@@ -256,7 +256,10 @@ class SpeedTrial(NamedTuple):
 
 
 def disturbance(speed: CaptureRequirement, run: Run) -> str:
-    """Return who disturbed the last trials, if each two in a row were void; else ""."""
+    """Return which programs disturbed the last trials, after every two void ones in a row.
+
+    It is "" at any other time, so that the search is interrupted once for each such pair.
+    """
     done = trials(speed, run)
     void = list(takewhile(lambda trial: trial.void, reversed(done)))
     if not void or len(void) % _MOST_VOID:
@@ -484,7 +487,7 @@ def _fit(
         )
     held, failed = _held(speed, hold)
     if failed:
-        return Fit.DOES_NOT_FIT, f"{words} for short, but it could not be held", held
+        return Fit.DOES_NOT_FIT, f"{words} for a short time, but it could not be held", held
     return Fit.FITS, words, held
 
 

@@ -114,7 +114,10 @@ class UnsavedRows:
         self._rows.append(_Row(end, clock, span, values))
 
     def fill(self, begin: float, rates: Mapping[str, float]) -> None:
-        """Put rates that are read less often into the rows that end after a second of the clock."""
+        """Add rates to the newest rows: those that end after `begin` on the monotonic clock.
+
+        These rates are read less often than rows are added, and are the same in all these rows.
+        """
         for row in reversed(self._rows):
             if row.clock <= begin:
                 break
@@ -136,7 +139,7 @@ class UnsavedRows:
         )
 
     def without(self, saved: ResourceProfile) -> None:
-        """Remove what was saved: the first rows, gaps and notes."""
+        """Remove the rows, gaps and notes of a profile that was saved; they are the first ones."""
         del self._rows[: saved.ends.size]
         del self.gaps[: len(saved.gaps)], self.notes[: len(saved.notes)]
 

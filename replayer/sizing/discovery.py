@@ -58,7 +58,7 @@ class Survey:
 
 
 def surveyed(session: SourceSession, url: URL, host: Host, every: float) -> Survey:
-    """Return what can be read of a source; raise Impossible where that is nothing."""
+    """Return the parts of a source that can be read; raise Impossible if there are none."""
     try:
         return _Look(session, host).survey(url, every)
     except Impossible:

@@ -18,7 +18,7 @@ class Prediction(Noun):
     known: str
     """predicted, or measured where speeds of the processors of both machines were known."""
     first: str
-    """The resource that was to give first."""
+    """The resource that was predicted to limit first."""
     multiple: float | None
     """The predicted amount of that resource over the required one."""
     why: tuple[str, ...] = ()

@@ -1,7 +1,7 @@
 """A requirement -> the size of a machine that would fit: cores, memory, operations, bytes, flushes.
 
-Cores are those of the source: how much work a core of another machine does only a probe or a load
-shows.  Amounts are rounded up to what can be ordered.
+Cores are those of the source: only a probe or a load shows how much work a core of another machine
+does.  Amounts are rounded up to sizes that can be ordered.
 """
 
 import math

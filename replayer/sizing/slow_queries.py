@@ -41,7 +41,7 @@ class SlowQuery(ABC):
 
     @abstractmethod
     def read(self, session: SourceSession) -> SourceReading | None:
-        """Read it; return what becomes columns, or None."""
+        """Execute the query; return totals and gauges for columns of the profile, or None."""
 
 
 class ServerCpu(SlowQuery):

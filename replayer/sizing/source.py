@@ -77,7 +77,7 @@ class Watch:
     """One watched source; it holds each unsaved row until `saved` is called."""
 
     def __init__(self, order: ProfileRequest, host: Host | None = None) -> None:
-        """Connect and look at what can be read; raise Impossible where that is nothing."""
+        """Connect, and find out which parts can be read; raise Impossible if there are none."""
         check(order)
         self._order = order
         self._host = host or Host()
@@ -162,7 +162,7 @@ class Watch:
         return part
 
     def saved(self, part: ResourceProfile) -> None:
-        """Remove what was saved."""
+        """Remove a part that was saved from the rows, gaps and notes in memory."""
         self._rows.without(part)
 
     def cost(self) -> CpuCost:

@@ -18,7 +18,7 @@ _LEAST_TRIALS = 2
 def estimate(speed: CaptureRequirement, run: Run | None = None) -> float:
     """Return the seconds that a run still takes; all of its seconds without a run.
 
-    Once a replay was done, its time has what restoring the data takes.
+    After the first replay the estimate includes the time to restore the data before each replay.
     """
     replay = speed.window / speed.required
     hold = 0.0 if speed.hold is None else (speed.hold[1] - speed.hold[0]) / speed.required
@@ -39,7 +39,7 @@ class SpeedSearch:
     """The search for a speed, as one process runs it."""
 
     def __init__(self, wanted: CaptureRequirement, promise: TimePromise, wait: float) -> None:
-        """Search with a promise of time; `wait` are seconds that others may cost beyond it."""
+        """Search with a promise of time; other programs may delay it by `wait` seconds more."""
         self.promise = promise
         self._wanted, self._wait = wanted, wait
         self._next = capture_sizing.following(wanted)

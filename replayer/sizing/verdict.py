@@ -172,7 +172,7 @@ _SCALING = frozenset({"cpu", "server_cpu", "read_iops", "write_iops", "read_mbps
 
 
 def _decider(load: Loaded, rows: Iterable[ResourceRow]) -> Loaded | ResourceRow:
-    """Return what decides the verdict: of those with the worst fit, the one that allows the least.
+    """Return the load or the row that decides: of the worst fit, the one that allows the least.
 
     Where all fit, this is the load.  A row decides instead if the load had less of it than
     required, and if it allows less than the load.
@@ -273,10 +273,13 @@ def _side(step: StepResult, low: float, high: float | None) -> tuple[Fit, str]:
         return Fit.UNCLEAR, f", and it was not held: {step.status.value}, {step.reason}"
     if _text(step, "capacity.held") == "exceeded":
         why = _text(step, "capacity.held_why")
-        return Fit.DOES_NOT_FIT, f" for short, but it could not be held: {why}"
+        return Fit.DOES_NOT_FIT, f" for a short time, but it could not be held: {why}"
     if _text(step, "capacity.held") == _DISTURBED_HOLD:
         why = _text(step, "capacity.held_why")
-        return Fit.UNCLEAR, f" for short, and whether it can be held is not known: {why}; {WAIT}"
+        return (
+            Fit.UNCLEAR,
+            f" for a short time, and it is unknown whether it can be held: {why}; {WAIT}",
+        )
     return Fit.FITS, ""
 
 

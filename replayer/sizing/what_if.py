@@ -152,7 +152,7 @@ def _gain(load: Loaded, rows: Sequence[ResourceRow], missed: float, less: float)
     if load.multiple is None or missed <= _ALL_FOUND:
         return ""
     if load.first not in {resources.READS, resources.READ_BYTES}:
-        return f"; {load.first} gives first, so that this would not help" if load.first else ""
+        return f"; {load.first} limits first, so that this would not help" if load.first else ""
     bounds = [row.multiple for row in _others(load, rows) if row.multiple is not None]
     reads = load.multiple * missed / less if less > 0 else math.inf
     most = min([reads, *bounds])

@@ -42,7 +42,7 @@ def may_write(device: str, serial: str, *, root: Path = Path("/")) -> None:
     if serial != own:
         flaw = f"{serial!r} is not its serial number" if serial else "its serial number is missing"
         raise Impossible(
-            f"writing on {device} destroys what is on it, and {flaw}; if that is meant, say "
+            f"writing on {device} destroys what is on it, and {flaw}; if you want that, give "
             f"--i-will-lose-data with the number from `lsblk -o NAME,SERIAL`"
         )
     reason = in_use(device, root=root) or signature(device)

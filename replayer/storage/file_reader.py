@@ -26,7 +26,7 @@ _REPORT_EVERY_NS = 250_000_000
 _HINTS = {
     errno.EACCES: "; run as the user that owns it",
     errno.EPERM: "; run as the user that owns it",
-    errno.EIO: "; the kernel's log (dmesg) says more",
+    errno.EIO: "; see the kernel's log (dmesg)",
 }
 
 LEAST_RANGE = 4 << 20

@@ -77,7 +77,7 @@ def trouble(error: OSError, thread: IoThread) -> str:
     if error.errno in {errno.ENOSPC, errno.EDQUOT}:
         return f"{what} stopped: {os.strerror(error.errno)}; free some space or ask for less"
     if error.errno == errno.EIO:
-        return f"{what} failed: {os.strerror(error.errno)}; see dmesg for what the device said"
+        return f"{what} failed: {os.strerror(error.errno)}; see dmesg for the device's messages"
     if error.errno == errno.ENOENT and thread.apart:
         return (
             f"{what} stopped: there is no such file; the hosts of --clients have to share the "
@@ -400,7 +400,7 @@ class _IoWorker:
         name = self._thread.target.paths[0]
         return OSError(
             errno.ENODATA,
-            f"fewer bytes than asked for were moved at offset {offset}; "
+            f"fewer bytes than requested were read or written at offset {offset}; "
             f"{name} was cut short, or its disk is full",
         )
 
@@ -414,7 +414,7 @@ class _IoWorker:
                 there = None
             if there is None or (there.st_dev, there.st_ino) != (mine.st_dev, mine.st_ino):
                 raise ReplayerError(
-                    f"{self._job.name}: {path} was deleted or replaced by somebody while it was "
+                    f"{self._job.name}: {path} was deleted or replaced while it was "
                     f"in use; its figures are not kept"
                 )
 

@@ -23,7 +23,7 @@ Chore = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class ParallelJob:
-    """The job of one session, which takes one chore after another from the queue."""
+    """The job of one session: it takes one chore (a list of statements) after another."""
 
     connector: Connector
     chores: tuple[Chore, ...]

@@ -97,7 +97,7 @@ def needs(database: "Database") -> BuildState:
     if not built.whole:
         raise Impossible(
             f"the build of {NAME} was interrupted at {built.rows:,} of {built.rows_wanted:,} rows: "
-            f"a build step goes on with it"
+            f"a build step continues it"
         )
     return built
 
@@ -165,7 +165,7 @@ def transaction(database: "Database") -> Iterator[None]:
 def transaction_verbs(engine: "Engine") -> tuple[Verb | None, Verb | None, Verb | None]:
     """Return how a transaction is begun, committed and rolled back.
 
-    Each is None for an engine without transactions, whose files of them are empty.
+    Each is None for an engine without transactions: its files of these verbs are empty.
     """
     return engine.optional(_BEGIN), engine.optional(_COMMIT), engine.optional(_ROLLBACK)
 

@@ -72,7 +72,7 @@ class TableLayout:
     correlation: float | None
 
     def flaw(self, rows: int) -> str:
-        """Return why the method cannot use this table for that many rows, or "" if it can."""
+        """Return why the SLOB method cannot use this table with that many rows, "" if it can."""
         if self.blocks != self.rows:
             return (
                 f"{self.name} has {self.rows:,} rows in {self.blocks:,} blocks, "
@@ -374,7 +374,7 @@ class SessionResult:
 
     @property
     def select_blocks(self) -> int:
-        """Return how many blocks of the table the selects touched."""
+        """Return how many blocks of the table the selects read, wherever these came from."""
         return self.selects * self.work_unit
 
     @property

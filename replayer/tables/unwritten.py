@@ -34,7 +34,7 @@ class Unwritten:
 
     @property
     def clean(self) -> bool:
-        """Return whether nothing is left of what could be counted."""
+        """Return whether no unwritten data is left, as far as it could be counted."""
         return not self.buffers and not self.pages_bytes
 
     @property
@@ -64,7 +64,7 @@ def sync(files: Iterable[Path] | None) -> None:
 def settle(
     database: Database, files: list[Path] | None, why_not: str, *, may_flush: bool
 ) -> tuple[Unwritten, int]:
-    """Return what is left after the writes in progress, and the number of further flushes.
+    """Return the unwritten data after the writes in progress, and the number of more flushes.
 
     If it `may_flush` it flushes again, a few times.  `why_not` is why there are no files.
     """

@@ -538,7 +538,7 @@ def test_default_engine_that_cannot_be_read_is_named(
     folder.mkdir()
     (folder / "engine.toml").write_text("default = maybe\n")
     monkeypatch.setenv("REPLAYER_SCHEMAS", str(tmp_path))
-    with pytest.raises(Impossible, match=r"says default = true .*postgres/engine\.toml: "):
+    with pytest.raises(Impossible, match=r"has default = true .*postgres/engine\.toml: "):
         engines.default()
 
 

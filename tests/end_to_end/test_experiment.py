@@ -106,7 +106,7 @@ def test_a_planted_cause_is_named_and_a_cut_experiment_goes_on(
     started.send_signal(signal.SIGINT)
     assert started.wait(60) == 130
     cut = replayer("experiment", "--resume", "latest", "--for", "0.1s", status=1)
-    assert "nothing can be said yet: 1 of at least 6 blocks" in cut.err
+    assert "there is no result yet: 1 of at least 6 blocks" in cut.err
     assert "--for 100 ms is over" in cut.err
 
     ended = replayer("experiment", "--resume", "latest", "--json")

@@ -192,7 +192,7 @@ def test_a_page_that_is_killed_is_told_and_one_that_ends_with_its_run_is_not(tol
         live.follow(told.result)
         live.stay(0)
     assert said[1:] == [
-        "the page of --live was ended by another program: the run goes on without it"
+        "the page of --live was ended by another program: the run continues without it"
     ]
 
     with followed(told) as (live, said):

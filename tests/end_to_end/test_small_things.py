@@ -114,7 +114,7 @@ def test_an_impossible_request_leaves_no_file_and_one_error(
 
     assert done.out == ""
     assert done.err.count("Connection refused") == 1
-    assert "see whether the server runs there" in done.err
+    assert "check that the server runs there" in done.err
     assert "client_encoding" not in done.err
     assert [*(tmp_path / "results").glob("*")] == []
 

@@ -230,7 +230,7 @@ def test_a_server_elsewhere_has_the_account_that_it_tells_itself() -> None:
     assert parts(made) == {Spent.SERVER: 0.625, Spent.DEVICE: 0.25, Spent.LOCK: 0.125}
     assert made.residue == pytest.approx(0.0)
     assert made.waits == {"IO:DataFileRead": 0.25, "Lock:tuple": 0.125}
-    assert "what the server says alone (it is on another host)" in made.notes[0]
+    assert "rests on the server's wait events only (it is on another host)" in made.notes[0]
 
 
 def test_a_kernel_that_counts_no_queues_leaves_the_states_alone() -> None:

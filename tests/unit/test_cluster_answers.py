@@ -72,7 +72,7 @@ class Rpc:
 
 def member(answer: object) -> Member:
     """Return a host whose agent answers so."""
-    return Member("a", "tls://h:1", Rpc(answer), told=lambda: None)
+    return Member("a", "tls://h:1", Rpc(answer), changed=lambda: None)
 
 
 @pytest.mark.parametrize("answer", [*HOSTILE, ValueError("\x1b[2J"), KeyError("x")])

@@ -368,7 +368,7 @@ def test_a_metric_that_says_nothing_in_some_results_is_not_judged(
 
     assert verdicts(found) == {"sessions.riops": None, "sessions.operations": MetricVerdict.WORSE}
     assert {row.metric for row in found.rows if row.leading} == {"sessions.operations"}
-    assert f"sessions.riops is not judged: it says nothing in {said}" in found.warnings
+    assert f"sessions.riops is not judged: it has no good direction in {said}" in found.warnings
 
 
 def test_opposite_directions_are_refused(side: Callable[..., Side]) -> None:
@@ -603,7 +603,7 @@ def test_what_a_refusal_says_allows_everything_that_it_refused(run_of: RunOf) ->
     ]
     with pytest.raises(Impossible) as refused:
         compare(*sides)
-    words = shlex.split(str(refused.value).partition("say so with ")[2])
+    words = shlex.split(str(refused.value).partition("allow that with ")[2])
 
     assert len(words) == 2 * 3
     assert compare(*sides, allowed=words[1::2]).rows

@@ -352,7 +352,7 @@ def test_an_input_output_error_is_one_sentence() -> None:
 
     assert str(raised.value) == (
         "test: reading blocks of 4096 bytes of /proc/self/mem failed: Input/output error; "
-        "see dmesg for what the device said"
+        "see dmesg for the device's messages"
     )
 
 
@@ -374,7 +374,7 @@ def test_a_file_that_was_replaced_is_told(workspace: Workspace) -> None:
         path.rename(path.with_suffix(".old"))
         path.write_bytes(bytes(64 * BLOCK))
 
-    with pytest.raises(ReplayerError, match="deleted or replaced by somebody"):
+    with pytest.raises(ReplayerError, match="was deleted or replaced while"):
         run_io([job_of(operations=None, seconds=0.3)], [target], opened=replace)
 
 

@@ -99,7 +99,7 @@ def test_curve_has_bars_and_the_answer() -> None:
 
     assert lines[1].split()[:3] == ["1", "#" * 8, "1,000"]
     assert lines[2].split()[:3] == ["2", "#" * 16, "2,000"]
-    assert "  first to give: CPU quota 99.0 % busy" in lines
+    assert "  limiting resource: CPU quota 99.0 % busy" in lines
     assert any("holds within 0.1%" in line for line in lines)
 
 

@@ -167,7 +167,7 @@ def test_the_read_ahead_of_the_datas_disk_is_not_that_of_another(run: Callable[.
         ),
         (
             "unsteady",
-            "whether RIOPS were steady cannot be said (s was too noisy to tell)",
+            "whether RIOPS were steady is not known (s was too noisy to tell)",
             [step("s", steady=Steadiness(settled=None, words="too noisy to tell"))],
             {},
         ),

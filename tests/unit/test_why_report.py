@@ -89,9 +89,7 @@ def test_accounts_that_do_not_close_or_rest_on_one_count_are_told_beside_it(
 
     each = "in 6 of 6 windows of A, 6 of 6 windows of B"
     assert "mind: " not in usual
-    assert (
-        f"mind: how long the sessions slept rests on the kernel's counters alone {each}" in unsure
-    )
+    assert f"mind: the time asleep rests on the kernel's counters alone {each}" in unsure
     assert f"mind: the account does not close {each}" in loose
     assert loose.count("mind: ") == unsure.count("mind: ") == 1
     pair = sides(more, unsure=0.2)

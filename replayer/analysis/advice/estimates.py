@@ -210,7 +210,7 @@ def worth(each: int, kernels: int, expected: Expectation | None) -> str:
     if expected is None or not known:
         return (
             f"{each} boots of each kernel can show a difference in up to {int(least / smallest)} "
-            f"leading metrics at once; no earlier run tells how many the workload has."
+            f"leading metrics at once; no earlier run shows how many the workload has."
         )
     return _enough(each, kernels, expected)
 

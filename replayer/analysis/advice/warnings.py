@@ -243,7 +243,7 @@ def unsteady(run: Run) -> Advice | None:
         "RIOPS had not settled": {
             name: rate.words for name, rate in watched if rate.settled is False
         },
-        "whether RIOPS were steady cannot be said": {
+        "whether RIOPS were steady is not known": {
             name: rate.words for name, rate in watched if rate.settled is None
         },
     }
@@ -482,8 +482,8 @@ def transparent_huge_pages(facts: Facts) -> Advice | None:
         return None
     return Advice(
         found="transparent huge pages are `always`, so that compaction can stall the database",
-        todo="set /sys/kernel/mm/transparent_hugepage/enabled to madvise, or alike on both "
-        "machines",
+        todo="set /sys/kernel/mm/transparent_hugepage/enabled to madvise, or to the same value on "
+        "both machines",
     )
 
 

@@ -308,7 +308,7 @@ def _notes(window: AccountWindow, waits: WaitSamples, made: Account) -> Iterator
     if waits.times is None:
         why = f" ({waits.missing})" if waits.missing else ""
         yield (
-            f"the account is of what the server says alone{why}: what is not a wait counts as its "
+            f"the account rests on the server's wait events only{why}: the rest counts as its "
             f"code, though it may have been the kernel's or the run queue, and no residue can show "
             f"an error"
         )
@@ -328,7 +328,7 @@ def _notes(window: AccountWindow, waits: WaitSamples, made: Account) -> Iterator
         )
     elif made.rests_on_one:
         yield (
-            f"how long the sessions slept rests on the kernel's counters alone: looks and traces, "
+            f"the time asleep rests on the kernel's counters alone: looks and traces, "
             f"which would show an error in them, are {made.unsure:.0%} of their time apart"
         )
     if abs(waits.sessions - window.sessions) > _UNSEEN * window.sessions:

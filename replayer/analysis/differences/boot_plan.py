@@ -78,7 +78,7 @@ class BootTarget(NamedTuple):
 
 
 def target_of(kernel: str) -> BootTarget:
-    """Return what a kernel of a plan stands for."""
+    """Return the target that a kernel of a plan names: a release, and words of its command line."""
     release, *words = kernel.split()
     return BootTarget(release, tuple(words))
 

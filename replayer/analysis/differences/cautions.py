@@ -33,7 +33,7 @@ def warn_unjudged(rows: Iterable[MetricRow], *sides: Side) -> list[str]:
         counts = [(name, *known[row.step, row.metric]) for name, known in silent]
         if row.better is Better.NEITHER and any(number < of for _, number, of in counts):
             shares = ", ".join(f"{number} of {of} results of {name}" for name, number, of in counts)
-            sentences.append(f"{row.metric} is not judged: it says nothing in {shares}")
+            sentences.append(f"{row.metric} is not judged: it has no good direction in {shares}")
     return sentences
 
 
@@ -85,7 +85,7 @@ def warn_order(unit: Unit, base: Samples, other: Samples) -> list[str]:
     if order is None and unit is Unit.BOOT:
         return [
             (
-                "when the boots were measured is not known, so nothing tells whether the sides "
+                "when the boots were measured is not known, so it is not known whether the sides "
                 "took turns, and none is called better or worse"
             )
         ]

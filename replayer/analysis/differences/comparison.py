@@ -101,7 +101,7 @@ def _refuse_shared(base: Side, other: Side) -> None:
         one, copy = shared[0]
         name = f"the run {one}" if one == copy else f"the run {one}, as {copy} is a copy of it,"
         raise Impossible(
-            f"{name} is on both sides of the comparison, which tells nothing: "
+            f"{name} is on both sides of the comparison, which shows nothing: "
             f"name two different groups"
         )
 
@@ -118,12 +118,12 @@ def _refuse_unlike(base: str, other: str, unlike: Iterable[Difference]) -> None:
     keys = " ".join(f"--allow {pattern}" for pattern in _patterns([one.key for one in refused]))
     raise Impossible(
         f"these runs did not do the same work: {'; '.join(reasons)}{rest}; "
-        f"if they are to be compared nevertheless, say so with {keys}"
+        f"if they are to be compared nevertheless, allow that with {keys}"
     )
 
 
 def _patterns(keys: Sequence[str]) -> list[str]:
-    """Return what allows all of these keys: a few one by one, many of a kind as a pattern."""
+    """Return values of --allow for all of these keys: a few as they are, many as patterns."""
     if len(keys) <= _MOST_KEYS:
         return list(keys)
     kinds = [next((kind for kind in _KINDS if key.startswith(kind)), key) for key in keys]

@@ -52,7 +52,7 @@ _NOISE = (
     # Each server that replayer starts has its own folder for its socket.
     "engine.settings.unix_socket_directories",
     "engine.settings.socket",
-    # A path is not a cause; what it stands on is in the facts of the file system and the device.
+    # A path is not a cause; what lies below it is in the facts of the file system and the device.
     "engine.data.directory",
     "engine.left.*",
     "workload.digest",

@@ -21,14 +21,15 @@ MOST_ALIKE = 0.8
 """The largest autocorrelation from second to second of a healthy window."""
 _ALIKE = np.linspace(0.0, MOST_ALIKE, 9)[:, None]
 _LEAST_NOISE = 1e-12
-"""Share of the noise below which what a change leaves over is rounding."""
+"""If a change leaves less than this share of the noise, the rest is rounding error."""
 
 
 class Changes:
-    """The likelihoods of a series that has changed by a multiple of one of some shapes.
+    """Likelihoods that a series has changed: one for each shape that the change may have.
 
-    `shapes` has a row for each: 1 within a part of the series and 0 else, or a line.  Arrays inside
-    have a row for each autocorrelation that is tried, and a column for each shape.
+    `shapes` has a row for each shape and a column for each value of the series.  A shape is 1
+    within a part of the series and 0 outside, or a line.  The change is a multiple of the shape.
+    Arrays inside have a row for each autocorrelation that is tried, and a column for each shape.
     """
 
     def __init__(self, series: Floats, shapes: Floats) -> None:
@@ -54,9 +55,11 @@ class Changes:
         """For each shape: twice the logarithm of its likelihood ratio to no change at all."""
 
     def against(self, shares: Floats) -> Floats:
-        """Return twice the logarithm of each shape's likelihood ratio to a change by such a share.
+        """Return for each shape how much better its best change fits than one of a given size.
 
-        It is 0 if the change that fits best is larger than that.
+        `shares` are these sizes, one for each shape, as shares of the level without a change.  The
+        result is twice the logarithm of the likelihood ratio.  It is 0 if the change that fits best
+        is larger than the given one.
         """
         levels = self._ones + 2 * shares * self._shape_ones + shares**2 * self._shapes
         values = self._values + shares * self._shape_values

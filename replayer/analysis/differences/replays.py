@@ -159,7 +159,7 @@ def _refuse_partial(name: str, base: Side, other: Side) -> None:
                 raise Impossible(
                     f"not comparable: only {share:.1%} of the work of {side.name} ran ({one.run}), "
                     f"and {divergence.LEAST_RAN:.0%} is needed; if they are to be compared "
-                    f"nevertheless, say so with --allow {ALLOWED}"
+                    f"nevertheless, allow that with --allow {ALLOWED}"
                 )
     (_, ours), (_, theirs) = sides
     why = divergence.not_comparable(ours[0].replayed, theirs[0].replayed)

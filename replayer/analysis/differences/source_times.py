@@ -98,7 +98,7 @@ class SourceVerdict:
 
 @dataclass(frozen=True, slots=True)
 class SourceComparison:
-    """All verdicts, and what they allow for."""
+    """All verdicts, and the two effects that they do not count as differences."""
 
     verdicts: Mapping[int, SourceVerdict]
     way_s: float
@@ -182,9 +182,9 @@ def compare_with_source(
 
     `idle`: the fingerprints of statements that make a server do nothing, such as BEGIN.
     `foreign_share`: share of this machine's processors, from 0 to 1, that other programs used in
-    the replay.  From DISTURBED_SHARE on, a difference is only called better or worse if neither
-    that nor what the other statements share explains it.  `remote`: the server is on another host,
-    so that the way to it may be long.
+    the replay.  From DISTURBED_SHARE on, a difference is called better or worse only if it is
+    larger than these programs explain, and larger than the common difference of all statements.
+    `remote`: the server is on another host, so that the way to it may be long.
     """
     way = _way(times, idle, math.inf if remote else _LONGEST_WAY)
     common = _common(times.values())
@@ -216,9 +216,10 @@ def _way(times: Mapping[int, TimesOfGroups], idle: Collection[int], longest: flo
     """Return the seconds of an execution that its way to the server and back may take.
 
     A log has the time in the server.  A replay measures at the client, which may also wait for a
-    processor.  What a statement that does nothing takes longer than in the log is that way; an
-    answer with rows has a longer one, for which as much again is allowed.
-    Without such statements it is what the least slowed one takes longer, at most `longest`.
+    processor.  The way is measured by statements that do nothing: it is how much longer they take
+    than in the log.  Twice that is allowed, because an answer with rows has a longer way.
+    Without such statements, the least slowed statement is taken instead; the way is at most
+    `longest`.
     """
     nothing = [times[one] for one in idle if one in times]
     executions = sum(float(one.executions.sum()) for one in nothing)

@@ -136,7 +136,7 @@ _WARM_UP_BOUND = 15.0
 
 
 def _hidden_bound(count: int) -> float:
-    """Return the bound below which a given change fits as well in 95 percent of series with it."""
+    """Return the bound that `Changes.against` keeps in 95 percent of series with the change."""
     return 4.5 + 40 / count
 
 
@@ -193,8 +193,8 @@ def unsteady(values: Sequence[float]) -> Unsteady | None:
 def hides_change(values: Sequence[float]) -> bool:
     """Return whether noise may hide a change of level, in a series that no test calls unsteady.
 
-    The changes are 20 percent in the last fifth, and 30 percent in any third.  A series with one of
-    them passes for having none in at most one of twenty windows.
+    The hidden change is one of 20 percent in the last fifth of the series, or of 30 percent in any
+    third.  If a series has such a change, False is returned in at most one of twenty windows.
     """
     series = _judgeable(values)
     if series is None:
@@ -316,7 +316,8 @@ def stalled(values: Sequence[float]) -> list[int]:
 
     A second stalled if it has less than half of the median, and if its distance from the median is
     more than five standard deviations, estimated from the median distance.  If it has less than a
-    tenth, two standard deviations do, as few or wandering seconds show their own noise badly.
+    tenth of the median, two standard deviations are enough: the noise of a series that is short or
+    wanders is estimated badly.
     """
     series = _judgeable(values)
     usual = 0.0 if series is None else float(np.median(series))

@@ -74,10 +74,10 @@ def find(values: Floats, *, family: int = 1) -> list[int]:
 
 
 def _settled(values: Floats, places: list[int], divided: _Division) -> list[int]:
-    """Return the places, each where it divides best what lies between its neighbours.
+    """Return the places, each moved to the best division of the values between its neighbours.
 
-    The first places were found when others were not known yet.  One that divides nothing between
-    its neighbours is left out.
+    The first places were found when others were not known yet.  A place is left out if no change
+    is shown between its neighbours.
     """
     kept = list(places)
     number = 0

@@ -114,6 +114,6 @@ class PerfRecording:
             yield f"the profile is not of the whole window: {profile.truncated}"
         if folded.kernel and not folded.kernel_named:
             yield (
-                "the profile has no names of the kernel's functions, so it cannot tell what the "
+                "the profile has no names of the kernel's functions, so it does not show what the "
                 "kernel did: sysctl -w kernel.kptr_restrict=0, or run replayer as root"
             )

@@ -159,9 +159,7 @@ class CallRecording:
         if not near and self._early_end:
             raise ReplayerError(f"bpftrace {self._early_end}: {self._last_words()}")
         if not near:
-            raise ReplayerError(
-                f"bpftrace did not write down what it had counted: {self._last_words()}"
-            )
+            raise ReplayerError(f"bpftrace did not write its counts: {self._last_words()}")
         return near[0]
 
     def _written(self) -> Sequence[_Edge]:

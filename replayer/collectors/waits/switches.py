@@ -100,7 +100,11 @@ class Switches:
         self._spent = 0.0
 
     def trace(self, letters: Mapping[int, str], whose: str) -> None:
-        """Trace these threads, unless the last trace is too recent."""
+        """Trace the threads for some milliseconds, unless the last trace is too recent.
+
+        `letters` is thread id -> the kernel's letter for its state just before.  `whose` is the
+        side of the threads, such as the server.
+        """
         now = time.monotonic()
         if now < self._due or not letters or self._perf.background.status is not None:
             return
@@ -126,8 +130,9 @@ class Switches:
     ) -> dict[str, float] | None:
         """Return state -> share of the threads' time in a window.
 
-        `looked` is the same from all samples of the window. None if there was no trace yet, as in a
-        short window. Raises ReplayerError with the reason if perf recorded nothing usable.
+        `whose` are the threads: `server` or `replayer`. `looked` is state -> share from all samples
+        of the window. Returns None if there was no trace yet, as in a short window. Raises
+        ReplayerError with the reason if perf recorded nothing usable.
         """
         inside = [
             one

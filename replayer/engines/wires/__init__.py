@@ -121,9 +121,10 @@ class Wire(Protocol):
         """Return the messages that execute a text with its values once."""
 
     def encode_failure(self, sqlstate: str, *, begins: bool, ends: bool) -> bytes:
-        """Return the message that leaves a transaction as a statement failing so left it.
+        """Return the message after which a transaction is as if a statement had failed.
 
-        `begins`: the text of the statement began the transaction.  `ends`: it was its end.
+        `sqlstate` is the error of that statement.  `begins`: the statement began the transaction.
+        `ends`: it was the end of the transaction.
         """
 
     def is_by_others(self, sqlstate: str, seconds: float) -> bool:
@@ -136,7 +137,7 @@ class Wire(Protocol):
         """Return the lines of a statement's plan, without executing it; raise ReplayerError."""
 
     def make_loader(self, dump: DumpForm, arguments: Mapping[str, Any]) -> DumpLoader | None:
-        """Return how a dump is loaded into the database of `arguments`; None if it cannot be."""
+        """Return the program that loads a dump into this database; None if no program can."""
 
 
 FACE = Wire

@@ -66,7 +66,7 @@ def _section(answer: ExperimentAnswer, metric: str) -> Section:
 
 
 def _sentences(answer: ExperimentAnswer) -> Iterator[str]:
-    """Yield the answer: for each metric what does it, how much, and what is not explained."""
+    """Yield the answer: for each metric the causes, their shares, and the unexplained rest."""
     for metric in answer.metrics:
         yield _answer(answer, metric)
     for words in answer.plan.not_switched:
@@ -78,7 +78,7 @@ def _sentences(answer: ExperimentAnswer) -> Iterator[str]:
         yield (
             f"not every factor is settled within {_exactly(answer)}: about {more} more blocks "
             f"({more * answer.block_runs} runs) would do it; "
-            f"`replayer experiment --resume {answer.plan.id}` goes on"
+            f"`replayer experiment --resume {answer.plan.id}` continues"
         )
 
 
@@ -109,7 +109,7 @@ def _not_shown(effect: Effect) -> str:
 
 
 def _explanation(answer: ExperimentAnswer, gap: Explained) -> str:
-    """Return how far two sides are apart, what each factor does of that, and what is left.
+    """Return how far two sides are apart, the share of each factor in that, and the rest.
 
     A percent without a sign counts in the direction of the difference.
     """
@@ -146,7 +146,7 @@ def _apart(answer: ExperimentAnswer, gap: Explained, *, turned: bool) -> str:
 
 
 def _does(effect: Effect, *, turned: bool) -> str:
-    """Return what a factor does of a difference, or that it does the opposite."""
+    """Return the share of a difference that a factor causes, or that it causes the opposite."""
     if (effect.share.change < 0) is turned:
         return f"does {_counted(effect.share, turned=turned)} of it"
     return f"does the opposite, {_size(effect.share)} {_interval(effect.share)}"

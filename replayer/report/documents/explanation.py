@@ -51,7 +51,7 @@ def doubt(why: Why, comparison: Comparison) -> Iterator[str]:
     names = sanitize(comparison.base.name), sanitize(comparison.other.name)
     for words, counts in (
         ("the account does not close", why.open),
-        ("how long the sessions slept rests on the kernel's counters alone", why.unsure),
+        ("the time asleep rests on the kernel's counters alone", why.unsure),
     ):
         if any(counts):
             each = ", ".join(

@@ -444,7 +444,7 @@ def _data(one: ProfileSummary) -> Iterator[Sequence[object]]:
 
 
 def as_facts(one: ProfileSummary) -> dict[str, Any]:
-    """Return what the report has as plain values for JSON, the headline first."""
+    """Return the content of the report as plain values for JSON, the headline first."""
     return {
         "headline": _headline(one),
         "source": one.profile.source.model_dump(mode="json"),

@@ -95,7 +95,10 @@ def _lines(
 
 
 def exceedance(profile: ResourceProfile, of: str) -> Iterator[Figure]:
-    """Yield a chart of the minutes above each level; `of` is what they are minutes of."""
+    """Yield a chart of the minutes that each resource is above each level.
+
+    `of` completes "minutes" in its title, such as `a day`.
+    """
     curves: list[Curve] = []
     for name in _DECIDING:
         made = usage.level_windows(profile, NAMED[name])

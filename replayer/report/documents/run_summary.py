@@ -97,7 +97,7 @@ def _middle(results: Sequence[StepResult]) -> StepResult:
 
 
 def remarks(one: RunsSummary, numbers: Sequence[int], more: str, *, brief: bool = False) -> Section:
-    """Return what changes a decision: the remarks with these numbers, and `more` below them."""
+    """Return the section of the remarks with these numbers, and `more` below them."""
     named = any(one.points[number - 1].name for number in numbers)
     title = f"Before you compare{_EXPLAINED if named else ''}"
     shown = Numbered(numbered(one, numbers, brief=brief), more)
@@ -107,7 +107,11 @@ def remarks(one: RunsSummary, numbers: Sequence[int], more: str, *, brief: bool 
 def numbered(
     one: RunsSummary, numbers: Iterable[int], *, brief: bool = False
 ) -> list[tuple[int, Sentence]]:
-    """Return remarks with their numbers; with `brief` without the steps that name the number."""
+    """Return the remarks with these numbers, each with its number.
+
+    With `brief`, a remark does not begin with the names of its steps: the lines of these steps have
+    the remark's number.
+    """
     return [
         (number, Sentence(_remark(point, one.runs, brief=brief), tone))
         for number in numbers

@@ -71,7 +71,7 @@ def _sentences(answer: SearchAnswer) -> Iterator[str]:
     left = answer.left
     few = ", ".join(left) if len(left) <= _MOST_NAMED else f"{left[0]} … {left[-1]}"
     yield f"not found yet; {len(left)} of {len(answer.names) - 1} places are left with 95 %: {few}"
-    yield f"{_cost(answer)}; --resume goes on"
+    yield f"{_cost(answer)}; --resume continues"
     if answer.reason:
         yield answer.reason
 

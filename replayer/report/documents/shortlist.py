@@ -1,4 +1,4 @@
-"""The report of a shortlist, and how past predictions came out."""
+"""The report of a shortlist, and the report on whether past predictions held."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -34,7 +34,7 @@ class PastPrediction(NamedTuple):
     prediction: Prediction
     fit: Fit
     first: str
-    """The resource that gave first, by the measurement; "" where that is not known."""
+    """The limiting resource by the measurement; "" if that is not known."""
     multiple: float | None
 
 
@@ -65,7 +65,7 @@ def _parts(one: Shortlist, rows: int) -> Iterator[Part]:
         "Machine by machine, the cheapest that fits first",
         [
             Table(
-                ("machine", "verdict", "gives first", "times", "price a month"),
+                ("machine", "verdict", "limits first", "times", "price a month"),
                 [_machine(each[0], one) for each in machines],
                 numbers=(3, 4),
                 most=rows,
@@ -117,7 +117,7 @@ def _other_disks(choices: Sequence[MachineChoice], shortlist: Shortlist) -> Iter
 
 
 def _remarks(one: Shortlist) -> Iterator[str]:
-    """Yield what is to be known about the list: it is a prediction, and what it leaves out."""
+    """Yield the remarks on the list: that it is a prediction, and what it leaves out."""
     yield (
         "a prediction by arithmetic: the times are what there is, divided by what is needed; "
         "`replayer size` on the machine measures it (--from-shortlist)"
@@ -202,7 +202,7 @@ def _check_headline(past: Sequence[PastPrediction]) -> str:
 
 
 def check(past: Sequence[PastPrediction]) -> Document:
-    """Return how past predictions came out."""
+    """Return the report on whether past predictions held."""
     rows = [
         (
             one.prediction.machine,

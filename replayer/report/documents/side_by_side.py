@@ -139,7 +139,7 @@ def _fact(step: StepResult | None, name: str) -> str:
 
 
 def _proof(step: StepResult | None) -> str:
-    """Return what proves the temperature of a step, or the origin of its reads, in few words."""
+    """Return the proof of a step's temperature, or of the origin of its reads, in few words."""
     if step is None or step.status is not Status.DONE:
         return ""
     if step.ledger is not None:

@@ -91,7 +91,7 @@ def beginning(
 
 
 def document(one: SizingSummary) -> Document:
-    """Return the verdict."""
+    """Return the document of a verdict."""
     verdict = one.verdict
     remedies = [changed(change) for change in verdict.changes]
     return Document(
@@ -127,15 +127,15 @@ def place(run: Run) -> tuple[str, str]:
 
 
 def behind(verdict: FitVerdict) -> Iterator[str]:
-    """Yield sentences on the verdict: further reasons, the resource that gives first.
+    """Yield sentences on the verdict: further reasons, the limiting resource.
 
     The last one is about load that replayer itself could not send in time, if there was any.
     """
     yield from verdict.reasons[1:]
     if verdict.first:
-        yield f"first to give: {verdict.proof or verdict.first}"
+        yield f"limiting resource: {verdict.proof or verdict.first}"
     elif verdict.proof:
-        yield f"what gives first is {verdict.proof}"
+        yield f"the limiting resource is {verdict.proof}"
     if verdict.prediction:
         yield verdict.prediction
     if verdict.not_offered:

@@ -185,7 +185,7 @@ def line_up(sides: Sequence[Side]) -> Section:
     rows = [
         ["verdict", *(one.fit.value for one in verdicts)],
         ["times what is required", *(_times(one) for one in verdicts)],
-        ["first to give", *(one.first or "unclear" for one in verdicts)],
+        ["limiting resource", *(one.first or "unclear" for one in verdicts)],
         ["held", *(one.held or "-" for one in verdicts)],
     ]
     names = dict.fromkeys(row.resource for one in verdicts for row in one.rows)

@@ -71,7 +71,7 @@ def _sessions(summary: CaptureSummary) -> str:
 def _errors(summary: CaptureSummary) -> str:
     if summary.errors:
         return f"{summary.errors:,}"
-    return "none" if summary.source.errors_logged else "the log does not tell"
+    return "none" if summary.source.errors_logged else "not in the log"
 
 
 def _busiest(summary: CaptureSummary) -> str:

@@ -111,7 +111,7 @@ def _rule(title: str) -> Heading:
 
 
 def show_parts(parts: Iterable[Part]) -> Iterator[RenderableType]:
-    """Yield what a terminal shows of parts."""
+    """Yield the renderables that show parts of a report on a terminal."""
     for part in parts:
         yield from _section(part) if isinstance(part, Section) else _part(part)
 

@@ -1,4 +1,4 @@
-"""Marks of an engine's files: each UNVERIFIED there, with the answer of this proof."""
+"""Marks: the remarks UNVERIFIED in an engine's files, each with the answer of a proof."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence

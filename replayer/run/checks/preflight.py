@@ -239,10 +239,10 @@ def residency_proof(case: Case) -> PreflightLine:
         return PreflightLine("page cache", Answer.NO, seen, todo)
     if seen.method == "cachestat":
         return PreflightLine(
-            "page cache", Answer.OK, "cachestat tells what is in memory, and what is dirty"
+            "page cache", Answer.OK, "cachestat shows the pages in memory, and which are dirty"
         )
     why = "is blind here" if page_cache.has_cachestat() else "is not there (Linux 6.5)"
-    finding = f"cachestat {why}: mincore tells what is in memory, not what is dirty"
+    finding = f"cachestat {why}: mincore shows the pages in memory, but not which are dirty"
     return PreflightLine("page cache", Answer.LIMITED, finding)
 
 

@@ -43,11 +43,11 @@ class Finding(Noun):
 
 
 class MarkAnswer(Noun):
-    """A mark of the engine's file (not verified there), and the answer of this server."""
+    """A remark UNVERIFIED in one of the engine's files, and what this server shows about it."""
 
     file: str
     asks: str
-    """The words of the mark."""
+    """The remark's own words."""
     proven: bool | None
     """None if it could not be asked here."""
     found: str

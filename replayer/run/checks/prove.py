@@ -1,7 +1,7 @@
-"""Prove an engine on a real server: every verb once, and what its numbers stand on.
+"""Prove an engine on a real server: every verb once, and the properties its numbers depend on.
 
 A table of 6,144 rows is made verb by verb, grown to 98,304 rows, hashed, flushed, read cold and
-removed.  A verb that fails ends nothing: its error is kept, and the next one is tried.
+removed.  A verb that fails does not end the proof: its error is kept, and the next verb is tried.
 """
 
 import contextlib
@@ -102,7 +102,7 @@ def _place(server: Server, files: Path | None) -> DataPlace:
     own = server.data_directory()
     why = "" if own else server.explain_missing_files().why
     proven = own is not None
-    found = "a file of the server has the content that the server says" if own else why
+    found = "a file of the server has the content that the server reports" if own else why
     if files is None:
         return DataPlace(own, why, Finding(name=marks.PLACE, proven=proven, found=found))
     found = f"{found}; --files names a folder, which was taken"
@@ -164,7 +164,7 @@ def _held(server: Server, trials: VerbTrials) -> Finding:
     # Another connection, so that there is one to be seen if the lock's is not.
     with contextlib.closing(Database(server.engine, server.start())):
         rows = trials.attempt("holder")
-    found = f"{len(rows):,} sessions are said to hold the lock that this check holds"
+    found = f"{len(rows):,} sessions are listed as holders of the lock that this check holds"
     return Finding(name="holder", proven=bool(rows), found=found)
 
 
@@ -268,7 +268,7 @@ def _ranged(table: TableTrials) -> Finding:
 
 
 def list_rows(rows: int) -> list[tuple[int, str]]:
-    """Return the ids and last names of a table of at least so many rows, by the rule itself."""
+    """Return the ids and last names that a table of at least so many rows has by its definition."""
     made = [(persons.FIRST_ID + n, name) for n, name in enumerate(persons.SEEDS)]
     while len(made) < rows:
         made += [(id_ + n, f"{name}{n}") for n, (id_, name) in enumerate(made, 1)]

@@ -49,7 +49,7 @@ def attempt_all(trials: VerbTrials) -> list[Finding]:
 
 
 def _may_go(row: Row) -> bool:
-    """Return whether a table is in no one's way, or is of a check that was killed."""
+    """Return whether a table does not stop the check: another name, or left by a killed check."""
     if row["name"] not in (_TABLE, _INSERTED):
         return True
     return bool(row["ours"]) and row["made_as"] in (None, "", _WANTED.mark)

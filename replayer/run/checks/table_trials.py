@@ -79,7 +79,7 @@ class TableTrials:
         return [int(found[0]["id_sum"]) for found in rows if found]
 
     def vacuum(self) -> None:
-        """Execute what a flush does before it flushes."""
+        """Execute the verbs with which the step `flush` prepares the table."""
         for segment in range(1, max(1, self.rows // SEGMENT_ROWS) + 1):
             self.trials.attempt(f"{self.layout}/vacuum", {"segment": segment})
         self.trials.attempt(f"{self.layout}/vacuum_all")

@@ -1,4 +1,4 @@
-"""The room that a step's data takes, as the step reports it before it runs."""
+"""The disk space and memory of a step's data, as the step reports them before it runs."""
 
 from collections.abc import Iterable
 
@@ -8,7 +8,7 @@ from replayer.run.step_plugin import Footprint
 
 
 def of(spec: StepSpec, block_size: int) -> Footprint | None:
-    """Return what a step reports about the room of its data; None if it makes none."""
+    """Return the sizes that a step reports of its data; None if it makes no data."""
     return step_plugin.load(spec.step).footprint(spec, block_size)
 
 

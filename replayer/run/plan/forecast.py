@@ -66,7 +66,7 @@ class Forecast:
     expected: Expectation
 
     def as_json(self) -> dict[str, Any]:
-        """Return it as JSON has it."""
+        """Return the forecast as a dictionary for JSON."""
         return asdict(self)
 
 

@@ -1,4 +1,4 @@
-"""The resumption of a run that was cut: its missing steps are done, into the same file.
+"""The resumption of an interrupted run: its missing steps are done, into the same file.
 
 It needs the same boot of the same machine, and the same database: figures from two different
 circumstances in one run would be taken for its spread.

@@ -84,7 +84,7 @@ def server_settings(given: Sequence[str]) -> dict[str, str]:
 
 
 def facts(workload: Workload) -> WorkloadFacts:
-    """Return what a result file keeps of a workload, with a digest of everything that it does."""
+    """Return the description of a workload for a result file, with a digest of all that it does."""
     steps = tuple(spec.model_dump(mode="json") for spec in workload.steps)
     what = json.dumps([workload.settings, steps], sort_keys=True)
     return WorkloadFacts(
@@ -130,7 +130,7 @@ def of_facts(known: WorkloadFacts) -> Workload:
 
 
 def turns(workload: Workload) -> Iterator[tuple[int, StepSpec]]:
-    """Yield what a workload does, in order: the number of the repeat, and the step."""
+    """Yield each execution of a step, in order: the number of the repeat, and the step."""
     for repeat in range(1, workload.repeat + 1):
         yield from ((repeat, spec) for spec in workload.steps if repeat == 1 or not spec.once)
 
@@ -267,7 +267,7 @@ def _unlike_names(path: Path, specs: Sequence[StepSpec]) -> None:
         if spec.name in seen:
             raise Impossible(
                 f"{path.name}: step {number} is the second one called {spec.name!r}; "
-                f'tell them apart with a line such as name = "{spec.name}-again"'
+                f'give it another name with a line such as name = "{spec.name}-again"'
             )
         seen.add(spec.name)
 

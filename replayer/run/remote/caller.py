@@ -96,7 +96,7 @@ def found_database(order: RunRequest, agents: Agents) -> str:
     running = [name for name, place in having if place.runs] or [name for name, _ in having]
     if len(running) > 1:
         raise Impossible(
-            f"the data of the database is seen on {' and '.join(running)}: say which of them is "
+            f"the data of the database is seen on {' and '.join(running)}: name the one that is "
             f"its host with --watch"
         )
     return running[0] if running else ""
@@ -171,7 +171,7 @@ class _Elsewhere:
             frames = list(itertools.islice(self._frames, 1))
             message = self._unpacking.feed(frames[0]) if frames and frames[0] else None
         if not frames:
-            raise HostLost(f"the run on {self._order.watched} ended without a last word")
+            raise HostLost(f"the run on {self._order.watched} ended without a result")
         return message
 
     @contextlib.contextmanager

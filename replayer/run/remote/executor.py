@@ -32,7 +32,7 @@ class Asking(Protocol):
     """The host that made the request."""
 
     def say_bytes(self, data: bytes) -> None:
-        """Send it some bytes, after those that were sent before."""
+        """Send bytes to that host, after those that were sent before."""
         ...
 
 
@@ -47,7 +47,7 @@ class Sent:
 
 @distributable
 def perform(sent: Sent, asking: Asking) -> None:
-    """Run the request in a letter; send every Run and all progress, and at last how it ended.
+    """Run the request of a message; send every Run and all progress, and at last how it ended.
 
     It needs the main thread of a separate process, in which `signals` are installed. It raises
     nothing: an error is the last message.

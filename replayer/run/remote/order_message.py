@@ -61,7 +61,7 @@ def written(order: RunRequest) -> bytes:
 
 
 def read(data: bytes) -> RunRequest:
-    """Return the request in a letter; the caller adds the clients.
+    """Return the request in a message; the caller adds the clients.
 
     Raises Impossible if this host would do something else than the asking host: because of another
     version, other schemas, a workload that is read differently, or a step that needs files which

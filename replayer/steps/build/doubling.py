@@ -260,7 +260,7 @@ class Builder:
 
 
 def execute(database: "Database", verb: VerbName, **holes: int) -> None:
-    """Execute a verb of the engine, with values for its holes."""
+    """Execute a verb of the engine if it has one; `holes` are values for `{{name}}` in its SQL."""
     persons.told(database, verb, holes)
 
 

@@ -109,7 +109,7 @@ def _answer(result: StepResult) -> Iterator[Sentence]:
         words = f"{clear}{multiple:.2f} times {required} (95 % interval {ends})"
         yield Sentence(words, Tone.GOOD if multiple >= 1 and not clear else Tone.BAD)
     if result.facts.get("capacity.proof"):
-        yield Sentence(f"first to give: {result.facts['capacity.proof']}")
+        yield Sentence(f"limiting resource: {result.facts['capacity.proof']}")
 
 
 def _hold(result: StepResult) -> Iterator[Sentence]:

@@ -11,7 +11,7 @@ _WIDTH = 16
 _GLOSSES = {
     "ramp.throughput": "from the knee on",
     "ramp.knee": "the first level with 95 % of the highest throughput",
-    "ramp.bound": "1 / demand of what gives first",
+    "ramp.bound": "1 / demand of the limiting resource",
     "ramp.contention": "share of the work that is done one at a time",
     "ramp.coherency": "cost of agreeing, between each two sessions",
     "ramp.peak": "where the law has its highest throughput",
@@ -25,7 +25,7 @@ def form(result: StepResult) -> Form:
     """Return the display: the curve with bars, the law's coefficients, resources, the answer."""
     first, proof = result.facts.get("ramp.first"), result.facts.get("ramp.proof")
     tone = Tone.BAD if first == "unclear" else Tone.GOOD
-    answer = [Sentence(f"first to give: {proof}", tone)] if proof else []
+    answer = [Sentence(f"limiting resource: {proof}", tone)] if proof else []
     parts: list[Part] = [
         _curve(result.tables.get("levels", ())),
         _coefficients(result.tables.get("scalability", ())),

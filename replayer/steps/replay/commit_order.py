@@ -234,7 +234,7 @@ def _write(file: int, content: bytes | bytearray) -> None:
 
 
 class Gate:
-    """The order as one process sees it: which of its clients wait, and for what."""
+    """The commit order in one process: its clients that wait, and the turn that each waits for."""
 
     def __init__(self, shared: Shared, process: int) -> None:
         self._shared = shared

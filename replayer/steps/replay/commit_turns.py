@@ -164,7 +164,7 @@ class CommitTurns:
     def hear(self, fd: int) -> Iterator[list[int]]:
         """Read a descriptor of `register`; yield clients to force for each deadlock that it shows.
 
-        Their wait here is part of a deadlock with lock waits in the server.
+        These clients wait here for their turn, and block others by their locks in the server.
         """
         if fd == self._gate.bell:
             self._gate.silence()

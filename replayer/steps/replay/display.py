@@ -40,7 +40,7 @@ _GLOSSES = {
 
 
 def form(result: StepResult) -> Form:
-    """Return the display of what ran, the heaviest fingerprints and the divergences."""
+    """Return the display of the work that ran, the heaviest fingerprints and the divergences."""
     times = "response" if result.value("replay.response.p99") is not None else "service"
     parts = [*sections(result, most=_HEAVIEST, width=_NARROW), *_divergences(result)]
     return Form(
@@ -162,7 +162,7 @@ def _divergences(result: StepResult) -> Iterator[Part]:
         many = len({row["fingerprint"] for row in own})
         side = "the log" if against == "log" else against
         yield Sentence(
-            f"{many:,} fingerprints ended otherwise than in {side}; the first at {_first(own)}",
+            f"{many:,} fingerprints have other results than in {side}; the first at {_first(own)}",
             Tone.BAD,
         )
     if real:

@@ -287,7 +287,7 @@ def _notes(spec: Spec, window: ReplayWindow) -> Iterator[str]:
         lost, left = happened[LOST_SESSIONS], happened.get(NOT_RUN, 0)
         yield (
             f"{lost:,} times a session lost its connection and made another one; {left:,} "
-            f"statements of what was cut off were not run"
+            f"statements of the interrupted transactions were not run"
         )
     if happened.get(GIVEN_UP):
         yield f"{happened[GIVEN_UP]:,} sessions got no connection and were given up"

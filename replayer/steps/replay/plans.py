@@ -33,7 +33,10 @@ _HERE, _THERE = "here", "in the source"
 
 
 def check(source: str, context: Context) -> None:
-    """Raise Impossible for a URL of a source that cannot be one."""
+    """Raise Impossible if the source's URL cannot be used for plans.
+
+    That is so for an engine that explains no statements, and for a URL of another wire.
+    """
     if not _explains(context):
         raise Impossible(
             f"--source: {context.engine.title} explains no statement for a replay yet: leave it out"

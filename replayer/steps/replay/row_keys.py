@@ -34,14 +34,14 @@ _VALUE = re.compile(r"-?\d{1,15}|[0-9a-f]{8}(?:-?[0-9a-f]{4}){3}-?[0-9a-f]{12}")
 
 
 class RowKey(NamedTuple):
-    """The row of a change."""
+    """The row that a statement changes: the columns of a unique key and their values."""
 
     columns: tuple[str, ...]
     values: tuple[str, ...]
 
     @property
     def words(self) -> str:
-        """Return it as a condition."""
+        """Return the key as an SQL condition, such as `id = 7`."""
         return " and ".join(f"{c} = {v}" for c, v in zip(self.columns, self.values, strict=True))
 
 
@@ -87,7 +87,10 @@ class RowKeys:
         return _key(tail, columns, parameters)
 
     def appends(self, writes: Sequence[str] | None, text: str) -> bool:
-        """Return whether a change adds rows that need no order among the other new rows."""
+        """Return whether a change only adds rows to one table, for which their order is no matter.
+
+        That is so if the table has no unique index, sequence, trigger or rule.
+        """
         if writes is None or len(writes) != 1:
             return False
         table = plain_name(writes[0])
@@ -134,7 +137,7 @@ def _plain(value: str, parameters: Sequence[str | None]) -> str | None:
 
 
 def guarded_columns(rows: Iterable[tuple[str, str]]) -> dict[str, frozenset[str]]:
-    """Return, by table, the columns that the server names in pairs of table and column."""
+    """Return table -> its columns, in lower case, from pairs of table and column."""
     columns: dict[str, set[str]] = {}
     for table, column in rows:
         columns.setdefault(table.lower(), set()).add(column.lower())

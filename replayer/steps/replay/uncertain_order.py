@@ -1,4 +1,4 @@
-"""The rows and tables of a replay whose changes have no certain order: they may end otherwise.
+"""Rows and tables of a replay whose changes have no certain order: their end may be different.
 
 The entry of a statement that is its own transaction comes after its locks are free.  So another
 one that waited for them may be logged first.  And a statement that waits for the end of a
@@ -26,14 +26,14 @@ _ANY = "any of its rows"
 MET = "changes met"
 HIDDEN = "text shows no table"
 OUT_OF_TURN = "out of turn"
-"""Reasons why a table may end otherwise; further ones are in UncertainOrder._affected."""
+"""Reasons why a table may have other values; further ones are in UncertainOrder._affected."""
 
 Row = tuple[str, RowKey | str | None]
 """A table, and a row of it, _ANY for any row, or None for rows that the text does not show."""
 
 
 class UncertainRow(NamedTuple):
-    """A row, a table or a statement whose changes may end otherwise."""
+    """A row, a table or a statement whose changes may leave other values than in the source."""
 
     table: str
     """For the reason "trigger" the table that has it; a statement whose text shows no table."""
@@ -95,7 +95,7 @@ class UncertainOrder:
             self.add(writes[0], key, *times_ns, alone=alone, numbered=numbered, session=session)
 
     def add_form(self, writes: Sequence[str], text: str) -> None:
-        """Add the text without values of statements that change tables: it may read others."""
+        """Add the normalised text of statements that change `writes`: it may also read tables."""
         if _READS.search(text):
             names = _READ.findall(text.lower())
             self._reads.setdefault(plain_name(writes[0]), set()).update(names)
@@ -103,7 +103,10 @@ class UncertainOrder:
     def add_hidden(
         self, text: str, times_ns: tuple[int, int], *, alone: bool, session: int = 0
     ) -> None:
-        """Add the next statement that may change tables, and whose text does not show which."""
+        """Add the next statement that may change tables without naming them, such as CALL.
+
+        `times_ns` are its start and end in the log; `alone` is True if it is its own transaction.
+        """
         self._meet(times_ns, alone=alone, session=session)
         if text in self._hidden or len(self._hidden) < _MOST_NAMED:
             self._hidden[text] += 1
@@ -197,7 +200,7 @@ class UncertainOrder:
             )
 
     def named(self, most: int) -> Iterator[UncertainRow]:
-        """Yield all that may end otherwise; of rows, tables and statements that met `most`."""
+        """Yield all that may have other values; of rows, tables and statements that met `most`."""
         for (table, row), pairs in self.pairs.most_common(most):
             yield UncertainRow(table, row, pairs, MET)
         if not self._met:

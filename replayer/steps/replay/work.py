@@ -93,7 +93,11 @@ class SessionColumns:
     """Conninfo -> its number; each distinct conninfo is stored once."""
 
     def add(self, number: int, conninfo: str, *, before: bool) -> int:
-        """Add the next session, and return its place."""
+        """Add the next session, and return its place, from 0.
+
+        `before` is True for a session that was open when the log began: it connects before the
+        clock starts.
+        """
         self.numbers.append(number)
         self.begins.append(_UNKNOWN)
         self.offsets.append(0)

@@ -209,8 +209,8 @@ def _facts(level: LevelResult) -> Mapping[str, bool | tuple[str, ...]]:
 def _notes(spec: Spec, level: LevelResult) -> Iterator[str]:
     if not level.sustained:
         yield (
-            f"not sustained: {level.reason}; no percentile is told, as it would grow for as long "
-            f"as it is watched: set rate lower"
+            f"not sustained: {level.reason}; no percentile is given, as it would grow with the "
+            f"length of the window: set rate lower"
         )
     if level.failures:
         yield (

@@ -136,7 +136,7 @@ class ServerMemory:
 
     @classmethod
     def of(cls, context: Context) -> "ServerMemory":
-        """Read it from [sessions] of engine.toml."""
+        """Return the memory as [sessions] of the engine's engine.toml states it."""
         keys = engine_keys(context)
         return cls(
             context.engine.block_size,

@@ -144,7 +144,7 @@ class MySQLConnection:
     def execute(
         self, name: bytes, place: int, text: bytes, ending: bytes, *, in_order: bool
     ) -> None:
-        """Do not use it: logs of this protocol have statements with their values."""
+        """Raise NotImplementedError: no log of this protocol has a statement without its values."""
         raise NotImplementedError
 
     def flush(self) -> None:

@@ -1,4 +1,4 @@
-"""Packets of MySQL's protocol, as bytes: what is sent for one statement of a capture.
+"""Packets of MySQL's protocol, as bytes: those that are sent for one statement of a capture.
 
 A packet is as in the MySQL client/server protocol: 3 bytes of length, a sequence number, the
 payload.  Logs of this protocol have statements with their values.
@@ -25,7 +25,7 @@ def encode_query(text: str) -> bytes:
 
 
 def encode_failure(sqlstate: str, *, begins: bool, ends: bool) -> bytes:
-    """Return a query that leaves a transaction as a statement failing with `sqlstate` left it.
+    """Return a query after which a transaction is as if a statement had failed with `sqlstate`.
 
     A deadlock rolls back the whole transaction; any other error undoes the statement only.
     """

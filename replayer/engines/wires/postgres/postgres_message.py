@@ -1,4 +1,4 @@
-"""Messages of PostgreSQL's protocol, as bytes: what is sent for one statement.
+"""Messages of PostgreSQL's protocol, as bytes: those that are sent for one statement.
 
 They are as in the chapter Frontend/Backend Protocol: a letter, a length, the body.  Parameters and
 results of a captured statement are sent as text, and the server chooses their types.  Those of a
@@ -28,7 +28,7 @@ def encode_query(text: str) -> bytes:
 
 
 def encode_failure(sqlstate: str, *, begins: bool, ends: bool) -> bytes:
-    """Return a query that leaves a transaction as a statement failing with `sqlstate` left it."""
+    """Return a query after which a transaction is as if a statement had failed with `sqlstate`."""
     if ends:
         return encode_query("ROLLBACK")
     first = "BEGIN; " if begins else ""
@@ -74,7 +74,7 @@ def encode_bound(text: str, values: Sequence[str | None]) -> bytes:
 
 
 def bind_packed(name: bytes, many: int) -> tuple[bytes, bytes]:
-    """Return what comes before and after the packed parameters of a statement that is executed."""
+    """Return the bytes before and after the packed parameters, in the messages that execute it."""
     begin = b"\0" + name + b"\0" + _ALL_BINARY + _COUNT.pack(many)
     length = 4 + len(begin) + many * (len(PACKING.prefix) + 8) + len(_ALL_BINARY)
     return b"B" + _LENGTH.pack(length) + begin, _ALL_BINARY + EXECUTE_AND_SYNC

@@ -95,7 +95,7 @@ def load_attempts() -> Callable[[str], ConnectionAttempt]:
 
 
 def make_conninfo(arguments: Mapping[str, Any], login: SessionLogin) -> str:
-    """Return libpq's conninfo; all that a session begins with are options of it."""
+    """Return libpq's conninfo; the settings of the captured session are options in it."""
     plain = _of_libpq(arguments)
     settings = list(login.settings)
     if login.timeout:
