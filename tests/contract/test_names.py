@@ -26,7 +26,6 @@ LARGE = {
     "engines/wires/mysql/mysql_connection.py:MySQLConnection": "one protocol",
     "engines/wires/postgres/postgres_connection.py:PostgresConnection": "one protocol",
     "load/clients.py:_Clients": "a loop over sessions whose state is all in it",
-    "machine/host.py": "every small file of /proc and /sys that has no module",
     "run/probe_context.py:ProbeContext": "all that a probe may use",
     "servers/data_folder.py:DataFolder": "one folder through its descriptor",
     "servers/private.py:PrivateServer": "one server from its start to its end",

@@ -26,7 +26,7 @@ LARGE_READ_AHEAD_KB = 1024
 _SLOW_CLOCKS = ("hpet", "acpi_pm", "jiffies", "refined-jiffies")
 
 Facts = Mapping[str, Fact]
-"""Facts of a machine: the result of Host.facts(), and `host` of a result file."""
+"""Facts of a machine: the result of `read_facts`, and `host` of a result file."""
 
 
 def on(run: Run) -> tuple[Advice, ...]:
