@@ -67,13 +67,13 @@ def add_left_out(add: Callable[..., object]) -> None:
     )
 
 
-def add_results(add: Callable[..., object]) -> None:
-    """Add the option for the folder of the results."""
+def add_results(add: Callable[..., object], use: str = "results are") -> None:
+    """Add the option for the folder of the results; `use` says what is there."""
     add(
         "--results",
         type=Path,
         metavar="DIR",
-        help="where results go (default: $REPLAYER_RESULTS or ./results)",
+        help=f"where {use} (default: $REPLAYER_RESULTS or ./results)",
     )
 
 

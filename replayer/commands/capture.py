@@ -19,6 +19,7 @@ from replayer import signals
 from replayer.capture import logging_settings, span
 from replayer.engines import credentials, engine
 from replayer.errors import Impossible
+from replayer.report.messages import show
 from replayer.report.sanitize import sanitize
 from replayer.report.terminal import progress
 from replayer.run.recovery import give_back
@@ -113,7 +114,7 @@ def _check(args: argparse.Namespace, seconds: float) -> None:
 
 def _print(lines: list[str]) -> None:
     for line in lines:
-        print(sanitize(line))  # noqa: T201
+        show(line)
     sys.stdout.flush()
 
 

@@ -9,11 +9,11 @@ owner can read it.
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from replayer.capture import conversion
+from replayer.report.messages import note, say, show
 from replayer.report.sanitize import sanitize
 from replayer.report.terminal import progress
 from replayer.results import draft
@@ -59,9 +59,9 @@ def run(args: argparse.Namespace) -> int:
         with told.task(sanitize(f"converting {title}"), plan.size) as task:
             made = conversion.convert(plan, wish, task.advance)
     for sentence in made.notes:
-        print(f"note: {sanitize(sentence)}", file=sys.stderr)  # noqa: T201
+        note(sentence)
     for sentence in made.summary.damage:
-        print(f"damaged: {sanitize(sentence)}", file=sys.stderr)  # noqa: T201
+        say(f"damaged: {sentence}")
     _show(args.out, made.summary)
     return 0
 
@@ -79,4 +79,4 @@ def _show(out: str, summary: CaptureSummary) -> None:
             f"and prepared is not in it"
         )
     for line in lines:
-        print(sanitize(line))  # noqa: T201
+        show(line)

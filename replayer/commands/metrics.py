@@ -6,16 +6,16 @@ the folder are exported, also those that begin later. The run itself is not dist
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING
 
 from prometheus_client import generate_latest
 
+from replayer.cli import run_options
 from replayer.errors import Impossible
 from replayer.metrics import address, serving
 from replayer.metrics.run_files import Named, Newest, registry
 from replayer.metrics.textfile import put
-from replayer.report.sanitize import sanitize
+from replayer.report.messages import say
 from replayer.results import store
 
 if TYPE_CHECKING:
@@ -64,11 +64,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="let --listen be another address than a loopback one, where others can read them",
     )
-    add(
-        "--results",
-        metavar="DIR",
-        help="where results are (default: $REPLAYER_RESULTS or ./results)",
-    )
+    run_options.add_results(add)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -78,7 +74,7 @@ def run(args: argparse.Namespace) -> int:
         put(args.out, generate_latest(registry(source)).decode())
         return 0
     with address.listening(args.listen, "--listen", public=args.metrics_public) as bound:
-        print(f"metrics: {sanitize(address.link(bound))}", file=sys.stderr, flush=True)  # noqa: T201
+        say(f"metrics: {address.link(bound)}")
         serving.serve(bound, registry(source))
     return 0
 

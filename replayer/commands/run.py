@@ -20,10 +20,10 @@ from replayer.errors import Impossible
 from replayer.followers.followed_run import followed
 from replayer.followers.options import configure_followers
 from replayer.model import Status
-from replayer.report.documents import run_details, side_by_side, summary
+from replayer.report.documents import planned_run, run_details, side_by_side, summary
+from replayer.report.messages import say
 from replayer.report.sanitize import sanitize
 from replayer.report.terminal import console, overview
-from replayer.report.terminal import forecast as foretold
 from replayer.report.writers import terminal_writer
 from replayer.results import editing, store, tags
 from replayer.run.plan import resume
@@ -144,7 +144,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="go on with a run that was cut, with the steps and repeats that are missing: an id, a "
         "path or latest; the options of the server as before",
     )
-    run_options.add_results(add)
+    run_options.add_results(add, "results go")
     add("--json", action="store_true", help="print the result as JSON instead of the report")
     how_much = parser.add_mutually_exclusive_group().add_argument
     how_much("-q", "--quiet", action="store_true", help="no progress and no report, only the file")
@@ -231,7 +231,7 @@ def _run_each(args: argparse.Namespace, names: Sequence[str]) -> int:
         folder = args.data_dir and args.data_dir / name
         own = {"engine": name, "label": args.label or name, "data_dir": folder}
         own |= {"json": args.json and args.dry_run, "quiet": args.quiet or args.json}
-        print(f"engine: {name}", file=sys.stderr)  # noqa: T201
+        say(f"engine: {name}")
         try:
             path = _run_one(argparse.Namespace(**{**vars(args), **own}), last=name == names[-1])
         except Impossible as error:
@@ -240,7 +240,7 @@ def _run_each(args: argparse.Namespace, names: Sequence[str]) -> int:
             continue
         runs += [] if path is None else [store.load(path)]
     for words in refused:
-        print(f"left out: {sanitize(words)}", file=sys.stderr)  # noqa: T201
+        say(f"left out: {words}")
     if refused and not runs and len(refused) == len(names):
         raise Impossible(f"no engine of {args.workload} can run here: {refused[0]}")
     if args.dry_run or not runs:
@@ -338,8 +338,8 @@ def _forecast(order: RunRequest, *, as_json: bool, where: Path) -> None:
     if as_json:
         print(json.dumps(foreseen.as_json(), indent=1, default=str))  # noqa: T201
     else:
-        console.write(*foretold.render(foreseen))
-        print("nothing was started, and nothing was written", file=sys.stderr)  # noqa: T201
+        console.write(terminal_writer.render_parts(planned_run.parts(foreseen)))
+        say("nothing was started, and nothing was written")
 
 
 def _tell(args: argparse.Namespace, voice: RunOutput, run: Run, path: Path | None) -> None:
