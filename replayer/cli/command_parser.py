@@ -4,7 +4,6 @@ import argparse
 import difflib
 import functools
 from collections.abc import Callable, Iterator, Sequence
-from types import ModuleType
 from typing import Any, NoReturn
 
 from replayer import __version__, assets, registry
@@ -45,24 +44,25 @@ def parser() -> argparse.ArgumentParser:
             name,
             help=about.splitlines()[0].rstrip("."),
             description=about,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
             allow_abbrev=False,
         )
-        command.load = functools.partial(registry.load, "commands", name)
+        command.load = functools.partial(registry.plugin, "commands", name)
     return top
 
 
 class CommandParser(argparse.ArgumentParser):
     """The parser of one command; it imports the command's module only if the command is used."""
 
-    load: Callable[[], ModuleType] | None = None
+    load: Callable[[], Any] | None = None
 
     def prepare(self) -> None:
         """Let the command add its arguments, if it has not done so yet."""
         if self.load is not None:
-            module, self.load = self.load(), None
-            module.configure(self)
-            self.set_defaults(perform=module.run)  # not "run": some arguments have that name
+            command, self.load = self.load(), None
+            self.epilog = command.EPILOG
+            self.formatter_class = argparse.RawDescriptionHelpFormatter
+            command.configure(self)
+            self.set_defaults(perform=command.run)  # not "run": some arguments have that name
 
     def error(self, message: str) -> NoReturn:
         """Print what is wrong and where help is, in two lines, and exit: no list of all options."""

@@ -61,7 +61,6 @@ _MANY = 500
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.epilog = EPILOG
     add = parser.add_argument
     add("workload", metavar="WORKLOAD", help="a name from `replayer list workloads`, or a path")
     add("--a", default="", metavar="VARIANT", help="the base (default: as it is)")

@@ -55,7 +55,6 @@ _MOST = 200
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.epilog = EPILOG
     add = parser.add_argument
     add("workload", metavar="WORKLOAD", help="a name from `replayer list workloads`, or a path")
     what = parser.add_argument_group("what is searched: one of these")

@@ -38,7 +38,6 @@ _NOT_YET = "nothing was started: give --yes to begin"
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.epilog = EPILOG
     parts = parser.add_subparsers(
         metavar="start|status|stop", required=True, parser_class=argparse.ArgumentParser
     )

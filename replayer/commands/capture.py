@@ -64,7 +64,6 @@ class _Source(NamedTuple):
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.epilog = EPILOG
     add = parser.add_argument
     add("url", metavar="URL", help="the server to capture")
     add("--for", default="10m", metavar="TIME", dest="seconds", help="how long (default: 10m)")

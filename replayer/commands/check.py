@@ -54,7 +54,6 @@ _STYLES = {"ok": "green", "limited": "yellow", "no": "red"}
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.epilog = EPILOG
     parser.add_argument(
         "--data-dir",
         type=Path,

@@ -53,7 +53,6 @@ class _Thing(NamedTuple):
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.epilog = EPILOG
     parser.add_argument("--yes", action="store_true", help="remove without asking")
     parser.add_argument(
         "--data-dir", type=Path, metavar="DIR", help="remove the data in this folder only"

@@ -56,7 +56,6 @@ exit status: 3 if something is worse by more than --fail-if-worse
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.epilog = EPILOG
     add = parser.add_argument
     add("runs", nargs="+", metavar="A B", help="files, folders, labels, ids, or one plan file")
     add("--by", default="", metavar="FACT", help="group the runs by a fact, such as host.kernel")

@@ -44,7 +44,6 @@ _METRICS = 'sed -n \'s/.*"metric": "\\([^"]*\\)".*/\\1/p\' -- *.json | sort -u'
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.epilog = EPILOG
     parser.add_argument("shell", choices=["bash", "zsh", "fish"], help="the shell it is for")
 
 

@@ -35,7 +35,6 @@ examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.epilog = EPILOG
     add = parser.add_argument
     add("logs", nargs="+", metavar="LOG", help="files, folders of them, or - for stdin")
     add("--out", required=True, metavar="FILE", help="where the replay file is written")

@@ -79,7 +79,6 @@ _DEFAULT_WITHIN = 2.0
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.epilog = EPILOG
     add = parser.add_argument
     add(
         "workload",

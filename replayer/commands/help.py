@@ -38,7 +38,6 @@ _MORE = """
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.epilog = EPILOG
     parser.add_argument("command", nargs="?", metavar="COMMAND", help="(default: all, briefly)")
     parser.add_argument("--man", action="store_true", help="print the manual page, as roff")
 

@@ -41,7 +41,6 @@ _SWITCHED = (("ab",), ("bisect",), ("experiment", "block", "combination"), ("var
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.epilog = EPILOG
     add = parser.add_argument
     add(
         "--metric",

@@ -83,7 +83,6 @@ _FEW_REASONS = 5
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.epilog = EPILOG
     parser.add_argument(
         "kind",
         nargs="?",

@@ -36,7 +36,6 @@ examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.epilog = EPILOG
     add = parser.add_argument
     add("runs", nargs="*", metavar="RUN", help="an id or its start, a label, a path or latest")
     add(

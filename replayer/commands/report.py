@@ -44,7 +44,6 @@ examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.epilog = EPILOG
     add = parser.add_argument
     add("runs", nargs="+", metavar="RUN", help="files, folders, labels, ids, a plan, or latest")
     add("--by", default="", metavar="FACT", help="group the runs by a fact, such as host.kernel")

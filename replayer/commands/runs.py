@@ -44,12 +44,11 @@ _FIELDS = tuple(field.name for field in fields(StoredRun))
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.epilog = EPILOG
     actions = parser.add_subparsers(metavar="ACTION", required=True, dest="action")
     _configure_list(actions.add_parser("list", help="one line a run, the newest last"))
     shown: Any = actions.add_parser("show", help="the report of a run, as `replayer show`")
     # Loaded on use, like a command: only `show` needs the modules of a report.
-    shown.load = functools.partial(registry.load, "commands", "show")
+    shown.load = functools.partial(registry.plugin, "commands", "show")
     renamed = actions.add_parser("rename", help="give a run another label")
     _which(renamed)
     renamed.add_argument("label", metavar="LABEL", help="what the machine or kernel is called")

@@ -88,7 +88,6 @@ _NO_SLO = "none"
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.epilog = EPILOG
     add = parser.add_argument
     add("what", metavar="FILE",
         help="a profile, or a capture (.replay); or `show`, to print a verdict again")  # fmt: skip

@@ -29,7 +29,6 @@ examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.epilog = EPILOG
     parser.add_argument("plan", type=Path, metavar="PLAN", help="a file made by `replayer plan`")
     parser.add_argument("--next", action="store_true", help="only say what to boot next")
     configure_followers(parser)

@@ -41,7 +41,6 @@ _LOOK_SECONDS = 0.25
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.epilog = EPILOG
     parser.add_argument(
         "which", nargs="?", metavar="RUN", help="an id or its start, a label, a path or latest"
     )
