@@ -95,40 +95,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--repeat", type=int, metavar="N", help="run the steps N times, instead of as the file says"
     )
     run_options.add_run_options(add)
-    add(
-        "--clients",
-        type=_clients,
-        metavar="HOST,…",
-        help="hosts whose processes are the sessions of the database, by what ssh calls them; or, "
-        "of probes, a number of clients that start at one instant",
-    )
-    add(
-        "--watch",
-        default="",
-        metavar="HOST",
-        help="the host of the database, on which the run then works: found among the clients",
-    )
-    add(
-        "--cluster",
-        default="",
-        metavar="tls://…",
-        help="the scheduler of a cluster of Dask: its workers' hosts are the clients",
-    )
-    add(
-        "--i-will-change",
-        metavar="DATABASE",
-        help="the name of the database at the URL, which allows a replay to change what is in it",
-    )
-    add(
-        "--database",
-        metavar="NAME",
-        help="of a capture of several databases the one whose sessions are replayed",
-    )
-    add(
-        "--source",
-        metavar="URL",
-        help="the captured server: statements that got slower in the replay are explained there",
-    )
+    _configure_hosts(parser)
+    _configure_replay(parser)
     _configure_probes(parser)
     _configure_watching(parser)
     configure_followers(parser)
@@ -152,6 +120,48 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--verbose",
         action="store_true",
         help="all details before the answer, and each step as it ends",
+    )
+
+
+def _configure_hosts(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument_group("other hosts").add_argument
+    add(
+        "--clients",
+        type=_clients,
+        metavar="HOST,…",
+        help="hosts whose processes are the sessions of the database, by what ssh calls them; or, "
+        "of probes, a number of clients that start at one instant",
+    )
+    add(
+        "--watch",
+        default="",
+        metavar="HOST",
+        help="the host of the database, on which the run then works: found among the clients",
+    )
+    add(
+        "--cluster",
+        default="",
+        metavar="tls://…",
+        help="the scheduler of a cluster of Dask: its workers' hosts are the clients",
+    )
+
+
+def _configure_replay(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument_group("a replay of a capture").add_argument
+    add(
+        "--i-will-change",
+        metavar="DATABASE",
+        help="the name of the database at the URL, which allows a replay to change what is in it",
+    )
+    add(
+        "--database",
+        metavar="NAME",
+        help="of a capture of several databases the one whose sessions are replayed",
+    )
+    add(
+        "--source",
+        metavar="URL",
+        help="the captured server: statements that got slower in the replay are explained there",
     )
 
 
