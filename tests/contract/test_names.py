@@ -27,7 +27,6 @@ LARGE = {
     "load/clients.py:_Clients": "a loop over sessions whose state is all in it",
     "run/probe_context.py:ProbeContext": "all that a probe may use",
     "servers/data_folder.py:DataFolder": "one folder through its descriptor",
-    "steps/replay/schedule.py:Planner": "one pass over a capture",
     "storage/io_worker.py:_IoWorker": "one timed loop",
 }
 """What is larger than the limits -> what holds it together, and is to be divided: only shrinks."""
