@@ -68,7 +68,7 @@ def add_left_out(add: Callable[..., object]) -> None:
 
 
 def add_results(add: Callable[..., object], use: str = "results are") -> None:
-    """Add the option for the folder of the results; `use` says what is there."""
+    """Add the option for the folder of the results; `use` is what it is for."""
     add(
         "--results",
         type=Path,

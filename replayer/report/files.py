@@ -52,7 +52,7 @@ def tell(
 ) -> None:
     """Print a document or its JSON, then write it into the files that were asked for.
 
-    `others` are a command's own texts, in place of the document's or for options of its own.  The
+    `others` are a command's own texts, in place of the document's or for its other options.  The
     report is not printed where a file is stdout, or with `is_file_enough` where there is any file.
     """
     forms: Forms = {

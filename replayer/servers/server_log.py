@@ -1,4 +1,4 @@
-"""The log of a private server: its messages, and what they say about its end or its refusal."""
+"""The log of a private server: its messages, the one about its end, the reason of a refusal."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class ServerLog(NamedTuple):
-    """The log since the last start of the server; engine.toml says what its lines mean."""
+    """The log since the last start of the server; engine.toml has patterns for its lines."""
 
     path: Path
     keys: ServerSpec

@@ -244,7 +244,7 @@ class Planner:
         return record
 
     def uncertain(self) -> UncertainOrder:
-        """Return what may end otherwise than in the log, as far as actions were added."""
+        """Return the rows whose changes have no certain order in the log, of the actions so far."""
         for form in self._encoder.forms.values():
             if form.fingerprint.writes:
                 self._order.uncertain.add_form(form.fingerprint.writes, form.fingerprint.text)
