@@ -176,6 +176,16 @@ def show_count(value: float) -> str:
     return f"{value:,.0f}" if value == int(value) or abs(value) >= 1000 else three(value)
 
 
+def show_rate(value: float) -> str:
+    """Return a rate with three digits, or whole from 100 on."""
+    return show_count(round(value)) if value >= 100 else three(value)
+
+
+def show_or_dash(value: Any, form: Callable[[Any], str]) -> str:
+    """Return a value in a form; a dash if it is not known."""
+    return "-" if value is None else form(value)
+
+
 def show(value: float, unit: str) -> str:
     """Return a measured value with its unit, in the form that is usual for the unit."""
     if not math.isfinite(value):

@@ -19,8 +19,8 @@ from replayer import registry
 from replayer.analysis.advice import warnings
 from replayer.engines import verb_table
 from replayer.metrics import families
-from replayer.report.terminal.step_keys import keys
 from replayer.run import step_recorder
+from replayer.run.plan.step_keys import keys
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "reference.md"

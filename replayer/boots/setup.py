@@ -15,6 +15,7 @@ from replayer.analysis.differences import boot_plan
 from replayer.boots import kernels, loaders, service, state, systemd_unit, teardown
 from replayer.boots.state import BootsState
 from replayer.errors import Impossible, NotFound, ReplayerError
+from replayer.machine import machine_facts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -123,7 +124,7 @@ def permit(system: System) -> None:
     """Raise Impossible if no plan can be started now: not root, a container, another plan runs."""
     if os.geteuid() != 0:
         raise Impossible("only root can choose what a machine starts and restart it: use sudo")
-    container = system.host.facts().get("container", "none")
+    container = machine_facts.read_facts(system.host).get("container", "none")
     if container != "none":
         raise Impossible(
             f"replayer runs in a container ({container}), which cannot restart its machine: start "

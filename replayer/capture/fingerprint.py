@@ -383,7 +383,7 @@ def _writes(tree: exp.Expression, kind: Kind) -> tuple[str, ...] | None:
         if isinstance(node, exp.Insert | exp.Update | exp.Delete | exp.Merge | exp.Copy):
             names.update(dict.fromkeys(_targets(node)))
         elif isinstance(node, exp.Select) and (node.args.get("locks") or node.args.get("into")):
-            names.update(dict.fromkeys(_named(node)))
+            names.update(dict.fromkeys([table.name.lower() for table in node.find_all(exp.Table)]))
     if not names and any(not changes_nothing(call.name) for call in tree.find_all(exp.Anonymous)):
         return None
     return tuple(names)
@@ -440,10 +440,6 @@ def tables_of(text: str, engine: str) -> tuple[str, ...]:
 
 def _unquoted(name: str) -> str:
     return name.replace("`", "").replace('"', "").lower()
-
-
-def _named(node: exp.Expression) -> list[str]:
-    return [table.name.lower() for table in node.find_all(exp.Table)]
 
 
 def _defined(tree: exp.Expression) -> tuple[str, ...] | None:

@@ -4,7 +4,6 @@ import argparse
 import difflib
 import functools
 from collections.abc import Callable, Iterator, Sequence
-from types import ModuleType
 from typing import Any, NoReturn
 
 from replayer import __version__, assets, registry
@@ -45,24 +44,25 @@ def parser() -> argparse.ArgumentParser:
             name,
             help=about.splitlines()[0].rstrip("."),
             description=about,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
             allow_abbrev=False,
         )
-        command.load = functools.partial(registry.load, "commands", name)
+        command.load = functools.partial(registry.plugin, "commands", name)
     return top
 
 
 class CommandParser(argparse.ArgumentParser):
     """The parser of one command; it imports the command's module only if the command is used."""
 
-    load: Callable[[], ModuleType] | None = None
+    load: Callable[[], Any] | None = None
 
     def prepare(self) -> None:
         """Let the command add its arguments, if it has not done so yet."""
         if self.load is not None:
-            module, self.load = self.load(), None
-            module.configure(self)
-            self.set_defaults(perform=module.run)  # not "run": some arguments have that name
+            command, self.load = self.load(), None
+            self.epilog = command.EPILOG
+            self.formatter_class = argparse.RawDescriptionHelpFormatter
+            command.configure(self)
+            self.set_defaults(perform=command.run)  # not "run": some arguments have that name
 
     def error(self, message: str) -> NoReturn:
         """Print what is wrong and where help is, in two lines, and exit: no list of all options."""
@@ -70,30 +70,6 @@ class CommandParser(argparse.ArgumentParser):
         # `help` knows commands, not what stands below one.
         where = f"{self.prog} --help" if " " in command else f"replayer help {command}".rstrip()
         self.exit(2, f"{self.prog}: error: {message}\n`{where}` shows what it takes\n")
-
-    def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Parse arguments; the command that does not know one of them refuses it."""
-        parsed, unknown = self.parse_known_args(args, namespace)
-        if unknown:
-            command = self.innermost(args or ())
-            command.error(f"unrecognized arguments: {' '.join(unknown)}{command.nearest(unknown)}")
-        return parsed
-
-    def innermost(self, words: Sequence[str]) -> "CommandParser":
-        """Return the parser of the innermost command that is named in these words."""
-        below = (one for one in self._actions if isinstance(one, argparse._SubParsersAction))  # noqa: SLF001
-        choices = next((action.choices for action in below), {})
-        for number, word in enumerate(words):
-            if isinstance(choices.get(word), CommandParser):
-                command: CommandParser = choices[word]
-                return command.innermost(words[number + 1 :])
-        return self
-
-    def nearest(self, unknown: Sequence[str]) -> str:
-        """Return the option that is nearest to the first unknown one, as the end of a sentence."""
-        option = unknown[0].partition("=")[0]
-        near = difflib.get_close_matches(option, self._option_string_actions, n=1)
-        return f" - did you mean {near[0]}?" if near and option.startswith("--") else ""
 
     def _get_value(self, action: argparse.Action, arg_string: str) -> Any:
         """Return an argument's value; refuse a text that is no number with a message for users."""
@@ -117,7 +93,7 @@ class CommandParser(argparse.ArgumentParser):
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
         """Let the command add its arguments, then parse as argparse does.
 
-        Unknown options are refused here, by the command that got them: its help is the right one.
+        The command that does not know an option refuses it: its help is the right one.
         """
         self.prepare()
         known, unknown = super().parse_known_args(args, namespace)

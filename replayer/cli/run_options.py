@@ -69,13 +69,13 @@ def add_left_out(add: Callable[..., object]) -> None:
     )
 
 
-def add_results(add: Callable[..., object]) -> None:
-    """Add the option for the folder of the results."""
+def add_results(add: Callable[..., object], use: str = "results are") -> None:
+    """Add the option for the folder of the results; `use` is what it is for."""
     add(
         "--results",
         type=Path,
         metavar="DIR",
-        help="the folder for results (default: $REPLAYER_RESULTS or ./results)",
+        help=f"where {use} (default: $REPLAYER_RESULTS or ./results)",
     )
 
 

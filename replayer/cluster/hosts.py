@@ -25,7 +25,6 @@ from replayer.lazy_import import Later
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
-    from types import TracebackType
     from typing import Self
 
     from replayer.cluster import dask_backend
@@ -148,12 +147,7 @@ class RemoteRun:
         self._loop.run(self._member.begin(worker_process.RUN, self._work, self._order, 1))
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self._loop.run(self._member.release())
 
     def receive_messages(self, timeout: float = 1.0) -> Iterator[Any]:

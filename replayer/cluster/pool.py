@@ -21,7 +21,6 @@ from replayer.errors import HostLost, ReplayerError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from types import TracebackType
     from typing import Self
 
     from replayer.cluster.event_loop import EventLoop
@@ -100,12 +99,7 @@ class ClusterPool:
             raise
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self._end()
 
     @property

@@ -1,9 +1,8 @@
 """The subcommands: one file each; the file's name is what the user types.
 
 A command module has a docstring (its first line is the help), `configure(parser)` and `run(args)`.
-`configure` adds arguments and may set `parser.epilog` to an `examples:` block. `run` returns the
-exit status. A module is imported only when its command is used: `replayer --help` just reads the
-docstrings.
+`run` returns the exit status. A module is imported only when its command is used: `replayer --help`
+just reads the docstrings.
 """
 
 import argparse
@@ -12,7 +11,10 @@ from typing import Protocol
 
 
 class Command(Protocol):
-    """The members of a command module that __main__ uses."""
+    """The members of a command module that the command line uses."""
+
+    EPILOG: str = ""
+    """The `examples:` at the end of its help; `configure` may set a longer `parser.epilog`."""
 
     @abstractmethod
     def configure(self, parser: argparse.ArgumentParser) -> None:

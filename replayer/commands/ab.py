@@ -13,7 +13,6 @@ import math
 import re
 import secrets
 import shlex
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -30,9 +29,8 @@ from replayer.experiments.reached_settings import shared_settings
 from replayer.experiments.variant import RunOptions, Variant
 from replayer.report import files
 from replayer.report.documents import comparison as comparison_report
-from replayer.report.sanitize import sanitize
-from replayer.report.terminal import console, run_output
-from replayer.report.writers import terminal_writer
+from replayer.report.messages import note, say, show
+from replayer.report.terminal import run_output
 from replayer.results import store
 from replayer.run.plan.forecast import forecast
 from replayer.run.recovery import give_back
@@ -63,7 +61,6 @@ _MANY = 500
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.epilog = EPILOG
     add = parser.add_argument
     add("workload", metavar="WORKLOAD", help="a name from `replayer list workloads`, or a path")
     add(
@@ -161,10 +158,9 @@ def _configure_output(parser: argparse.ArgumentParser) -> None:
         metavar="PERCENT",
         help="exit with 3 if B is worse in a leading metric, by at least this much",
     )
-    for form in ("html", "csv", "markdown"):
-        add(f"--{form}", metavar="FILE", help=f"write the comparison as {form} (- is stdout)")
+    files.add_forms(add, "the comparison")
     add("--json", action="store_true", help="print the comparison as JSON")
-    run_options.add_results(add)
+    run_options.add_results(add, "results go")
 
 
 def _percent(text: str) -> float:
@@ -186,10 +182,10 @@ def run(args: argparse.Namespace) -> int:
     trial = _trial(args)
     expected = [_expected(args.workload, own, trial.options) for own in trial.variants]
     if args.dry_run:
-        _foretell(trial, expected, _print)
-        _say("nothing was started, and nothing was changed")
+        _foretell(trial, expected, show)
+        say("nothing was started, and nothing was changed")
         return 0
-    give_back(_say)
+    give_back(say)
     if not trial.between_boots:
         variant.check_levels(trial.variants, trial.place)
     results = trial.options.results
@@ -206,10 +202,10 @@ def _measure(args: argparse.Namespace, trial: Trial, expected: Sequence[Expectat
     """Make the runs within this boot."""
     state = ab_trial.found_again(trial) if args.resume else TrialState()
     if args.resume:
-        _say(f"{state.count()} runs of this trial were found in {trial.options.results}/")
-    _foretell(trial, expected, _say)
+        say(f"{state.count()} runs of this trial were found in {trial.options.results}/")
+    _foretell(trial, expected, say)
     with switch_back.switched_back(args.switch_back or trial.variants[0].switch):
-        return ab_trial.perform(trial, state, _say)
+        return ab_trial.perform(trial, state, say)
 
 
 def name_next_boot(args: argparse.Namespace) -> str:
@@ -227,10 +223,10 @@ def _boot_once(args: argparse.Namespace, trial: Trial) -> TrialState:
     used = [str(run.host.get("boot.id")) for side in state.runs for run in side]
     which = ab_trial.due(trial, state)
     if which is not None and job.is_here(trial.place.host, _kernels(trial)[which], used):
-        ab_trial.perform_one(trial, state, which, _say)
+        ab_trial.perform_one(trial, state, which, say)
         which = ab_trial.due(trial, state)
     if which is not None:
-        _say(f"{state.count()} boots are done; {job.what_next(_kernels(trial)[which])}")
+        say(f"{state.count()} boots are done; {job.what_next(_kernels(trial)[which])}")
     return state
 
 
@@ -384,28 +380,21 @@ def _tell(args: argparse.Namespace, trial: Trial, state: TrialState) -> None:
     both = zip(trial.variants, state.runs, strict=True)
     first = [(own.arguments, runs[0]) for own, runs in both if runs]
     for sentence in shared_settings(first):
-        _say(f"note: {sentence}")
+        note(sentence)
     if state.reason and state.error is None:
         again = f"; {len(state.spoilt)} spoilt by other programs and done again"
-        _say(f"{state.reason}{again if state.spoilt else ''}")
-    _say(f"the runs are in {trial.options.results}/")
-    if state.comparison is None:
+        say(f"{state.reason}{again if state.spoilt else ''}")
+    say(f"the runs are in {trial.options.results}/")
+    compared = state.comparison
+    if compared is None:
         return
-    if args.json:
-        print(state.comparison.model_dump_json(indent=1))  # noqa: T201
-    elif "-" not in {args.html, args.csv, args.markdown}:
-        report = comparison_report.document(state.comparison, full=False)
-        console.write(terminal_writer.render(report))
-    # The answer is printed before a full disk can take it away.
-    written = files.write(
-        ab_trial.sides_of(trial, state),
-        state.comparison,
-        html=args.html or str(trial.options.results / f"ab-{trial.name}.html"),
-        csv=args.csv,
-        markdown=args.markdown,
+    args.html = args.html or str(trial.options.results / f"ab-{trial.name}.html")
+    files.tell(
+        args,
+        comparison_report.document(compared, full=False),
+        lambda: compared.model_dump_json(indent=1),
+        others=files.forms_of_runs(ab_trial.sides_of(trial, state), compared),
     )
-    for path in written.files:
-        _say(f"written: {path}")
 
 
 def _fail_if_worse(trial: Trial, compared: Comparison | None, least: float | None) -> None:
@@ -427,11 +416,3 @@ def _fail_if_worse(trial: Trial, compared: Comparison | None, least: float | Non
             f"{compared.other.name} is worse than {compared.base.name} in these runs{where}: "
             f"{', '.join(worse)}"
         )
-
-
-def _say(text: str) -> None:
-    print(sanitize(text), file=sys.stderr, flush=True)  # noqa: T201
-
-
-def _print(text: str) -> None:
-    print(sanitize(text))  # noqa: T201

@@ -18,9 +18,8 @@ examples:
 """
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the examples; this command has no arguments."""
-    parser.epilog = EPILOG
+def configure(_parser: argparse.ArgumentParser) -> None:
+    """Add nothing: this command has no arguments."""
 
 
 def run(_args: argparse.Namespace) -> int:

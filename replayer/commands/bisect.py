@@ -11,7 +11,6 @@ import functools
 import hashlib
 import re
 import shlex
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,7 +26,7 @@ from replayer.experiments.variant import RunOptions, Variant, parse_variant
 from replayer.machine.host import Host
 from replayer.report import files
 from replayer.report.documents import search as report
-from replayer.report.sanitize import sanitize
+from replayer.report.messages import say, show
 from replayer.report.terminal import run_output
 from replayer.results import store
 from replayer.run.recovery import give_back
@@ -56,7 +55,6 @@ _MOST = 200
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.epilog = EPILOG
     add = parser.add_argument
     add("workload", metavar="WORKLOAD", help="a name from `replayer list workloads`, or a path")
     what = parser.add_argument_group("the candidates: one of these")
@@ -113,7 +111,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--dry-run", action="store_true", help="only print the candidates")
     add("--json", action="store_true", help="print the finding as JSON")
     files.add_forms(add, "the finding")
-    run_options.add_results(add)
+    run_options.add_results(add, "results go")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -125,9 +123,9 @@ def run(args: argparse.Namespace) -> int:
     state = candidate_search.begin(search)
     if args.dry_run:
         for number, candidate in enumerate(search.candidates, start=1):
-            print(f"{number:4}  {sanitize(candidate.name)}")  # noqa: T201
+            show(f"{number:4}  {candidate.name}")
         return 0
-    give_back(_say)
+    give_back(say)
     results = search.options.results
     with work_lock.held(results, f".bisect-{search.name}", f"this search in {results}/"):
         _measure(args, search, state)
@@ -138,12 +136,12 @@ def _measure(args: argparse.Namespace, search: CandidateSearch, state: SearchSta
     """Make the runs that are needed, or that of this boot."""
     if args.resume or args.kernels:
         candidate_search.take_up(search, state)
-        _say(f"{len(state.values)} runs of this search are there already")
+        say(f"{len(state.values)} runs of this search are there already")
     if args.kernels:
         _one_boot(search, state, _job(args, search))
         return
     with switch_back.switched_back(args.switch_back or search.candidates[0].variant.switch):
-        candidate_search.perform(search, state, _say)
+        candidate_search.perform(search, state, say)
 
 
 def _conclude(args: argparse.Namespace, search: CandidateSearch, state: SearchState) -> int:
@@ -151,7 +149,7 @@ def _conclude(args: argparse.Namespace, search: CandidateSearch, state: SearchSt
     if state.values:
         _tell(args, SearchAnswer.of_state(search, state))
     elif state.reason and state.error is None:
-        _print(state.reason)
+        show(state.reason)
     if state.error is not None:
         raise state.error
     if state.reason == ALIKE:
@@ -311,7 +309,7 @@ def _one_boot(search: CandidateSearch, state: SearchState, job: BootJob) -> None
     number = _due_boot(search, state)
     if number is not None and job.is_here(Host(), names[number], sorted(state.boots)):
         try:
-            _say(candidate_search.measure_one(search, state, number, _say))
+            say(candidate_search.measure_one(search, state, number, say))
         except ReplayerError as error:
             state.error = error
             return
@@ -335,11 +333,3 @@ def _due_boot(search: CandidateSearch, state: SearchState) -> int | None:
 def _tell(args: argparse.Namespace, answer: SearchAnswer) -> None:
     """Print the answer, and write it into the files that were asked for."""
     files.tell(args, report.document(answer), lambda: answer.model_dump_json(indent=1))
-
-
-def _say(text: str) -> None:
-    print(sanitize(text), file=sys.stderr, flush=True)  # noqa: T201
-
-
-def _print(text: str) -> None:
-    print(sanitize(text))  # noqa: T201

@@ -11,12 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from replayer import registry, trusted_path
-from replayer.analysis.advice import estimates
 from replayer.analysis.differences import boot_plan
 from replayer.boots import loaders, responder, service, setup, ssh_driver, state, system, teardown
 from replayer.errors import Impossible
-from replayer.results import store
-from replayer.run.plan import workload
+from replayer.report.messages import show
+from replayer.run.plan import run_words
 
 if TYPE_CHECKING:
     from replayer.analysis.differences.boot_plan import BootSchedule
@@ -39,7 +38,6 @@ _NOT_YET = "nothing was started: give --yes to begin"
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.epilog = EPILOG
     parts = parser.add_subparsers(
         metavar="start|status|stop", required=True, parser_class=argparse.ArgumentParser
     )
@@ -91,14 +89,14 @@ def run(args: argparse.Namespace) -> int:
 
 def _start(args: argparse.Namespace) -> int:
     planned = boot_plan.load(args.plan)
-    asked = _words(planned)
+    asked = run_words.parse(planned.arguments)
     if args.via:
         return _drive(args, planned, asked)
     machine = system.this()
     intended = setup.intent(
         machine, args.plan, way=args.way, then=args.then, folders=_folders(asked)
     )
-    time = _time(asked, boot_plan.folder(args.plan), intended.left)
+    time = run_words.time_of_boots(asked, boot_plan.folder(args.plan), intended.left)
     print(*intended.lines(f"{time} {_RESTARTING}"), sep="\n")  # noqa: T201
     if not args.yes:
         raise Impossible(_NOT_YET)
@@ -124,7 +122,7 @@ def _drive(args: argparse.Namespace, planned: BootSchedule, asked: argparse.Name
         )
     drive = ssh_driver.of(host, plan, planned, [asked.workload], args.then)
     reply = drive.begin(args.way)
-    time = _time(asked, boot_plan.folder(plan), left)
+    time = run_words.time_of_boots(asked, boot_plan.folder(plan), left)
     print(*drive.lines(reply, left, f"{time} {_RESTARTING}"), sep="\n")  # noqa: T201
     if not args.yes:
         raise Impossible(_NOT_YET)
@@ -137,26 +135,9 @@ def _say(words: str) -> None:
     print(f"{state.now()} {words}", flush=True)  # noqa: T201
 
 
-def _words(planned: BootSchedule) -> argparse.Namespace:
-    """Return the parsed arguments that `replayer run` gets at each boot."""
-    parser = argparse.ArgumentParser(prog="replayer run", allow_abbrev=False)
-    registry.load("commands", "run").configure(parser)
-    return parser.parse_args(planned.arguments)
-
-
 def _folders(asked: argparse.Namespace) -> list[Path]:
     """Return the folders that a run needs in addition to the plan's folder."""
     return [folder.absolute() for folder in (asked.data_dir, asked.bindir) if folder is not None]
-
-
-def _time(asked: argparse.Namespace, folder: Path, boots: int) -> str:
-    """Return a sentence about how long that many boots take, estimated from earlier runs."""
-    wanted = workload.load(
-        asked.workload, asked.overrides, repeat=asked.repeat, settings=asked.settings
-    )
-    runs = estimates.earlier([folder, store.folder()], wanted.name)
-    set_to = [spec.lasts() for spec in wanted.steps]
-    return estimates.time(estimates.expect(workload.facts(wanted), runs, set_to), boots)
 
 
 def _status(_: argparse.Namespace) -> int:
@@ -164,8 +145,8 @@ def _status(_: argparse.Namespace) -> int:
         current = state.load(inner)
         done = sum(one.outcome == "done" for one in current.attempts)
         reason = f": {current.reason}" if current.reason else ""
-        print(f"{current.plan} is {current.phase}{reason}")  # noqa: T201
-        print(  # noqa: T201
+        show(f"{current.plan} is {current.phase}{reason}")
+        show(
             f"{done} boots done and {current.failures()} failed since {current.started}, of "
             f"{len(current.schedule.order) or 'as many as it needs'} in the plan, by {current.way}"
         )
@@ -174,7 +155,7 @@ def _status(_: argparse.Namespace) -> int:
 
 
 def _stop(_: argparse.Namespace) -> int:
-    print(teardown.stop(system.this()))  # noqa: T201
+    show(teardown.stop(system.this()))
     return 0
 
 

@@ -19,6 +19,7 @@ from replayer import signals
 from replayer.capture import logging_settings, span
 from replayer.engines import credentials, engine
 from replayer.errors import Impossible
+from replayer.report.messages import show
 from replayer.report.sanitize import sanitize
 from replayer.report.terminal import progress
 from replayer.run.recovery import give_back
@@ -63,7 +64,6 @@ class _Source(NamedTuple):
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.epilog = EPILOG
     add = parser.add_argument
     add("url", metavar="URL", help="the server to capture")
     add(
@@ -125,7 +125,7 @@ def _check(args: argparse.Namespace, seconds: float) -> None:
 
 def _print(lines: list[str]) -> None:
     for line in lines:
-        print(sanitize(line))  # noqa: T201
+        show(line)
     sys.stdout.flush()
 
 

@@ -10,7 +10,6 @@ Exit status: 0, also if something is limited; 2 if `replayer run` itself is impo
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,6 +21,7 @@ from replayer.engines import engine
 from replayer.errors import Impossible
 from replayer.machine.host import Host
 from replayer.report import files
+from replayer.report.messages import say
 from replayer.report.sanitize import sanitize
 from replayer.report.terminal import console
 from replayer.run.checks import preflight
@@ -54,7 +54,6 @@ _STYLES = {"ok": "green", "limited": "yellow", "no": "red"}
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.epilog = EPILOG
     parser.add_argument(
         "--data-dir",
         type=Path,
@@ -152,12 +151,12 @@ def _prove(args: argparse.Namespace) -> int:
             f"--files {args.files}: give a folder of this machine, and with --engine the URL of "
             f"the server whose data directory it is"
         )
-    recovery.give_back(_say)
+    recovery.give_back(say)
     try:
         with open_server(
             chosen, url=url, bindir=args.bindir, data_dir=args.data_dir, ask=asker()
         ) as server:
-            made = prove.prove(server, _say, args.files)
+            made = prove.prove(server, say, args.files)
     finally:
         journal.leave()
     as_json = made.model_dump_json(indent=1) + "\n"
@@ -168,10 +167,6 @@ def _prove(args: argparse.Namespace) -> int:
     elif args.out != "-":
         console.write(*_proven(made))
     return 0 if made.holds else 1
-
-
-def _say(text: str) -> None:
-    print(sanitize(text), file=sys.stderr)  # noqa: T201
 
 
 def _proven(made: EngineProof) -> Iterator[RenderableType]:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from replayer import journal, trusted_path
 from replayer.engines import credentials, engine, environment
 from replayer.errors import Impossible, ReplayerError
+from replayer.report.messages import say
 from replayer.report.sanitize import sanitize
 from replayer.run.plan.request import asker
 from replayer.run.recovery import recovered
@@ -52,7 +53,6 @@ class _Thing(NamedTuple):
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.epilog = EPILOG
     parser.add_argument("--yes", action="store_true", help="remove without asking")
     parser.add_argument(
         "--data-dir", type=Path, metavar="DIR", help="remove the data in this folder only"
@@ -71,7 +71,7 @@ def run(args: argparse.Namespace) -> int:
     things = list(_one(args.data_dir) if args.data_dir else _everything())
     if not things:
         _remove_home()
-        _say("there is nothing of replayer's to remove")
+        say("there is nothing of replayer's to remove")
         return 0
     _list(things)
     if not _wanted(args):
@@ -79,7 +79,7 @@ def run(args: argparse.Namespace) -> int:
     for thing in things:
         thing.remove()
     _remove_home()
-    _say("removed")
+    say("removed")
     return 0
 
 
@@ -91,7 +91,7 @@ def _wanted(args: argparse.Namespace) -> bool:
         raise Impossible("nothing was removed: give --yes to remove without being asked")
     if _agreed():
         return True
-    _say("nothing was removed")
+    say("nothing was removed")
     return False
 
 
@@ -108,7 +108,7 @@ def _on_server(args: argparse.Namespace) -> int:
     leftovers.refuse_unknown(kind)
     with remote.emptying(kind, url, ask=asker()) as database:
         if database is None:
-            _say("there is nothing of replayer's on the server")
+            say("there is nothing of replayer's on the server")
             return 0
         left = leftovers.things(database)
         where = credentials.show(database.url)
@@ -123,10 +123,10 @@ def _on_server(args: argparse.Namespace) -> int:
         strange = leftovers.others(database)
         if strange:
             some = ", ".join(map(sanitize, strange[:_FEW])) + (", …" if len(strange) > _FEW else "")
-            _say(f"removed; the schema replayer stays for what replayer did not make: {some}")
+            say(f"removed; the schema replayer stays for what replayer did not make: {some}")
             return 0
         leftovers.leave(database)
-    _say("removed")
+    say("removed")
     return 0
 
 
@@ -189,7 +189,7 @@ def _leftovers(wanted: Callable[..., bool] = lambda _: True) -> Iterator[_Thing]
                 f"{note.kind} left by a killed run",
                 str(next(iter(note.details.values()), ""))[:200],
                 None,
-                lambda note=note: _say(recovered(note)),  # type: ignore[misc]
+                lambda note=note: say(recovered(note)),  # type: ignore[misc]
             )
 
 
@@ -230,7 +230,3 @@ def _remove(path: Path) -> None:
 def _remove_home() -> None:
     """Remove replayer's own folder if it is empty and replayer made it."""
     journal.leave()
-
-
-def _say(text: str) -> None:
-    print(text, file=sys.stderr)  # noqa: T201

@@ -10,21 +10,20 @@ from __future__ import annotations
 import json
 import math
 import shlex
-import sys
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from replayer.analysis.differences import boot_plan, replays
 from replayer.analysis.differences.comparison import MetricVerdict, compare
 from replayer.analysis.differences.samples import Unit
-from replayer.analysis.differences.selection import choose, no_column, pair
+from replayer.analysis.differences.selection import no_column, pair
+from replayer.cli import run_options
 from replayer.errors import Impossible, Worse
 from replayer.report import files
 from replayer.report.documents import comparison, side_by_side
 from replayer.report.documents.collector_columns import is_drawn
+from replayer.report.messages import note
 from replayer.report.sanitize import sanitize
-from replayer.report.terminal import console
-from replayer.report.writers import terminal_writer
 from replayer.results import store
 
 if TYPE_CHECKING:
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from replayer.analysis.differences.comparison import Comparison
-    from replayer.analysis.differences.selection import Chosen, Columns
+    from replayer.analysis.differences.selection import Chosen
     from replayer.model import Run
 
 _THRESHOLD = 2.0
@@ -57,7 +56,6 @@ exit status: 3 if something is worse by more than --fail-if-worse
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.epilog = EPILOG
     add = parser.add_argument
     add("runs", nargs="+", metavar="A B", help="files, folders, labels, ids, or one plan file")
     add("--by", default="", metavar="FACT", help="group the runs by a fact, such as host.kernel")
@@ -100,13 +98,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     add("--full", action="store_true", help="print every metric, what else differs, every warning")
     add("--json", action="store_true", help="print the comparison as JSON")
-    for form in ("html", "csv", "markdown"):
-        add(f"--{form}", metavar="FILE", help=f"write the comparison as {form} (- is stdout)")
-    add(
-        "--results",
-        metavar="DIR",
-        help="where labels and ids are looked up (default: $REPLAYER_RESULTS or ./results)",
-    )
+    files.add_forms(add, "it")
+    run_options.add_results(add, "labels and ids are looked up")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -115,7 +108,7 @@ def run(args: argparse.Namespace) -> int:
         raise Impossible("--threshold and --fail-if-worse are percents above 0, such as 2")
     chosen = _chosen(args, store.folder(args.results))
     for words in chosen.said:
-        print(f"note: {sanitize(words)}", file=sys.stderr)  # noqa: T201
+        note(words)
     runs = _of_engines(chosen)
     if runs:
         _tell_engines(args, runs)
@@ -132,7 +125,12 @@ def run(args: argparse.Namespace) -> int:
     compared = replays.compare(
         compared, base, other, allowed=args.allow, threshold=args.threshold / 100
     )
-    _tell(args, chosen, compared)
+    files.tell(
+        args,
+        comparison.document(compared, _asked(args), full=args.full),
+        lambda: compared.model_dump_json(indent=1),
+        others=files.forms_of_runs(chosen.sides, compared),
+    )
     _fail_if_worse(compared, args.fail_if_worse)
     return 0
 
@@ -156,36 +154,15 @@ def _tell_engines(args: argparse.Namespace, runs: Sequence[Run]) -> None:
 
 
 def _chosen(args: argparse.Namespace, where: Path) -> Chosen:
-    columns = _columns(args.html)
-    plan = boot_plan.load_if_plan(args.runs[0]) if len(args.runs) == 1 and not args.by else None
-    if plan is None:
-        return choose(args.runs, where, by=args.by, only=args.where, columns=columns)
-    return boot_plan.chosen(plan, columns)
-
-
-def _columns(html: str | None) -> Columns:
-    """Return which columns of the runs' series to load: those that a page draws, else none."""
-    return no_column if html is None else is_drawn
-
-
-def _tell(args: argparse.Namespace, chosen: Chosen, compared: Comparison) -> None:
-    written = files.write(
-        chosen.sides, compared, html=args.html, csv=args.csv, markdown=args.markdown
-    )
-    if args.json:
-        print(compared.model_dump_json(indent=1))  # noqa: T201
-    elif not written.stdout:
-        report = comparison.document(compared, _asked(args), full=args.full)
-        console.write(terminal_writer.render(report))
-    for path in written.files:
-        print(f"written: {path}", file=sys.stderr)  # noqa: T201
+    columns = no_column if args.html is None else is_drawn
+    return boot_plan.choose_runs(args.runs, where, by=args.by, only=args.where, columns=columns)
 
 
 def _asked(args: argparse.Namespace) -> str:
     """Return the command that makes this comparison, without what only changes its form."""
     words = ["replayer", "compare", *map(str, args.runs)]
     for option, value in (("--by", args.by), ("--results", args.results)):
-        words += [option, value] if value else []
+        words += [option, str(value)] if value else []
     for option, all_ in (
         ("--where", args.where),
         ("--metric", args.metric),

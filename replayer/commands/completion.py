@@ -44,9 +44,8 @@ _METRICS = 'sed -n \'s/.*"metric": "\\([^"]*\\)".*/\\1/p\' -- *.json | sort -u'
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.epilog = EPILOG
     parser.add_argument(
-        "shell", choices=["bash", "zsh", "fish"], help=("the shell that will use the script")
+        "shell", choices=["bash", "zsh", "fish"], help="the shell that will use the script"
     )
 
 

@@ -9,11 +9,11 @@ owner can read it.
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from replayer.capture import conversion
+from replayer.report.messages import note, say, show
 from replayer.report.sanitize import sanitize
 from replayer.report.terminal import progress
 from replayer.results import draft
@@ -35,7 +35,6 @@ examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.epilog = EPILOG
     add = parser.add_argument
     add("logs", nargs="+", metavar="LOG", help="files, folders of them, or - for stdin")
     add("--out", required=True, metavar="FILE", help="the replay file to write")
@@ -61,9 +60,9 @@ def run(args: argparse.Namespace) -> int:
         with told.task(sanitize(f"converting {title}"), plan.size) as task:
             made = conversion.convert(plan, wish, task.advance)
     for sentence in made.notes:
-        print(f"note: {sanitize(sentence)}", file=sys.stderr)  # noqa: T201
+        note(sentence)
     for sentence in made.summary.damage:
-        print(f"damaged: {sanitize(sentence)}", file=sys.stderr)  # noqa: T201
+        say(f"damaged: {sentence}")
     _show(args.out, made.summary)
     return 0
 
@@ -81,4 +80,4 @@ def _show(out: str, summary: CaptureSummary) -> None:
             f"and prepared is not in it"
         )
     for line in lines:
-        print(sanitize(line))  # noqa: T201
+        show(line)

@@ -10,13 +10,11 @@ import argparse
 import contextlib
 import functools
 import secrets
-import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from replayer import factors, journal
-from replayer.analysis.advice import estimates
 from replayer.analysis.differences.selection import choose, no_column, pair
 from replayer.cli import run_options
 from replayer.conditions import switch_back
@@ -47,11 +45,11 @@ from replayer.experiments.reached_settings import shared_settings
 from replayer.experiments.variant import check_levels, plan_run
 from replayer.report import files
 from replayer.report.documents import experiment as report
-from replayer.report.sanitize import sanitize
+from replayer.report.messages import note, say, show
 from replayer.report.terminal import run_output
 from replayer.report.writers import page_writer
 from replayer.results import store
-from replayer.run.plan import workload
+from replayer.run.plan import forecast, workload
 from replayer.run.plan.request import build_request
 from replayer.run.recovery import give_back
 from replayer.units import show_duration
@@ -59,6 +57,7 @@ from replayer.units import show_duration
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from replayer.analysis.advice.estimates import Expectation
     from replayer.analysis.differences.samples import Side
     from replayer.experiments.boot_turns import BootJob
     from replayer.factors import FactorPlace
@@ -80,7 +79,6 @@ _DEFAULT_WITHIN = 2.0
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.epilog = EPILOG
     add = parser.add_argument
     add(
         "workload",
@@ -177,7 +175,7 @@ def _configure_runs(parser: argparse.ArgumentParser) -> None:
 
 def _configure_output(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    run_options.add_results(add)
+    run_options.add_results(add, "results go")
     add("--json", action="store_true", help="print the answer as JSON instead of the report")
     files.add_forms(
         add, "the effects", html=f"write the page there, too (else: {_PAGE} of its folder)"
@@ -198,7 +196,7 @@ def run(args: argparse.Namespace) -> int:
     _check(work)
     if args.dry_run:
         return _forecast(work, where)
-    give_back(_say)
+    give_back(say)
     changed = changes(work)
     _refuse_here(work)
     if changed and not args.yes:
@@ -217,8 +215,8 @@ def run(args: argparse.Namespace) -> int:
 def _work(args: argparse.Namespace, work: ExperimentWork, where: Path) -> int:
     plan = work.plan
     for words in (*plan.notes, *(f"not switched here: {one}" for one in plan.not_switched)):
-        _say(f"note: {words}")
-    _say(_beginning(work, where))
+        note(words)
+    say(_beginning(work, where))
     with switch_back.switched_back(plan.back()):
         if work.boots is not None:
             return _one_boot(args, work, work.boots)
@@ -243,11 +241,11 @@ def _one_boot(args: argparse.Namespace, work: ExperimentWork, job: BootJob) -> i
     used = [str(run.host.get("boot.id")) for run in done.runs.values()]
     if due is not None and job.is_here(host, work.kernel_of(due[1]), used):
         done.runs[due], _ = work.measure(*due)
-        _say(f"run {len(done.runs)}, {work.plan.text(work.design, due[1])}: done")
+        say(f"run {len(done.runs)}, {work.plan.text(work.design, due[1])}: done")
         due = due_run(work, done, _settled(work))
     if due is None:
         return _tell(args, work, done.blocks(work.design.size))
-    _say(f"{len(done.runs)} boots are done; {job.what_next(work.kernel_of(due[1]))}")
+    say(f"{len(done.runs)} boots are done; {job.what_next(work.kernel_of(due[1]))}")
     return 0
 
 
@@ -280,7 +278,7 @@ def _perform(args: argparse.Namespace, work: ExperimentWork) -> list[list[Run]]:
 
     def tell(done: RunDone) -> None:
         again = f"; done again, as {done.again}" if done.again else ""
-        _say(
+        say(
             f"block {done.block + 1}, run {done.number} of {size}: {done.text} "
             f"({show_duration(done.seconds)}{again})"
         )
@@ -290,7 +288,7 @@ def _perform(args: argparse.Namespace, work: ExperimentWork) -> list[list[Run]]:
     try:
         return perform(work, over=_settled(work), seconds=args.budget, on_run=tell)
     except Interrupted:
-        _say(
+        say(
             f"stopped; what was measured is kept: `replayer experiment --resume {work.plan.id}` "
             f"continues"
         )
@@ -314,13 +312,8 @@ def _tell(args: argparse.Namespace, work: ExperimentWork, blocks: list[list[Run]
     document = report.document(answer)
     files.tell(args, document, lambda: answer.model_dump_json(indent=1))
     files.put(str(folder / _PAGE), page_writer.page(document))
-    _say(f"written: {folder / _PAGE}")
-    _say(f"runs: {folder}")
+    say(f"runs: {folder}")
     return 0
-
-
-def _say(words: str) -> None:
-    print(sanitize(words), file=sys.stderr, flush=True)  # noqa: T201
 
 
 def _resumed(args: argparse.Namespace, where: Path) -> Path:
@@ -440,12 +433,8 @@ def _sides(args: argparse.Namespace, where: Path) -> tuple[Side, Side]:
 
 def _order(args: argparse.Namespace, named: str) -> RunRequest:
     """Return the request of a run, to refuse now what the first run would refuse."""
-    asked = _workload(named, args.overrides, args.settings)
+    asked = workload.load(named, args.overrides, repeat=None, settings=args.settings)
     return build_request(asked, args.engine or "", bindir=args.bindir, data_dir=args.data_dir)
-
-
-def _workload(named: str, overrides: list[str], settings: list[str]) -> Workload:
-    return workload.load(named, overrides, repeat=None, settings=settings)
 
 
 def _place(order: RunRequest) -> FactorPlace:
@@ -479,34 +468,28 @@ def _beginning(work: ExperimentWork, where: Path) -> str:
     )
 
 
-def _time(expected: estimates.Expectation, runs: int) -> str:
+def _time(expected: Expectation, runs: int) -> str:
     if not expected.seconds:
         return "how long is not known yet"
     about = "about" if expected.whole else "more than"
     return f"{about} {show_duration(expected.seconds * runs)}"
 
 
-def _expected(plan: ExperimentPlan, where: Path) -> estimates.Expectation:
+def _expected(plan: ExperimentPlan, where: Path) -> Expectation:
     """Return what earlier runs and the steps' keys show of one run."""
-    asked = _planned_order(plan).workload
-    known = estimates.earlier([where, *_experiments(where)], asked.name)
-    set_to = [spec.lasts() for spec in asked.steps]
-    return estimates.expect(workload.facts(asked), known, set_to)
-
-
-def _experiments(where: Path) -> list[Path]:
-    return sorted(path.parent for path in where.glob(f"*/{FILE}"))
+    earlier = sorted(path.parent for path in where.glob(f"*/{FILE}"))
+    return forecast.expect(_planned_order(plan).workload, [where, *earlier])
 
 
 def _forecast(work: ExperimentWork, where: Path) -> int:
     """Print every command of the first blocks, and what cannot be switched."""
     for words in commands(work):
-        print(sanitize(words))  # noqa: T201
+        show(words)
     for words in (
         *work.plan.notes,
         *(f"not switched here: {one}" for one in work.plan.not_switched),
     ):
-        _say(f"note: {words}")
-    _say(_beginning(work, where))
-    _say("nothing was started, and nothing was written")
+        note(words)
+    say(_beginning(work, where))
+    say("nothing was started, and nothing was written")
     return 0

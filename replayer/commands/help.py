@@ -38,12 +38,11 @@ _MORE = """
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.epilog = EPILOG
     parser.add_argument(
         "command",
         nargs="?",
         metavar="COMMAND",
-        help=("the command to show (default: a short list of all)"),
+        help="the command to show (default: a short list of all)",
     )
     parser.add_argument("--man", action="store_true", help="print the manual page, as roff")
 

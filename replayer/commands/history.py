@@ -7,12 +7,13 @@ is reported only if runs in random order would rarely show a change as clear as 
 from __future__ import annotations
 
 import math
-import sys
 from typing import TYPE_CHECKING
 
+from replayer.cli import run_options
 from replayer.errors import Impossible, NotFound, Worse
 from replayer.model import Status
 from replayer.report import files
+from replayer.report.messages import note
 from replayer.report.sanitize import sanitize
 from replayer.results import measured_runs, run_listing, store
 
@@ -40,7 +41,6 @@ _SWITCHED = (("ab",), ("bisect",), ("experiment", "block", "combination"), ("var
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.epilog = EPILOG
     add = parser.add_argument
     add(
         "--metric",
@@ -85,11 +85,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "the changes",
         html="write a page with every series (- is stdout)",
     )
-    add(
-        "--results",
-        metavar="DIR",
-        help="the folder of results (default: $REPLAYER_RESULTS or ./results)",
-    )
+    run_options.add_results(add)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -100,7 +96,7 @@ def run(args: argparse.Namespace) -> int:
     _check(args)
     runs = _runs(args, store.folder(args.results))
     history = metric_history.trace(
-        runs, args.by, metrics=args.metric, threshold=args.threshold / 100, warn=_note
+        runs, args.by, metrics=args.metric, threshold=args.threshold / 100, warn=note
     )
     if not history.series:
         asked = f"the metric {' or '.join(args.metric)}" if args.metric else "a metric"
@@ -120,7 +116,7 @@ def _check(args: argparse.Namespace) -> None:
 
 def _runs(args: argparse.Namespace, where: Path) -> list[MeasuredRun]:
     """Return the runs to look at, in the order of their start."""
-    found = measured_runs.read(where, args.by, _note)
+    found = measured_runs.read(where, args.by, note)
     measured = {one.path: run for one, run in found}
     runs = run_listing.only([one for one, _ in found], args.where)
     if not runs:
@@ -131,7 +127,7 @@ def _runs(args: argparse.Namespace, where: Path) -> list[MeasuredRun]:
         )
     done = [one for one in runs if one.status == Status.DONE.value]
     if len(done) < len(runs):
-        _note(f"{len(runs) - len(done)} runs did not end as they should, and are left out")
+        note(f"{len(runs) - len(done)} runs did not end as they should, and are left out")
     chosen = _without_variants(args, done)
     if not chosen:
         raise NotFound(f"none of {len(runs)} runs in {where}/ can be used, as noted above")
@@ -157,7 +153,7 @@ def _without_variants(args: argparse.Namespace, runs: Sequence[StoredRun]) -> li
     made = {tags[0]: [one for one in runs if set(tags) <= one.tags.keys()] for tags in _SWITCHED}
     for tag, switched in made.items():
         if switched:
-            _note(
+            note(
                 f"{len(switched)} runs of experiments are left out, as their settings were changed "
                 f"on purpose: --where 'tag.{tag}=*' shows them"
             )
@@ -178,7 +174,3 @@ def _fail_if_worse(history: RunHistory, least: float) -> None:
             for one, change in worse
         ]
         raise Worse(f"the newest change is for the worse: {', '.join(map(sanitize, words))}")
-
-
-def _note(words: str) -> None:
-    print(f"note: {sanitize(words)}", file=sys.stderr)  # noqa: T201

@@ -7,13 +7,13 @@ guessed: values that are not in a file are left out, and lines that cannot be re
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from replayer import registry
+from replayer.cli import run_options
 from replayer.errors import Impossible
-from replayer.report.sanitize import sanitize
+from replayer.report.messages import note, show
 from replayer.results import imported, store
 
 if TYPE_CHECKING:
@@ -44,11 +44,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("tool", choices=tools, metavar="TOOL", help="the tool that wrote the files; see below")
     add("files", nargs="+", metavar="FILE", help="files with the tool's output; - is stdin")
     add("--label", default="", help="the name of this machine or kernel in comparisons")
-    add(
-        "--results",
-        metavar="DIR",
-        help="the folder for the runs (default: $REPLAYER_RESULTS or ./results)",
-    )
+    run_options.add_results(add, "runs are stored")
     add("--json", action="store_true", help="print the runs as JSON, one per line")
 
 
@@ -59,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
     for name in args.files:
         sheaf = _read(args.tool, imported.opened(Path(name)), args.label)
         for sentence in sheaf.unread:
-            print(f"note: {sanitize(sentence)}", file=sys.stderr)  # noqa: T201
+            note(sentence)
         runs += sheaf.runs
     _store(runs, where, as_json=args.json)
     return 0
@@ -102,4 +98,4 @@ def _store(runs: list[Run], where: Path, *, as_json: bool) -> None:
             print(json.dumps(json.loads(store.text(one))))  # noqa: T201
         else:
             count = f"{len(one.steps)} step{'' if len(one.steps) == 1 else 's'}"
-            print(f"{path}  {one.workload.name}, {count}")  # noqa: T201
+            show(f"{path}  {one.workload.name}, {count}")

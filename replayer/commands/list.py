@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
-from replayer import assets, registry
+from replayer import assets, factors, journal, registry
+from replayer.cli import run_options
 from replayer.engines import engine, verb_table
 from replayer.engines.verbs import VerbName
 from replayer.errors import Impossible, ReplayerError
@@ -22,10 +23,10 @@ from replayer.lazy_import import Later
 from replayer.model import Better
 from replayer.report.sanitize import sanitize
 from replayer.report.terminal import console, factor_list, run_list
-from replayer.report.terminal.step_keys import keys
 from replayer.report.terminal.tables import indented, line, pairs
-from replayer.results import store
+from replayer.results import run_listing, store
 from replayer.results.store import StoredRun
+from replayer.run.plan.step_keys import keys
 
 if TYPE_CHECKING:
     import argparse
@@ -82,7 +83,6 @@ _FEW_REASONS = 5
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.epilog = EPILOG
     parser.add_argument(
         "kind",
         nargs="?",
@@ -95,11 +95,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "-v", "--verbose", action="store_true", help="print the whole description of each"
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.add_argument(
-        "--results",
-        metavar="DIR",
-        help="the folder of results (default: $REPLAYER_RESULTS or ./results)",
-    )
+    run_options.add_results(parser.add_argument)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -157,7 +153,11 @@ def _entries(kind: str, *, details: bool, alone: bool) -> list[Entry]:
     if kind == "verbs":
         return [*_verbs()]
     entries = [_plugin(kind, name, details=details) for name in registry.names(kind)]
-    return factor_list.entries(entries) if kind == "factors" and alone else entries
+    if kind == "factors" and alone:
+        # On the disk of replayer's data folder, with the default engine.
+        place = factors.place_at(journal.place() / "data", "")
+        return [{**entry, **factors.describe(entry["name"], place)} for entry in entries]
+    return entries
 
 
 def _workload(name: str, path: Path) -> Entry:
@@ -336,7 +336,7 @@ def _runs(
     verbose = args.verbose
     stored = [one for one in runs if isinstance(one, StoredRun)]
     others = [one for one in runs if not isinstance(one, StoredRun)]
-    whole, left = run_list.without_failed(stored, every=args.all)
+    whole, left = run_listing.without_failed(stored, every=args.all)
     few = whole if verbose else whole[-_FEW_RUNS:]
     count = f", the last {len(few)} of {len(whole)}" if len(few) < len(whole) else ""
     yield Text(f"runs in {sanitize(where)}/{count}", style="bold")

@@ -6,16 +6,16 @@ the folder are exported, also those that begin later. The run itself is not dist
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING
 
 from prometheus_client import generate_latest
 
+from replayer.cli import run_options
 from replayer.errors import Impossible
 from replayer.metrics import address, serving
 from replayer.metrics.run_files import Named, Newest, registry
 from replayer.metrics.textfile import put
-from replayer.report.sanitize import sanitize
+from replayer.report.messages import say
 from replayer.results import store
 
 if TYPE_CHECKING:
@@ -36,7 +36,6 @@ examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.epilog = EPILOG
     add = parser.add_argument
     add("runs", nargs="*", metavar="RUN", help="an id or its start, a label, a path or latest")
     add(
@@ -66,11 +65,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="allow an address for --listen that other hosts can reach",
     )
-    add(
-        "--results",
-        metavar="DIR",
-        help="the folder of results (default: $REPLAYER_RESULTS or ./results)",
-    )
+    run_options.add_results(add)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -80,7 +75,7 @@ def run(args: argparse.Namespace) -> int:
         put(args.out, generate_latest(registry(source)).decode())
         return 0
     with address.listening(args.listen, "--listen", public=args.metrics_public) as bound:
-        print(f"metrics: {sanitize(address.link(bound))}", file=sys.stderr, flush=True)  # noqa: T201
+        say(f"metrics: {address.link(bound)}")
         serving.serve(bound, registry(source))
     return 0
 

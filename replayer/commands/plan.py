@@ -7,23 +7,24 @@ that is due.
 
 from __future__ import annotations
 
-import argparse
 import secrets
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from replayer import registry
 from replayer.analysis.advice import estimates
 from replayer.analysis.differences import boot_plan
 from replayer.errors import Impossible
+from replayer.report.documents import planned_run
+from replayer.report.messages import show
 from replayer.report.terminal import console
-from replayer.report.terminal import forecast as foretold
+from replayer.report.writers import terminal_writer
 from replayer.results import store
-from replayer.run.plan import workload
-from replayer.run.plan.forecast import forecast
+from replayer.run.plan import forecast, run_words
 from replayer.run.plan.request import build_request
 
 if TYPE_CHECKING:
+    import argparse
+
     from replayer.model import Workload
     from replayer.run.runner import RunRequest
 
@@ -39,7 +40,6 @@ examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.epilog = EPILOG
     add = parser.add_argument
     add(
         "--kernels",
@@ -82,17 +82,16 @@ def run(args: argparse.Namespace) -> int:
     drawn = drawn.model_copy(update={"arguments": tuple(words)})
     boot_plan.write(args.out, drawn)
     for number, kernel in enumerate(drawn.order, start=1):
-        print(f"{number:3}  {kernel}")  # noqa: T201
-    runs = estimates.earlier([store.folder()], asked.name)
-    set_to = [spec.lasts() for spec in asked.steps]
-    expected = estimates.expect(workload.facts(asked), runs, set_to)
+        show(f"{number:3}  {kernel}")
+    expected = forecast.expect(asked, [store.folder()])
     print("\neach boot does:")  # noqa: T201
-    console.write(*foretold.render(forecast(order, [store.folder()])))
+    foreseen = forecast.forecast(order, [store.folder()])
+    console.write(terminal_writer.render_parts(planned_run.parts(foreseen)))
     print()  # noqa: T201
     kernels, boots = len(drawn.kernels), len(drawn.order)
-    print(estimates.worth(boots // kernels, kernels, expected))  # noqa: T201
-    print(estimates.time(expected, boots))  # noqa: T201
-    print(boot_plan.what_next(drawn, [], args.out))  # noqa: T201
+    show(estimates.worth(boots // kernels, kernels, expected))
+    show(estimates.time(expected, boots))
+    show(boot_plan.what_next(drawn, [], args.out))
     return 0
 
 
@@ -101,9 +100,7 @@ def _check(words: list[str]) -> tuple[Workload, RunRequest]:
 
     Raises Impossible now for what `replayer run` would refuse at the first boot.
     """
-    parser = argparse.ArgumentParser(prog="replayer run", allow_abbrev=False)
-    registry.load("commands", "run").configure(parser)
-    asked = parser.parse_args(words)
+    asked = run_words.parse(words)
     taken = [
         f"--{name.replace('_', '-')}"
         for name in ("label", "results", "json", "dry_run", "resume")
@@ -111,8 +108,6 @@ def _check(words: list[str]) -> tuple[Workload, RunRequest]:
     ]
     if taken:
         raise Impossible(f"{' and '.join(taken)} cannot be planned: a plan sets them itself")
-    wanted = workload.load(
-        asked.workload, asked.overrides, repeat=asked.repeat, settings=asked.settings
-    )
+    wanted = run_words.workload_of(asked)
     order = build_request(wanted, asked.engine or "", bindir=asked.bindir, data_dir=asked.data_dir)
     return wanted, order

@@ -9,7 +9,6 @@ beginning. Values that they do not contain are left out; parts that cannot be re
 from __future__ import annotations
 
 import json
-import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,6 +18,7 @@ from replayer.engines import engine
 from replayer.errors import Impossible
 from replayer.report import files
 from replayer.report.documents import profile as report
+from replayer.report.messages import note, say, show
 from replayer.report.sanitize import sanitize
 from replayer.results import imported, profile
 from replayer.run.plan.request import asker
@@ -141,13 +141,9 @@ def _watched(args: argparse.Namespace) -> int:
     )
     source.check(order)
     path = Path(args.out or f"{datetime.now().astimezone():%Y%m%d-%H%M%S}{_ENDING}")
-    for sentence in profile_recording.record(order, path, _say):
-        print(sanitize(sentence))  # noqa: T201
+    for sentence in profile_recording.record(order, path, say):
+        show(sentence)
     return 0
-
-
-def _say(text: str) -> None:
-    print(sanitize(text), file=sys.stderr)  # noqa: T201
 
 
 def _made(args: argparse.Namespace) -> int:
@@ -157,8 +153,8 @@ def _made(args: argparse.Namespace) -> int:
     path = Path(args.out or f"{stem or 'imported'}{_ENDING}")
     profile.save(path, made)
     for sentence in (*file.unread.all(), *made.notes):
-        _say(f"note: {sentence}")
-    print(sanitize(f"{path}  {len(made.ends):,} rows of {', '.join(made.columns)}"))  # noqa: T201
+        note(sentence)
+    show(f"{path}  {len(made.ends):,} rows of {', '.join(made.columns)}")
     return 0
 
 

@@ -6,18 +6,18 @@ in the page. Without a file the page is opened in the browser, from a temporary 
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING
 
 from replayer.analysis.differences import boot_plan, replays
 from replayer.analysis.differences.comparison import compare
-from replayer.analysis.differences.selection import choose, no_column, pair
+from replayer.analysis.differences.selection import no_column, pair
+from replayer.cli import run_options
 from replayer.errors import Impossible
 from replayer.report import browser, files
 from replayer.report.documents import run_details, runs
 from replayer.report.documents.collector_columns import is_drawn
+from replayer.report.messages import note, say
 from replayer.report.pages import sizing_sheet
-from replayer.report.sanitize import sanitize
 from replayer.report.terminal import console
 from replayer.report.writers import page_writer, terminal_writer
 from replayer.results import store
@@ -44,7 +44,6 @@ examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.epilog = EPILOG
     add = parser.add_argument
     add("runs", nargs="+", metavar="RUN", help="files, folders, labels, ids, a plan, or latest")
     add("--by", default="", metavar="FACT", help="group the runs by a fact, such as host.kernel")
@@ -62,18 +61,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--summary", metavar="FILE", help=(
         "write the verdict of `replayer size` as one page to print and sign (HTML, A4)"
     ))  # fmt: skip
-    add(
-        "--results",
-        metavar="DIR",
-        help="where labels and ids are looked up (default: $REPLAYER_RESULTS or ./results)",
-    )
+    run_options.add_results(add, "labels and ids are looked up")
 
 
 def run(args: argparse.Namespace) -> int:
     """Write the reports that were asked for, or print the runs' reports."""
     chosen = _chosen(args, store.folder(args.results))
     for words in chosen.said:
-        print(f"note: {sanitize(words)}", file=sys.stderr)  # noqa: T201
+        note(words)
     if args.summary:
         _write_sheet(args.summary, chosen)
         if not (args.html or args.csv or args.markdown):
@@ -87,18 +82,10 @@ def run(args: argparse.Namespace) -> int:
     comparison, refused = _compared(chosen)
     if not (args.html or args.csv or args.markdown):
         page = page_writer.page(runs.document(chosen.sides, comparison, refused))
-        print(browser.open_page(page), file=sys.stderr)  # noqa: T201
+        say(browser.open_page(page))
         return 0
-    written = files.write(
-        chosen.sides,
-        None if args.csv and not (args.html or args.markdown) else comparison,
-        html=args.html,
-        csv=args.csv,
-        markdown=args.markdown,
-        refused=refused,
-    )
-    for path in written.files:
-        print(f"written: {path}", file=sys.stderr)  # noqa: T201
+    compared = None if args.csv and not (args.html or args.markdown) else comparison
+    files.write(args, files.forms_of_runs(chosen.sides, compared, refused))
     return 0
 
 
@@ -107,16 +94,13 @@ def _write_sheet(wanted: str, chosen: Chosen) -> None:
     runs = [run for side in chosen.sides for run in side.runs]
     if len(runs) != 1:
         raise Impossible(f"--summary is of one run of `replayer size`, and {len(runs)} are named")
-    if path := files.put(wanted, sizing_sheet.sheet(runs[0])):
-        print(f"written: {path}", file=sys.stderr)  # noqa: T201
+    files.put(wanted, sizing_sheet.sheet(runs[0]))
 
 
 def _chosen(args: argparse.Namespace, where: Path) -> Chosen:
-    columns = _columns(args)
-    plan = boot_plan.load_if_plan(args.runs[0]) if len(args.runs) == 1 and not args.by else None
-    if plan is not None:
-        return boot_plan.chosen(plan, columns)
-    return choose(args.runs, where, by=args.by, only=args.where, columns=columns)
+    return boot_plan.choose_runs(
+        args.runs, where, by=args.by, only=args.where, columns=_columns(args)
+    )
 
 
 def _columns(args: argparse.Namespace) -> Columns:

@@ -20,10 +20,10 @@ from replayer.errors import Impossible
 from replayer.followers.followed_run import followed
 from replayer.followers.options import configure_followers
 from replayer.model import Status
-from replayer.report.documents import run_details, side_by_side, summary
+from replayer.report.documents import planned_run, run_details, side_by_side, summary
+from replayer.report.messages import say
 from replayer.report.sanitize import sanitize
 from replayer.report.terminal import console, overview
-from replayer.report.terminal import forecast as foretold
 from replayer.report.writers import terminal_writer
 from replayer.results import editing, store, tags
 from replayer.run.plan import resume
@@ -71,7 +71,6 @@ examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.epilog = EPILOG
     add = parser.add_argument
     add(
         "workload",
@@ -103,6 +102,41 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help=("run the steps N times, instead of the number in the file"),
     )
     run_options.add_run_options(add)
+    _configure_hosts(parser)
+    _configure_replay(parser)
+    _configure_probes(parser)
+    _configure_watching(parser)
+    configure_followers(parser)
+    add(
+        "--dry-run",
+        action="store_true",
+        help="only print the steps, the disk, the bytes on it, and the approximate duration",
+    )
+    add(
+        "--resume",
+        metavar="RUN",
+        help="continue an interrupted run with its missing steps and repeats: an id, a path or "
+        "latest; the options of the server must be the same",
+    )
+    run_options.add_results(add, "results go")
+    add("--json", action="store_true", help="print the result as JSON instead of the report")
+    how_much = parser.add_mutually_exclusive_group().add_argument
+    how_much(
+        "-q",
+        "--quiet",
+        action="store_true",
+        help="print no progress and no report; only store the result",
+    )
+    how_much(
+        "-v",
+        "--verbose",
+        action="store_true",
+        help="print all details before the answer, and each step when it ends",
+    )
+
+
+def _configure_hosts(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument_group("other hosts").add_argument
     add(
         "--clients",
         type=_clients,
@@ -127,6 +161,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="tls://…",
         help="the scheduler of a Dask cluster: the hosts of its workers are the clients",
     )
+
+
+def _configure_replay(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument_group("a replay of a capture").add_argument
     add(
         "--i-will-change",
         metavar="DATABASE",
@@ -144,37 +182,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
             "the URL of the captured server: it is asked for the plans of statements that became "
             "slower"
         ),
-    )
-    _configure_probes(parser)
-    _configure_watching(parser)
-    configure_followers(parser)
-    add(
-        "--dry-run",
-        action="store_true",
-        help="only print the steps, the disk, the bytes on it, and the approximate duration",
-    )
-    add(
-        "--resume",
-        metavar="RUN",
-        help=(
-            "continue an interrupted run with its missing steps and repeats: an id, a path or "
-            "latest; the options of the server must be the same"
-        ),
-    )
-    run_options.add_results(add)
-    add("--json", action="store_true", help="print the result as JSON instead of the report")
-    how_much = parser.add_mutually_exclusive_group().add_argument
-    how_much(
-        "-q",
-        "--quiet",
-        action="store_true",
-        help=("print no progress and no report; only store the result"),
-    )
-    how_much(
-        "-v",
-        "--verbose",
-        action="store_true",
-        help="print all details before the answer, and each step when it ends",
     )
 
 
@@ -259,7 +266,7 @@ def _run_each(args: argparse.Namespace, names: Sequence[str]) -> int:
         folder = args.data_dir and args.data_dir / name
         own = {"engine": name, "label": args.label or name, "data_dir": folder}
         own |= {"json": args.json and args.dry_run, "quiet": args.quiet or args.json}
-        print(f"engine: {name}", file=sys.stderr)  # noqa: T201
+        say(f"engine: {name}")
         try:
             path = _run_one(argparse.Namespace(**{**vars(args), **own}), last=name == names[-1])
         except Impossible as error:
@@ -268,7 +275,7 @@ def _run_each(args: argparse.Namespace, names: Sequence[str]) -> int:
             continue
         runs += [] if path is None else [store.load(path)]
     for words in refused:
-        print(f"left out: {sanitize(words)}", file=sys.stderr)  # noqa: T201
+        say(f"left out: {words}")
     if refused and not runs and len(refused) == len(names):
         raise Impossible(f"no engine of {args.workload} can run here: {refused[0]}")
     if args.dry_run or not runs:
@@ -366,8 +373,8 @@ def _forecast(order: RunRequest, *, as_json: bool, where: Path) -> None:
     if as_json:
         print(json.dumps(foreseen.as_json(), indent=1, default=str))  # noqa: T201
     else:
-        console.write(*foretold.render(foreseen))
-        print("nothing was started, and nothing was written", file=sys.stderr)  # noqa: T201
+        console.write(terminal_writer.render_parts(planned_run.parts(foreseen)))
+        say("nothing was started, and nothing was written")
 
 
 def _tell(args: argparse.Namespace, voice: RunOutput, run: Run, path: Path | None) -> None:

@@ -14,7 +14,9 @@ from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any
 
 from replayer import registry
+from replayer.cli import run_options
 from replayer.errors import Impossible
+from replayer.report.messages import say
 from replayer.report.sanitize import sanitize
 from replayer.report.terminal import run_list
 from replayer.results import editing, run_listing, store, tags
@@ -42,7 +44,6 @@ _FIELDS = tuple(field.name for field in fields(StoredRun))
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.epilog = EPILOG
     actions = parser.add_subparsers(metavar="ACTION", required=True, dest="action")
     _configure_list(actions.add_parser("list", help="print one line for each run, the newest last"))
     shown: Any = actions.add_parser(
@@ -51,7 +52,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     # Loaded on use, like a command: only `show` needs the modules of a report.
-    shown.load = functools.partial(registry.load, "commands", "show")
+    shown.load = functools.partial(registry.plugin, "commands", "show")
     renamed = actions.add_parser("rename", help="give a run another label")
     _which(renamed)
     renamed.add_argument("label", metavar="LABEL", help="the new name of the machine or kernel")
@@ -113,11 +114,7 @@ def _which(parser: argparse.ArgumentParser) -> None:
 
 
 def _where(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--results",
-        metavar="DIR",
-        help="the folder of results (default: $REPLAYER_RESULTS or ./results)",
-    )
+    run_options.add_results(parser.add_argument)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -134,7 +131,7 @@ def _list(args: argparse.Namespace) -> int:
     runs = run_listing.by(runs, args.sort, reverse=args.reverse)
     others = [one for one in entries if not isinstance(one, StoredRun)]
     asked = any(condition.startswith("status=") for condition in args.where)
-    runs, left = run_list.without_failed(runs, every=args.all or args.json or asked)
+    runs, left = run_listing.without_failed(runs, every=args.all or args.json or asked)
     if args.last is not None:
         if args.last < 1:
             raise Impossible(f"--last {args.last}: it must be 1 or more")
@@ -144,14 +141,14 @@ def _list(args: argparse.Namespace) -> int:
         return 0
     run_list.write([*others, *runs], where, every=True, metric=args.sort)
     if left:
-        _say(left)
+        say(left)
     return 0
 
 
 def _as_json(runs: list[StoredRun], others: list[Unreadable]) -> Iterator[str]:
     """Yield the lines of one JSON object, with one run in each line."""
     listed = (
-        {field: getattr(run, field) for field in _FIELDS} | {"state": run_list.state(run)}
+        {field: getattr(run, field) for field in _FIELDS} | {"state": run_listing.state(run)}
         for run in runs
     )
     yield '{"runs": ['
@@ -164,7 +161,7 @@ def _as_json(runs: list[StoredRun], others: list[Unreadable]) -> Iterator[str]:
 def _rename(args: argparse.Namespace) -> int:
     path = _path(args.which, args.results)
     edited = editing.change(path, lambda run: run.model_copy(update={"label": args.label}))
-    _say(
+    say(
         f"{edited.id} is called {sanitize(edited.label)!r} now"
         if edited.label
         else "it has no label"
@@ -185,7 +182,7 @@ def _note(args: argparse.Namespace) -> int:
 
     edited = editing.change(path, edit)
     words = [*edited.notes, *(f"{name}={text}" for name, text in edited.tags.items())]
-    _say(f"{edited.id}: {'; '.join(map(sanitize, words)) or 'no notes'}")
+    say(f"{edited.id}: {'; '.join(map(sanitize, words)) or 'no notes'}")
     return 0
 
 
@@ -201,15 +198,15 @@ def _delete(args: argparse.Namespace) -> int:
             raise Impossible("nothing was deleted: give --yes to delete without being asked")
         print("Delete these results? [y/N] ", end="", file=sys.stderr, flush=True)  # noqa: T201
         if sys.stdin.readline().strip().lower() not in {"y", "yes"}:
-            _say("nothing was deleted")
+            say("nothing was deleted")
             return 1
     for path in paths:
         editing.remove(path)
-    _say("deleted")
+    say("deleted")
     return 0
 
 
-def _path(which: str, results: str | None) -> Path:
+def _path(which: str, results: Path | None) -> Path:
     """Return a run's file in the results folder; raise Impossible for a file outside it."""
     where = store.folder(results)
     path = store.find(which, where)
@@ -226,7 +223,3 @@ def _print(lines: Iterable[str]) -> None:
     encoding = sys.stdout.encoding or "utf-8"
     text = "".join(f"{line}\n" for line in lines)
     sys.stdout.write(text.encode(encoding, "replace").decode(encoding))
-
-
-def _say(text: str) -> None:
-    print(text, file=sys.stderr)  # noqa: T201

@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from replayer.capture.capture_summary import ENDING, SIGN
+from replayer.cli import run_options
 from replayer.errors import Impossible
 from replayer.report.documents import run_details, summary
-from replayer.report.sanitize import sanitize
+from replayer.report.messages import note
 from replayer.report.terminal import console, overview
 from replayer.report.writers import terminal_writer
 from replayer.results import store
@@ -37,7 +38,6 @@ examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.epilog = EPILOG
     parser.add_argument(
         "which",
         metavar="RUN",
@@ -51,11 +51,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help=("print the result file, or the summary of a capture, as JSON"),
     )
-    parser.add_argument(
-        "--results",
-        metavar="DIR",
-        help="the folder of results (default: $REPLAYER_RESULTS or ./results)",
-    )
+    run_options.add_results(parser.add_argument)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -67,8 +63,8 @@ def run(args: argparse.Namespace) -> int:
     path = store.find(args.which, store.folder(args.results))
     if args.which == "latest":
         for entry in store.newer(path):
-            reason = sanitize(store.load(entry.path).error or entry.status)
-            print(f"note: {entry.id} is newer and measured nothing ({reason})", file=sys.stderr)  # noqa: T201
+            reason = store.load(entry.path).error or entry.status
+            note(f"{entry.id} is newer and measured nothing ({reason})")
     stored = store.load(path)
     if args.json:
         sys.stdout.write(store.text(stored if stored.headline else summary.with_headline(stored)))
@@ -95,14 +91,14 @@ def _is_capture(which: str) -> bool:
 def _capture(path: Path, *, as_json: bool) -> int:
     """Print what is in a replay file."""
     from replayer.capture.archive import ArchiveReader  # noqa: PLC0415 - runs are shown without it
-    from replayer.report.terminal import capture_file  # noqa: PLC0415 - runs are shown without it
+    from replayer.report.documents import capture_file  # noqa: PLC0415 - runs are shown without it
 
     with ArchiveReader(path) as reader:
         summary = reader.summary
     if as_json:
         sys.stdout.write(f"{summary.model_dump_json(indent=2)}\n")
     else:
-        console.write(capture_file.render(summary, path))
+        console.write(terminal_writer.render_parts(capture_file.parts(summary, path)))
     return 0
 
 
@@ -119,7 +115,7 @@ def _verdict(stored: Run) -> None:
         record = Sizing.of(stored)
     except Impossible as error:
         # The verdict is missing, but what the run measured can be shown.
-        print(f"note: {error}", file=sys.stderr)  # noqa: T201
+        note(str(error))
         return
     judged = sizing.SizingSummary(record, stored, judge(record, stored))
     console.write(terminal_writer.render(sizing.document(judged)))

@@ -33,6 +33,7 @@ from replayer.model import Status
 from replayer.report import files
 from replayer.report.documents import sizing
 from replayer.report.documents import speed as speed_report
+from replayer.report.messages import say
 from replayer.report.pages import sizing_sheet
 from replayer.report.sanitize import sanitize
 from replayer.report.terminal import console
@@ -87,7 +88,6 @@ _NO_SLO = "none"
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.epilog = EPILOG
     add = parser.add_argument
     add("what", metavar="FILE",
         help="a profile, or a capture (.replay); or `show`, to print a verdict again")  # fmt: skip
@@ -267,7 +267,7 @@ def _ordered(args: argparse.Namespace, *files: str) -> list[_Planned]:
         print(json.dumps(facts if len(files) > 1 else facts[Path(files[0]).name], indent=1))  # noqa: T201
     else:
         console.write(*(terminal_writer.render_parts(one.words) for one in planned.values()))
-        print("nothing was started, and nothing was written", file=sys.stderr)  # noqa: T201
+        say("nothing was started, and nothing was written")
     return []
 
 

@@ -6,16 +6,18 @@ next to the plan.
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from replayer import registry
-from replayer.analysis.advice import estimates
 from replayer.analysis.differences import boot_plan
 from replayer.followers.options import configure_followers, pass_followers_on
 from replayer.machine.host import Host
-from replayer.results import store
-from replayer.run.plan import workload
+from replayer.report.messages import show
+from replayer.run.plan import run_words
+
+if TYPE_CHECKING:
+    import argparse
 
 EPILOG = """\
 examples:
@@ -27,7 +29,6 @@ examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.epilog = EPILOG
     parser.add_argument("plan", type=Path, metavar="PLAN", help="a file made by `replayer plan`")
     parser.add_argument("--next", action="store_true", help="only print the kernel to boot next")
     configure_followers(parser)
@@ -44,24 +45,22 @@ def run(args: argparse.Namespace) -> int:
     made = boot_plan.runs(args.plan)
     folder = boot_plan.folder(args.plan)
     left = len(planned.order) - len(boot_plan.finished(planned, made))
-    command = registry.load("commands", "run")
-    parser = argparse.ArgumentParser(prog="replayer run", allow_abbrev=False)
-    command.configure(parser)
     if args.next:
-        print(boot_plan.what_next(planned, made, args.plan))  # noqa: T201
+        show(boot_plan.what_next(planned, made, args.plan))
         if left:
-            print(_time(parser.parse_args(planned.arguments), folder, left))  # noqa: T201
+            show(run_words.time_of_boots(run_words.parse(planned.arguments), folder, left))
         return 0
     release = host.read("proc/sys/kernel/osrelease")
     line = host.read("proc/cmdline")
     turn = boot_plan.admit(planned, made, release, host.boot_id(), line)
     kernel = planned.order[turn - 1]
-    asked = parser.parse_args([*planned.arguments, "--label", kernel, "--results", str(folder)])
+    asked = run_words.parse([*planned.arguments, "--label", kernel, "--results", str(folder)])
     pass_followers_on(args, asked)
-    print(f"turn {turn} of {len(planned.order)} ({kernel}): {_time(asked, folder, left)}")  # noqa: T201
-    status: int = command.run(asked)
-    print(f"turn {turn} of {len(planned.order)} ({kernel}) is done")  # noqa: T201
-    print(boot_plan.what_next(planned, boot_plan.runs(args.plan), args.plan))  # noqa: T201
+    title = f"turn {turn} of {len(planned.order)} ({kernel})"
+    show(f"{title}: {run_words.time_of_boots(asked, folder, left)}")
+    status: int = registry.load("commands", "run").run(asked)
+    show(f"{title} is done")
+    show(boot_plan.what_next(planned, boot_plan.runs(args.plan), args.plan))
     return status
 
 
@@ -72,22 +71,10 @@ def _work(args: argparse.Namespace) -> int:
     """
     name, *words = boot_plan.load_own(args.plan).job
     command = registry.load("commands", name)
-    parser = argparse.ArgumentParser(prog=f"replayer {name}", allow_abbrev=False)
-    command.configure(parser)
-    asked = parser.parse_args(words)
+    asked = run_words.parse(words, name)
     if args.next:
         kernel = command.name_next_boot(asked)
-        print(f"{boot_plan.NEXT}{kernel}" if kernel else "all boots are done")  # noqa: T201
+        show(f"{boot_plan.NEXT}{kernel}" if kernel else "all boots are done")
         return 0
     status: int = command.run(asked)
     return status
-
-
-def _time(asked: argparse.Namespace, folder: Path, boots: int) -> str:
-    """Return a sentence about how long this boot and those after it take."""
-    wanted = workload.load(
-        asked.workload, asked.overrides, repeat=asked.repeat, settings=asked.settings
-    )
-    runs = estimates.earlier([folder, store.folder()], wanted.name)
-    set_to = [spec.lasts() for spec in wanted.steps]
-    return estimates.time(estimates.expect(workload.facts(wanted), runs, set_to), boots)

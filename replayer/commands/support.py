@@ -7,11 +7,12 @@ tables stay.
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from replayer.cli import run_options
 from replayer.errors import NotFound
+from replayer.report.messages import note, say, show
 from replayer.results import store
 from replayer.run.checks import preflight
 from replayer.run.support_bundle import SupportBundle
@@ -28,7 +29,6 @@ examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.epilog = EPILOG
     parser.add_argument(
         "which",
         nargs="?",
@@ -43,11 +43,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="the bundle; the file must not exist (default: ./replayer-support.tar.gz)",
     )
-    parser.add_argument(
-        "--results",
-        metavar="DIR",
-        help="the folder of results (default: $REPLAYER_RESULTS or ./results)",
-    )
+    run_options.add_results(parser.add_argument)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -59,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
     except NotFound:
         if args.which != "latest":
             raise
-        print("note: there is no run, so the bundle has none", file=sys.stderr)  # noqa: T201
+        note("there is no run, so the bundle has none")
     else:
         bundle.add_run(path)
     bundle.add_versions()
@@ -67,6 +63,6 @@ def run(args: argparse.Namespace) -> int:
     bundle.add_logs()
     bundle.write(args.output)
     for name, size in bundle.contents():
-        print(f"{name:24} {size}")  # noqa: T201
-    print(f"written: {args.output}; look at it before you send it", file=sys.stderr)  # noqa: T201
+        show(f"{name:24} {size}")
+    say(f"written: {args.output}; look at it before you send it")
     return 0

@@ -8,12 +8,13 @@ disturbed.
 from __future__ import annotations
 
 import contextlib
-import sys
 import threading
 from typing import TYPE_CHECKING, Self
 
+from replayer.cli import run_options
 from replayer.errors import NotFound, ReplayerError
 from replayer.model import Status
+from replayer.report.messages import say
 from replayer.report.terminal import run_output
 from replayer.report.terminal.progress import conversation
 from replayer.results import editing, store
@@ -40,15 +41,10 @@ _LOOK_SECONDS = 0.25
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.epilog = EPILOG
     parser.add_argument(
         "which", nargs="?", metavar="RUN", help="an id or its start, a label, a path or latest"
     )
-    parser.add_argument(
-        "--results",
-        metavar="DIR",
-        help="the folder of results (default: $REPLAYER_RESULTS or ./results)",
-    )
+    run_options.add_results(parser.add_argument)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -58,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
     with conversation() as progress:
         last = _followed(path, progress)
     words = f": {last.error}" if last.error else ""
-    print(f"{last.id} is {last.status.value}{words}", file=sys.stderr)  # noqa: T201
+    say(f"{last.id} is {last.status.value}{words}")
     print(path)  # noqa: T201
     return 0 if last.status is Status.DONE else 1
 

@@ -11,7 +11,6 @@ A variant is written as on the command line of `replayer ab`:
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import re
 import shlex
@@ -21,7 +20,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from replayer import factors, interpreter, registry, shell, signals
+from replayer import factors, interpreter, shell, signals
 from replayer.analysis.differences import boot_plan
 from replayer.conditions import kernel_settings, memory_bound, own_group, switch_back
 from replayer.engines import engine
@@ -29,6 +28,7 @@ from replayer.errors import Impossible, ReplayerError
 from replayer.experiments.reached_settings import check_kept, refuse_unreached, settings_of
 from replayer.results import editing, store
 from replayer.results.tags import NOT_COUNTED
+from replayer.run.plan import run_words
 from replayer.run.plan import workload as workload_file
 from replayer.run.plan.request import build_request
 
@@ -258,13 +258,9 @@ def plan_run(workload: str, variant: Variant, options: RunOptions) -> RunRequest
     Raises what `replayer run` would refuse, and Impossible for settings of a server if no step of
     the workload uses one.
     """
-    parser = argparse.ArgumentParser(prog="replayer run", allow_abbrev=False)
-    registry.load("commands", "run").configure(parser)
-    asked = parser.parse_args(run_arguments(workload, variant, options)[1:])
+    asked = run_words.parse(run_arguments(workload, variant, options)[1:])
     request = build_request(
-        workload_file.load(
-            asked.workload, asked.overrides, repeat=asked.repeat, settings=asked.settings
-        ),
+        run_words.workload_of(asked),
         asked.engine or "",
         label=variant.label,
         bindir=asked.bindir,

@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Protocol, cast
+from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
 
 from replayer import registry
 from replayer.conditions import kernel_settings
@@ -179,6 +179,23 @@ def load(name: str) -> Factor:
             f"them"
         )
     return cast("Factor", registry.plugin(KIND, plain))
+
+
+def describe(name: str, place: FactorPlace) -> dict[str, Any]:
+    """Return what a factor is at a place: its scope, level and levels, and if it can be switched.
+
+    `reason` is why it cannot be switched, "" if it can.
+    """
+    factor = load(name)
+    reason = factor.unavailable(place)
+    return {
+        "scope": factor.SCOPE,
+        "level": factor.current(place) or "",
+        "levels": list(factor.levels(place)),
+        "right": "root" if factor.NEEDS_ROOT else "any user",
+        "switchable": "no" if reason else "yes",
+        "reason": reason,
+    }
 
 
 def word_on_line(place: FactorPlace, key: str, default: str) -> str:

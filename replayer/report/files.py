@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from replayer import trusted_path
 from replayer.errors import Impossible
 from replayer.lazy_import import Later
+from replayer.report.messages import say
 from replayer.report.terminal import console
 from replayer.report.writers import csv_writer, markdown_writer, terminal_writer
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Sequence
 
     from replayer.analysis.differences.comparison import Comparison
     from replayer.analysis.differences.samples import Side
@@ -29,12 +31,8 @@ else:
     )
 
 
-class WrittenFiles(NamedTuple):
-    """The places that reports were written to."""
-
-    files: list[Path]
-    stdout: bool
-    """True if a report was written there: then nothing else should be."""
+Forms = Mapping[str, Callable[[], str]]
+"""Form, such as html, which is also the option for its file -> the function that makes its text."""
 
 
 def add_forms(add: Callable[..., Any], what: str, **texts: str) -> None:
@@ -49,80 +47,66 @@ def tell(
     document: Document,
     as_json: Callable[[], str],
     *,
-    others: Mapping[str, Callable[[], str]] | None = None,
+    others: Forms | None = None,
     is_file_enough: bool = False,
 ) -> None:
     """Print a document or its JSON, then write it into the files that were asked for.
 
-    `others` are the texts of a command's own options for files.  The report is not printed where a
-    file is stdout, or with `is_file_enough` where there is any file.
+    `others` are a command's own texts, in place of the document's or for its other options.  The
+    report is not printed where a file is stdout, or with `is_file_enough` where there is any file.
     """
-    forms: dict[str, Callable[[], str]] = {
+    forms: Forms = {
         "html": lambda: page_writer.page(document),
         "csv": lambda: csv_writer.page(document),
         "markdown": lambda: markdown_writer.page(document),
         **(others or {}),
     }
-    asked = {name: wanted for name in forms if (wanted := getattr(args, name, None)) is not None}
+    asked = _asked(args, forms).values()
     # A full disk may refuse the files, so that what is printed comes before them.
     if args.json:
         print(as_json())  # noqa: T201
-    elif not asked if is_file_enough else "-" not in asked.values():
+    elif not asked if is_file_enough else "-" not in asked:
         console.write(terminal_writer.render(document))
-    paths = [put(wanted, forms[name]()) for name, wanted in asked.items()]
-    for path in filter(None, paths):
-        print(f"written: {path}", file=sys.stderr)  # noqa: T201
+    write(args, forms)
 
 
-def write(
-    sides: Sequence[Side],
-    comparison: Comparison | None,
-    *,
-    html: str | None = None,
-    csv: str | None = None,
-    markdown: str | None = None,
-    refused: str = "",
-) -> WrittenFiles:
-    """Write the requested reports, and return the places that they were written to.
+def write(args: argparse.Namespace, forms: Forms) -> None:
+    """Write the files that were asked for; raise Impossible if one cannot be written."""
+    for name, wanted in _asked(args, forms).items():
+        put(wanted, forms[name]())
 
-    `refused` is the reason why there is no comparison of two sides.  Raises Impossible if a file
-    cannot be written.
+
+def _asked(args: argparse.Namespace, forms: Forms) -> dict[str, str]:
+    return {name: wanted for name in forms if (wanted := getattr(args, name, None)) is not None}
+
+
+def forms_of_runs(sides: Sequence[Side], comparison: Comparison | None, refused: str = "") -> Forms:
+    """Return the reports of groups of runs.
+
+    `refused` is the reason why there is no comparison of two sides.
     """
-    files = []
-    on_stdout = False
-    for wanted, kind in ((html, "html"), (csv, "csv"), (markdown, "markdown")):
-        if wanted is None:
-            continue
-        path = put(wanted, _text(kind, sides, comparison, refused))
-        files += [path] if path else []
-        on_stdout |= path is None
-    return WrittenFiles(files, on_stdout)
+    return {
+        "html": lambda: page_writer.page(runs.document(sides, comparison, refused)),
+        "csv": lambda: csv_writer.written(runs.data(sides, comparison)),
+        "markdown": lambda: markdown_writer.page(
+            runs.document(sides, comparison, refused, for_page=False)
+        ),
+    }
 
 
-def put(wanted: str, text: str) -> Path | None:
-    """Write a text into a file and return its path; write to stdout and return None for `-`.
+def put(wanted: str, text: str) -> None:
+    """Write a text into a file and print its path on stderr; write to stdout for `-`.
 
     Raises Impossible if the file cannot be written.
     """
     if wanted == "-":
         sys.stdout.write(text)
-        return None
-    return _file(Path(wanted), text)
-
-
-def _text(kind: str, sides: Sequence[Side], comparison: Comparison | None, refused: str) -> str:
-    if kind == "html":
-        return page_writer.page(runs.document(sides, comparison, refused))
-    if kind == "csv":
-        return csv_writer.written(runs.data(sides, comparison))
-    return markdown_writer.page(runs.document(sides, comparison, refused, for_page=False))
-
-
-def _file(path: Path, text: str) -> Path:
+        return
+    path = Path(wanted)
     try:
         descriptor = trusted_path.open_to_write(path)
         with os.fdopen(descriptor, "w", encoding="utf-8", errors="replace") as file:
             file.write(text)
     except OSError as error:
         raise Impossible(f"the report {path} cannot be written: {error.strerror}") from error
-    return path
+    say(f"written: {path}")

@@ -427,7 +427,7 @@ def runs(
             label,
             index,
             steps=[r.step.model_copy(update={"repeat": n}) for n, r in enumerate(members, 1)],
-            name=_name(tool, members[0].step.name),
+            name=tool if members[0].step.name == tool else f"{tool}-{members[0].step.name}",
             specs=[members[0].step.spec],
             host=members[0].host,
             started=members[0].step.started,
@@ -448,10 +448,6 @@ def told_of_repeats(run: Run) -> Run:
         f"taken as repeats on one; import those of another machine from a file of their own"
     )
     return run.model_copy(update={"advice": (*run.advice, Advice(found=sentence))})
-
-
-def _name(tool: str, name: str) -> str:
-    return tool if name == tool else f"{tool}-{name}"
 
 
 def run(

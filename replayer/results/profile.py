@@ -14,7 +14,6 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import TracebackType
 from typing import Annotated, Any, BinaryIO, Literal, NamedTuple, Self
 
 import numpy as np
@@ -299,12 +298,7 @@ class ProfileWriter:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         os.close(self._fd)
 
     def append(self, more: ResourceProfile) -> None:

@@ -1,10 +1,12 @@
-"""Filters and sorting for the summaries of stored runs."""
+"""Choice and order of stored runs for a list, and the state that it shows of each."""
 
 import re
 from collections.abc import Callable, Iterable, Sequence
 from fnmatch import translate
 
 from replayer.errors import Impossible, NotFound, nearest
+from replayer.model import Status
+from replayer.results import editing
 from replayer.results.store import StoredRun
 
 KEYS: dict[str, Callable[[StoredRun], str]] = {
@@ -68,3 +70,19 @@ def _known(key: str, others: Iterable[str] = ()) -> None:
         return
     names = [*KEYS, f"{_TAG}NAME", *others]
     raise NotFound(f"runs are not listed by {key!r}{nearest(key, names)}")
+
+
+def without_failed(runs: Sequence[StoredRun], *, every: bool) -> tuple[list[StoredRun], str]:
+    """Return the runs without those that failed, and a sentence on how many were left out.
+
+    With `every`, none is left out, and the sentence is "".
+    """
+    kept = [run for run in runs if every or run.status != Status.FAILED.value]
+    left = len(runs) - len(kept)
+    many = "1 failed run is" if left == 1 else f"{left} failed runs are"
+    return kept, f"{many} not listed: --all lists every run" if left else ""
+
+
+def state(run: StoredRun) -> str:
+    """Return a run's status; `killed` if its process is gone but the status is still running."""
+    return "killed" if run.writer and editing.cut(run.status, run.writer) else run.status

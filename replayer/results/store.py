@@ -211,7 +211,7 @@ def find(wanted: str, where: str | Path) -> Path:
     run, Impossible if several ids have this start or part.
     """
     where = Path(where)
-    if _is_path(wanted):
+    if "/" in wanted or wanted.endswith(".json"):
         if os.path.isdir(wanted):  # noqa: PTH112 - a Path raises for a name that is too long
             raise NotFound(
                 f"{wanted} is a folder; give a run file, or name the folder with --results"
@@ -220,7 +220,7 @@ def find(wanted: str, where: str | Path) -> Path:
             raise NotFound(f"the run file {wanted} is not there")
         return Path(wanted)
     check_readable(where)
-    known = _identified(where)
+    known = {path.stem: path for path in where.glob("*.json")}
     if wanted in known:
         return known[wanted]
     listed = [entry for entry in runs(where) if isinstance(entry, StoredRun)]
@@ -577,14 +577,6 @@ def _pretty(value: Any, depth: int) -> Iterator[str]:
 def _safe(words: str, longest: int) -> str:
     """Return words as part of a file name: ASCII letters, digits, dots and dashes."""
     return re.sub(r"[^A-Za-z0-9.]+", "-", words).strip("-.")[:longest].rstrip("-.")
-
-
-def _is_path(wanted: str) -> bool:
-    return "/" in wanted or wanted.endswith(".json")
-
-
-def _identified(where: Path) -> dict[str, Path]:
-    return {path.stem: path for path in where.glob("*.json")}
 
 
 def _near(wanted: str, listed: Sequence[StoredRun]) -> str:

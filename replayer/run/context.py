@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from replayer.engines.connection import Database
 from replayer.engines.engine import Engine
 from replayer.errors import Skip
+from replayer.machine import machine_facts
 from replayer.machine.host import Host
 from replayer.model import StepResult, Workload
 from replayer.run.client_hosts import ClientHosts
@@ -113,7 +114,7 @@ class Context:
             yield self.sampler
             return
         if device is not None:
-            facts = self.host.device_facts(device, path)
+            facts = machine_facts.read_device_facts(self.host, device, path)
             self.findings.facts |= {name: fact for name, fact in facts.items() if fact is not None}
         with Sampler(self.host, device, watcher=self.sampler.watcher) as sampler:
             yield sampler

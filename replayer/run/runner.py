@@ -14,6 +14,7 @@ from replayer.analysis.advice.leading_metrics import leaders
 from replayer.engines.engine import Engine
 from replayer.errors import HostLost, Interrupted, ReplayerError, Skip
 from replayer.journal import home
+from replayer.machine import machine_facts
 from replayer.machine.host import Host
 from replayer.model import EngineFacts, Fact, Outcome, Run, Status, StepResult, StepSpec, Workload
 from replayer.results.store import FORMAT, identify
@@ -178,7 +179,7 @@ def _ready(run: Run, stage: _Stage) -> Run:
     boot or database.
     """
     order, server = stage.order, stage.server
-    host = order.host.facts(stage.storage)
+    host = machine_facts.read_facts(order.host, stage.storage)
     if order.resumed is None:
         run = run.model_copy(update={"host": host})
     elif run.host:

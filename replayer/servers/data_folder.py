@@ -299,7 +299,7 @@ class DataFolder:
                         parent.rmdir(self.path.name)
             except OSError as error:
                 raise Impossible(f"{self.path} cannot be removed: {error}") from error
-        _forget(self.path)
+        _note(self.path).unlink(missing_ok=True)
 
     def _empty(self) -> None:
         """Remove replayer's files in the folder, the marker and the lock last."""
@@ -348,10 +348,6 @@ def _remember(path: Path) -> None:
         own_folder(_elsewhere())
         with trusted_path.own(_elsewhere(), _HOME) as notes:
             notes.replace(_note(path).name, str(path))
-
-
-def _forget(path: Path) -> None:
-    _note(path).unlink(missing_ok=True)
 
 
 def _note(path: Path) -> Path:

@@ -144,6 +144,24 @@ def ordinary_user(names: Iterable[str]) -> User | None:
     return None
 
 
+def with_a_name(title: str, keys: ServerSpec, user: User | None) -> list[str]:
+    """Return a command prefix that runs a program under a user name, if this user has no name.
+
+    Some programs refuse a user id without an entry in /etc/passwd.  In a user namespace the id
+    gets another user's name, and the files that the program makes still belong to this user.
+    """
+    if user is not None or has_name(os.geteuid()):
+        return []
+    other = ordinary_user(keys.users)
+    unshare = shell.find("unshare")
+    if other is None or unshare is None:
+        raise Impossible(
+            f"the user id {os.geteuid()} has no name, and {title} wants one: add it to "
+            f"/etc/passwd, or run replayer as another user"
+        )
+    return [str(unshare), "--user", f"--map-user={other.uid}", f"--map-group={other.gid}", "--"]
+
+
 def has_name(uid: int) -> bool:
     """Return whether a user id has a name."""
     try:

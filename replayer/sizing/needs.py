@@ -146,7 +146,7 @@ def _made(  # noqa: PLR0917 - what a row has
     title: str = "",
 ) -> ResourceRow:
     return ResourceRow(
-        resource=title or _titled(need),
+        resource=title or (f"{need.title}, MB" if need.unit == "MB/s" else need.title),
         unit=need.unit,
         required=need.required,
         here=here,
@@ -159,10 +159,6 @@ def _made(  # noqa: PLR0917 - what a row has
         decides=True,
         need=need.name,
     )
-
-
-def _titled(need: Need) -> str:
-    return f"{need.title}, MB" if need.unit == "MB/s" else need.title
 
 
 def _not_tested(need: Need, why: str) -> ResourceRow:

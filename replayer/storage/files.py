@@ -22,7 +22,6 @@ from replayer.units import show_size
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import TracebackType
 
 PREFIX = ".replayer-probe-"
 _NAME = re.compile(re.escape(PREFIX) + "[0-9a-f]{12}")
@@ -102,12 +101,7 @@ class Workspace:
                 f"--data-dir"
             ) from error
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         with signals.shield():
             _remove(self.folder)
             if self._note is not None:

@@ -13,7 +13,6 @@ import tempfile
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from replayer import journal, registry, signals
@@ -116,12 +115,7 @@ class Recordings:
                     self._begin(name, folder / name)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         with signals.shield():
             self.end()
             self._files.close()

@@ -7,7 +7,6 @@ Counter, a memfd) cannot run on another host.
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from types import TracebackType
 from typing import Any, Protocol, Self, TypeVar
 
 from replayer.watch.workers import Awaited, Work, WorkerPool
@@ -88,12 +87,7 @@ class Pool(Protocol):
 
     def __enter__(self) -> Self: ...
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None: ...
+    def __exit__(self, *exception: object) -> None: ...
 
     @property
     def usage(self) -> tuple[float, float]:

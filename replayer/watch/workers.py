@@ -27,7 +27,6 @@ import traceback
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from multiprocessing import connection, reduction, resource_tracker
-from types import TracebackType
 from typing import Any, Protocol, Self, TypeVar
 
 from replayer import signals
@@ -181,12 +180,7 @@ class WorkerPool:
             raise
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self._end()
 
     @property

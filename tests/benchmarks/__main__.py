@@ -26,6 +26,7 @@ from rich.console import Console
 from rich.table import Table
 
 from replayer.machine.host import Host
+from replayer.machine.machine_facts import read_facts
 from tests.benchmarks import Row
 
 HERE = Path(__file__).parent
@@ -92,7 +93,7 @@ def main() -> int:
     rows = []
     store = HERE.parents[1] / "bench-results" / f"{datetime.now(UTC):%Y%m%d-%H%M%S}.json"
     store.parent.mkdir(exist_ok=True)
-    facts = Host().facts(args.workdir or Path(tempfile.gettempdir()))
+    facts = read_facts(Host(), args.workdir or Path(tempfile.gettempdir()))
     for name in args.names or _usual():
         print(f"benchmark {name} …", file=sys.stderr, flush=True)
         with tempfile.TemporaryDirectory(prefix="replayer-bench-", dir=args.workdir) as folder:

@@ -21,16 +21,12 @@ OF_PACKAGES = {"__init__", "__main__"}
 LARGE = {
     "capture/assembly.py": "one state machine over the entries of a log",
     "capture/assembly.py:SessionAssembly": "the same",
-    "commands/run.py:configure": "a list of options",
     "engines/connection.py:Database": "the one control connection",
     "engines/wires/mysql/mysql_connection.py:MySQLConnection": "one protocol",
     "engines/wires/postgres/postgres_connection.py:PostgresConnection": "one protocol",
     "load/clients.py:_Clients": "a loop over sessions whose state is all in it",
-    "machine/host.py": "every small file of /proc and /sys that has no module",
     "run/probe_context.py:ProbeContext": "all that a probe may use",
     "servers/data_folder.py:DataFolder": "one folder through its descriptor",
-    "servers/private.py:PrivateServer": "one server from its start to its end",
-    "steps/replay/schedule.py:Planner": "one pass over a capture",
     "storage/io_worker.py:_IoWorker": "one timed loop",
 }
 """What is larger than the limits -> what holds it together, and is to be divided: only shrinks."""

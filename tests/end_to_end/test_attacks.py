@@ -368,7 +368,7 @@ def test_report_in_another_owners_folder_follows_no_link(
         as_user(f"import os, sys; {code}", victim, path)
 
     with pytest.raises(Impossible, match=r"report\.html"):
-        report_files._file(path, "<html>")
+        report_files.put(str(path), "<html>")
 
     path.unlink()
 
@@ -379,13 +379,13 @@ def test_report_goes_where_the_user_wants_it(
     """New and old files, root's own links and what is not a file at all are written as before."""
     for folder in (theirs, ours):
         for text in ("first", "2nd"):
-            report_files._file(folder / "report", text)
+            report_files.put(str(folder / "report"), text)
             assert (folder / "report").read_text() == text
     (ours / "link").symlink_to(ours / "report")
-    report_files._file(ours / "link", "by a link")
+    report_files.put(str(ours / "link"), "by a link")
     assert (ours / "report").read_text() == "by a link"
     for path in ("/dev/stdout", "/dev/fd/1"):
-        report_files._file(Path(path), "printed")
+        report_files.put(path, "printed")
         assert capfd.readouterr().out == "printed"
 
 

@@ -1,6 +1,5 @@
 """compare, plan, step, import and report as a user types them, on stored runs."""
 
-import argparse
 import csv
 import dataclasses
 import io
@@ -14,9 +13,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from replayer import journal, registry
+from replayer import journal
 from replayer.analysis.differences import boot_plan
-from replayer.cli.command_parser import parser
+from replayer.cli.command_parser import every, parser
 from replayer.errors import Impossible
 from replayer.machine.host import Host
 from replayer.model import Run, Status
@@ -506,9 +505,7 @@ def test_step_refuses_this_machines_kernel_where_it_is_not_due(
 def test_the_examples_of_help_are_understood(name: str) -> None:
     """Every example in the help parses as a command line."""
     top = parser()
-    command = registry.load("commands", name)
-    own = argparse.ArgumentParser()
-    command.configure(own)
+    own = dict(every(top))[f"replayer {name}"]
     examples = re.findall(r"^  (replayer (?:\S+ )*\S+)", own.epilog or "", re.MULTILINE)
 
     assert examples

@@ -9,6 +9,7 @@ import pytest
 from replayer.engines import engine as engines
 from replayer.load.mix import WeightedMix
 from replayer.load.resources import measure_point
+from replayer.machine.machine_facts import read_facts
 from replayer.model import Outcome
 from replayer.run.context import Context
 from replayer.servers.open import Server, open_server
@@ -59,7 +60,7 @@ def test_ramp_of_cached_reads_has_a_curve_and_a_law(context: Context) -> None:
         assert (
             0
             < row["server_cores"] + row["client_cores"]
-            <= 1.1 * quantity(context.host.facts()["cpu.threads"])
+            <= 1.1 * quantity(read_facts(context.host)["cpu.threads"])
         )
         assert row["hit_share"] > 0.9
     missed = [row["little_share"] for row in trials]

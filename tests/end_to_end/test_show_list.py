@@ -1,6 +1,5 @@
 """show and list, as a user types them, on stored results and without a database."""
 
-import argparse
 import json
 import re
 import shlex
@@ -11,6 +10,7 @@ import pytest
 from replayer import assets, registry
 from replayer.capture.action import Action
 from replayer.capture.archive import ArchiveWriter
+from replayer.cli import command_parser
 from replayer.model import Run
 from replayer.report.documents import run_details
 from replayer.report.terminal import console
@@ -47,8 +47,7 @@ def test_a_requirement_that_cannot_be_read_hides_no_number(
 
 def examples(name: str) -> list[str]:
     """Return the command lines in the examples of a command's help."""
-    parser = argparse.ArgumentParser()
-    registry.load("commands", name).configure(parser)
+    parser = dict(command_parser.every(command_parser.parser()))[f"replayer {name}"]
     assert parser.epilog
     return re.findall(r"^  replayer ((?:\S+ )*\S+)", parser.epilog, re.MULTILINE)
 

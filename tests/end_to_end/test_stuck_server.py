@@ -21,7 +21,7 @@ from replayer.engines.engine import Engine
 from replayer.errors import ReplayerError
 from replayer.machine import processes
 from replayer.run import recovery
-from replayer.servers import private, shutdown
+from replayer.servers import server_process, shutdown
 from replayer.servers.open import Server, open_server
 from tests.fixture_types import Holder
 from tests.halting import halt
@@ -281,7 +281,7 @@ def test_a_server_that_answers_each_connection_with_an_error_is_not_waited_for(
     own_home: Path, mariadbd: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is said with the server's last error, and long before the limit of a start."""
-    monkeypatch.setattr(private, "_REFUSED", 0.5)
+    monkeypatch.setattr(server_process, "_REFUSED", 0.5)
     put_data(own_home, "mariadb")
     # The server's user may not be able to execute this interpreter.
     python = shutil.which("python3", path="/usr/bin:/usr/local/bin") or sys.executable

@@ -11,7 +11,9 @@ from replayer.__main__ import main
 from replayer.capture.action import Action, LoggedSession
 from replayer.capture.archive import ArchiveWriter
 from replayer.capture.capture_summary import ActionSource
-from replayer.report.terminal import capture_file, console
+from replayer.report.documents import capture_file
+from replayer.report.terminal import console
+from replayer.report.writers import terminal_writer
 
 _T0 = 1_700_000_000_000_000_000
 
@@ -31,7 +33,7 @@ def shown(tmp_path: Path) -> Callable[..., str]:
     def show(statements: Iterable[tuple[str, int]], **close: Any) -> str:
         path = tmp_path / "a.replay"
         summary = _written(path, statements, **close)
-        return console.text(capture_file.render(summary, path))
+        return console.text(terminal_writer.render_parts(capture_file.parts(summary, path)))
 
     return show
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from replayer.machine.host import Host
+from replayer.machine.machine_facts import read_facts
 from tests.known import known
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
@@ -183,7 +184,7 @@ def test_slash_in_a_device_name_is_that_of_diskstats(tree: Tree) -> None:
     tree.numbers = (104, 0)
 
     assert tree.host().device_of("/tmp") == "cciss/c0d0"
-    assert tree.host().facts("/tmp")["device.size_bytes"] == 2048 * 512
+    assert read_facts(tree.host(), "/tmp")["device.size_bytes"] == 2048 * 512
 
 
 def test_read_ahead_is_that_of_the_device_with_the_file_system(tree: Tree) -> None:
@@ -195,7 +196,7 @@ def test_read_ahead_is_that_of_the_device_with_the_file_system(tree: Tree) -> No
     tree.mount("/", "xfs", "/dev/dm-0", numbers="253:0")
     tree.numbers = (253, 0)
 
-    facts = tree.host().facts("/tmp")
+    facts = read_facts(tree.host(), "/tmp")
 
     assert facts["device.name"] == "sda"
     assert facts["device.stack"] == "dm-0 on sda"
@@ -206,7 +207,7 @@ def test_read_ahead_is_that_of_the_device_with_the_file_system(tree: Tree) -> No
 def test_facts_of_a_new_kernel() -> None:
     """A recorded 6.18: what the issue asks for is there, from the right files."""
     host = recorded("proc-6.18")
-    facts = host.facts()
+    facts = read_facts(host)
 
     assert facts["kernel.release"] == "6.18.44"
     assert facts["kernel.preemption"] == "dynamic (lazy)"
@@ -239,12 +240,12 @@ def test_processors_that_may_not_be_used_are_told(
         f"Name:\tx\nCpus_allowed:\tf\nCpus_allowed_list:\t{listed}\n"
     )
 
-    assert Host(tmp_path).facts().get("cpu.allowed") == allowed
+    assert read_facts(Host(tmp_path)).get("cpu.allowed") == allowed
 
 
 def test_facts_of_an_old_kernel_on_bare_metal() -> None:
     """A 3.10 as RHEL 7 has it: two sockets, governors that differ, no hypervisor."""
-    facts = recorded("proc-3.10").facts()
+    facts = read_facts(recorded("proc-3.10"))
 
     assert (facts["cpu.sockets"], facts["cpu.cores"], facts["cpu.threads"]) == (2, 4, 4)
     assert facts["cpu.governor"] == "performance, powersave"
@@ -262,7 +263,7 @@ def test_facts_of_an_old_kernel_on_bare_metal() -> None:
 
 def test_facts_of_a_guest_with_cgroup_limits() -> None:
     """Limits of cgroup v2 are the tightest on the way to the root, and VMware is named."""
-    facts = recorded("proc-5.4").facts()
+    facts = read_facts(recorded("proc-5.4"))
 
     assert facts["virtualisation"] == "vmware"
     assert facts["kernel.preemption"] == "dynamic (voluntary)"
@@ -275,7 +276,7 @@ def test_facts_of_a_guest_with_cgroup_limits() -> None:
 
 def test_facts_hold_no_secret() -> None:
     """A value of the command line that looks secret is struck, and what is for init too."""
-    line = str(recorded("proc-6.18").facts()["kernel.cmdline"])
+    line = str(read_facts(recorded("proc-6.18"))["kernel.cmdline"])
 
     assert "hunter" not in line
     assert "backup.token=(not shown)" in line
@@ -286,7 +287,7 @@ def test_facts_of_a_machine_without_any_files_are_none(tmp_path: Path) -> None:
     """Whatever is missing is absent: no fact, no exception."""
     host = Host(tmp_path)
 
-    assert host.facts(tmp_path) == {}
+    assert read_facts(host, tmp_path) == {}
     assert host.memory_bytes() == 0
     assert host.load() is None
     assert host.cgroup_version() == ""
@@ -304,12 +305,12 @@ def test_facts_survive_any_content(tmp_path: Path, garbage: bytes) -> None:
                 target.parent.mkdir(parents=True, exist_ok=True)
                 target.write_bytes(garbage)
 
-    assert isinstance(Host(tmp_path).facts(tmp_path), dict)
+    assert isinstance(read_facts(Host(tmp_path), tmp_path), dict)
 
 
 def test_facts_of_this_machine() -> None:
     """On the real /proc the facts agree with what Python itself says."""
-    facts = Host().facts("/")
+    facts = read_facts(Host(), "/")
 
     assert facts["kernel.release"] == os.uname().release
     assert facts["host.name"] == os.uname().nodename
@@ -326,12 +327,12 @@ def test_a_container_is_proven_by_its_namespaces(tmp_path: Path) -> None:
     pid = tmp_path / "proc/self/ns/pid"
 
     pid.symlink_to("pid:[4026531836]")
-    assert Host(tmp_path).facts()["container"] == "none"
+    assert read_facts(Host(tmp_path))["container"] == "none"
     pid.unlink()
     pid.symlink_to("pid:[4026532217]")
-    assert Host(tmp_path).facts()["container"] == "docker"
+    assert read_facts(Host(tmp_path))["container"] == "docker"
     (tmp_path / ".dockerenv").unlink()
-    assert Host(tmp_path).facts()["container"] == "unnamed"
+    assert read_facts(Host(tmp_path))["container"] == "unnamed"
 
 
 def test_bare_metal_of_a_cloud_is_no_guest(tmp_path: Path) -> None:
@@ -341,9 +342,9 @@ def test_bare_metal_of_a_cloud_is_no_guest(tmp_path: Path) -> None:
     (dmi / "sys_vendor").write_text("Amazon EC2\n")
 
     (dmi / "product_name").write_text("m7g.metal\n")
-    assert Host(tmp_path).facts()["virtualisation"] == "none"
+    assert read_facts(Host(tmp_path))["virtualisation"] == "none"
     (dmi / "product_name").write_text("m7g.large\n")
-    assert Host(tmp_path).facts()["virtualisation"] == "kvm (Amazon EC2)"
+    assert read_facts(Host(tmp_path))["virtualisation"] == "kvm (Amazon EC2)"
 
 
 def test_mount_points_are_unescaped() -> None:

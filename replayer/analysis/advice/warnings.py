@@ -26,7 +26,7 @@ LARGE_READ_AHEAD_KB = 1024
 _SLOW_CLOCKS = ("hpet", "acpi_pm", "jiffies", "refined-jiffies")
 
 Facts = Mapping[str, Fact]
-"""Facts of a machine: the result of Host.facts(), and `host` of a result file."""
+"""Facts of a machine: the result of `read_facts`, and `host` of a result file."""
 
 
 def on(run: Run) -> tuple[Advice, ...]:
@@ -220,7 +220,7 @@ def repeats(run: Run) -> Advice | None:
     counts = [
         sum(step.name == name for step in _measured(run))
         for name in {step.name for step in _measured(run)}
-        if not _once(run, name)
+        if not any(step.spec.get("once") for step in run.steps if step.name == name)
     ]
     if not counts or min(counts) >= _MANY_REPEATS:
         return None
@@ -369,7 +369,7 @@ def processor_bound(run: Run) -> Advice | None:
         for step in _done(run)
         if step.ledger
         and step.ledger.verdict is ReadOrigin.PHYSICAL
-        and _has(step, "cpu.%idle")
+        and _column(step, "cpu.%idle")
         and _mean(step, "cpu.%idle") + _mean(step, "cpu.%iowait") < 5
     ]
     if not bound:
@@ -549,10 +549,6 @@ def _measured(run: Run) -> list[StepResult]:
     return [step for step in _done(run) if step.measurements]
 
 
-def _once(run: Run, name: str) -> bool:
-    return any(step.spec.get("once") for step in run.steps if step.name == name)
-
-
 def _steps(steps: Iterable[StepResult]) -> str:
     return _listed(_names(steps))
 
@@ -579,10 +575,6 @@ def _late(step: StepResult) -> int:
 def _column(step: StepResult, name: str) -> list[float]:
     values = step.series.columns.get(name, ()) if step.series else ()
     return [value for value in values if value is not None]
-
-
-def _has(step: StepResult, name: str) -> bool:
-    return bool(_column(step, name))
 
 
 def _mean(step: StepResult, name: str) -> float:

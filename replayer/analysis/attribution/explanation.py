@@ -159,7 +159,7 @@ def why(
             step=step,
             metrics=tuple(metrics[step]),
             kind=_kind(base, step),
-            operation=_both(sides)[0].operation,
+            operation=[*sides[0], *sides[1]][0].operation,
             windows=_count(sides, lambda _: True),
             open=_count(sides, lambda account: not account.closes),
             unsure=_count(sides, lambda account: account.rests_on_one),
@@ -185,10 +185,6 @@ def _accounts(side: Side, step: str) -> list[Account]:
 def _kind(side: Side, step: str) -> str:
     """Return the verb of the step with this name, such as walk; "" if there is none."""
     return next((one.step for run in side.runs for one in run.steps if one.name == step), "")
-
-
-def _both(sides: _Accounts) -> list[Account]:
-    return [*sides[0], *sides[1]]
 
 
 def _count(sides: _Accounts, is_so: Callable[[Account], bool]) -> tuple[int, int]:

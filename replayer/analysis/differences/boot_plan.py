@@ -19,7 +19,7 @@ from pydantic import ValidationError
 
 from replayer import assets, trusted_path
 from replayer.analysis.differences.samples import Side
-from replayer.analysis.differences.selection import Chosen, Columns, no_column
+from replayer.analysis.differences.selection import Chosen, Columns, choose, no_column
 from replayer.errors import Impossible, ReplayerError
 from replayer.model import Noun, Run, Status
 from replayer.results import store
@@ -285,6 +285,21 @@ def what_next(schedule: BootSchedule, made: Sequence[Run], path: Path) -> str:
     if done == total:
         return f"all {total} boots are done; next: replayer compare {path}"
     return f"{done} of {total} boots done; next: boot {schedule.order[done]}, replayer step {path}"
+
+
+def choose_runs(
+    named: Sequence[str],
+    where: Path,
+    *,
+    by: str = "",
+    only: Sequence[str] = (),
+    columns: Columns = None,
+) -> Chosen:
+    """Return groups of runs as `selection.choose` does; those of a plan's kernels for its file."""
+    plan = load_if_plan(named[0]) if len(named) == 1 and not by else None
+    if plan is not None:
+        return chosen(plan, columns)
+    return choose(named, where, by=by, only=only, columns=columns)
 
 
 def chosen(path: Path, columns: Columns = None) -> Chosen:

@@ -11,6 +11,7 @@ from abc import abstractmethod
 from typing import TYPE_CHECKING, Protocol, cast
 
 from replayer import registry
+from replayer.boots import kernels
 from replayer.errors import Impossible
 
 if TYPE_CHECKING:
@@ -41,9 +42,11 @@ class BootLoader(Protocol):
     def default(self, system: System) -> str:
         """Return the default entry of the machine, in the loader's words."""
 
-    @abstractmethod
     def check(self, system: System, entry: KernelEntry) -> None:
-        """Raise ReplayerError if the machine refuses this kernel; leave everything as it was."""
+        """Raise ReplayerError if the machine refuses this kernel; leave everything as it was.
+
+        By default each of the entries can be chosen.
+        """
 
     @abstractmethod
     def choose(self, system: System, entry: KernelEntry, arguments: str) -> None:
@@ -60,13 +63,19 @@ class BootLoader(Protocol):
     def clear(self, system: System) -> None:
         """Take the choice for the next boot back; do nothing if there is none."""
 
-    @abstractmethod
-    def booted_as_chosen(self, system: System, entry: KernelEntry) -> bool | None:
-        """Return whether this boot is the chosen one; None if the loader does not show it."""
+    def booted_as_chosen(self, system: System, entry: KernelEntry) -> bool | None:  # noqa: ARG002
+        """Return whether this boot is the chosen one; None if the loader does not show it.
 
-    @abstractmethod
+        By default it keeps no record: the choice was not followed yet as long as it is pending.
+        """
+        return False if self.pending(system) else None
+
     def halts_on_panic(self, system: System, entry: KernelEntry) -> bool:
-        """Return whether this kernel would stand still after a panic until a user restarts it."""
+        """Return whether this kernel would stand still after a panic until a user restarts it.
+
+        By default that follows from its options or its configuration.
+        """
+        return kernels.halts_on_panic(system, entry)
 
 
 FACE = BootLoader

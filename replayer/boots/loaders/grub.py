@@ -68,10 +68,6 @@ def default(system: System) -> str:
     return titles[int(name)] if name.isdigit() and int(name) < len(titles) else name
 
 
-def check(system: System, entry: KernelEntry) -> None:
-    """Do nothing: each entry of the menu can be chosen."""
-
-
 def choose(system: System, entry: KernelEntry, arguments: str) -> None:  # noqa: ARG001 - the menu holds the arguments
     """Choose an entry of the menu for the next boot."""
     reboot, _, folder = _flavour(system)
@@ -89,16 +85,6 @@ def clear(system: System) -> None:
     """Take the choice for the next boot back."""
     _, editor, folder = _flavour(system)
     grub_files.forget(system, editor, f"{folder}/grubenv")
-
-
-def booted_as_chosen(system: System, entry: KernelEntry) -> bool | None:  # noqa: ARG001 - the block does not depend on it
-    """Return False if GRUB has not followed the choice yet, else None: GRUB keeps no record."""
-    return False if pending(system) else None
-
-
-def halts_on_panic(system: System, entry: KernelEntry) -> bool:
-    """Return whether the kernel stands still after a panic, by its options or its configuration."""
-    return kernels.halts_on_panic(system, entry)
 
 
 def _flavour(system: System) -> tuple[str, str, str]:

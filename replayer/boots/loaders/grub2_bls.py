@@ -58,10 +58,6 @@ def default(system: System) -> str:
     return saved
 
 
-def check(system: System, entry: KernelEntry) -> None:
-    """Do nothing: each entry can be chosen."""
-
-
 def choose(system: System, entry: KernelEntry, arguments: str) -> None:  # noqa: ARG001 - the entry holds the arguments
     """Choose an entry for the next boot."""
     system.call("grub2-reboot", f"--boot-directory={system.path('boot')}", entry.name)
@@ -75,16 +71,6 @@ def pending(system: System) -> str:
 def clear(system: System) -> None:
     """Take the choice for the next boot back."""
     grub_files.forget(system, _EDITOR, _BLOCK)
-
-
-def booted_as_chosen(system: System, entry: KernelEntry) -> bool | None:  # noqa: ARG001 - the block does not depend on it
-    """Return False if GRUB has not followed the choice yet, else None: GRUB keeps no record."""
-    return False if pending(system) else None
-
-
-def halts_on_panic(system: System, entry: KernelEntry) -> bool:
-    """Return whether the kernel stands still after a panic, by its options or its configuration."""
-    return kernels.halts_on_panic(system, entry)
 
 
 def _menu(system: System) -> str:

@@ -51,10 +51,6 @@ def default(system: System) -> str:
     return variable(system, "LoaderEntryDefault") or "as loader.conf says"
 
 
-def check(system: System, entry: KernelEntry) -> None:
-    """Do nothing: each entry that bootctl lists can be chosen."""
-
-
 def choose(system: System, entry: KernelEntry, arguments: str) -> None:  # noqa: ARG001 - the entry holds the arguments
     """Choose an entry for the next boot."""
     system.call("bootctl", "set-oneshot", entry.name)
@@ -75,11 +71,6 @@ def booted_as_chosen(system: System, entry: KernelEntry) -> bool | None:
     """Return whether the loader reports this entry as the started one; None without a report."""
     selected = variable(system, "LoaderEntrySelected")
     return selected == entry.name if selected else None
-
-
-def halts_on_panic(system: System, entry: KernelEntry) -> bool:
-    """Return whether the kernel stands still after a panic, by its options or its configuration."""
-    return kernels.halts_on_panic(system, entry)
 
 
 def variable(system: System, name: str) -> str:

@@ -38,6 +38,13 @@ class GuestRows(NamedTuple):
     rows: Sequence[Sequence[str | None]] = ()
 
 
+def show_cell(cell: object) -> str | None:
+    """Return a value as PostgreSQL writes it in a row; None for NULL."""
+    if cell is None:
+        return None
+    return ("t" if cell else "f") if isinstance(cell, bool) else str(cell)
+
+
 class GuestSession(Protocol):
     """One connection to the library; it is used by one thread, except `interrupt`."""
 

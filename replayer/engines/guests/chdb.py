@@ -15,6 +15,7 @@ from replayer.engines.guests import (
     TIME,
     GuestColumn,
     GuestRows,
+    show_cell,
 )
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ class _Session:
         kinds = [_kind(one) for one in types]
         return GuestRows(
             [GuestColumn(*both) for both in zip(names, kinds, strict=True)],
-            [[_text(cell) for cell in row] for row in rows],
+            [[show_cell(cell) for cell in row] for row in rows],
         )
 
     def interrupt(self) -> None:
@@ -95,9 +96,3 @@ class _Session:
 def _kind(name: str) -> int:
     inner = name.removeprefix("LowCardinality(").removeprefix("Nullable(")
     return next((kind for begin, kind in _KINDS.items() if inner.startswith(begin)), TEXT)
-
-
-def _text(cell: Any) -> str | None:
-    if cell is None:
-        return None
-    return ("t" if cell else "f") if isinstance(cell, bool) else str(cell)

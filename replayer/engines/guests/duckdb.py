@@ -14,6 +14,7 @@ from replayer.engines.guests import (
     TIME,
     GuestColumn,
     GuestRows,
+    show_cell,
 )
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ class _Session:
         done = self._connection.execute(statement)
         columns = [GuestColumn(one[0], _kind(str(one[1]))) for one in (done.description or ())]
         rows = done.fetchall() if columns else ()
-        return GuestRows(columns, [[_text(cell) for cell in row] for row in rows])
+        return GuestRows(columns, [[show_cell(cell) for cell in row] for row in rows])
 
     def interrupt(self) -> None:
         """Ask the statement to end."""
@@ -83,9 +84,3 @@ class _Session:
 
 def _kind(name: str) -> int:
     return NUMERIC if name.startswith("DECIMAL") else _KINDS.get(name, TEXT)
-
-
-def _text(cell: Any) -> str | None:
-    if cell is None:
-        return None
-    return ("t" if cell else "f") if isinstance(cell, bool) else str(cell)

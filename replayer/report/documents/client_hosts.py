@@ -8,7 +8,7 @@ from replayer.analysis.capacity import client_hosts
 from replayer.analysis.capacity.client_hosts import BOUND, SPREAD, TABLE, Row
 from replayer.report.document import Part, Section, Table
 from replayer.run.display import Sentence, Tone
-from replayer.units import show_count, show_duration
+from replayer.units import show_count, show_duration, show_or_dash
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -75,20 +75,20 @@ def _start(result: StepResult) -> str:
 
 
 def _row(row: Row) -> list[str]:
-    last = "LOST" if row.get("lost") else _duration(row.get("last_done_s"))
+    last = "LOST" if row.get("lost") else show_or_dash(row.get("last_done_s"), show_duration)
     busy, cores = row.get("cpu_share"), row.get("cores")
     of = f" of {show_count(cores)}" if cores else ""
     return [
         row["host"],
-        _count(row.get("sessions")),
-        _rate(row.get("per_second")),
-        _percent(row.get("share")),
+        show_or_dash(row.get("sessions"), _count),
+        show_or_dash(row.get("per_second"), _rate),
+        show_or_dash(row.get("share"), "{:.1%}".format),
         _late(row.get("start_us"), row.get("bound_us")),
-        _duration(row.get("first_done_s")),
+        show_or_dash(row.get("first_done_s"), show_duration),
         last,
-        "-" if busy is None else f"{busy:.0%}{of}",
-        _cores(row.get("client_cores")),
-        _duration(row.get("agent_cpu_s")),
+        show_or_dash(busy, f"{{:.0%}}{of}".format),
+        show_or_dash(row.get("client_cores"), "{:.2f}".format),
+        show_or_dash(row.get("agent_cpu_s"), show_duration),
     ]
 
 
@@ -96,15 +96,15 @@ def _sum(last: Sequence[Row]) -> list[str]:
     first, end = _known(last, "first_done_s"), _known(last, "last_done_s")
     return [
         "sum",
-        _count(sum(_known(last, "sessions"))),
-        _rate(_total(last, "per_second")),
-        _percent(_total(last, "share")),
+        show_or_dash(sum(_known(last, "sessions")), _count),
+        show_or_dash(_total(last, "per_second"), _rate),
+        show_or_dash(_total(last, "share"), "{:.1%}".format),
         "",
-        _duration(min(first, default=None)),
-        _duration(max(end, default=None)),
+        show_or_dash(min(first, default=None), show_duration),
+        show_or_dash(max(end, default=None), show_duration),
         "",
-        _cores(_total(last, "client_cores")),
-        _duration(_total(last, "agent_cpu_s")),
+        show_or_dash(_total(last, "client_cores"), "{:.2f}".format),
+        show_or_dash(_total(last, "agent_cpu_s"), show_duration),
     ]
 
 
@@ -118,24 +118,12 @@ def _total(last: Sequence[Row], key: str) -> float | None:
     return sum(known) if len(known) == len(last) else None
 
 
-def _count(value: Any) -> str:
-    return "-" if value is None else show_count(round(value))
+def _count(value: float) -> str:
+    return show_count(round(value))
 
 
-def _rate(value: Any) -> str:
-    return "-" if value is None else f"{show_count(round(value))}/s"
-
-
-def _percent(value: Any) -> str:
-    return "-" if value is None else f"{value:.1%}"
-
-
-def _duration(value: Any) -> str:
-    return "-" if value is None else show_duration(value)
-
-
-def _cores(value: Any) -> str:
-    return "-" if value is None else f"{value:.2f}"
+def _rate(value: float) -> str:
+    return f"{_count(value)}/s"
 
 
 def _late(start_us: Any, bound_us: Any) -> str:

@@ -82,7 +82,7 @@ def repeats(sides: Sequence[Side]) -> Iterator[tuple[str, Figure]]:
                     f"{name}: {metric.metric} of every repeat",
                     curves,
                     x="repeat",
-                    y=_unit(metric.unit),
+                    y="per second" if metric.unit == "1/s" else metric.unit,
                     axes={"zero": True, **({"every_x": 1} if most <= _FEW else {})},
                 ),
             )
@@ -382,7 +382,3 @@ def _by_second(results: Sequence[StepResult], column: str) -> tuple[list[int], N
 
 def _rounded(values: NDArray[np.float64]) -> list[float]:
     return [float(f"{value:.4g}") for value in values]
-
-
-def _unit(unit: str) -> str:
-    return "per second" if unit == "1/s" else unit

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from replayer.model import Run, StepResult
+from replayer.model import Run
 from replayer.report.document import Facts, Numbered, Part, Section, Table
 from replayer.report.documents import account, summary, time_spent
 from replayer.report.documents.step_summary import Proof, Remark, RunsSummary, StepSummary, Trust
@@ -87,13 +87,9 @@ def spent(run: Run) -> Section:
     items = [
         (results[0].name, words)
         for results in summary.by_name(run.steps)
-        if (words := time_spent.sentence(_middle(results)))
+        if (words := time_spent.sentence(account.middle(results) or results[-1]))
     ]
     return Section("Where the time went", [Facts(items)] if items else [])
-
-
-def _middle(results: Sequence[StepResult]) -> StepResult:
-    return account.middle(results) or results[-1]
 
 
 def remarks(one: RunsSummary, numbers: Sequence[int], more: str, *, brief: bool = False) -> Section:

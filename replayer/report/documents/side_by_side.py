@@ -37,7 +37,7 @@ class SideBySide:
 
 def line_up(runs: Sequence[Run]) -> SideBySide:
     """Return the document of runs, one for each engine, in their order."""
-    names = [_name(run) for run in runs]
+    names = [sanitize(run_screen.name_engine(run)) for run in runs]
     steps = list(dict.fromkeys(step.name for run in runs for step in run.steps))
     rows = tuple(row for step in steps for row in _rows(step, runs))
     return SideBySide(
@@ -47,10 +47,6 @@ def line_up(runs: Sequence[Run]) -> SideBySide:
         rows=rows,
         notes=tuple(_notes(runs)),
     )
-
-
-def _name(run: Run) -> str:
-    return sanitize(run_screen.name_engine(run))
 
 
 def _scope(runs: Sequence[Run]) -> str:

@@ -177,7 +177,7 @@ def _requirement(sizing: Sizing, heading: str, *, is_main: bool = False) -> Sect
     day = usage.clock(sizing.requirement.begin).partition(" ")[0]
     rows = [
         (
-            _titled(need.title, need.unit),
+            f"{need.title}, MB" if need.unit == "MB/s" else need.title,
             usage.clock(need.begin).removeprefix(f"{day} "),
             need.arithmetic,
         )
@@ -260,10 +260,6 @@ def _mix(wanted: Requirement, sizing: Sizing) -> str:
 
 def _percent(shares: Iterable[tuple[str, float]]) -> Iterator[tuple[str, float]]:
     return ((f"% {name}", 100 * share) for name, share in shares if share > 1e-6)
-
-
-def _titled(name: str, unit: str) -> str:
-    return f"{name}, MB" if unit == "MB/s" else name
 
 
 def resource_rows(verdict: FitVerdict) -> list[list[str]]:

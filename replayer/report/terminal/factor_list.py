@@ -1,4 +1,4 @@
-"""The list of factors: what each is, its level here, and whether it can be switched here."""
+"""A printed list of factors: what each is, its level here, and whether it can be switched here."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
-from replayer import factors, journal
 from replayer.report.sanitize import sanitize
 from replayer.report.terminal.tables import indented
 
@@ -24,30 +23,8 @@ _NEW = {
 """Scope -> the heading of its factors."""
 
 
-def entries(listed: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return the entries of a list with what each factor is on this machine.
-
-    The disk is that of replayer's data folder, and the engine is the default one.
-    """
-    place = factors.place_at(journal.place() / "data", "")
-    return [{**entry, **_state(str(entry["name"]), place)} for entry in listed]
-
-
-def _state(name: str, place: factors.FactorPlace) -> dict[str, Any]:
-    factor = factors.load(name)
-    reason = factor.unavailable(place)
-    return {
-        "scope": factor.SCOPE,
-        "level": factor.current(place) or "",
-        "levels": list(factor.levels(place)),
-        "right": "root" if factor.NEEDS_ROOT else "any user",
-        "switchable": "no" if reason else "yes",
-        "reason": reason,
-    }
-
-
 def render(listed: Sequence[Mapping[str, Any]]) -> Iterator[RenderableType]:
-    """Yield the factors by scope."""
+    """Yield factors by scope: entries of `list` with what `factors.describe` returns."""
     for scope, title in _NEW.items():
         chosen = [entry for entry in listed if entry["scope"] == scope]
         if not chosen:

@@ -9,9 +9,8 @@ from pathlib import Path
 from rich.cells import cell_len, set_cell_size
 
 from replayer.cli.stdio import SPELLED
-from replayer.model import Status
 from replayer.report.sanitize import sanitize
-from replayer.results import editing
+from replayer.results import run_listing
 from replayer.results.store import StoredRun, Unreadable
 from replayer.units import show, show_duration
 
@@ -45,7 +44,7 @@ def write(
     """
     stored = [one for one in entries if isinstance(one, StoredRun)]
     others = [one for one in entries if not isinstance(one, StoredRun)]
-    kept, left = without_failed(stored, every=every)
+    kept, left = run_listing.without_failed(stored, every=every)
     columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
     lines = [*rows(kept, columns, metric)]
     if not kept:
@@ -123,7 +122,7 @@ def _row(run: StoredRun, metric: str) -> tuple[str, ...]:
         run.engine,
         run.kernel,
         run.label,
-        state(run),
+        run_listing.state(run),
         _headline(run, metric),
     )
     return (sanitize(run.id), *(sanitize(text[:_MOST]) for text in texts))
@@ -135,24 +134,6 @@ def _took(run: StoredRun) -> str:
         return show_duration((ended - began).total_seconds())
     except (ValueError, TypeError):
         return "-"
-
-
-def without_failed(runs: Sequence[StoredRun], *, every: bool) -> tuple[list[StoredRun], str]:
-    """Return the runs without those that failed, and a sentence on how many were left out.
-
-    With `every`, none is left out, and the sentence is "".
-    """
-    kept = [run for run in runs if every or run.status != Status.FAILED.value]
-    left = len(runs) - len(kept)
-    many = "1 failed run is" if left == 1 else f"{left} failed runs are"
-    return kept, f"{many} not listed: --all lists every run" if left else ""
-
-
-def state(run: StoredRun) -> str:
-    """Return a run's status; `killed` if its process is gone but the status is still running."""
-    if run.writer and editing.cut(run.status, run.writer):
-        return "killed"
-    return run.status
 
 
 def _headline(run: StoredRun, metric: str) -> str:

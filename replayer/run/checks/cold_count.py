@@ -108,12 +108,9 @@ class ColdCount:
             answered,
             counted,
             traffic.read_bytes if traffic else None,
-            self._device_bytes(),
+            stack.read_bytes(self._host, self._disks.disks),
             residency(self._rows).resident_bytes,
         )
-
-    def _device_bytes(self) -> int | None:
-        return stack.read_bytes(self._host, self._disks.disks)
 
     def _settled(self) -> tuple[float | None, float, float, int | None]:
         """Return the server's clock and the bytes that it counted, once they stand still.

@@ -23,7 +23,7 @@ from replayer.conditions import memory_bound
 from replayer.conditions.residency import Residency, residency
 from replayer.engines import engine
 from replayer.errors import ReplayerError
-from replayer.machine import page_cache, perf
+from replayer.machine import machine_facts, page_cache, perf
 from replayer.machine.free_space import free_bytes
 from replayer.machine.host import Host
 from replayer.model import Advice, Fact
@@ -102,7 +102,7 @@ class Case:
     @cached_property
     def facts(self) -> dict[str, Fact]:
         """Return the facts of the machine."""
-        return self.host.facts(self.data)
+        return machine_facts.read_facts(self.host, self.data)
 
     @cached_property
     def tables(self) -> tuple[int, int]:

@@ -90,7 +90,6 @@ def forecast(order: RunRequest, folders: Sequence[Path]) -> Forecast:
         _part(asked, number, 0 if taken is None else taken.disk_bytes, runs)
         for number, taken in enumerate(prints)
     )
-    set_to = [spec.lasts() for spec in asked.steps]
     return Forecast(
         workload=asked.name,
         server=_server(order),
@@ -98,8 +97,17 @@ def forecast(order: RunRequest, folders: Sequence[Path]) -> Forecast:
         disk=_disk(order),
         parts=parts,
         disk_bytes=footprint.disk_bytes(filter(None, prints)),
-        expected=estimates.expect(workload.facts(asked), runs, set_to),
+        expected=_expected(asked, runs),
     )
+
+
+def expect(asked: Workload, folders: Iterable[Path]) -> Expectation:
+    """Return what the runs in some folders and the steps' keys show of one run of a workload."""
+    return _expected(asked, estimates.earlier(folders, asked.name))
+
+
+def _expected(asked: Workload, runs: Sequence[Run]) -> Expectation:
+    return estimates.expect(workload.facts(asked), runs, [spec.lasts() for spec in asked.steps])
 
 
 def plan(order: RunRequest, folders: Sequence[Path]) -> PlannedSteps:

@@ -6,7 +6,7 @@ from typing import Any
 from replayer.model import StepResult
 from replayer.run.display import Chart, ChartTrace, Form, Part, Results, Sentence, TableRows, Tone
 from replayer.steps.capacity.outcome import DISTURBED
-from replayer.units import show_count, show_duration, three
+from replayer.units import show_count, show_duration, show_or_dash, show_rate, three
 
 _FACTS = frozenset(
     {
@@ -63,13 +63,13 @@ def _trials(rows: Sequence[Row]) -> TableRows:
                 f"{row['multiple']:.3f}",
                 show_count(round(row["asked_per_second"])),
                 show_count(round(row["throughput_per_second"])),
-                _time(row["p50_s"]),
-                _time(row["p99_s"]),
+                show_or_dash(row["p50_s"], show_duration),
+                show_or_dash(row["p99_s"], show_duration),
                 show_duration(row["lag_s"]),
                 three(row["user_cores"] + row["system_cores"]),
-                *(_number(row[key]) for key in _NUMBERS),
-                _share(row["log_share"]),
-                _share(row["row_lock_share"]),
+                *(show_or_dash(row[key], show_rate) for key in _NUMBERS),
+                show_or_dash(row["log_share"], "{:.0%}".format),
+                show_or_dash(row["row_lock_share"], "{:.0%}".format),
             ]
             for number, row in enumerate(rows, 1)
         ],
@@ -77,20 +77,6 @@ def _trials(rows: Sequence[Row]) -> TableRows:
 
 
 _NUMBERS = ("server_cores", "reads_per_second", "writes_per_second")
-
-
-def _time(seconds: float | None) -> str:
-    return "-" if seconds is None else show_duration(seconds)
-
-
-def _number(value: float | None) -> str:
-    if value is None:
-        return "-"
-    return show_count(round(value)) if value >= 100 else three(value)
-
-
-def _share(value: float | None) -> str:
-    return "-" if value is None else f"{value:.0%}"
 
 
 def _answer(result: StepResult) -> Iterator[Sentence]:

@@ -5,7 +5,7 @@ from typing import Any
 
 from replayer.model import StepResult
 from replayer.run.display import Chart, ChartTrace, Form, Part, Results, Sentence, TableRows, Tone
-from replayer.units import show_count, show_duration, three
+from replayer.units import show_count, show_duration, show_or_dash, show_rate, three
 
 _WIDTH = 16
 _GLOSSES = {
@@ -55,17 +55,17 @@ def _curve(rows: Sequence[Row]) -> TableRows:
             f"{row['sessions']:>4} {_bar(row['throughput_per_second'], most)}",
             show_count(round(row["throughput_per_second"])),
             f"{_range(row):.1%}",
-            _number(row["law_per_second"]),
+            show_or_dash(row["law_per_second"], show_rate),
             show_duration(row["p50_s"]),
             show_duration(row["p99_s"]),
             three(row["user_cores"] + row["system_cores"]),
-            _number(row["server_cores"]),
+            show_or_dash(row["server_cores"], show_rate),
             three(row["client_cores"]),
-            _number(row["reads_per_second"]),
-            _number(row["writes_per_second"]),
-            _number(row["flushes_per_second"]),
-            _share(row["log_share"]),
-            _share(row["row_lock_share"]),
+            show_or_dash(row["reads_per_second"], show_rate),
+            show_or_dash(row["writes_per_second"], show_rate),
+            show_or_dash(row["flushes_per_second"], show_rate),
+            show_or_dash(row["log_share"], "{:.0%}".format),
+            show_or_dash(row["row_lock_share"], "{:.0%}".format),
         ]
         for row in rows
     ]
@@ -89,16 +89,6 @@ def _range(row: Row) -> float:
     spread: float = row["most_per_second"] - row["least_per_second"]
     mean: float = row["throughput_per_second"]
     return spread / mean if mean else 0.0
-
-
-def _number(value: float | None) -> str:
-    if value is None:
-        return "-"
-    return show_count(round(value)) if value >= 100 else three(value)
-
-
-def _share(value: float | None) -> str:
-    return "-" if value is None else f"{value:.0%}"
 
 
 def _coefficients(rows: Sequence[Row]) -> TableRows:
@@ -128,17 +118,16 @@ def _resources(rows: Sequence[Row]) -> TableRows:
         [
             [
                 row["resource"],
-                *(_percent(row[key]) for key in ("busiest_share", "low_share", "high_share")),
-                "-" if row["bound_per_second"] is None else f"{_number(row['bound_per_second'])}/s",
+                *(
+                    show_or_dash(row[f"{end}_share"], "{:.1%}".format)
+                    for end in ("busiest", "low", "high")
+                ),
+                show_or_dash(row["bound_per_second"], lambda value: f"{show_rate(value)}/s"),
                 row["ceiling"] or "-",
             ]
             for row in rows
         ],
     )
-
-
-def _percent(share: float | None) -> str:
-    return "-" if share is None else f"{share:.1%}"
 
 
 def charts(sides: Sequence[Results]) -> Iterator[Chart]:

@@ -20,33 +20,17 @@ from replayer.capture.action import (
     LoggedStatement,
 )
 from replayer.engines import wires
-from replayer.engines.wire_session import encode_text
-from replayer.steps.replay.commit_order import (
-    WHOLE_TABLE,
-    RowChange,
-    Sequenced,
-    client_number,
-)
+from replayer.steps.replay.commit_order import client_number
+from replayer.steps.replay.planned_order import PlannedOrder
 from replayer.steps.replay.read_only import ReadOnlyTest
-from replayer.steps.replay.replay_counts import number_of
+from replayer.steps.replay.record_encoder import RecordEncoder
 from replayer.steps.replay.row_keys import RowKeys
 from replayer.steps.replay.spec import Spec
 from replayer.steps.replay.spool import Spool
 from replayer.steps.replay.uncertain_order import UncertainOrder
 from replayer.steps.replay.work import (
-    CONNECT,
-    DISCONNECT,
-    EXTENDED,
-    FED,
-    FORGETS,
-    IMPOSED,
-    IN_ORDER,
-    NAMED,
     NOWHERE,
-    PARTS,
-    WHOLE,
     Blocked,
-    Prepared,
     Record,
     ReplayJob,
     SessionColumns,
@@ -60,24 +44,15 @@ _LONGEST_PAUSE = _SECOND
 _RATE_OF_A_PROCESS = 8_000
 """Statements a second that one process can send on time, with reserve for a busy minute."""
 _CORES_OF_A_PROCESS = 4
-_FORGETS = re.compile(r"\s*(?:deallocate|discard)\b", re.IGNORECASE)
-_INTO = re.compile(r"\binto\b", re.IGNORECASE)
 _MOST_NAMED = 5
-_MOST_HASH = (1 << 63) - 1
 _MOST_HELD = 1 << 16
 """Limit of records in memory that wait for a full chunk; then shorter chunks are written."""
 _NO_NAME = "one that the log does not name"
 _ONLY_BEGINS = re.compile(
     r"\s*(?:begin|start\s+transaction)\b(?![^;]*\bsnapshot\b)[^;]*;?\s*", re.IGNORECASE
 )
-_ROWLESS = frozenset({"ddl", "other"})
-"""Kinds of statements without tables in their text that change no row: CREATE FUNCTION, LOCK."""
-_SHOWN = 60
-"""Characters of a statement that is named."""
-_COUNTED = frozenset({"select", "insert", "update", "delete"})
 _MOST_PARAMETERS = 0xFFFF
 """Most parameters of a statement, whose number has two bytes in each protocol."""
-_ORDERED = re.compile(r"\border\s+by\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -133,6 +108,35 @@ class _Process:
     last_ns: "array[int]" = field(default_factory=lambda: array("q"))
 
 
+class _IntendedTimes:
+    """The intended starts of actions: those of the capture, at a speed and without long pauses."""
+
+    def __init__(self, spec: Spec) -> None:
+        self.last_ns = 0
+        """The last intended start, since the begin of the replay."""
+        self._speed, self._skips = spec.speed or 1, spec.idle == "skip"
+        self._skipped_ns = self._busy_until = 0
+        self._from_ns = round((spec.begin or 0) * _SECOND)
+        self._until_ns = None if spec.until is None else round(spec.until * _SECOND)
+
+    def has(self, since_ns: int) -> bool:
+        """Return whether an instant of the capture is in the part that is replayed."""
+        return since_ns >= self._from_ns and (self._until_ns is None or since_ns < self._until_ns)
+
+    def start(self, since_ns: int, duration_ns: int) -> int:
+        """Return the intended start of the next action, in ns since the begin of the replay."""
+        start = since_ns - self._from_ns
+        if self._skips:
+            pause = start - self._busy_until
+            if pause > _LONGEST_PAUSE:
+                self._skipped_ns += pause - _LONGEST_PAUSE
+            self._busy_until = max(self._busy_until, start + max(0, duration_ns))
+            start -= self._skipped_ns
+        start = round(start / self._speed)
+        self.last_ns = max(self.last_ns, start)
+        return start
+
+
 class Planner:
     """Collects the records of a capture; its memory grows only by some bytes for each session."""
 
@@ -153,41 +157,28 @@ class Planner:
         """Begin a plan; `coarse_ns` is by how much the times of the log may be wrong, in ns."""
         self._spec = spec
         self._blocked = blocked
-        self._rows = rows
-        self.uncertain = UncertainOrder(rows, coarse_ns)
-        """The rows whose changes have no certain order in the log, if the order is kept."""
+        self._order = PlannedOrder(rows, coarse_ns, kept=spec.order != "none")
         self._conninfo = conninfo
         self._described: dict[int, LoggedSession] = {}
         self._wire = wire
-        self._binds = wires.has_own(wire, "encode_values")
+        self._encoder = RecordEncoder(spec, wire, span_ns)
         self._reading = ReadOnlyTest(wire.LANGUAGE) if spec.read_only else None
         with contextlib.ExitStack() as made:
             self._processes = [_Process(_spool(made, folder)) for _ in range(processes)]
             self._close = made.pop_all().close
         self.feeds: tuple[Descriptor, ...] = ()
         """Files with data for COPY FROM STDIN."""
-        self._count = self._held = 0
-        self._order = Sequenced()
+        self._held = 0
         self._sessions: dict[int, _Session | None] = {}
-        self._places: dict[int, int] = {}
-        self._fingerprints: list[Fingerprint] = []
-        self._planned: list[int] = []
-        self._prepared: dict[tuple[str, str], int] = {}
-        self._flags: dict[int, int] = {}
-        self._counted: dict[int, bool] = {}
-        """Place of a fingerprint -> whether logs and servers count its rows in the same way."""
         self._left_out: Counter[str] = Counter()
         self._databases: Counter[str] = Counter()
+        """Database -> number of its sessions."""
         self._others: Counter[str] = Counter()
         """Database that was not chosen -> number of its statements."""
         self._of_others: dict[int, str] = {}
         self._actions = 0
         self._errors_logged = errors_logged
-        self._part_ns = span_ns // PARTS + 1
-        self._last_start = 0
-        self._skipped_ns = self._busy_until = 0
-        self._from_ns = round((spec.begin or 0) * _SECOND)
-        self._until_ns = None if spec.until is None else round(spec.until * _SECOND)
+        self._times = _IntendedTimes(spec)
 
     def close(self) -> None:
         """Close the spools."""
@@ -206,7 +197,7 @@ class Planner:
         `feed` is the place in `feeds` of the data for a COPY FROM STDIN, -1 for none.
         """
         since = action.start_ns
-        if since < self._from_ns or (self._until_ns is not None and since >= self._until_ns):
+        if not self._times.has(since):
             if statement is not None:
                 self._left_out["before from or after until"] += 1
             return
@@ -222,11 +213,12 @@ class Planner:
             if statement is not None:
                 self._others[self._of_others[action.session]] += 1
         else:
-            record = self._record(action, statement, place, self._intended(action, since))
-            record = self._sent(record, action, statement, feed)
+            start = self._times.start(since, action.duration_ns)
+            record = self._encoder.encode(action, statement, place, start, feed)
             record = self._begun(session, record, statement)
             self._put(session, record)
-            self._place(session, record, action, statement)
+            owner = client_number(session.process, session.place, len(self._processes))
+            self._order.note(owner, record, action, statement)
             process = self._processes[session.process]
             end = since + max(0, action.duration_ns)
             process.last_ns[session.place] = max(process.last_ns[session.place], end)
@@ -235,24 +227,6 @@ class Planner:
         if ends:
             self._of_others.pop(action.session, None)
             del self._sessions[action.session]
-
-    def _sent(
-        self, record: Record, action: Action, statement: LoggedStatement | None, feed: int
-    ) -> Record:
-        """Return a record as it is sent: made to fail as in the log, or with the data of a file.
-
-        `feed` is the place of the file in `feeds`, -1 for none.  A statement that is made to fail
-        takes no data.
-        """
-        if (
-            statement
-            and self._spec.order != "none"
-            and self._wire.is_by_others(action.sqlstate, action.duration_ns / _SECOND)
-        ):
-            return self._impose(record, action, statement.fingerprint)
-        if feed >= 0:
-            return record._replace(flags=record.flags | (feed + 1) << FED)
-        return record
 
     def _begun(
         self, session: _Session, record: Record, statement: LoggedStatement | None
@@ -269,22 +243,16 @@ class Planner:
             session.needs, record = record.needs, record._replace(needs=UNKNOWN)
         return record
 
+    def uncertain(self) -> UncertainOrder:
+        """Return the rows whose changes have no certain order in the log, of the actions so far."""
+        for form in self._encoder.forms.values():
+            if form.fingerprint.writes:
+                self._order.uncertain.add_form(form.fingerprint.writes, form.fingerprint.text)
+        return self._order.uncertain
+
     def leave_out(self, left_out: Mapping[str, int]) -> None:
         """Count statements that were not added, by the reason."""
         self._left_out.update(left_out)
-
-    def _intended(self, action: Action, since: int) -> int:
-        """Return the intended start of an action, in ns since the begin of the replay."""
-        start = since - self._from_ns
-        if self._spec.idle == "skip":
-            pause = start - self._busy_until
-            if pause > _LONGEST_PAUSE:
-                self._skipped_ns += pause - _LONGEST_PAUSE
-            self._busy_until = max(self._busy_until, start + max(0, action.duration_ns))
-            start -= self._skipped_ns
-        start = round(start / (self._spec.speed or 1))
-        self._last_start = max(self._last_start, start)
-        return start
 
     def _session(self, action: Action, since: int) -> _Session | None:
         """Return the session of an action, None if it is left out; create it if it is new."""
@@ -296,9 +264,8 @@ class Planner:
         if self._spec.database not in {"", one.database}:
             self._of_others[number] = one.database or _NO_NAME
         if self._spec.database in {"", one.database}:
+            number = self._databases.total() % len(self._processes)
             self._databases[one.database] += 1
-            number = self._count % len(self._processes)
-            self._count += 1
             process = self._processes[number]
             before = action.does != "connect"
             place = process.sessions.add(action.session, self._conninfo(one), before=before)
@@ -307,67 +274,6 @@ class Planner:
             made = _Session(number, place)
         self._sessions[action.session] = made
         return made
-
-    def _record(
-        self, action: Action, statement: LoggedStatement | None, place: CommitPlace, start_ns: int
-    ) -> Record:
-        chain, turn = place.chain, place.turn
-        if self._spec.order != "commit":
-            chain = turn = UNKNOWN
-        if statement is None:
-            does = CONNECT if action.does == "connect" else DISCONNECT
-            return Record(does, -1, b"", start_ns, -1, place.ends, -1, -1, 0, -1, 0, -1, 0)
-        fingerprint = self._fingerprint(statement.fingerprint)
-        self._planned[fingerprint] += 1
-        flags = self._flags[fingerprint]
-        values = action.parameters or ()
-        named = -1
-        if action.does == "simple" or not self._binds:
-            does, payload = WHOLE, self._wire.encode_query(statement.text)
-        elif action.name:
-            does, payload = NAMED, self._wire.encode_values(values)
-            known = (action.name, statement.text)
-            named = self._prepared.setdefault(known, len(self._prepared))
-        else:
-            does, payload = WHOLE, self._wire.encode_bound(statement.text, values)
-        flags |= 0 if action.does == "simple" else EXTENDED
-        logged = number_of(action.sqlstate)
-        rows = action.rows if self._counted[fingerprint] else UNKNOWN
-        part = min(PARTS - 1, action.start_ns // self._part_ns)
-        source_ns = UNKNOWN if action.sqlstate else action.duration_ns
-        return Record(
-            *(does, fingerprint, payload, start_ns, place.needs, place.ends),
-            *(chain, turn, logged, named, flags, rows, part, source_ns),
-        )
-
-    def _impose(self, record: Record, action: Action, fingerprint: Fingerprint) -> Record:
-        """Return a record that fails as the statement did, when it did, and waits for no turn.
-
-        The failed statement changed nothing except the state of its transaction.  If it ran in the
-        replay, it could succeed, or make another session fail in its place.
-        """
-        begins, ends = fingerprint.kind == "begin", fingerprint.kind == "commit"
-        payload = self._wire.encode_failure(action.sqlstate, begins=begins, ends=ends)
-        end = record.start_ns + round(max(0, action.duration_ns) / (self._spec.speed or 1))
-        return record._replace(
-            does=WHOLE, payload=payload, start_ns=end, chain=UNKNOWN, turn=UNKNOWN, named=-1,
-            flags=record.flags & ~EXTENDED | IMPOSED,
-        )  # fmt: skip
-
-    def _fingerprint(self, fingerprint: Fingerprint) -> int:
-        place = self._places.get(fingerprint.number)
-        if place is None:
-            place = self._places[fingerprint.number] = len(self._fingerprints)
-            self._fingerprints.append(fingerprint)
-            self._planned.append(0)
-            ordered = IN_ORDER if _ORDERED.search(fingerprint.text) else 0
-            forgets = FORGETS if _FORGETS.match(fingerprint.text) else 0
-            self._flags[place] = ordered | forgets
-            into = fingerprint.kind == "select" and _INTO.search(fingerprint.text)
-            self._counted[place] = fingerprint.kind in _COUNTED and not into
-            if fingerprint.writes:
-                self.uncertain.add_form(fingerprint.writes, fingerprint.text)
-        return place
 
     def _put(self, session: _Session, record: Record) -> None:
         """Add a record to its session; write a chunk when there are enough records."""
@@ -384,10 +290,8 @@ class Planner:
                 first = pending[session.opened]
                 pending[session.opened] = first._replace(needs=record.ends)
                 session.opened = -1
-                self._note_order(session, record)
                 return
         pending.append(record)
-        self._note_order(session, record)
         if len(pending) >= Spool.CHUNK and session.opened < 0:
             self._write(session)
         elif self._held >= _MOST_HELD:
@@ -409,55 +313,6 @@ class Planner:
         self._held -= len(session.pending)
         session.pending.clear()
 
-    def _note_order(self, session: _Session, record: Record) -> None:
-        if self._spec.order == "none":
-            return
-        owner = client_number(session.process, session.place, len(self._processes))
-        if record.ends >= 0:
-            self._order.ends(record.ends, owner)
-
-    def _place(
-        self,
-        session: _Session,
-        record: Record,
-        action: Action,
-        statement: LoggedStatement | None,
-    ) -> None:
-        """Note the turn of a change, and the end of a transaction."""
-        if statement is not None and record.chain >= 0:
-            self._take_turn(session, record, action, statement)
-        if record.ends >= 0:
-            self.uncertain.end_transaction(action.session, action.start_ns)
-
-    def _take_turn(
-        self, session: _Session, record: Record, action: Action, statement: LoggedStatement
-    ) -> None:
-        """Note the turn of a change, and the row that it is for."""
-        owner = client_number(session.process, session.place, len(self._processes))
-        start_ns, end_ns = action.start_ns, action.start_ns + max(0, action.duration_ns)
-        kind, row = WHOLE_TABLE, 0
-        writes = statement.fingerprint.writes
-        alone = record.needs >= 0 and record.ends >= 0
-        if self._rows is not None and writes is None and statement.fingerprint.kind not in _ROWLESS:
-            self.uncertain.add_hidden(
-                *(statement.fingerprint.text[:_SHOWN], (start_ns, end_ns)),
-                alone=alone,
-                session=action.session,
-            )
-        elif self._rows is not None and record.chain > 0 and writes:
-            key = self._rows.find(writes, statement.text, action.parameters or ())
-            if key is not None:
-                kind, row = self._order.kind(key.columns), hash(key) & _MOST_HASH
-            elif self._rows.appends(writes, statement.text):
-                # As many rows as changes: none waits for another one.
-                kind, row = self._order.kind(()), record.turn
-            self.uncertain.add_change(
-                *(writes, statement.text, key, (start_ns, end_ns)),
-                alone=alone,
-                session=action.session,
-            )
-        self._order.takes(record.chain, record.turn, owner, RowChange(kind, row, start_ns, end_ns))
-
     @contextlib.contextmanager
     def schedule(self) -> Iterator[ReplaySchedule]:
         """Yield the complete work, which is valid while the `with` block runs."""
@@ -470,10 +325,11 @@ class Planner:
             shared = None
             if self._spec.order != "none":
                 most = max(len(one.sessions) for one in self._processes)
-                shared = stack.enter_context(self._order.shared(len(self._processes), most))
-            prepared = tuple(
-                Prepared(encode_text(name), encode_text(text)) for name, text in self._prepared
-            )
+                shared = stack.enter_context(
+                    self._order.sequenced.shared(len(self._processes), most)
+                )
+            prepared = tuple(self._encoder.prepared())
+            forms = tuple(self._encoder.forms.values())
             limits = shares(self._spec.sessions, len(self._processes))
             jobs = []
             for number, (process, limit) in enumerate(zip(self._processes, limits, strict=True)):
@@ -501,17 +357,17 @@ class Planner:
                 )
             yield ReplaySchedule(
                 jobs=tuple(job for job in jobs if job.sessions),
-                fingerprints=tuple(self._fingerprints),
-                planned=tuple(self._planned),
+                fingerprints=tuple(form.fingerprint for form in forms),
+                planned=tuple(form.planned for form in forms),
                 actions=self._actions,
-                seconds=self._last_start / 1e9,
-                sessions=self._count,
+                seconds=self._times.last_ns / 1e9,
+                sessions=self._databases.total(),
                 databases=tuple(name for name, _ in self._databases.most_common() if name),
                 at_once=_most_at_once(self._processes),
                 others=tuple(name for name, _ in self._others.most_common()),
                 left_out={**self._left_out, **self._of_another_database()},
                 errors_logged=self._errors_logged,
-                part_s=self._part_ns / 1e9,
+                part_s=self._encoder.part_ns / 1e9,
             )
 
     def _of_another_database(self) -> dict[str, int]:

@@ -214,10 +214,11 @@ def _planned(
     except BaseException:
         planner.close()
         raise
-    for note in (conninfo.note(), *planner.uncertain.sentences()):
+    uncertain = planner.uncertain()
+    for note in (conninfo.note(), *uncertain.sentences()):
         if note:
             context.findings.note(note)
-    for named in planner.uncertain.named(_MOST_UNCERTAIN):
+    for named in uncertain.named(_MOST_UNCERTAIN):
         context.findings.row("uncertain_order", **named._asdict())
     return planner
 

@@ -14,7 +14,7 @@ from replayer.conditions.residency import Residency, residency
 from replayer.engines.connection import Database, Row
 from replayer.engines.verbs import VerbName
 from replayer.load import other_sessions
-from replayer.model import Better, Cold, Foreign, Series, StepSpec, Temperature
+from replayer.model import Better, Cold, Foreign, StepSpec, Temperature
 from replayer.run.context import Context
 from replayer.run.step_recorder import MeasuredWindow
 from replayer.servers import protocol
@@ -93,7 +93,7 @@ def run(spec: Spec, context: Context) -> None:
     findings.measure("scan.elapsed", sum(one.seconds for one in scanned), "s", Better.LESS)
     findings.cold = _warmest(scanned)
     findings.foreign = _busiest(scanned)
-    findings.series = _series(context, scanned)
+    findings.series = context.sampler.series(scanned[0].begin_ns, scanned[-1].end_ns)
     findings.window = _window(scanned, state.rows)
     for one in scanned:
         findings.row("statements", **_row(one, state.rows))
@@ -258,10 +258,6 @@ def _window(scanned: Sequence[_Scanned], rows: int) -> MeasuredWindow:
         sessions=1,
         whose="server",
     )
-
-
-def _series(context: Context, scanned: Sequence[_Scanned]) -> Series:
-    return context.sampler.series(scanned[0].begin_ns, scanned[-1].end_ns)
 
 
 def _row(one: _Scanned, rows: int) -> dict[str, Any]:

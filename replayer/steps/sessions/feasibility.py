@@ -1,7 +1,6 @@
 """A check whether the reads asked for are possible here, and which ways remain if not."""
 
 import os
-from collections.abc import Sequence
 from pathlib import Path
 from typing import get_args
 
@@ -63,14 +62,10 @@ def _larger(spec: Spec, context: Context) -> list[str]:
 
 
 def _impossible(refused: str, spec: Spec, context: Context) -> Impossible:
-    others = [kind for kind in _kinds() if kind != spec.memory]
+    others = [kind for kind in get_args(MemoryKind) if kind != spec.memory]
     ways = [kind for kind in others if not _refused(kind, spec, context)]
     remain = f"what remains: {', '.join(ways)}" if ways else "no other way remains"
     return Impossible(f"memory = {spec.memory!r}: {refused}; {remain}")
-
-
-def _kinds() -> Sequence[MemoryKind]:
-    return get_args(MemoryKind)
 
 
 def check_numbers(spec: Spec, block_size: int) -> None:

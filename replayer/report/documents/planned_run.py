@@ -2,25 +2,20 @@
 
 from collections.abc import Iterator
 
-from rich.console import RenderableType
-from rich.text import Text
-
-from replayer.report.sanitize import sanitize
-from replayer.report.terminal.tables import Flow, indented, pairs
+from replayer.report.document import Facts, Part, Section, Texts
+from replayer.run.display import Sentence
 from replayer.run.plan.forecast import Disk, Forecast, StepForecast
 from replayer.units import show_duration, show_size
 
 
-def render(forecast: Forecast) -> Iterator[RenderableType]:
+def parts(forecast: Forecast) -> Iterator[Part]:
     """Yield the forecast of one run: its steps in the order in which they are done."""
-    yield Text(f"{sanitize(forecast.workload)}, {forecast.server}", style="bold")
-    yield pairs([("data", _disk(forecast.disk))])
+    title = f"{forecast.workload}, {forecast.server}"
+    yield Section(title, [Facts([("data", _disk(forecast.disk))])], is_main=True)
     for part in forecast.parts:
-        yield Text("")
-        yield Text(f"{sanitize(part.name)}{_times(part, forecast.repeat)}", style="bold")
-        yield indented(list(_lines(part)))
-    yield Text("")
-    yield pairs([("in all", f"{_bytes(forecast)}, {_time(forecast)}")])
+        title = f"{part.name}{_times(part, forecast.repeat)}"
+        yield Section(title, [Facts([*_lines(part)])], is_named=True)
+    yield Section("in all", [Sentence(f"{_bytes(forecast)}, {_time(forecast)}")])
 
 
 def _times(part: StepForecast, repeat: int) -> str:
@@ -29,13 +24,10 @@ def _times(part: StepForecast, repeat: int) -> str:
     return f" · {part.times} times" if part.times > 1 else " · once"
 
 
-def _lines(part: StepForecast) -> Iterator[tuple[str, str | Flow]]:
-    yield "does", sanitize(part.about)
+def _lines(part: StepForecast) -> Iterator[tuple[str, str | Texts]]:
+    yield "does", part.about
     if part.keys:
-        yield (
-            "set to",
-            Flow([f"{sanitize(key)} = {sanitize(value)}" for key, value in part.keys.items()]),
-        )
+        yield "set to", Texts([f"{key} = {value}" for key, value in part.keys.items()], gap="  ")
     if part.disk_bytes:
         yield "disk", f"up to {show_size(part.disk_bytes)}"
     yield "time", _known(part)
@@ -48,7 +40,7 @@ def _known(part: StepForecast) -> str:
     one = show_duration(known.seconds)
     total = f", {show_duration(known.seconds * part.times)} in all" if part.times > 1 else ""
     if known.source:
-        return f"about {one}{total} (as in {sanitize(known.source)})"
+        return f"about {one}{total} (as in {known.source})"
     return f"{one} or more{total} (what its keys say)"
 
 
@@ -56,7 +48,7 @@ def _disk(disk: Disk) -> str:
     kind = f"{disk.file_system} on {disk.device}" if disk.device else disk.file_system
     free = "" if disk.free_bytes is None else f"{show_size(disk.free_bytes)} free"
     more = ", ".join(filter(None, (kind, free)))
-    return f"{sanitize(disk.where)} ({sanitize(more)})" if more else sanitize(disk.where)
+    return f"{disk.where} ({more})" if more else disk.where
 
 
 def _bytes(forecast: Forecast) -> str:
@@ -75,5 +67,5 @@ def _time(forecast: Forecast) -> str:
         return "for how long is not known: no earlier run of its steps is here"
     about = "about " if expected.whole else ""
     more = "" if expected.whole else " or more"
-    source = f" (as {sanitize(expected.source)} took)" if expected.source else ""
+    source = f" (as {expected.source} took)" if expected.source else ""
     return f"{about}{show_duration(expected.seconds)}{more}{source}"

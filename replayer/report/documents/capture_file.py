@@ -1,16 +1,12 @@
-"""The report of a replay file, at most 100 columns wide, without any value of a statement."""
+"""The report of a replay file, without any value of a statement."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
-from rich.console import Group, RenderableType
-from rich.padding import Padding
-from rich.rule import Rule
-
 from replayer.capture.capture_summary import ActionSource, CaptureSummary, FingerprintWork
-from replayer.report.sanitize import lines, sanitize
-from replayer.report.terminal.tables import INDENT, NumberTable, bullets, indented, line, pairs
+from replayer.report.document import Bullets, Facts, Numbered, Part, Section, Table
+from replayer.run.display import Sentence, Tone
 from replayer.units import show_count, show_duration, show_size
 
 SHOWN = 20
@@ -21,29 +17,26 @@ _LOGS = 3
 _HEADINGS = ("", "kind", "statements", "time", "share", "mean", "longest", "rows", "errors")
 
 
-def render(summary: CaptureSummary, path: Path) -> Group:
-    """Return the report of a replay file for the terminal."""
-    return Group(
-        Rule(_title(summary.source), align="left", style="bold"),
-        indented(facts(summary, path)),
-        *_heaviest(summary),
-        *_missing(summary),
-    )
+def parts(summary: CaptureSummary, path: Path) -> Iterator[Part]:
+    """Yield the parts of the report: the capture, its heaviest statements, what is not in it."""
+    yield Section(_title(summary.source), [Facts(_facts(summary, path))], is_main=True)
+    yield from _heaviest(summary)
+    yield from _missing(summary)
 
 
-def facts(summary: CaptureSummary, path: Path) -> list[tuple[str, str]]:
+def _facts(summary: CaptureSummary, path: Path) -> list[tuple[str, str]]:
     """Return pairs of label and text about the capture as a whole."""
     seconds = summary.span_ns / 1e9
     rate = f", {show_count(summary.statements / seconds)} a second" if seconds else ""
     rows = [
-        ("file", f"{sanitize(path)}, {show_size(path.stat().st_size)}"),
+        ("file", f"{path}, {show_size(path.stat().st_size)}"),
         ("logs", _logs(summary.source)),
         ("begin", _clock(summary.begin_ns) if summary.actions else ""),
         ("span", show_duration(seconds) if summary.actions else ""),
         ("sessions", _sessions(summary)),
         ("statements", f"{summary.statements:,}{rate}"),
         ("busiest minute", _busiest(summary)),
-        ("kinds", lines(f"{count:,} {kind}" for kind, count in summary.kinds.items())),
+        ("kinds", ", ".join(f"{count:,} {kind}" for kind, count in summary.kinds.items())),
         ("transactions", f"{summary.transactions:,}"),
         ("errors", _errors(summary)),
         ("values", "anonymised" if summary.source.anonymised else ""),
@@ -52,13 +45,12 @@ def facts(summary: CaptureSummary, path: Path) -> list[tuple[str, str]]:
 
 
 def _title(source: ActionSource) -> str:
-    what = " ".join(word for word in (source.engine, source.server_version) if word)
-    return " · ".join(("capture", sanitize(what)))
+    return f"capture · {' '.join(filter(None, (source.engine, source.server_version)))}"
 
 
 def _logs(source: ActionSource) -> str:
     more = len(source.logs) - _LOGS
-    return lines(source.logs[:_LOGS]) + (f" and {more:,} more" if more > 0 else "")
+    return ", ".join(source.logs[:_LOGS]) + (f" and {more:,} more" if more > 0 else "")
 
 
 def _sessions(summary: CaptureSummary) -> str:
@@ -90,29 +82,27 @@ def _clock(moment_ns: int) -> str:
     return f"{moment:%Y-%m-%d %H:%M:%S} UTC"
 
 
-def _heaviest(summary: CaptureSummary) -> Iterator[RenderableType]:
+def _heaviest(summary: CaptureSummary) -> Iterator[Part]:
     shown = summary.heaviest[:SHOWN]
     if not shown:
         return
-    yield ""
     timed = any(work.timed for work in shown)
     by = "time" if timed else "number, as the log has no durations"
     of = f"{len(shown)} of {summary.fingerprints:,}" if len(shown) < summary.fingerprints else "all"
-    yield line(f"the heaviest statements by {by} ({of})", "bold")
     rows = [_row(place, work, summary.seconds) for place, work in enumerate(shown, 1)]
     used = [column for column in range(len(_HEADINGS)) if any(row[column] for row in rows)]
     headings = [_HEADINGS[column] for column in used]
     cells = [[row[column] for column in used] for row in rows]
-    yield NumberTable(headings, cells, numbers=range(2, len(headings)))
-    yield ""
-    texts = pairs((f"{place}", _text(work)) for place, work in enumerate(shown, 1))
-    yield Padding(texts, (0, 0, 0, INDENT), expand=False)
+    table = Table(headings, cells, numbers=range(2, len(headings)))
+    yield Section(f"the heaviest statements by {by} ({of})", [table])
+    texts = [(place, Sentence(_text(work))) for place, work in enumerate(shown, 1)]
+    yield Section("their texts", [Numbered(texts)])
 
 
 def _row(place: int, work: FingerprintWork, total: float) -> list[str]:
     timed = bool(work.timed)
     return [
-        f"{place}",
+        f"[{place}]",
         work.kind,
         f"{work.statements:,}",
         show_duration(work.seconds) if timed else "",
@@ -125,21 +115,14 @@ def _row(place: int, work: FingerprintWork, total: float) -> list[str]:
 
 
 def _text(work: FingerprintWork) -> str:
-    text = sanitize(work.text)
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+    return work.text if len(work.text) <= _LONGEST else f"{work.text[:_LONGEST]}…"
 
 
-def _missing(summary: CaptureSummary) -> Iterator[RenderableType]:
-    missing = [(f"{count:,} {reason}", "yellow") for reason, count in summary.skipped.items()]
+def _missing(summary: CaptureSummary) -> Iterator[Part]:
+    missing = [f"{count:,} {reason}" for reason, count in summary.skipped.items()]
     if summary.copies:
-        words = f"the data of {sum(summary.copies.values()):,} COPY FROM STDIN"
-        missing.append((words, "yellow"))
-    if summary.sessions_began_before:
-        words = f"what {summary.sessions_began_before:,} sessions had set before the log began"
-        missing.append((words, "yellow"))
-    damage = [(sentence, "yellow") for sentence in summary.damage]
-    for title, items in (("in the log and not in it", missing), ("damaged", damage)):
-        if items:
-            yield ""
-            yield line(title, "bold")
-            yield bullets((sanitize(words), style) for words, style in items)
+        missing.append(f"the data of {sum(summary.copies.values()):,} COPY FROM STDIN")
+    if before := summary.sessions_began_before:
+        missing.append(f"what {before:,} sessions had set before the log began")
+    yield Section("in the log and not in it", [Bullets(missing, Tone.UNCLEAR)])
+    yield Section("damaged", [Bullets(summary.damage, Tone.UNCLEAR)])

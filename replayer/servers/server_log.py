@@ -1,0 +1,49 @@
+"""The log of a private server: its messages, the one about its end, the reason of a refusal."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from replayer.engines.engine_spec import ServerSpec
+    from replayer.errors import ReplayerError
+
+
+class ServerLog(NamedTuple):
+    """The log since the last start of the server; engine.toml has patterns for its lines."""
+
+    path: Path
+    keys: ServerSpec
+
+    def messages(self) -> list[str]:
+        """Return the lines without their time stamps; [] if there is no log."""
+        try:
+            text = self.path.read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            return []
+        prefix = self.keys.log_prefix
+        lines = (" ".join(prefix.sub("", raw).split()) for raw in text.splitlines())
+        return [line for line in lines if line]
+
+    def read_last_words(self) -> str:
+        """Return the last important message, or the last of any kind; "" if there is none."""
+        messages = self.messages()
+        return (self._important(messages) or messages or [""])[-1]
+
+    def find_end(self) -> str:
+        """Return the message about the server's end; "" if the log does not mention one."""
+        ends = [line for line in self.messages() if self.keys.log_end.search(line)]
+        return ends[-1] if ends else ""
+
+    def find_reason(self, error: ReplayerError) -> str:
+        """Return why the server did not start: the log's reason, or its last line and the error."""
+        messages = self.messages()
+        if important := self._important(messages):
+            return important[-1]
+        last = f"; the last line of its log is: {messages[-1]}" if messages else ""
+        return f"{str(error).rstrip('.')}{last}"
+
+    def _important(self, messages: list[str]) -> list[str]:
+        return [line for line in messages if self.keys.log_weight.search(line)]
