@@ -24,7 +24,7 @@ from replayer.errors import Impossible, ReplayerError
 
 if TYPE_CHECKING:
     import re
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
 _OURS = ".made-by-replayer"
 _HOME = "replayer's own folder"
@@ -272,6 +272,24 @@ def notes(*kinds: str) -> Iterator[Note]:
     for note, _ in _every():
         if note is not None and (not kinds or note.kind in kinds):
             yield note
+
+
+def in_order(notes: Iterable[Note]) -> list[Note]:
+    """Return notes in the order in which they were written, without those that are gone."""
+    found: list[tuple[int, Note]] = []
+    for note in notes:
+        with contextlib.suppress(FileNotFoundError):
+            found.append((note.path.stat().st_mtime_ns, note))
+    return [note for _, note in sorted(found, key=lambda pair: pair[0])]
+
+
+def left() -> list[Note]:
+    """Return the notes whose process is gone, in the order in which to give back.
+
+    What was taken last goes first, as it is on top of the rest: the length of a queue is one of the
+    scheduler that was set before it.
+    """
+    return in_order(note for note in notes() if note.abandoned)[::-1]
 
 
 def unusable() -> Iterator[tuple[Path, str]]:

@@ -183,8 +183,8 @@ def _one(path: Path) -> Iterator[_Thing]:
 
 
 def _leftovers(wanted: Callable[..., bool] = lambda _: True) -> Iterator[_Thing]:
-    for note in journal.notes():
-        if note.abandoned and wanted(note):
+    for note in journal.left():
+        if wanted(note):
             yield _Thing(
                 f"{note.kind} left by a killed run",
                 str(next(iter(note.details.values()), ""))[:200],

@@ -60,7 +60,7 @@ def change(host: Host, name: str, files: Mapping[str, str], also: Sequence[str] 
     refuses a value or keeps another; then what was changed is given back.
     """
     _refuse_taken(name, files)
-    before = {path: level(host.read(path)) for path in (*files, *also) if host.exists(path)}
+    before = {path: own for path in (*files, *also) if (own := level(host.read(path)))}
     with signals.shield():
         note = journal.take(_KIND, name=name, files=before)
     try:
@@ -89,7 +89,11 @@ def recover(note: Note, host: Host | None = None) -> str:
     written = _table(note, "written") if "written" in note.details else {}
     now = {path: level(host.read(path)) for path in written}
     foreign = {path: now[path] for path, value in written.items() if now[path] != value}
-    _put_back(host, name, {path: was for path, was in files.items() if path not in foreign})
+    # A recovery that was killed has put back some already.
+    is_foreign = any(files.get(path) != value for path, value in foreign.items())
+    # What the kernel changed with it belongs to the other program's value, too.
+    ours = {path for path in files if path not in foreign and (path in written or not is_foreign)}
+    _put_back(host, name, {path: files[path] for path in files if path in ours})
     note.drop()
     message = (
         f"the setting {name} was changed by another program meanwhile, and is left as it is "
@@ -97,7 +101,7 @@ def recover(note: Note, host: Host | None = None) -> str:
     )
     if foreign and note.owner == journal.identity(os.getpid()):
         raise ReplayerError(message)
-    if all(files.get(path) == value for path, value in foreign.items()):
+    if not is_foreign:
         return f"the setting {name} of the kernel was given back ({_shown(files)})"
     return message
 
@@ -117,8 +121,7 @@ def _put_back(host: Host, name: str, files: Mapping[str, str]) -> None:
 def own(kinds: frozenset[str] = NOTES) -> list[Note]:
     """Return the notes of this process, of these kinds, in the order in which they were written."""
     mine = journal.identity(os.getpid())
-    notes = [note for note in journal.notes(*kinds) if note.owner == mine]
-    return sorted(notes, key=lambda note: note.path.stat().st_mtime_ns)
+    return journal.in_order(note for note in journal.notes(*kinds) if note.owner == mine)
 
 
 def _write(host: Host, name: str, path: str, value: str) -> None:

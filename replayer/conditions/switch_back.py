@@ -73,12 +73,13 @@ def recover(note: Note) -> str:
 def run_command(command: str, folder: Path | None = None) -> None:
     """Run a switching command in a folder; raise ReplayerError if it fails or does not end.
 
-    Children that it leaves behind are not waited for, and what it prints on stdout is not kept.
+    Children that it leaves behind are not waited for, and what it prints on stdout is not kept.  It
+    ends with a replayer that is killed: it must not switch after it was switched back.
     """
     words = ["/bin/sh", "-c", 'exec "$@" > /dev/null', "sh", *shlex.split(command)]
     # Without a name, so that nothing of it is left after a kill.
     with tempfile.TemporaryFile() as errors:
-        process = shell.start(words, output=errors.fileno(), folder=folder)
+        process = shell.start(words, output=errors.fileno(), folder=folder, bound=True)
         try:
             is_over = shell.ended(process, within=_TIMEOUT)
         finally:

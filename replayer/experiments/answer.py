@@ -205,7 +205,7 @@ def _effect(one: EffectEstimate, kind: Measurement, within: float, *, mixed: boo
         share=share,
         p=one.p,
         verdict=SHOWN if one.named else NOTHING if nothing else OPEN,
-        settled=one.settled(within),
+        settled=(high - low) / 2 <= reach,
         sure=not (one.term.aliases or (mixed and one.term.interaction)),
     )
 

@@ -116,7 +116,8 @@ def estimate_effects(
             value, error = float(effects[0, i, k]), float(errors[0, i, k])
             beyond = int(np.count_nonzero(drawn >= abs(value) / max(error, _TINY)))
             reach = width * error
-            p = (1 + beyond) / (1 + len(drawn))
+            alone = spread.student_p(abs(value) / max(error, _TINY), len(logs), len(terms))
+            p = max((1 + beyond) / (1 + len(drawn)), alone)
             estimates.append(
                 EffectEstimate(term, metric, value, value - reach, value + reach, p, error)
             )
@@ -162,9 +163,16 @@ class _Spread:
 
     def student(self, blocks: int, terms: int) -> float:
         """Return the half width of `terms` intervals by Student's t, in standard errors."""
-        free = (blocks - 1) * min(one for one in self.free if one)
         level = 1 - (1 - LEVEL) ** (1 / terms)
-        return float(load("scipy.stats").t.ppf(1 - level / 2, free))
+        return float(load("scipy.stats").t.ppf(1 - level / 2, self._freedom(blocks)))
+
+    def student_p(self, size: float, blocks: int, terms: int) -> float:
+        """Return the p value of one of `terms` effects of a size in standard errors."""
+        single = 2 * float(load("scipy.stats").t.sf(size, self._freedom(blocks)))
+        return -math.expm1(terms * math.log1p(-min(single, 1 - _TINY)))
+
+    def _freedom(self, blocks: int) -> int:
+        return (blocks - 1) * min(one for one in self.free if one)
 
     def exchange(self, blocks: int, draws: int) -> Places:
         """Return permutations, draws x blocks x combinations: of whole plots, and within them."""

@@ -56,6 +56,8 @@ class SearchAnswer(Noun):
     """In the order in which they were made."""
     busy: int
     """Runs that other programs disturbed."""
+    boots: int
+    """The number of boots that the runs are of."""
     results: str
     """The folder of the runs."""
 
@@ -89,6 +91,7 @@ class SearchAnswer(Noun):
                 CandidateRun(candidate=names[number], value=value) for number, value in state.values
             ),
             busy=state.busy,
+            boots=len(state.boots),
             results=str(search.runs_folder),
         )
 

@@ -149,7 +149,7 @@ def applied(variant: Variant, place: FactorPlace) -> Iterator[None]:
     before = {note.path for note in _taken()}
     try:
         _refuse_other_boot(variant, place)
-        machine = sorted(variant.of_scope("machine"), key=_changes_others, reverse=True)
+        machine = sorted(variant.of_scope("machine"), key=_others_changed, reverse=True)
         for name, level in machine:
             factors.load(name).set_level(place, level)
         if variant.switch:
@@ -160,10 +160,10 @@ def applied(variant: Variant, place: FactorPlace) -> Iterator[None]:
         _give_back([note for note in _taken() if note.path not in before])
 
 
-def _changes_others(level: tuple[str, str]) -> bool:
-    """Return whether setting a factor changes files of others: those are set after it."""
+def _others_changed(level: tuple[str, str]) -> int:
+    """Return how many kinds of files setting a factor changes too: those are set after it."""
     file = factors.load(level[0]).FILE
-    return file is not None and bool(file.also)
+    return 0 if file is None else len(file.also)
 
 
 def _read_back(levels: Sequence[tuple[str, str]], place: FactorPlace) -> None:

@@ -4,4 +4,4 @@ from replayer.factors import KernelFile, Scope
 
 SCOPE: Scope = "machine"
 NEEDS_ROOT = True
-FILE = KernelFile("{disk}/queue/nr_requests")
+FILE = KernelFile("{disk}/queue/nr_requests", also=("{disk}/queue/iosched/async_depth",))

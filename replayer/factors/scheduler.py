@@ -6,5 +6,5 @@ SCOPE: Scope = "machine"
 NEEDS_ROOT = True
 FILE = KernelFile(
     "{disk}/queue/scheduler",
-    also=("{disk}/queue/nr_requests", "{disk}/queue/wbt_lat_usec"),
+    also=("{disk}/queue/nr_requests", "{disk}/queue/wbt_lat_usec", "{disk}/queue/iosched/*"),
 )

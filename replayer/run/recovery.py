@@ -42,14 +42,13 @@ def give_back(say: Callable[[str], None]) -> None:
     """
     for path, reason in journal.unusable():
         say(f"{path} is not a note of replayer's and was left alone ({reason}); {_CLEAN}")
-    for note in list(journal.notes()):
-        if note.abandoned:
-            try:
-                say(f"left by an earlier run: {_given_back(note)}")
-            except journal.Untrusted as error:
-                say(f"{error}; {_CLEAN}")
-            except ReplayerError as error:
-                say(f"left by an earlier run, still there: {error}")
+    for note in journal.left():
+        try:
+            say(f"left by an earlier run: {_given_back(note)}")
+        except journal.Untrusted as error:
+            say(f"{error}; {_CLEAN}")
+        except ReplayerError as error:
+            say(f"left by an earlier run, still there: {error}")
 
 
 def recovered(note: Note) -> str:

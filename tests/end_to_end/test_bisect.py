@@ -45,6 +45,21 @@ def test_the_first_that_is_many_times_slower_is_named(replayer: Replayer, tmp_pa
     assert [line.split()[0] for line in printed[4:6]] == ["300", "301"]
 
 
+@pytest.mark.slow
+def test_runs_of_another_boot_are_a_doubt(replayer: Replayer, tmp_path: Path) -> None:
+    """A search that went on after a boot names that: the boot alone may be the change."""
+    words = ("bisect", "cpu", *FAST, "--vary", "cpu.cpu_max_prime={}", "--results", tmp_path / "r")
+    over = ("--over", "300,301,300000", "--runs", "4")
+    cut = replayer(*words, *over)
+    for path in sorted((tmp_path / "r").glob("*.json"))[:2]:
+        run = json.loads(path.read_text())
+        run["host"]["boot.id"] = "another"
+        path.write_text(json.dumps(run))
+
+    assert "boots" not in cut.out
+    assert "of 2 boots" in " ".join(replayer(*words, *over, "--resume").out.split())
+
+
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [

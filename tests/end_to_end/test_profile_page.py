@@ -1,14 +1,10 @@
 """The page of a profile in a real browser: drawn over the time of day, and nothing injected."""
 
-import tempfile
 from collections.abc import Iterator
 
 import numpy as np
 import pytest
 from selenium import webdriver
-from selenium.webdriver.chrome.options import Options
-from selenium.webdriver.chrome.service import Service
-from selenium.webdriver.support.ui import WebDriverWait
 
 from replayer.report.documents import profile as report
 from replayer.report.writers import page_writer
@@ -20,8 +16,8 @@ from replayer.results.profile import (
     TableUse,
     WorkingSet,
 )
-from tests.browser import console
-from tests.end_to_end.test_report_html import EVIL, FLAGS
+from tests.browser import console, ready, started
+from tests.end_to_end.test_report_html import EVIL
 
 START = 1_795_000_000.0
 SECONDS = 4 * 3600
@@ -36,19 +32,9 @@ def opened(
     path.write_text(
         page_writer.page(report.document(report.summary(profile(), ["cpu=2"]))), encoding="utf-8"
     )
-    options = Options()
-    options.binary_location, driver_path = chromium
-    with tempfile.TemporaryDirectory(prefix="replayer-chromium-") as folder:
-        for flag in (*FLAGS.split(), f"--user-data-dir={folder}"):
-            options.add_argument(flag)
-        options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-        driver = webdriver.Chrome(options=options, service=Service(driver_path))
+    with started(chromium) as driver:
         driver.get(f"file://{path}")
-        WebDriverWait(driver, 30).until(
-            lambda one: one.execute_script("return document.documentElement.dataset.ready") == "yes"
-        )
-        yield driver
-        driver.quit()
+        yield ready(driver)
 
 
 def profile() -> ResourceProfile:

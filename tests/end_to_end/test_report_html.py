@@ -3,7 +3,6 @@
 import base64
 import contextlib
 import re
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,8 +11,6 @@ import numpy as np
 import pytest
 from hdrh.histogram import HdrHistogram
 from selenium.common.exceptions import TimeoutException
-from selenium.webdriver.chrome.options import Options
-from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.chrome.webdriver import WebDriver as Chrome
 from selenium.webdriver.support.ui import WebDriverWait
 
@@ -36,19 +33,13 @@ from replayer.report.pages.markup import document, figure
 from replayer.report.sanitize import sanitize
 from replayer.results import store
 from replayer.units import show
-from tests.browser import console
+from tests.browser import LONGEST, console, ready, started
 from tests.fixture_types import RunOf
 from tests.known import known
 from tests.made import USUAL, account, altered, ledger, page_of
 
-_LONGEST = 300.0
-"""Seconds that a page is waited for, on a machine that has much else to do."""
 EVIL = "</script><img src=x onerror='window.hacked=1'><b onmouseover=\"window.hacked=1\">evil"
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "runs"
-FLAGS = (
-    "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-sync "
-    "--disable-background-networking --disable-component-update --window-size=1280,1000"
-)
 
 
 def latency(seed: int) -> Latency:
@@ -120,15 +111,8 @@ def full(run: Run, seconds: int = 30) -> Run:
 @pytest.fixture(scope="module")
 def browser(chromium: tuple[str, str]) -> Iterator[Chrome]:
     """Return headless Chromium, once for all tests of this module."""
-    options = Options()
-    options.binary_location, driver_path = chromium
-    with tempfile.TemporaryDirectory(prefix="replayer-chromium-") as profile:
-        for flag in (*FLAGS.split(), f"--user-data-dir={profile}"):
-            options.add_argument(flag)
-        options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-        driver = Chrome(options=options, service=Service(driver_path))
+    with started(chromium) as driver:
         yield driver
-        driver.quit()
 
 
 @pytest.fixture
@@ -171,17 +155,7 @@ def opened(browser: Chrome, sides: list[Side], page: Path) -> Chrome:
 def _open(browser: Chrome, path: Path) -> Chrome:
     if browser.current_url != f"file://{path}":
         browser.get(f"file://{path}")
-    return _ready(browser)
-
-
-def _ready(browser: Chrome) -> Chrome:
-    """Return the browser once the page's charts are drawn."""
-    WebDriverWait(browser, _LONGEST).until(
-        lambda driver: (
-            driver.execute_script("return document.documentElement.dataset.ready") == "yes"
-        )
-    )
-    return browser
+    return ready(browser)
 
 
 @pytest.fixture
@@ -194,7 +168,7 @@ def left(browser: Chrome) -> Iterator[None]:
 def points(browser: Chrome) -> dict[str, list[int]]:
     """Return chart id -> points in the data of each of its traces; what is folded is opened."""
     browser.execute_script("document.querySelectorAll('details').forEach(one => one.open = true)")
-    WebDriverWait(browser, _LONGEST).until(
+    WebDriverWait(browser, LONGEST).until(
         lambda driver: driver.execute_script(
             "return [...document.querySelectorAll('.chart')].every(one => one.data)"
         )
@@ -460,7 +434,7 @@ def settled(browser: Chrome, look: Callable[[], Any], done: Callable[[Any], bool
     """Return what the page shows once it is as expected, or what it shows in the end."""
     # A change of the scheme reaches the page as an event, after the command that made it.
     with contextlib.suppress(TimeoutException):
-        WebDriverWait(browser, _LONGEST, poll_frequency=0.05).until(lambda _: done(look()))
+        WebDriverWait(browser, LONGEST, poll_frequency=0.05).until(lambda _: done(look()))
     return look()
 
 
@@ -484,7 +458,7 @@ def test_it_fits_a_phone_and_follows_light_and_dark(opened: Chrome, left: None) 
         {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": True},
     )
     opened.refresh()
-    _ready(opened)
+    ready(opened)
     widths = opened.execute_script(
         "return [document.documentElement.scrollWidth, window.innerWidth]"
     )
@@ -648,7 +622,7 @@ def test_flame_graphs_fit_a_phone(explained: Chrome) -> None:
         {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": True},
     )
     explained.refresh()
-    _ready(explained)
+    ready(explained)
     widths = explained.execute_script(
         "return [document.documentElement.scrollWidth, window.innerWidth, "
         "document.querySelector('.flame[id^=difference] .frames').getBoundingClientRect().width]"

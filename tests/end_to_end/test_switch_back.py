@@ -1,7 +1,10 @@
 """What a killed command left to be switched back, where another user can change what would run."""
 
+import contextlib
 import os
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -9,6 +12,8 @@ import pytest
 from replayer import journal
 from replayer.conditions import switch_back
 from replayer.errors import Impossible, ReplayerError
+from replayer.machine import processes
+from tests.waiting import wait_until
 
 FOREIGN = 65534
 
@@ -60,3 +65,22 @@ def test_a_command_that_cannot_be_run_is_refused_before_the_first_run(
         raise AssertionError
 
     assert not list(journal.notes())
+
+
+def test_a_command_that_switches_ends_with_a_replayer_that_is_killed(tmp_path: Path) -> None:
+    """Else it would switch the machine after the next command has switched it back."""
+    begun, gate, late = (tmp_path / name for name in ("begun", "gate", "late"))
+    os.mkfifo(gate)
+    (tmp_path / "script").write_text(f"echo $$ > {begun}\nread word < {gate}\ntouch {late}\n")
+    words = "from replayer.conditions import switch_back; switch_back.run_command('sh script')"
+    process = subprocess.Popen([sys.executable, "-c", words], cwd=tmp_path)
+    pid = int(wait_until(lambda: begun.exists() and begun.read_text().strip()))
+    process.kill()
+    process.wait()
+    with contextlib.suppress(OSError):  # nothing reads it
+        opened = os.open(gate, os.O_WRONLY | os.O_NONBLOCK)
+        os.write(opened, b"on\n")
+        os.close(opened)
+    wait_until(lambda: pid not in processes.every())
+
+    assert not late.exists()

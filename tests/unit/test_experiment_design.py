@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from replayer.errors import Impossible
 from replayer.experiments.design import FactorialDesign, build_design
-from replayer.experiments.effects import estimate_effects
+from replayer.experiments.effects import LEVEL, estimate_effects
 
 
 def design_of(count: int, seldom: int = 0) -> FactorialDesign:
@@ -120,3 +120,15 @@ def test_whole_plots_that_differ_widen_the_intervals_of_seldom_factors_only() ->
     errors = {one.term.title: one.error for one in table.estimates}
     assert errors["f0"] > 5 * errors["f1"]
     assert errors["f1 x f2"] < 2 * errors["f1"]
+
+
+def test_a_small_p_and_an_interval_without_zero_are_one_finding() -> None:
+    """With few blocks as well, whose few permutations alone would give a p that is too small."""
+    design = design_of(2)
+    for seed in range(40):
+        random = np.random.default_rng(seed)
+        logs = random.normal(0, 0.01, (3, design.size))
+        logs += design.column(["f0"]) * random.uniform(0, 0.05)
+        table = estimate_effects(design, np.exp(logs)[:, :, None], ["m"])
+
+        assert all(one.named is (one.p < LEVEL) for one in table.estimates)

@@ -149,20 +149,63 @@ def test_a_second_level_that_fails_gives_the_first_one_back(place: FactorPlace) 
 
 
 @pytest.mark.root
-def test_a_changed_scheduler_gives_back_what_the_kernel_reset(place: FactorPlace) -> None:
-    """Another scheduler resets the queue's length, which is then given back as well."""
-    scheduler = factors.load("scheduler")
-    reason = scheduler.unavailable(place)
-    others = [level for level in scheduler.levels(place) if level != scheduler.current(place)]
+@pytest.mark.parametrize("name", ["scheduler", "nr_requests"])
+def test_what_the_kernel_resets_with_a_setting_is_given_back_as_well(
+    place: FactorPlace, name: str
+) -> None:
+    """Another scheduler resets the queue's length and forgets its own settings."""
+    factor = factors.load(name)
+    reason = factor.unavailable(place)
+    levels = factor.levels(place) or ("64", "65")
+    others = [level for level in levels if level != factor.current(place)]
     if reason or not others:
         pytest.skip(reason or "this disk has one scheduler")
-    names = ("scheduler", "nr_requests", "wbt_lat_usec")
-    before = [factors.load(name).current(place) for name in names]
+    queue = Path(f"{place.disk}/queue")
+    paths = [queue / one for one in ("scheduler", "nr_requests", "wbt_lat_usec")]
+    paths += sorted(queue.glob("iosched/*"))
+    usual = {path: path.read_text() for path in queue.glob("iosched/[af]*_[bd]*")}
+    try:
+        for path in usual:
+            path.write_text("77")
+        before = {path: path.read_text() for path in paths if path.exists()}
 
-    with applied(parse_variant(f"disk.scheduler={others[0]}", place), place):
-        assert scheduler.current(place) == others[0]
+        with applied(parse_variant(f"{name}={others[0]}", place), place):
+            assert factor.current(place) == others[0]
 
-    assert [factors.load(name).current(place) for name in names] == before
+        assert {path: path.read_text() for path in before if path.exists()} == before
+    finally:
+        for path, text in usual.items():
+            path.write_text(text)
+
+
+@pytest.mark.parametrize("names", [("1", "2"), ("2", "1")])
+def test_what_a_kill_left_of_two_settings_is_given_back_the_newest_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, names: tuple[str, str]
+) -> None:
+    """The length of a queue is that of the first scheduler, not of the one that was set for it."""
+    files = {"scheduler": "none", "nr_requests": "64"}
+    paths = {name: f"sys/block/vdx/queue/{name}" for name in files}
+    for name, text in files.items():
+        path = tmp_path / paths[name]
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    monkeypatch.setenv("REPLAYER_HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(kernel_settings, "Host", lambda: Host(tmp_path))
+    before = {paths["scheduler"]: "mq-deadline", paths["nr_requests"]: "256"}
+    written = {paths["scheduler"]: "none"}
+    left = [
+        journal.take("kernel-setting", name="scheduler", files=before, written=written),
+        # It was killed before it knew what it wrote.
+        journal.take("kernel-setting", name="nr_requests", files={paths["nr_requests"]: "128"}),
+    ]
+    for name, note, when in zip(names, left, (1, 2), strict=True):
+        note.path.write_text(note.path.read_text().replace(note.owner, "gone:1:1"))
+        path = note.path.rename(note.path.with_name(f"{name}.json"))
+        os.utime(path, (when, when))
+    give_back(lambda _: None)
+
+    assert {path: (tmp_path / path).read_text() for path in before} == before
+    assert list(journal.notes()) == []
 
 
 @pytest.mark.parametrize(

@@ -46,6 +46,8 @@ class Changes:
         likelihoods = self._likelihoods(self._plain - sizes**2 * alone)
         best = np.argmax(likelihoods, axis=0), np.arange(len(shapes))
         self._best: Floats = likelihoods[best]
+        self.alike: Floats = _ALIKE[best[0], 0]
+        """For each shape: the autocorrelation that fits best."""
         usual = (self._values[best[0], 0] - sizes[best] * self._shape_ones[best]) / (
             self._ones[best[0], 0]
         )

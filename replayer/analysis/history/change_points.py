@@ -63,8 +63,7 @@ def find(values: Floats, *, family: int = 1) -> list[int]:
     `family` is the number of series that are searched together; the allowed chance of a false
     change is divided among them.
     """
-    # Of several thousand series each could get a share that no permutation test can show.
-    alpha = max(ALPHA / max(1, family), 1 / (_MOST_PERMUTATIONS + 1))
+    alpha = ALPHA / max(1, family)
     random = np.random.default_rng(_SEED)
     noise = _noise(values)
     if noise == 0:
@@ -173,7 +172,8 @@ def _is_shown(cells: NDArray[np.intp], alpha: float, random: np.random.Generator
     It stops as soon as the answer is no.
     """
     count = min(_MOST_PERMUTATIONS, math.ceil(_HITS / alpha) - 1)
-    allowed = math.floor(alpha * (count + 1)) - 1
+    # Of more series than that each has a share that none of them is: the likelihood has it.
+    allowed = max(_HITS, math.floor(alpha * (count + 1))) - 1
     places = _tried(len(cells))
     found = _energies(cells[None, :], places).max()
     # Sums in another order may differ in their last digits.

@@ -1,5 +1,6 @@
 """Series of metrics over all stored runs, their changes, and what else changed at the same time."""
 
+import functools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -13,6 +14,7 @@ import numpy as np
 from replayer.analysis.attribution import known_causes
 from replayer.analysis.differences import environment, statistics
 from replayer.analysis.differences.environment import MISSING, Difference, Sort
+from replayer.analysis.differences.level_changes import Changes
 from replayer.analysis.history import change_points
 from replayer.errors import ReplayerError
 from replayer.model import Better, Noun, Run
@@ -24,7 +26,10 @@ _BESIDE = 5
 """The number of runs on each side of a change whose facts are compared."""
 _COMPARED = 400
 """The most runs on each side for the size of a change, which is from all pairs of them."""
+_MOST_ALIKE = 0.95
 _Place = tuple[str, str, str, str, str]
+_Load = Callable[[str], Run | None]
+"""A function from a run's id to the run."""
 
 
 class HistoryPoint(Noun):
@@ -130,7 +135,9 @@ def trace(
     series = list(_series(known, metrics))
     family = sum(not one.is_short for one in series)
     where = {run.id: run.path for run in known}
-    traced = tuple(_with_changes(one, where, fact, threshold, family) for one in series)
+    # Metrics of one run change together, and a file is large.
+    load = functools.cache(lambda run: _loaded(where[run]))
+    traced = tuple(_with_changes(one, load, fact, threshold, family) for one in series)
     return RunHistory(fact=fact, runs=len(known), series=traced)
 
 
@@ -188,14 +195,14 @@ def _series(runs: Sequence[MeasuredRun], metrics: Sequence[str]) -> Iterator[Met
 
 
 def _with_changes(
-    one: MetricHistory, where: dict[str, Path], fact: str, threshold: float, family: int
+    one: MetricHistory, load: _Load, fact: str, threshold: float, family: int
 ) -> MetricHistory:
     values = np.array([point.value for point in one.points])
     places = [] if one.is_short else change_points.find(values, family=family)
     places = _notable(values, places, threshold)
     bounds = [0, *places, len(values)]
     changes = tuple(
-        _change(one, (bounds[i], bounds[i + 1], bounds[i + 2]), where, fact)
+        _change(one, (bounds[i], bounds[i + 1], bounds[i + 2]), load, fact)
         for i in range(len(places))
     )
     return one.model_copy(update={"changes": changes})
@@ -218,12 +225,12 @@ def _notable(values: statistics.Floats, places: list[int], threshold: float) -> 
 
 
 def _change(
-    one: MetricHistory, bounds: tuple[int, int, int], where: dict[str, Path], fact: str
+    one: MetricHistory, bounds: tuple[int, int, int], load: _Load, fact: str
 ) -> HistoryChange:
     begin, at, end = bounds
     before, after = one.points[begin:at], one.points[at:end]
     sides = [[p.value for p in before[-_COMPARED:]], [p.value for p in after[:_COMPARED]]]
-    ratio = statistics.ratio(*sides)
+    ratio = resembling_ratio(*sides)
     rises = statistics.median(sides[1]) > statistics.median(sides[0])
     return HistoryChange(
         at=at,
@@ -236,11 +243,31 @@ def _change(
         high=None if ratio is None or ratio.high is None else ratio.high - 1,
         worse=None if one.better is Better.NEITHER else rises is (one.better is Better.LESS),
         facts=_changed(
-            [where[point.run] for point in before[-_BESIDE:]],
-            [where[point.run] for point in after[:_BESIDE]],
+            [load(point.run) for point in before[-_BESIDE:]],
+            [load(point.run) for point in after[:_BESIDE]],
             fact,
         ),
     )
+
+
+def resembling_ratio(before: Sequence[float], after: Sequence[float]) -> statistics.Ratio | None:
+    """Return the ratio of runs after a change to those before it, in the order of their start.
+
+    Each run may resemble the one before it, so that all of them tell less than as many independent
+    ones: with an autocorrelation `a` the variance of their mean is (1 + a) / (1 - a) times as large
+    (G. Box, G. Jenkins and G. Reinsel, *Time Series Analysis*).  The interval is so much wider.
+    """
+    ratio = statistics.ratio(before, after)
+    if ratio is None or ratio.low is None or ratio.high is None or ratio.low <= 0:
+        return ratio
+    values = np.array([*before, *after])
+    is_after = np.arange(len(values)) >= len(before)
+    found = float(Changes(values / values.mean(), is_after[None, :].astype(float)).alike[0])
+    # Few runs show less of it than there is (F. Marriott and J. Pope, Biometrika 41, 1954).
+    alike = min(_MOST_ALIKE, found + (1 + 3 * found) / len(values))
+    wider = math.sqrt((1 + alike) / (1 - alike))
+    low, high = (ratio.value * (end / ratio.value) ** wider for end in (ratio.low, ratio.high))
+    return replace(ratio, low=low, high=high)
 
 
 def _level(points: Sequence[HistoryPoint]) -> HistoryLevel:
@@ -252,9 +279,14 @@ def _level(points: Sequence[HistoryPoint]) -> HistoryLevel:
     )
 
 
-def _changed(before: Sequence[Path], after: Sequence[Path], fact: str) -> tuple[Difference, ...]:
-    """Return the facts that no run after a change shares with the runs before it."""
-    sides = [list(_loaded(paths)) for paths in (before, after)]
+def _changed(
+    before: Sequence[Run | None], after: Sequence[Run | None], fact: str
+) -> tuple[Difference, ...]:
+    """Return the facts that no run after a change shares with the runs before it.
+
+    None is a run that cannot be read.
+    """
+    sides = [[run for run in runs if run is not None] for runs in (before, after)]
     if not all(sides):
         return ()
     found = [
@@ -266,12 +298,11 @@ def _changed(before: Sequence[Path], after: Sequence[Path], fact: str) -> tuple[
     return tuple(sorted(found, key=lambda one: (one.key != fact, one.key not in known)))
 
 
-def _loaded(paths: Sequence[Path]) -> Iterator[Run]:
-    for path in paths:
-        try:
-            yield store.load(path, lambda _: False)
-        except (ReplayerError, OSError):
-            continue
+def _loaded(path: Path) -> Run | None:
+    try:
+        return store.load(path, lambda _: False)
+    except (ReplayerError, OSError):
+        return None
 
 
 def show_day(when: float) -> str:

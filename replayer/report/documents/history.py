@@ -201,16 +201,14 @@ def _chart(one: MetricHistory) -> Figure:
     times = [_milliseconds(point.when) for point in one.points]
     values = [point.value for point in one.points]
     texts = [f"{point.run}  {point.fact}" for point in one.points]
-    template = {"hovertemplate": "%{text}<br>%{y:.5g}<extra></extra>"}
     lines = [[times[at], one.points[at].fact] for at in _new_facts(one)[-_MOST_LINES:]]
     return Figure(
         "history",
         one.name,
-        [Curve("runs", times, values, kind="points", texts=texts, style=template),
-         _levels(one, times)],
+        [Curve("runs", times, values, kind="points", texts=texts), _levels(one, times)],
         y=one.unit,
         axes={"zero": False, "date_x": True, "height": _HEIGHT, "lines_x": lines},
-    )  # fmt: skip
+    )
 
 
 def _levels(one: MetricHistory, times: Sequence[float]) -> Curve:

@@ -104,6 +104,11 @@ def _remarks(answer: SearchAnswer) -> Iterator[str]:
     yield f"{noise}the runs are in {answer.results}/"
     if answer.busy:
         yield f"{answer.busy} runs were next to other programs, which is noise, too"
+    if 1 < answer.boots < len(answer.runs):
+        yield (
+            f"the runs are of {answer.boots} boots: what one boot does to all of its runs may look "
+            f"like the change"
+        )
 
 
 def _cost(answer: SearchAnswer) -> str:

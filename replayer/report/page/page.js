@@ -154,7 +154,8 @@
   function draw(chart) {
     const place = document.getElementById(chart.id);
     const wanted = chart.layout;
-    const layout = { ...base(), xaxis: axis(wanted.x), yaxis: axis(wanted.y) };
+    // What a reader zoomed into stays, whatever the chart is drawn again for.
+    const layout = { ...base(), uirevision: chart.id, xaxis: axis(wanted.x), yaxis: axis(wanted.y) };
     if (wanted.zero) layout.yaxis.rangemode = "tozero";
     if (wanted.log_x) layout.xaxis.type = "log";
     if (wanted.date_x) layout.xaxis.type = "date";
@@ -188,13 +189,34 @@
         type: "line", xref: "x", yref: "paper", x0: line[0], x1: line[0], y0: 0, y1: 1,
         line: { color: variable("--quiet"), width: 1, dash: "dot" }, layer: "below",
       }));
-      layout.annotations = wanted.lines_x.map((line) => ({
+    }
+    Plotly.react(place, chart.traces.map(styled), layout, config);
+    if (wanted.lines_x) {
+      place.removeAllListeners("plotly_relayout");
+      place.on("plotly_relayout", () => nameLines(place, wanted.lines_x));
+      nameLines(place, wanted.lines_x);
+    }
+  }
+
+  // A name that would lie on that of the line after it is left out: zooming in shows it.
+  function nameLines(place, lines) {
+    const axis = place._fullLayout.xaxis;
+    let next = Infinity;
+    const shown = [...lines].reverse().filter((line) => {
+      const left = axis.l2p(line[0]);
+      if (left < 0 || left > axis._length || next - left < 14) return false;
+      next = left;
+      return true;
+    });
+    const before = (place.layout.annotations ?? []).map((one) => one.x);
+    if (String(before) === String(shown.map((line) => line[0]))) return;
+    Plotly.relayout(place, {
+      annotations: shown.map((line) => ({
         xref: "x", yref: "paper", x: line[0], y: 0, text: line[1], showarrow: false,
         textangle: -90, xanchor: "left", yanchor: "bottom",
         font: { color: variable("--quiet"), size: 10 },
-      }));
-    }
-    return Plotly.react(place, chart.traces.map(styled), layout, config);
+      })),
+    });
   }
 
   function unpack(column) {
@@ -222,7 +244,7 @@
     const traces = [];
     const panels = [...entry.panels];
     if (entry.marks.length) panels.push({ title: "events", events: true, lines: [] });
-    const layout = { ...base(), hovermode: "x unified", xaxis: axis("seconds") };
+    const layout = { ...base(), uirevision: index, hovermode: "x unified", xaxis: axis("seconds") };
     if (entry.epoch !== undefined) layout.xaxis = { ...axis(""), type: "date" };
     if (entry.height) place.style.height = `${entry.height}px`;
     const weights = panels.map((panel, i) => (panel.events ? 0.35 : i === 0 ? 1.5 : 1));
