@@ -123,8 +123,17 @@ class Engine:
         return (
             f"{self.title}: {reason}"
             if reason
-            else f"{self.title} has no {name}.sql in schemas/{self.name}"
+            else f"{self.title} has no {name}.sql in {self._place}"
         )
+
+    @property
+    def _place(self) -> str:
+        """Return the folder in which the engine's own files are, as messages name it."""
+        return str(self.folders[0]) if self._is_own else f"schemas/{self.name}"
+
+    @property
+    def _is_own(self) -> bool:
+        return self.folders[0].parent in assets.own_schemas()
 
     def check(self) -> None:
         """Raise Impossible for a file of this engine that no module uses or that cannot be read.
@@ -148,7 +157,7 @@ class Engine:
 
     def check_own(self) -> None:
         """Do as `check` for an engine in the user's folder: tests check those that ship."""
-        if self.folders[0].parent in assets.own_schemas():
+        if self._is_own:
             self.check()
 
     def _check_layouts(self, layouts: list[str]) -> None:
@@ -218,7 +227,8 @@ def _inherited(name: str, heirs: tuple[str, ...]) -> tuple[tuple[Path, ...], dic
     known = assets.engines()
     if name not in known:
         url = "; a server that runs is given as a URL, such as postgresql://user@host/database"
-        raise NotFound(f"there is no engine {name!r}{nearest(name, known)}{url}")
+        end = f"{url}{assets.useless_schemas()}"
+        raise NotFound(f"there is no engine {name!r}{nearest(name, known)}{end}")
     path = known[name] / "engine.toml"
     own = assets.toml(path)
     parent = own.get("like")
