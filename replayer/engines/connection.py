@@ -114,6 +114,7 @@ class Database:
         self._sql = sqlalchemy.create_engine(
             _limited(url), poolclass=sqlalchemy.NullPool, pool_reset_on_return=None,
             isolation_level="AUTOCOMMIT", module=driver.load(self._wire),
+            paramstyle=driver.PARAMETERS,
         )  # fmt: skip
         event.listen(self._sql, "do_connect", self._open)
         self._first = engine.spec.connect.statements if first is None else tuple(first)

@@ -14,7 +14,7 @@ from replayer.engines.server_message import explain
 from replayer.engines.wire_session import WireSession
 from replayer.errors import Impossible, ReplayerError
 
-_PARAMETERS = "pyformat"
+PARAMETERS = "pyformat"
 """The form of parameters in statements for a cursor, by DBAPI's name."""
 _CREDENTIALS = struct.Struct("3i")
 """struct ucred of unix(7): process, user, group."""
@@ -111,11 +111,11 @@ def load(wire: str) -> Any:
         raise Impossible(
             f"the wire {wire}: its driver {name} has no `Error`, the base class of what it raises"
         )
-    form = getattr(module, "paramstyle", _PARAMETERS)
-    if form != _PARAMETERS:
+    form = getattr(module, "paramstyle", PARAMETERS)
+    if form != PARAMETERS:
         raise Impossible(
             f"the wire {wire}: its driver {name} has parameters of the form {form}, and replayer "
-            f"gives them as {_PARAMETERS} (`%(name)s` and a table): set its paramstyle, or have "
+            f"gives them as {PARAMETERS} (`%(name)s` and a table): set its paramstyle, or have "
             f"the wire's cursors translate them"
         )
     return module

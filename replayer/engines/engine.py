@@ -12,7 +12,7 @@ included.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -283,7 +283,9 @@ def of_url(url: str) -> Engine:
         # Not quoted: the text there may be a password.
         raise NotFound("the part before :// in the database's URL is not the name of an engine")
     if scheme not in known:
-        raise NotFound(f"no engine is reached by {scheme}://{nearest(scheme, {*listed, *known})}")
+        unread = next((f"; {error}" for _, error in _each() if error), "")
+        near = nearest(scheme, {*listed, *known})
+        raise NotFound(f"no engine is reached by {scheme}://{near}{unread}")
     named = load(scheme)
     if named.spec.server.guest:
         raise Impossible(
@@ -312,7 +314,17 @@ def _listed() -> dict[str, Engine]:
 
 
 def _every() -> list[Engine]:
-    return [load(name) for name in assets.engines()]
+    """Return the engines that can be read: a user's broken one is no reason to refuse another."""
+    return [one for one, _ in _each() if one is not None]
+
+
+def _each() -> Iterator[tuple[Engine | None, str]]:
+    """Yield every engine, or why it cannot be read."""
+    for name in assets.engines():
+        try:
+            yield load(name), ""
+        except Impossible as error:
+            yield None, str(error)
 
 
 def _spec(path: Path, table: Mapping[str, Any]) -> EngineSpec:

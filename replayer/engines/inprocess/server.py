@@ -119,13 +119,14 @@ def _give_up_rights(uid: int, gid: int) -> None:
 
 
 def _settings(data: Path) -> dict[str, str]:
-    """Return the settings that replayer wrote."""
-    text = (data / SETTINGS).read_text(encoding="utf-8")
-    return {
-        found[1]: re.sub(r"\\(.)", r"\1", found[2])
-        for found in map(_SETTING.fullmatch, text.splitlines())
-        if found
-    }
+    """Return the settings that replayer wrote; raise ValueError for a line that is none."""
+    settings = {}
+    for line in (data / SETTINGS).read_text(encoding="utf-8").splitlines():
+        found = _SETTING.fullmatch(line)
+        if found is None:
+            raise ValueError(f"{line!r} is no setting, which is name = 'value'")
+        settings[found[1]] = re.sub(r"\\(.)", r"\1", found[2])
+    return settings
 
 
 @contextlib.contextmanager
