@@ -95,7 +95,7 @@ def _guest_version(title: str, name: str) -> str:
         raise Impossible(refusal, f"{found}: pip install {advice}" if advice else found) from None
     except ValueError:
         raise Impossible(refusal, f"the guest {name} has no PACKAGE and no get_version()") from None
-    if not version.partition(".")[0].isdecimal():
+    if not isinstance(version, str) or not version.partition(".")[0].isdecimal():
         raise Impossible(refusal, f"the guest {name} has the version {version!r}, which is not one")
     return version
 
