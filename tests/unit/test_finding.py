@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from replayer.analysis.differences.comparison import LIKELY, SHOWN, MetricVerdict, compare
+from replayer.analysis.differences.metric_names import name_metric
 from replayer.analysis.differences.samples import Side
 from replayer.model import Better, Fact, Run, Spent, StackProfile
 from replayer.report.document import Facts, Table
@@ -83,6 +84,22 @@ def test_the_answer_counts_the_same_metrics_as_its_table() -> None:
     assert told
     assert len(table.rows) + int(rest.split()[0]) == int(told[2])
     assert "\n\n\n" not in screen
+
+
+@pytest.mark.parametrize(
+    ("metric", "words"),
+    [
+        ("memory.read.1.00MiB.processes_1", "read 1.00MiB processes 1"),
+        ("memory.latency.4.00KiB.p99", "latency 4.00KiB p99"),
+        ("sessions.latency.p999", "p99.9"),
+        ("sessions.latency.p99.9", "p99.9"),
+        ("imported.job1.4k.iops", "job1 4k IOPS"),
+        ("walk.read_ahead_kb", "read ahead KiB"),
+    ],
+)
+def test_a_number_in_a_metrics_name_keeps_its_point(metric: str, words: str) -> None:
+    """Only the dots between the parts of a name become spaces."""
+    assert name_metric(metric) == words
 
 
 def test_what_a_lot_of_runs_could_not_settle_is_said_in_words(run_of: RunOf) -> None:
