@@ -229,8 +229,8 @@ def _figures(done: Sequence[StepResult]) -> tuple[str, ...]:
         if values and headline is not None:
             middle = headline.model_copy(update={"value": statistics.median(values)})
             leaf = "" if _is_named_by_unit(middle) else step_layout.leaf(middle)
-            value = show(middle.value, middle.unit)
-            words.append(sanitize(" ".join(filter(None, (step_layout.group(middle), leaf, value)))))
+            shown = show(middle.value, middle.unit)
+            words.append(sanitize(" ".join(filter(None, (step_layout.group(middle), leaf, shown)))))
     return tuple(words)
 
 
