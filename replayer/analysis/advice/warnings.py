@@ -22,6 +22,8 @@ _MANY_REPEATS = 10
 _FEW_REPEATS = 3
 _FOREIGN_CPU = 0.05
 """Share of the time of all processors; a warning is given if other programs use more."""
+_FAILED = 0.01
+"""Share of a replay's statements; a warning is given if more failed that had not in the source."""
 LARGE_READ_AHEAD_KB = 1024
 _SLOW_CLOCKS = ("hpet", "acpi_pm", "jiffies", "refined-jiffies")
 
@@ -177,6 +179,33 @@ def _bystander(run: Run) -> bool:
     elsewhere = "data.directory" in facts and facts["data.directory"] is None
     hosts = run.cluster.get("hosts")
     return elsewhere and isinstance(hosts, tuple) and run.host.get("host.name") not in hosts
+
+
+def failed_here(run: Run) -> Advice | None:
+    """Warn of a replay in which much failed that had not failed in the source."""
+    failed = [step for step in _done(run) if sum(_failures(step)) > _FAILED * _executions(step)]
+    if not failed:
+        return None
+    here, after = (sum(counts) for counts in zip(*map(_failures, failed), strict=True))
+    codes = _listed(
+        sorted({code for step in failed for one in step.replayed for code in one.failed_here})
+    )
+    return Advice(
+        steps=_names(failed),
+        found=f"{_steps(failed)}: {here:,} statements failed ({codes}) that had not in the source, "
+        f"and {after:,} after them in their transactions",
+        todo="begin from the source's data: --set replay.restore=DUMP, or a copy at --engine URL",
+    )
+
+
+def _failures(step: StepResult) -> tuple[int, int]:
+    """Return how many statements of a replay failed here alone, and how many after others."""
+    here = sum(sum(one.failed_here.values()) for one in step.replayed)
+    return here, sum(one.consequences for one in step.replayed) if here else 0
+
+
+def _executions(step: StepResult) -> int:
+    return sum(one.executions for one in step.replayed)
 
 
 def own_settings(run: Run) -> Advice | None:
