@@ -112,6 +112,26 @@ def test_what_a_lot_of_runs_could_not_settle_is_said_in_words(run_of: RunOf) -> 
     assert verdict(many) == "unclear, cannot be settled by more runs"
 
 
+def test_fewer_missed_blocks_are_no_loss_if_more_work_is_done(run_of: RunOf) -> None:
+    """Larger buffers: RIOPS is a sixth and four times the work is done, which is faster.
+
+    With the same blocks a work unit on both sides RIOPS leads, as it always did.
+    """
+
+    def headline(factor: float) -> str:
+        sides = []
+        for name, riops, work in (("A", 1000.0, 4.0), ("B", 1000.0 * factor, 16.0)):
+            runs = (
+                run_of([riops + n], boot=f"{name}{n}", **{"sessions.operations": [work + n / 250]})
+                for n in range(6)
+            )
+            sides.append(at_once(Side(name, tuple(runs))))
+        return compare(*sides).headline
+
+    assert headline(1 / 6).startswith("B is faster than A: operations 4.0")
+    assert headline(4).startswith("B is faster than A: RIOPS 4.0")
+
+
 def test_replayers_own_work_gets_no_verdict_and_costs_no_correction(run_of: RunOf) -> None:
     """Half the throughput at half the client's processor time: only the first is judged."""
     runs = [
