@@ -3,6 +3,7 @@
 import contextlib
 import os
 import shutil
+import signal
 import subprocess  # noqa: TID251 - this is the one place
 import sys
 import tempfile
@@ -61,26 +62,37 @@ def run(
     """
     command = [str(argument) for argument in arguments]
     try:
-        done: subprocess.CompletedProcess[str] = subprocess.run(
+        with subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL if stdin is None else stdin,
-            capture_output=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             text=True,
             errors="replace",
-            check=False,
-            timeout=timeout,
             cwd=folder,
             env=None if environment is None else {**os.environ, **environment},
             start_new_session=True,
             **_identity(user),
-        )
+        ) as process:
+            output, errors = _outputs(process, timeout)
     except OSError as error:
         raise ReplayerError(f"{command[0]} could not be started: {error.strerror}") from error
     except subprocess.TimeoutExpired as error:
         raise ReplayerError(f"{command[0]} did not end within {timeout:.0f} s") from error
-    if done.returncode:
-        raise _failure(command, done.returncode, done.stderr or done.stdout)
-    return done.stdout
+    if process.returncode:
+        raise _failure(command, process.returncode, errors or output)
+    return output
+
+
+def _outputs(process: subprocess.Popen[str], timeout: float | None) -> tuple[str, str]:
+    """Return what a program printed; kill it, and what it started, if that takes too long."""
+    try:
+        return process.communicate(timeout=timeout)
+    except BaseException:
+        # A child of it, such as the `sleep` of a script, holds the pipes open as well.
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        raise
 
 
 def start(

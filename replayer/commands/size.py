@@ -24,7 +24,7 @@ from replayer.analysis.profiles import confidence
 from replayer.analysis.profiles.usage import NAMED
 from replayer.capture.capture_summary import ENDING
 from replayer.engines import engine
-from replayer.errors import Impossible, NotFound
+from replayer.errors import Impossible, NotFound, ReplayerError
 from replayer.followers.followed_run import followed
 from replayer.followers.options import configure_followers
 from replayer.load.objective import goals
@@ -273,7 +273,7 @@ def _ordered(args: argparse.Namespace, *files: str) -> list[_Planned]:
 
 def _by_profile(args: argparse.Namespace, file: str) -> _Planned:
     """Return the plan of a profile: its request and its description."""
-    known = profile.load(Path(file))
+    known = _profile(args, file)
     chosen = _shortlisted(args, file)
     wanted = _required(args, known)
     named = args.engine or _engine_of(known)
@@ -302,6 +302,29 @@ def _by_profile(args: argparse.Namespace, file: str) -> _Planned:
     words = list(sizing.beginning(record, planned, why))
     order = replace(order, promise=TimePromise(planned.seconds))
     return _Planned(_as_far_as_needed(order, record, why), words, facts)
+
+
+def _profile(args: argparse.Namespace, file: str) -> ResourceProfile:
+    """Return the profile in a file; raise Impossible if a run was named in its place."""
+    try:
+        return profile.load(Path(file))
+    except NotFound:
+        one = _stored_run(file, store.folder(args.results))
+        if one is None:
+            raise
+    name = sanitize(file)
+    todo = f"give a file that `replayer profile` wrote, or `replayer convert` (*{ENDING})"
+    if one.sizing is not None:
+        todo += f"; `replayer size show {name}` prints that run's verdict again"
+    raise Impossible(f"{name} is the run {one.id} ({one.workload.name}), not a profile", todo)
+
+
+def _stored_run(name: str, folder: Path) -> Run | None:
+    """Return the run that has a name, as in `latest`; None without one."""
+    try:
+        return store.load(store.find(name, folder))
+    except ReplayerError:
+        return None
 
 
 def _shortlisted(args: argparse.Namespace, file: str) -> Prediction | None:

@@ -249,6 +249,8 @@ class ServerSpec(Noun):
     """The command that prints the settings that there are; a mistyped one is refused by it."""
     listed_setting: _Pattern = re.compile("$^")
     """Pattern of a line of that list; its first group is the setting's name."""
+    abbreviates: bool = False
+    """True if the server takes the beginning of a setting's name for the whole of it."""
     fixed: dict[str, _Fixed] = Field(default_factory=dict)
     """Settings that users cannot change; `false` refuses a setting without giving it a value."""
     settings: dict[str, Annotated[SettingSpec | None, BeforeValidator(_unless_false)]] = Field(

@@ -13,7 +13,9 @@ from replayer.shell import User
 _NEAR = 0.85
 """Least likeness of a mistyped name to one in the list.  A list is not complete: of the settings
 that PostgreSQL 15 and 18 leave out, none that can be set is that near to a listed one."""
-_SECONDS = 30
+_SECONDS = 5
+"""The longest wait for the list, which comes in a tenth of a second; without it the server itself
+refuses a name, when it starts."""
 
 
 def refuse_mistyped(
@@ -29,9 +31,12 @@ def refuse_mistyped(
     known = _listed(keys, folder, user)
     for name in names:
         near = difflib.get_close_matches(name, known, n=1, cutoff=_NEAR)
-        # An option of MySQL and its kin may be cut short.
-        if near and not any(one.startswith(name) for one in known):
+        if near and name not in known and not (keys.abbreviates and _begins_one(name, known)):
             raise NotFound(f"{title} has no setting {name!r} - did you mean {near[0]}?")
+
+
+def _begins_one(name: str, known: Iterable[str]) -> bool:
+    return any(one.startswith(name) for one in known)
 
 
 def refuse_mistyped_before(

@@ -50,7 +50,11 @@ class Sizing(Noun):
     def of(cls, run: Run) -> Self:
         """Return the record of a run; raise Impossible for a run that sized nothing."""
         if run.sizing is None:
-            raise Impossible(f"the run {run.id} is not one of `replayer size`: it has no verdict")
+            raise Impossible(
+                f"the run {run.id} ({run.workload.name}) is not one of `replayer size` and has no "
+                f"verdict",
+                "name another run, or make one with `replayer size FILE`",
+            )
         try:
             return cls.model_validate(run.sizing)
         except ValidationError as error:

@@ -120,6 +120,15 @@ def test_a_program_that_was_killed_is_named_with_the_signal(number: int) -> None
     assert str(killed.value) == f"sh was killed by {signals.name_of(number)}"
 
 
+def test_a_program_that_hangs_ends_with_what_it_has_started(tmp_path: Path) -> None:
+    """A child of a script holds the script's output open: it does not prolong the limit."""
+    ended = tmp_path / "ended"
+    with pytest.raises(ReplayerError, match="sh did not end within 1 s"):
+        shell.run(["sh", "-c", f"(sleep 10; touch {ended}) & wait"], timeout=1)
+
+    assert not ended.exists()
+
+
 def test_a_program_that_failed_without_a_word_is_told_by_its_status() -> None:
     """Where nothing was printed the status is what is known."""
     with pytest.raises(ReplayerError, match="false failed: it ended with status 1 and printed"):

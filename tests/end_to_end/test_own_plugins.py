@@ -215,8 +215,8 @@ def test_an_error_in_a_users_own_code_names_the_file(own: Path, code: str, reaso
     [
         ("", "no PACKAGE and no get_version"),
         ("PACKAGE = 'nothing-of-that-name'", "not installed: pip install nothing-of-that-name"),
-        ("def get_version(): return 'new'", "says 'new', which is not a version"),
-        ("def get_version(): return None", "says None, which is not a version"),
+        ("def get_version(): return 'new'", "the version 'new', which is not one"),
+        ("def get_version(): return None", "the version None, which is not one"),
     ],
 )
 def test_a_guest_without_a_version_is_refused(own: Path, code: str, reason: str) -> None:

@@ -280,6 +280,31 @@ def test_a_name_of_a_setting_may_have_capitals() -> None:
         )
 
 
+def test_the_beginning_of_a_setting_is_no_setting_of_postgresql() -> None:
+    """Such as temp_buffer: PostgreSQL refuses it, where MySQL and its kin take it for the whole."""
+    keys = POSTGRES.spec.server
+    with pytest.raises(Impossible, match="'temp_buffer' - did you mean temp_buffers"):
+        setting_names.refuse_mistyped_before(POSTGRES.title, keys, None, ["temp_buffer"])
+
+    keys = keys.model_copy(update={"abbreviates": True})
+    setting_names.refuse_mistyped_before(POSTGRES.title, keys, None, ["temp_buffer"])
+
+
+def test_a_program_that_never_lists_its_settings_is_not_waited_for(own_home: Path) -> None:
+    """The server itself then judges the names, when it starts."""
+    folder = own_home / "bin"
+    folder.mkdir()
+    # Root's own programs run as another user.
+    folder.chmod(0o777)
+    program, ended = folder / "postgres", folder / "ended"
+    program.write_text(f"#!/bin/sh\nsleep 28\ntouch {ended}\n")
+    program.chmod(0o755)
+    keys = POSTGRES.spec.server
+    setting_names.refuse_mistyped_before(POSTGRES.title, keys, folder, ["shared_bufers"])
+
+    assert not ended.exists()
+
+
 def test_a_data_directory_that_was_cut_short_is_made_again(own_home: Path) -> None:
     """A half-made data directory is never started on: it is made anew.
 

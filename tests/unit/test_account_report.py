@@ -186,6 +186,16 @@ def test_a_tree_adds_up_at_each_frame(cached: StepResult) -> None:
     assert set(root.calls) == {"server", "client", "kernel threads", "others", "replayer"}
 
 
+def test_a_collector_that_used_nothing_has_no_cost(cached: StepResult) -> None:
+    """In a step without a window a collector that waits for one is not printed with 0 s."""
+    costs = {"waits": 0.0, "block_latency": 0.0}
+
+    assert "watching cost" not in shown(cached.model_copy(update={"costs": costs}))
+    some = shown(cached.model_copy(update={"costs": {**costs, "profile": 0.25}}))
+    assert "profile 250 ms" in some
+    assert "waits 0 s" not in some
+
+
 def test_windows_are_merged_by_their_operations(cached: StepResult) -> None:
     """Twice the same window is the same time per operation, and one without a profile is none."""
     once, twice = flame.per_operation([cached]), flame.per_operation([cached, cached])

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from replayer.analysis.differences.comparison import LIKELY, SHOWN, MetricVerdict, compare
+from replayer.analysis.differences.metric_names import name_metric
 from replayer.analysis.differences.samples import Side
 from replayer.model import Better, Fact, Run, Spent, StackProfile
 from replayer.report.document import Facts, Table
@@ -85,6 +86,22 @@ def test_the_answer_counts_the_same_metrics_as_its_table() -> None:
     assert "\n\n\n" not in screen
 
 
+@pytest.mark.parametrize(
+    ("metric", "words"),
+    [
+        ("memory.read.1.00MiB.processes_1", "read 1.00MiB processes 1"),
+        ("memory.latency.4.00KiB.p99", "latency 4.00KiB p99"),
+        ("sessions.latency.p999", "p99.9"),
+        ("sessions.latency.p99.9", "p99.9"),
+        ("imported.job1.4k.iops", "job1 4k IOPS"),
+        ("walk.read_ahead_kb", "read ahead KiB"),
+    ],
+)
+def test_a_number_in_a_metrics_name_keeps_its_point(metric: str, words: str) -> None:
+    """Only the dots between the parts of a name become spaces."""
+    assert name_metric(metric) == words
+
+
 def test_what_a_lot_of_runs_could_not_settle_is_said_in_words(run_of: RunOf) -> None:
     """Up to 50 more there is a number, above it none."""
     row = compare(*sides_of(run_of, [1.001], 1)).rows[-1]
@@ -93,6 +110,26 @@ def test_what_a_lot_of_runs_could_not_settle_is_said_in_words(run_of: RunOf) -> 
     assert row.verdict is MetricVerdict.UNCLEAR
     assert verdict(some) == "unclear, ~50 more"
     assert verdict(many) == "unclear, cannot be settled by more runs"
+
+
+def test_fewer_missed_blocks_are_no_loss_if_more_work_is_done(run_of: RunOf) -> None:
+    """Larger buffers: RIOPS is a sixth and four times the work is done, which is faster.
+
+    With the same blocks a work unit on both sides RIOPS leads, as it always did.
+    """
+
+    def headline(factor: float) -> str:
+        sides = []
+        for name, riops, work in (("A", 1000.0, 4.0), ("B", 1000.0 * factor, 16.0)):
+            runs = (
+                run_of([riops + n], boot=f"{name}{n}", **{"sessions.operations": [work + n / 250]})
+                for n in range(6)
+            )
+            sides.append(at_once(Side(name, tuple(runs))))
+        return compare(*sides).headline
+
+    assert headline(1 / 6).startswith("B is faster than A: operations 4.0")
+    assert headline(4).startswith("B is faster than A: RIOPS 4.0")
 
 
 def test_replayers_own_work_gets_no_verdict_and_costs_no_correction(run_of: RunOf) -> None:

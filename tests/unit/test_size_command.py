@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from replayer.model import Run
+from replayer.results import store
 from tests.command import Replayer
 from tests.sizing_runs import of_cpu
 
@@ -53,6 +55,25 @@ def test_what_cannot_be_is_one_sentence(
     asked, sentence = REFUSED[words]
     asked = [str(made) if word == "P" else word for word in asked]
     assert sentence in refused("size", *asked, "--results", tmp_path / "results")
+
+
+def test_a_run_in_the_place_of_a_profile_is_named_as_one(
+    tmp_path: Path, refused: Callable[..., str], stored: Run
+) -> None:
+    """`size latest`, and a verdict of a run without one: what it is, and what to do."""
+    folder = tmp_path / "results"
+    folder.mkdir()
+    sized = stored.model_copy(update={"sizing": {"profile": "x"}})
+    store.save(folder / f"{stored.id}.json", sized)
+    said = refused("size", "latest", "--results", folder)
+    assert f"latest is the run {stored.id} (demo), not a profile: give a file" in said
+    assert "`replayer size show latest`" in said
+
+    store.save(folder / f"{stored.id}.json", stored.model_copy(update={"sizing": None}))
+    assert "size show" not in refused("size", "latest", "--results", folder)
+    said = refused("size", "show", "latest", "--results", folder)
+    assert f"the run {stored.id} (demo) is not one of `replayer size` and has no verdict: " in said
+    assert "`replayer size FILE`" in said
 
 
 BAD_PROFILES: dict[str, tuple[Callable[[str], str], str]] = {

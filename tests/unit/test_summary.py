@@ -270,3 +270,21 @@ def test_a_scan_in_the_headline_has_its_place(stored: Run, got: str, place: str)
     run = with_step(stored, "scan", **done, cold=cold(got))
 
     assert f" rows{place} in " in line([run], "scan").brief.clause
+
+
+def test_steps_that_the_headline_leaves_out_are_counted(stored: Run) -> None:
+    """Nine steps of probes: four by name, with name and unit once, and the others as a number."""
+    rate = Measurement(metric="io.iops", value=6782.0, unit="IOPS", better=Better.MORE)
+    bytes_ = Measurement(metric="io.throughput", value=55.6e6, unit="bytes/s", better=Better.MORE)
+    plain = stored.steps[0].model_copy(
+        update={"step": "probe", "measurements": (rate, bytes_), "account": None, "facts": {}}
+    )
+
+    def headline(many: int) -> str:
+        steps = tuple(plain.model_copy(update={"name": f"depth-{n}"}) for n in range(many))
+        return summarise([stored.model_copy(update={"steps": steps, "sizing": None})]).headline.what
+
+    assert headline(4).startswith("depth-0: 6,782 IOPS, throughput 55.6 MB/s. depth-1: 6,782 IOPS,")
+    assert headline(4).endswith(". depth-3: 6,782 IOPS, throughput 55.6 MB/s")
+    assert headline(5) == f"{headline(4)}. One more step was measured"
+    assert headline(9) == f"{headline(4)}. Five more steps were measured"

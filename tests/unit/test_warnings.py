@@ -45,6 +45,9 @@ CALM = {
 REPLAYED = Replayed(
     fingerprint="0" * 16, text="SELECT ?", kind="select", planned=1, executions=1, service_s=1.0
 )
+FAILED = REPLAYED.model_copy(
+    update={"executions": 98, "failed_here": {"42P01": 2}, "consequences": 7}
+)
 
 
 def cold(got: Temperature = Temperature.COLD, size: int = 1 << 30) -> Cold:
@@ -204,6 +207,12 @@ def test_the_read_ahead_of_the_datas_disk_is_not_that_of_another(run: Callable[.
         ("virtualised", "(kvm)", [], {"virtualisation": "kvm"}),
         ("other_load", "3.70", [], {"host.load1": 3.7}),
         (
+            "failed_here",
+            "replay: 20 statements failed (42P01) that had not in the source, and 70 after them",
+            [step("replay", replayed=(REPLAYED, FAILED))],
+            {},
+        ),
+        (
             "own_settings",
             "replay: the server had replayer's own settings, not your target's",
             [step("replay", replayed=(REPLAYED,))],
@@ -246,6 +255,22 @@ def test_every_warning_is_tested() -> None:
     known = {ask.__name__ for kind in ("run", "facts") for ask in warnings._warnings(kind)}
 
     assert known == tested
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"executions": 9_999, "failed_here": {"40P01": 2}, "consequences": 7},
+        {"executions": 9, "errors": {"23505": 9}, "consequences": 9},
+    ],
+)
+def test_few_failures_and_those_of_the_source_are_no_warning(
+    run: Callable[..., Run], changed: dict[str, Any]
+) -> None:
+    """A replay always has some that lose to others, and what failed in the source fails again."""
+    replayed = REPLAYED.model_copy(update=changed)
+
+    assert warnings.failed_here(run(step("replay", replayed=(replayed,)))) is None
 
 
 @pytest.mark.parametrize(

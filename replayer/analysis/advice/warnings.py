@@ -6,11 +6,11 @@ parameter is `run`, it is about a run.  It returns None if there is nothing to r
 """
 
 import inspect
-import statistics
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from replayer import assets
+from replayer.analysis.advice.step_series import average, count_late, has_column
 from replayer.analysis.capacity import client_hosts
 from replayer.analysis.differences import samples
 from replayer.engines import engine
@@ -22,6 +22,8 @@ _MANY_REPEATS = 10
 _FEW_REPEATS = 3
 _FOREIGN_CPU = 0.05
 """Share of the time of all processors; a warning is given if other programs use more."""
+_FAILED = 0.01
+"""Share of a replay's statements; a warning is given if more failed that had not in the source."""
 LARGE_READ_AHEAD_KB = 1024
 _SLOW_CLOCKS = ("hpet", "acpi_pm", "jiffies", "refined-jiffies")
 
@@ -179,6 +181,31 @@ def _bystander(run: Run) -> bool:
     return elsewhere and isinstance(hosts, tuple) and run.host.get("host.name") not in hosts
 
 
+def failed_here(run: Run) -> Advice | None:
+    """Warn of a replay in which much failed that had not failed in the source."""
+    failed = [step for step in _done(run) if sum(_failures(step)) > _FAILED * _executions(step)]
+    if not failed:
+        return None
+    here, after = (sum(counts) for counts in zip(*map(_failures, failed), strict=True))
+    codes = _listed(code for step in failed for one in step.replayed for code in one.failed_here)
+    return Advice(
+        steps=_names(failed),
+        found=f"{_steps(failed)}: {here:,} statements failed ({codes}) that had not in the source, "
+        f"and {after:,} after them in their transactions",
+        todo="begin from the source's data: --set replay.restore=DUMP, or a copy at --engine URL",
+    )
+
+
+def _failures(step: StepResult) -> tuple[int, int]:
+    """Return how many statements of a replay failed here alone, and how many after others."""
+    here = sum(sum(one.failed_here.values()) for one in step.replayed)
+    return here, sum(one.consequences for one in step.replayed) if here else 0
+
+
+def _executions(step: StepResult) -> int:
+    return sum(one.executions for one in step.replayed)
+
+
 def own_settings(run: Run) -> Advice | None:
     """Warn of a replay on a server that replayer started, whose settings are not the target's."""
     replays = [step for step in _done(run) if step.replayed]
@@ -286,7 +313,9 @@ def moved(run: Run) -> Advice | None:
 
 def swapping(run: Run) -> Advice | None:
     """Warn of swapping during a step: more than 50 KiB/s."""
-    busy = [step for step in _done(run) if _mean(step, "vmstat.si") + _mean(step, "vmstat.so") > 50]
+    busy = [
+        step for step in _done(run) if average(step, "vmstat.si") + average(step, "vmstat.so") > 50
+    ]
     if not busy:
         return None
     return Advice(
@@ -298,10 +327,10 @@ def swapping(run: Run) -> Advice | None:
 
 def stolen(run: Run) -> Advice | None:
     """Warn of processor time that the hypervisor gave to other guests: more than 1 %."""
-    robbed = [step for step in _done(run) if _mean(step, "cpu.%steal") > 1]
+    robbed = [step for step in _done(run) if average(step, "cpu.%steal") > 1]
     if not robbed:
         return None
-    most = max(_mean(step, "cpu.%steal") for step in robbed)
+    most = max(average(step, "cpu.%steal") for step in robbed)
     return Advice(
         steps=_names(robbed),
         found=f"{_steps(robbed)}: the hypervisor gave up to {most:.0f} % of the processor time to "
@@ -316,11 +345,11 @@ def foreign_writes(run: Run) -> Advice | None:
         step
         for step in _done(run)
         if not step.writes
-        and _mean(step, "diskstats.wkB/s") > max(1000.0, 0.02 * _mean(step, "diskstats.rkB/s"))
+        and average(step, "diskstats.wkB/s") > max(1000.0, 0.02 * average(step, "diskstats.rkB/s"))
     ]
     if not written:
         return None
-    most = max(_mean(step, "diskstats.wkB/s") for step in written) / 1000
+    most = max(average(step, "diskstats.wkB/s") for step in written) / 1000
     return Advice(
         steps=_names(written),
         found=f"{_steps(written)}: others wrote to the device as well, up to {most:.0f} MB/s",
@@ -350,10 +379,10 @@ def _foreign_cpu(step: StepResult) -> float:
 
 def late_samples(run: Run) -> Advice | None:
     """Warn of gaps in the time series: the machine was too busy to be sampled each second."""
-    late = [step for step in _done(run) if _late(step)]
+    late = [step for step in _done(run) if count_late(step)]
     if not late:
         return None
-    count = sum(_late(step) for step in late)
+    count = sum(count_late(step) for step in late)
     times = "once" if count == 1 else f"{count} times"
     return Advice(
         steps=_names(late),
@@ -369,8 +398,8 @@ def processor_bound(run: Run) -> Advice | None:
         for step in _done(run)
         if step.ledger
         and step.ledger.verdict is ReadOrigin.PHYSICAL
-        and _column(step, "cpu.%idle")
-        and _mean(step, "cpu.%idle") + _mean(step, "cpu.%iowait") < 5
+        and has_column(step, "cpu.%idle")
+        and average(step, "cpu.%idle") + average(step, "cpu.%iowait") < 5
     ]
     if not bound:
         return None
@@ -559,27 +588,6 @@ def _names(steps: Iterable[StepResult]) -> tuple[str, ...]:
 
 def _listed(words: Any) -> str:
     return ", ".join(dict.fromkeys(words))
-
-
-def _late(step: StepResult) -> int:
-    """Return the number of intervals that are more than 1.5 times as long as the median."""
-    ends = step.series.seconds if step.series else ()
-    lengths = [end - begin for begin, end in zip((0.0, *ends), ends, strict=False)]
-    if len(lengths) < 3:
-        return 0
-    usual = statistics.median(lengths)
-    # The last interval may contain the rest of the window, so it does not count.
-    return sum(length > usual * 1.5 + 0.01 for length in lengths[:-1])
-
-
-def _column(step: StepResult, name: str) -> list[float]:
-    values = step.series.columns.get(name, ()) if step.series else ()
-    return [value for value in values if value is not None]
-
-
-def _mean(step: StepResult, name: str) -> float:
-    values = _column(step, name)
-    return statistics.fmean(values) if values else 0.0
 
 
 def _number(value: Fact) -> float:

@@ -31,7 +31,11 @@ def warn_unjudged(rows: Iterable[MetricRow], *sides: Side) -> list[str]:
     sentences = []
     for row in rows:
         counts = [(name, *known[row.step, row.metric]) for name, known in silent]
-        if row.better is Better.NEITHER and any(number < of for _, number, of in counts):
+        if row.better is not Better.NEITHER:
+            continue
+        if not any(number for _, number, _ in counts):
+            sentences.append(f"{row.metric} is not judged: another part of the work each time")
+        elif any(number < of for _, number, of in counts):
             shares = ", ".join(f"{number} of {of} results of {name}" for name, number, of in counts)
             sentences.append(f"{row.metric} is not judged: it has no good direction in {shares}")
     return sentences

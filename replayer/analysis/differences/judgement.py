@@ -38,6 +38,10 @@ _WEAKER = {
 }
 """Verdict -> the weaker verdict if a comparison can only judge these runs."""
 
+_WHOLES = {"sessions.riops": "sessions.operations"}
+"""A metric of a part of the work -> that of all of it: blocks that were missed, and work units."""
+_SAME_PART = 0.02
+
 
 @dataclass(frozen=True)
 class _Draft:
@@ -195,11 +199,34 @@ def _aligned(keys: Iterable[Key], base: Samples, other: Samples) -> tuple[Sample
     """Return the sides with the same direction of each common metric.
 
     If a metric has no good direction on one side, it has none on both.  For example, missed blocks
-    have none if nearly all blocks were in the server's own buffers.
+    have none if nearly all blocks were in the server's own buffers, and if they are another part of
+    a work unit on each side: with larger buffers fewer are missed, and more work is done.
     """
     kinds = {key: common(base.kinds[key], other.kinds[key]) for key in keys}
+    for key, kind in list(kinds.items()):
+        whole = key[0], _WHOLES.get(key[1], "")
+        if not _is_same_part(key, whole, base, other):
+            kinds[key] = kind.model_copy(update={"better": Better.NEITHER})
+            if whole in kinds:
+                kinds[whole] = kinds[whole].model_copy(update={"says": ""})
     below, above = ({**side.kinds, **kinds} for side in (base, other))
     return replace(base, kinds=below), replace(other, kinds=above)
+
+
+def _is_same_part(part: Key, whole: Key, base: Samples, other: Samples) -> bool:
+    """Return whether a part of the work is as large on both sides; True if there is no such whole.
+
+    A side without both is taken for the same.
+    """
+    if whole not in base.kinds or whole not in other.kinds:
+        return True
+    with np.errstate(divide="ignore", invalid="ignore"):
+        shares = [side.values(part) / side.values(whole) for side in (base, other)]
+    known = [share[np.isfinite(share)] for share in shares]
+    if not all(share.size for share in known):
+        return True
+    below, above = map(statistics.median, known)
+    return abs(above - below) <= _SAME_PART * max(below, above)
 
 
 def _wanted(key: Key, patterns: Sequence[str]) -> bool:

@@ -1,13 +1,15 @@
 """Names of metrics and facts in a reader's words: `RIOPS`, `p99`, `cgroup CPU limit`."""
 
 import re
+from collections.abc import Iterable
 
 _ACRONYMS = {
     word.lower(): word
     for word in ("CPU", "RIOPS", "IOPS", "WAL", "NUMA", "SMT", "MHz", "KiB", "I/O", "ID")
 } | {"kb": "KiB", "io": "I/O", "fs": "file system", "mhz": "MHz", "smt": "SMT"}
-_PERCENTILE = re.compile(r"^p(\d\d)(\d*)$")
-_SPLIT = re.compile(r"[._]")
+_PERCENTILE = re.compile(r"^p(\d\d)\.?(\d*)$")
+_PART = re.compile(r"p?\d+\.\d+[^.]*|[^.]+")
+"""A part of a name between two dots; the dot of a number such as 1.00MiB belongs to it."""
 _PLACES = ("host.", "engine.settings.", "workload.")
 """Beginnings of facts that name the place of a fact, and not the fact."""
 
@@ -15,10 +17,15 @@ _PLACES = ("host.", "engine.settings.", "workload.")
 def name_metric(metric: str) -> str:
     """Return a metric's name in words, without its step: `sessions.latency.p999` is `p99.9`."""
     _, _, rest = metric.partition(".")
-    parts = (rest or metric).split(".")
+    parts = split_name(rest or metric)
     if len(parts) > 1 and parts[-2] == "latency" and _PERCENTILE.match(parts[-1]):
         parts = parts[-1:]
-    return " ".join(_word(part) for part in _SPLIT.split(".".join(parts)))
+    return _in_words(parts)
+
+
+def split_name(name: str) -> list[str]:
+    """Return the parts of a name between its dots: `read.1.00MiB` has `read` and `1.00MiB`."""
+    return _PART.findall(name)
 
 
 def name_fact(key: str) -> str:
@@ -28,7 +35,11 @@ def name_fact(key: str) -> str:
     """
     place = next((one for one in _PLACES if key.startswith(one)), "")
     rest = key.removeprefix(place)
-    return rest if place == "engine.settings." else " ".join(map(_word, _SPLIT.split(rest)))
+    return rest if place == "engine.settings." else _in_words(split_name(rest))
+
+
+def _in_words(parts: Iterable[str]) -> str:
+    return " ".join(_word(word) for part in parts for word in part.split("_"))
 
 
 def _word(part: str) -> str:

@@ -208,6 +208,8 @@ def _whose(whose: str) -> str:
 
 
 def _costs(result: StepResult) -> Iterator[str]:
-    for name, seconds in sorted(result.costs.items(), key=lambda item: -item[1]):
+    # A collector that waits for a window uses nothing in a step that has none.
+    used = {name: seconds for name, seconds in result.costs.items() if seconds > 0}
+    for name, seconds in sorted(used.items(), key=lambda item: -item[1]):
         share = f" ({seconds / result.elapsed:.1%} of a processor)" if result.elapsed > 0 else ""
         yield f"{name} {show_duration(seconds)}{share}"

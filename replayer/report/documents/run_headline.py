@@ -52,16 +52,25 @@ def _ending(runs: Sequence[Run]) -> str:
 
 def _results(lines: Sequence[StepSummary]) -> list[str]:
     """Return a sentence for each kind of result, without a full stop."""
-    known = [line for line in lines if line.repeats and line.brief.clause]
-    chosen = [line for line in known if not line.once] or known
+    done = [line for line in lines if line.repeats]
+    known = [line for line in done if line.brief.clause]
+    chosen = [line for line in known if not line.once] or known or done
     sentences: dict[str, list[str]] = {}
     for line in chosen[:_MOST]:
-        sentences.setdefault(line.brief.subject, []).append(line.brief.clause)
-    if not sentences:
-        return [
-            f"{line.name}: {', '.join(line.figures[:2])}" for line in lines[:_MOST] if line.repeats
-        ]
-    return [f"{subject} {_listed(clauses)}" for subject, clauses in sentences.items()]
+        subject, clause = line.brief.subject, line.brief.clause
+        if not clause:
+            subject, clause = f"{line.name}:", ", ".join(line.figures[:2])
+        sentences.setdefault(subject, []).append(clause)
+    named = [f"{subject} {_listed(clauses)}" for subject, clauses in sentences.items()]
+    return [*named, *_left_out(len(chosen) - _MOST)]
+
+
+def _left_out(count: int) -> list[str]:
+    """Return a sentence on the steps that the headline does not name, if there are any."""
+    if count <= 0:
+        return []
+    words = "step was" if count == 1 else "steps were"
+    return [f"{_number(count).capitalize()} more {words} measured"]
 
 
 def believed(lines: Sequence[StepSummary]) -> str:

@@ -228,15 +228,25 @@ def _figures(done: Sequence[StepResult]) -> tuple[str, ...]:
         headline = next((m for m in done[0].measurements if m.metric == metric), None)
         if values and headline is not None:
             middle = headline.model_copy(update={"value": statistics.median(values)})
-            name = " ".join(filter(None, (step_layout.group(headline), step_layout.leaf(headline))))
-            words.append(sanitize(f"{name} {value_of(middle)}"))
+            leaf = "" if _is_named_by_unit(middle) else step_layout.leaf(middle)
+            shown = show(middle.value, middle.unit)
+            words.append(sanitize(" ".join(filter(None, (step_layout.group(middle), leaf, shown)))))
     return tuple(words)
 
 
 def value_of(measurement: Measurement) -> str:
     """Return a value with its unit; without it if it is the name: not `files 1,542 files`."""
-    unit_is_name = measurement.unit == step_layout.leaf(measurement) and measurement.unit != "bytes"
-    return sanitize(show(measurement.value, "" if unit_is_name else measurement.unit))
+    unit = "" if _is_named_by_unit(measurement) else measurement.unit
+    return sanitize(show(measurement.value, unit))
+
+
+def _is_named_by_unit(measurement: Measurement) -> bool:
+    """Return whether a metric has its unit's name, as `io.iops` in IOPS and `walk.files` in files.
+
+    The unit of bytes is printed as another one, such as GiB.
+    """
+    unit = measurement.unit
+    return unit != "bytes" and unit.lower() == step_layout.leaf(measurement).lower()
 
 
 def _proofs(results: Sequence[StepResult], done: Sequence[StepResult]) -> Iterator[Proof]:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from rich.cells import cell_len, set_cell_size
 
+from replayer.analysis.differences.metric_names import split_name
 from replayer.cli.stdio import SPELLED
 from replayer.report.sanitize import sanitize
 from replayer.results import run_listing
@@ -142,5 +143,7 @@ def _headline(run: StoredRun, metric: str) -> str:
     The value of `metric`, by which runs are sorted, stands before it.
     """
     leading = [(name, show(number, unit)) for name, number, unit in run.leading]
-    answer = run.headline or "; ".join(f"{name.replace('.', ' ')} {text}" for name, text in leading)
+    answer = run.headline or "; ".join(
+        f"{' '.join(split_name(name))} {text}" for name, text in leading
+    )
     return "; ".join([*(f"{name} {text}" for name, text in leading if name == metric), answer])

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Self
 
 from replayer import units
 from replayer.errors import Impossible, ReplayerError
+from replayer.model import Status
 from replayer.report.sanitize import sanitize
 from replayer.report.terminal.progress import Bars, Lines, Silence, conversation
 from replayer.run.event_stream import publisher
@@ -98,7 +99,7 @@ class RunOutput:
         for step in map(publisher.step_end, fresh):
             self.telling.tell(step)
             if self._verbose:
-                self._conversation.say(line(step))
+                self._conversation.say(line(_without_end(step)))
 
     def _begun(self, run: Run, path: Path | None) -> None:
         self.telling.tell(publisher.run_state(run, path))
@@ -154,6 +155,12 @@ def line(step: StepEnded) -> str:
         *map(sanitize, numbers),
     ]
     return "; ".join(part for part in parts if part)
+
+
+def _without_end(step: StepEnded) -> StepEnded:
+    """Return a step without the reason that ended the run: that is the last line on stderr."""
+    kept = step.status in {Status.DONE.value, Status.SKIPPED.value}
+    return step if kept else step.model_copy(update={"reason": ""})
 
 
 def _written(stream: TextIO) -> Callable[[bytes], object]:
