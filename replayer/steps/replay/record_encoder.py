@@ -13,6 +13,7 @@ from replayer.capture.action import (
 )
 from replayer.engines import wires
 from replayer.engines.wire_session import encode_text
+from replayer.steps.replay.copy_files import FAILS
 from replayer.steps.replay.replay_counts import number_of
 from replayer.steps.replay.spec import Spec
 from replayer.steps.replay.work import (
@@ -78,14 +79,15 @@ class RecordEncoder:
         """Return the record of an action that is to start `start_ns` after the begin.
 
         A statement that failed in the log by what others did is made to fail.  `feed` is the place
-        of the file with the data of a COPY FROM STDIN, -1 for none.
+        of the file with the data of a COPY FROM STDIN, or as in copy_files.py.
         """
         if statement is None:
             does = CONNECT if action.does == "connect" else DISCONNECT
             return Record(does, -1, b"", start_ns, -1, place.ends, -1, -1, 0, -1, 0, -1, 0)
         record = self._encode_statement(action, statement, place, start_ns)
-        if self._spec.order != "none" and self._wire.is_by_others(
-            action.sqlstate, action.duration_ns / _SECOND
+        seconds = action.duration_ns / _SECOND
+        if feed == FAILS or (
+            self._spec.order != "none" and self._wire.is_by_others(action.sqlstate, seconds)
         ):
             return self._impose(record, action, statement.fingerprint)
         return record if feed < 0 else record._replace(flags=record.flags | (feed + 1) << FED)

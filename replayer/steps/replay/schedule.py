@@ -21,6 +21,7 @@ from replayer.capture.action import (
 )
 from replayer.engines import wires
 from replayer.steps.replay.commit_order import client_number
+from replayer.steps.replay.copy_files import NONE
 from replayer.steps.replay.planned_order import PlannedOrder
 from replayer.steps.replay.read_only import ReadOnlyTest
 from replayer.steps.replay.record_encoder import RecordEncoder
@@ -189,12 +190,16 @@ class Planner:
         self._described[session.number] = session
 
     def add(
-        self, action: Action, statement: LoggedStatement | None, place: CommitPlace, feed: int = -1
+        self,
+        action: Action,
+        statement: LoggedStatement | None,
+        place: CommitPlace,
+        feed: int = NONE,
     ) -> None:
         """Add the next action to the plan.
 
         Actions must come in the order of their starts, which count from the start of the capture.
-        `feed` is the place in `feeds` of the data for a COPY FROM STDIN, -1 for none.
+        `feed` is the place in `feeds` of the data for a COPY FROM STDIN, or as in copy_files.py.
         """
         since = action.start_ns
         if not self._times.has(since):
