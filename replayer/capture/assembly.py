@@ -10,17 +10,15 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
-from replayer.capture import holes, patience
+from replayer.capture import error_states, holes, patience
 from replayer.capture.action import UNKNOWN, Action, Does, LoggedSession
 from replayer.capture.entry import HOLED, LogEntry, ReadCounts
 from replayer.capture.inputs import CUT
+from replayer.capture.logged_parameters import LoggedParameters, has_places
 from replayer.capture.stamps import StampReader
-from replayer.errors import UNKNOWN_STATE
 
 FAST_PATH = "fast-path calls, which libpq makes for large objects"
 CUT_TEXT = "statements cut by a limit of length"
-CUT_VALUE = "parameters cut by log_parameter_max_length"
-NO_VALUES = "parameters that the log does not have"
 FETCHES = "further fetches from a portal: replayed, its execute returns all rows at once"
 REPLICATION = "replication connections"
 OWN = "sessions in which replayer itself looked on"
@@ -32,39 +30,12 @@ _EXTENDED = re.compile(r" {1,2}(?:(parse|bind)|(?:execute( fetch from)?)) (.*?):
 _LOGGED = re.compile(r"execute( fetch from)? (.*?): ", re.DOTALL)
 _STATEMENT = re.compile(r"(?:duration: [\d.]* ?m?s? *)?(?:statement: |execute |\Z)")
 """The beginning of a message about a statement, which may be cut after its duration."""
-_VALUE = re.compile(r"\$\d+ = (NULL|'[^']*(?:''[^']*)*')")
-_PLACE = re.compile(r"\$\d")
 _AUTHORIZED = re.compile(
     r"(?:replication )?connection authorized: user=(?P<user>.*?)(?: database=(?P<database>.*?))?"
     r"(?: application_name=(?P<application>.*?))?(?: SSL enabled.*| GSS .*| identity=.*)?\Z"
 )
 _STARTING = re.compile(r"starting PostgreSQL (\d{1,2}(?:\.\d{1,2}|beta\d|rc\d|devel)?)")
 _NAMES = {"[unknown]": ""}
-_STATES = (
-    ("duplicate key value violates unique constraint", "23505"),
-    ("violates foreign key constraint", "23503"),
-    ("violates not-null constraint", "23502"),
-    ("violates check constraint", "23514"),
-    ("current transaction is aborted", "25P02"),
-    ("deadlock detected", "40P01"),
-    ("could not serialize access", "40001"),
-    ("canceling statement due to lock timeout", "55P03"),
-    ("canceling statement due to ", "57014"),
-    ("could not obtain lock on row", "55P03"),
-    ("terminating connection due to administrator command", "57P01"),
-    ("syntax error", "42601"),
-    ("division by zero", "22012"),
-    ("permission denied", "42501"),
-)
-_MISSING = re.compile(r"(relation|column|function|type|schema|operator) .*does not exist")
-_MISSING_STATES = {
-    "relation": "42P01",
-    "column": "42703",
-    "function": "42883",
-    "type": "42704",
-    "schema": "3F000",
-    "operator": "42883",
-}
 _MOST_SESSIONS = 50_000
 """Sessions known at once, at most: without logged ends they would accumulate without limit."""
 _LONGEST_NS = 10**17
@@ -128,7 +99,7 @@ class SessionAssembly:
         """Sessions that the server ended; an entry of their disconnection may follow."""
         self._first_ns = UNKNOWN
         self._connections = False
-        self._longest_value = 0
+        self._values = LoggedParameters()
         self._patience_ns = {"deadlock": patience.DEADLOCK_NS}
         """Timeouts of all sessions that set no timeout themselves."""
 
@@ -391,7 +362,7 @@ class SessionAssembly:
         state.bound = None
         parameters = None
         if does == "extended":
-            parameters, reason = self._parameters(entry.detail, text)
+            parameters, reason = self._values.read(entry.detail, text)
             if reason:
                 self._skip(state, reason, end)
                 return
@@ -418,34 +389,6 @@ class SessionAssembly:
         self._reading.skip(reason)
         state.free_ns = max(state.free_ns, end)
 
-    def _parameters(self, detail: str, text: str) -> tuple[tuple[str | None, ...] | None, str]:
-        """Return the parameters of a detail, or the reason why the statement cannot be replayed."""
-        at = detail.find("arameters: ")
-        if at < 0:
-            return (None, NO_VALUES) if _PLACE.search(text) else ((), "")
-        logged = _VALUE.findall(detail, at + 11)
-        if not logged or CUT in detail or not detail.endswith(logged[-1]):
-            return None, CUT_VALUE
-        longest = max(map(len, logged))
-        if "...'" in detail:
-            if self._cut(logged):
-                return None, CUT_VALUE
-        elif longest > self._longest_value:
-            self._longest_value = longest
-        return tuple([_unquoted(value) for value in logged]), ""
-
-    def _cut(self, logged: list[str]) -> bool:
-        """Return whether the log, not the client, put the dots at the end of a value.
-
-        The dots are the client's if the log has a complete value that is longer than the part
-        before them.
-        """
-        whole = [len(value) for value in logged if not value.endswith("...'")]
-        self._longest_value = max(self._longest_value, *whole, 0)
-        return any(
-            len(value) - 3 >= self._longest_value for value in logged if value.endswith("...'")
-        )
-
     def _begin(self, entry: LogEntry, does: Does, text: str, name: str = "") -> None:
         """Process a statement whose start is logged."""
         state = self._of(entry, entry.time_ns)
@@ -455,7 +398,7 @@ class SessionAssembly:
         state.bound = None
         parameters = None
         if does == "extended":
-            parameters, reason = self._parameters(entry.detail, text)
+            parameters, reason = self._values.read(entry.detail, text)
             if reason:
                 self._skip(state, reason, entry.time_ns)
                 return
@@ -492,7 +435,7 @@ class SessionAssembly:
         if state is not None:
             state.planned_ns += duration
             self._give_up(state, entry.time_ns)
-            state.bound = name, text, self._parameters(entry.detail, text)[0]
+            state.bound = name, text, self._values.read(entry.detail, text)[0]
             state.bound_ns = entry.time_ns
 
     def _failed(self, entry: LogEntry) -> None:
@@ -507,7 +450,7 @@ class SessionAssembly:
         ):
             state.begun = None
             duration = max(entry.time_ns - sent.start_ns, 0)
-            self._put(state, sent, duration, entry.time_ns, _state(entry))
+            self._put(state, sent, duration, entry.time_ns, error_states.state_of(entry))
         elif entry.statement:
             self._error(entry)
         if entry.severity != "ERROR":
@@ -528,14 +471,14 @@ class SessionAssembly:
         text, name = entry.statement, ""
         does: Does = "simple"
         parameters: tuple[str | None, ...] | None = None
-        code = _state(entry)
+        code = error_states.state_of(entry)
         start = self._start_of_failed(state, entry, code)
         bound, state.bound = state.bound, None
         if bound is not None and bound[1] == text and bound[2] is not None:
             does, (name, _, parameters) = "extended", bound
-        elif _PLACE.search(text):
+        elif has_places(text):
             does = "extended"
-            parameters, reason = self._parameters(entry.context, text)
+            parameters, reason = self._values.read(entry.context, text)
             if reason:
                 self._skip(state, reason, entry.time_ns)
                 return
@@ -612,12 +555,6 @@ def _prepared(name: str) -> str:
     return "" if name == "<unnamed>" else name
 
 
-def _unquoted(value: str) -> str | None:
-    if value == "NULL":
-        return None
-    return value[1:-1].replace("''", "'") if "''" in value else value[1:-1]
-
-
 def _origin(entry: LogEntry) -> tuple[str, str, str]:
     return entry.user, entry.database, entry.remote
 
@@ -639,12 +576,3 @@ def _session_start(session: str) -> int:
         return int(session.partition(".")[0], 16)
     except ValueError:
         return 0
-
-
-def _state(entry: LogEntry) -> str:
-    """Return the SQLSTATE of an error; if the log has none, deduce it from the English message."""
-    if entry.sqlstate:
-        return entry.sqlstate
-    if (match := _MISSING.match(entry.message)) is not None:
-        return _MISSING_STATES[match[1]]
-    return next((state for words, state in _STATES if words in entry.message), UNKNOWN_STATE)

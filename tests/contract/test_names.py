@@ -19,8 +19,7 @@ OF_PLUGINS = {"Spec"}
 """Class names that every plug-in of a kind has."""
 OF_PACKAGES = {"__init__", "__main__"}
 LARGE = {
-    "capture/assembly.py": "one state machine over the entries of a log",
-    "capture/assembly.py:SessionAssembly": "the same",
+    "capture/assembly.py:SessionAssembly": "one state machine over the entries of a log",
     "engines/connection.py:Database": "the one control connection",
     "engines/wires/mysql/mysql_connection.py:MySQLConnection": "one protocol",
     "engines/wires/postgres/postgres_connection.py:PostgresConnection": "one protocol",

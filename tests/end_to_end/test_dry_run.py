@@ -32,7 +32,8 @@ def test_nothing_is_started_or_written(replayer: Replayer, tmp_path: Path) -> No
     assert list(tmp_path.iterdir()) == []
     for spec in workload.load("smoke").steps:
         assert f"\n  {spec.name}\n" in shown
-    assert str(tmp_path / "home" / "data") in shown
+    # A long path is folded.
+    assert str(tmp_path / "home" / "data") in "".join(shown.split())
 
 
 def test_bytes_are_what_the_steps_say(replayer: Replayer) -> None:

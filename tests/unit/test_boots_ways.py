@@ -80,7 +80,7 @@ def test_every_way_has_the_face_of_one() -> None:
     """A new way that lacks a function is found here, not after the first boot."""
     face = [name for name in vars(loaders.BootLoader) if not name.startswith("_")]
     for name in registry.names(loaders.KIND):
-        module = registry.load(loaders.KIND, name)
+        module = loaders.load(name)
         assert all(callable(getattr(module, one)) for one in face)
         assert module.TITLE
         assert module.RESTART

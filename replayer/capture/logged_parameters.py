@@ -1,0 +1,54 @@
+"""The parameters of a statement, as a PostgreSQL log has them in its details."""
+
+import re
+
+from replayer.capture.inputs import CUT
+
+CUT_VALUE = "parameters cut by log_parameter_max_length"
+NO_VALUES = "parameters that the log does not have"
+_VALUE = re.compile(r"\$\d+ = (NULL|'[^']*(?:''[^']*)*')")
+_PLACE = re.compile(r"\$\d")
+
+
+class LoggedParameters:
+    """Reads parameters; it remembers how long complete values are, to recognize those cut off."""
+
+    def __init__(self) -> None:
+        self._longest = 0
+
+    def read(self, detail: str, text: str) -> tuple[tuple[str | None, ...] | None, str]:
+        """Return the parameters of a detail, or the reason why the statement cannot be replayed."""
+        at = detail.find("arameters: ")
+        if at < 0:
+            return (None, NO_VALUES) if _PLACE.search(text) else ((), "")
+        logged = _VALUE.findall(detail, at + 11)
+        if not logged or CUT in detail or not detail.endswith(logged[-1]):
+            return None, CUT_VALUE
+        longest = max(map(len, logged))
+        if "...'" in detail:
+            if self._cut(logged):
+                return None, CUT_VALUE
+        elif longest > self._longest:
+            self._longest = longest
+        return tuple([_unquoted(value) for value in logged]), ""
+
+    def _cut(self, logged: list[str]) -> bool:
+        """Return whether the log, not the client, put the dots at the end of a value.
+
+        The dots are the client's if the log has a complete value that is longer than the part
+        before them.
+        """
+        whole = [len(value) for value in logged if not value.endswith("...'")]
+        self._longest = max(self._longest, *whole, 0)
+        return any(len(value) - 3 >= self._longest for value in logged if value.endswith("...'"))
+
+
+def has_places(text: str) -> bool:
+    """Return whether a statement has places for parameters."""
+    return _PLACE.search(text) is not None
+
+
+def _unquoted(value: str) -> str | None:
+    if value == "NULL":
+        return None
+    return value[1:-1].replace("''", "'") if "''" in value else value[1:-1]
