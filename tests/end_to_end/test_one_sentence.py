@@ -148,7 +148,6 @@ def test_a_killed_server_is_not_told_by_the_last_line_of_its_log(server: Server)
     )
 
 
-@pytest.mark.parametrize("below", [True, False])
 def test_a_machine_without_another_thread_is_one_sentence() -> None:
     """A limit of memory or of processes is the machine's, and no defect of replayer's."""
     refused = RuntimeError("can't start new thread")
@@ -169,6 +168,7 @@ def test_a_folder_that_was_removed_is_not_needed_for_another(
     trusted_path.Folder(tmp_path).close()
 
 
+@pytest.mark.parametrize("below", [True, False])
 def test_an_error_of_the_system_names_the_folder(tmp_path: Path, *, below: bool) -> None:
     """What is done below a folder's descriptor fails under a bare name: the folder is told too."""
     (tmp_path / "taken").mkdir()
