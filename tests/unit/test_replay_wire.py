@@ -20,7 +20,8 @@ from replayer.engines.wires.mysql.mysql_connection import MySQLConnection
 from replayer.engines.wires.mysql.threaded_attempt import MySQLConnectionAttempt
 from replayer.engines.wires.postgres import libpq_attempt, postgres_message
 from replayer.engines.wires.postgres.postgres_connection import PostgresConnection
-from replayer.steps.replay import connection_pool, worker
+from replayer.steps.replay import connection_pool
+from replayer.watch import workers
 from tests.cpu_time import at_once
 
 BEYOND = 2000
@@ -312,7 +313,7 @@ def test_a_process_may_have_all_connections_that_the_system_allows(files: int) -
     """The usual 1024 are fewer than sessions of a capture."""
     resource.setrlimit(resource.RLIMIT_NOFILE, (256, files))
 
-    worker._allow_all_files()
+    workers.allow_all_files()
 
     assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] == files
 
