@@ -21,6 +21,7 @@ from replayer.engines.wires.mysql.threaded_attempt import MySQLConnectionAttempt
 from replayer.engines.wires.postgres import libpq_attempt, postgres_message
 from replayer.engines.wires.postgres.postgres_connection import PostgresConnection
 from replayer.steps.replay import connection_pool
+from replayer.steps.replay.connection_pool import ConnectionPool
 from replayer.watch import workers
 from tests.cpu_time import at_once
 
@@ -185,7 +186,10 @@ def test_hashes_know_the_order_only_where_it_is_promised() -> None:
         for number, text in enumerate(texts):
             ours, theirs = socket.socketpair()
             ours.setblocking(False)
-            with closing(theirs), closing(postgres(ours, hashes=True)) as connection:
+            with (
+                closing(theirs),
+                closing(postgres(ours, hashes=True)) as connection,
+            ):
                 connection.send(b"", extended=False, in_order=in_order)
                 theirs.sendall(text)
                 assert connection.receive()
@@ -199,7 +203,10 @@ def test_what_the_socket_does_not_take_at_once_goes_later() -> None:
     ours, theirs = socket.socketpair()
     ours.setblocking(False)
     whole = postgres_message.encode_query("x" * 5_000_000)
-    with closing(theirs), closing(postgres(ours)) as connection:
+    with (
+        closing(theirs),
+        closing(postgres(ours)) as connection,
+    ):
         connection.send(whole, extended=False, in_order=False)
         assert connection.unsent
         came = b""
@@ -309,6 +316,24 @@ def test_an_attempt_of_any_number_is_waited_for(files: int) -> None:
         assert connection_pool.is_ready(attempt, 10)
 
 
+def test_the_rest_of_a_failed_copy_goes_without_keeping_a_processor_busy() -> None:
+    """It is sent as the server takes it; then nothing more is waited for but the server's words."""
+    ours, theirs = socket.socketpair()
+    pool = ConnectionPool.__new__(ConnectionPool)
+    with ours, theirs, select.epoll() as pool.poll:
+        ours.setblocking(False)
+        theirs.setblocking(False)
+        pool.poll.register(ours, select.EPOLLIN | select.EPOLLOUT)
+        connection = PostgresConnection(Pg(ours), ours.close)
+        connection.unsent = b"the rest"
+        client: Any = SimpleNamespace(connection=connection)
+
+        pool.read_interrupted(client)
+
+        assert theirs.recv(100) == b"the rest"
+        assert pool.poll.poll(0) == []
+
+
 def test_a_process_may_have_all_connections_that_the_system_allows(files: int) -> None:
     """The usual 1024 are fewer than sessions of a capture."""
     resource.setrlimit(resource.RLIMIT_NOFILE, (256, files))
@@ -346,7 +371,10 @@ def test_a_connection_that_could_write_is_gone_where_nothing_may_be(
     """The server reports it with the answer, before the session's next statement."""
     whole = of_postgres(b"C", b"SELECT 1\0") + of_postgres(b"S", setting) + IDLE
     ours, theirs = socket.socketpair()
-    with theirs, closing(postgres(ours, read_only=read_only)) as connection:
+    with (
+        theirs,
+        closing(postgres(ours, read_only=read_only)) as connection,
+    ):
         connection.send(b"", extended=False, in_order=False)
         theirs.sendall(whole)
         if ends and read_only:
