@@ -6,14 +6,21 @@ Logs do not have the data.  A replay takes it from files in a folder that the us
 import re
 from urllib.parse import quote
 
-_GAP = r"(?:\s|/\*.*?\*/|--[^\n]*\n)"
-_NAME = r'("(?:[^"]|"")+"|[^\W\d][\w$]*)'
-_BEGIN = re.compile(
-    rf"{_GAP}*copy{_GAP}+(?:binary{_GAP}+)?{_NAME}(?:{_GAP}*\.{_GAP}*{_NAME})?{_GAP}*"
-    rf"(?:\((?:[^()\"]|\"(?:[^\"]|\"\")*\")*\){_GAP}*)?from{_GAP}+stdin\b",
+# Possessive: a text of many comments would be tried in as many ways as they can be put together.
+_ONE = r"(?>\s|/\*.*?\*/|--[^\n]*\n)"
+_GAP, _MAYBE = rf"{_ONE}++", rf"{_ONE}*+"
+_NAME = r'("(?:[^"]|"")++"|[^\W\d][\w$]*+)'
+_COLUMNS = r"\((?:[^()\"]|\"(?:[^\"]|\"\")*+\")*+\)"
+_COPY = re.compile(
+    rf"{_MAYBE}copy{_GAP}(?:binary{_GAP})?{_NAME}(?:{_MAYBE}\.{_MAYBE}{_NAME})?"
+    rf"(?:{_MAYBE}\.{_MAYBE}{_NAME})?{_MAYBE}(?:{_COLUMNS}{_MAYBE})?from{_GAP}stdin\b",
     re.IGNORECASE | re.DOTALL,
 )
-_ANY = re.compile(r"\bcopy\b[^;]*?\bfrom\s+stdin\b", re.IGNORECASE | re.DOTALL)
+_ANY = re.compile(
+    rf"\bcopy\b(?:\"[^\"]*\"|(?!\bcopy\b)[^;\"])*?\bfrom{_GAP}stdin\b",
+    re.IGNORECASE | re.DOTALL,
+)
+_LARGE = re.compile(r"[A-Z]+")
 _STRANGE = re.compile(r"[%./\\\x00-\x1f\ud800-\udfff]")
 SEVERAL = ""
 """The value instead of a table, if the table of the data cannot be known."""
@@ -23,21 +30,43 @@ def copied(text: str) -> str | None:
     """Return the table that a text fills with data from the client; None for any other text.
 
     The table is `schema.table`, or `table` if the text has no schema, in the server's spelling.
-    Dots and characters that a file name cannot have are written as %2F and the like.
+    Dots and characters that a file name cannot have are written as %2F and the like.  The text may
+    have other statements next to its only COPY FROM STDIN.
     """
-    if "stdin" not in text and "STDIN" not in text:
+    if "stdin" not in text.lower():
         return None
-    match = _BEGIN.match(text)
-    if match is not None and len(_ANY.findall(text)) == 1:
-        return ".".join(_spelled(part) for part in match.groups() if part)
+    match = _COPY.match(text)
+    if match is not None and _ANY.search(text, match.end()) is None:
+        return _named(match)
     from replayer.capture.fingerprint import cheap_form  # noqa: PLC0415 - readers parse no SQL
 
-    return SEVERAL if _ANY.search(cheap_form(text, "postgres")) else None
+    plain = cheap_form(text, "postgres")
+    many = len(_ANY.findall(plain))
+    if many != 1:
+        return SEVERAL if many else None
+    found = [match for part in plain.split(";") if (match := _COPY.match(part)) is not None]
+    return _named(found[0]) if found else SEVERAL
+
+
+def adds_rows(text: str) -> bool:
+    """Return whether a text is one COPY FROM STDIN, which does nothing but add rows."""
+    return _COPY.match(text) is not None and ";" not in text.rstrip("; \n")
+
+
+def _named(match: re.Match[str]) -> str:
+    # A name in front of both is that of the database.
+    named = [part for part in match.groups() if part]
+    return ".".join(_spelled(part) for part in named[-2:])
 
 
 def _spelled(name: str) -> str:
-    plain = name[1:-1].replace('""', '"') if name.startswith('"') else name.lower()
+    # A server that stores UTF-8 makes only the letters of ASCII small.
+    plain = name[1:-1].replace('""', '"') if name.startswith('"') else _LARGE.sub(_small, name)
     return _STRANGE.sub(_escaped, plain)
+
+
+def _small(match: re.Match[str]) -> str:
+    return match[0].lower()
 
 
 def _escaped(match: re.Match[str]) -> str:

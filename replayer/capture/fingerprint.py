@@ -97,8 +97,8 @@ _MAIN = re.compile(r"\) ?(select|insert|update|delete|merge)\b", re.IGNORECASE)
 _WORD = re.compile(r"[\s(]*(\w+)")
 _TARGET = re.compile(
     r"\b(?:insert(?: ignore)? into|replace(?: into)?|update(?: only)?|delete from(?: only)?"
-    r"|merge into|truncate(?: table)?(?: only)?|copy|alter table(?: if exists)?(?: only)?"
-    r"|into table) ([\w.\"`$]+)",
+    r"|merge into|truncate(?: table)?(?: only)?|copy(?: binary(?! from\b))?"
+    r"|alter table(?: if exists)?(?: only)?|into table) ([\w.\"`$]+)",
     re.IGNORECASE,
 )
 _TABLE = re.compile(
@@ -108,6 +108,8 @@ _TABLE = re.compile(
 )
 _UNTIED: Final[frozenset[Kind]] = frozenset(("begin", "commit", "rollback", "set"))
 _COPY_OUT = re.compile(r"\bto (?:stdout|program|'\?')", re.IGNORECASE)
+_COPIED_QUERY = re.compile(r"\s*copy ?\((.*)\) ?to\b", re.IGNORECASE)
+"""COPY of a query's rows, which may be those that an INSERT, UPDATE or DELETE returns."""
 _AUTOCOMMIT = re.compile(
     r"\s*set\s+(?:@@|session\s+|local\s+)*(?:session\.)?autocommit\s*(?::=|=)\s*(\w+)\s*;?\s*\Z",
     re.IGNORECASE,
@@ -258,9 +260,14 @@ def _trees(cheap: str, dialect: str) -> Sequence[exp.Expression]:
         trees = sqlglot.parse(cheap, dialect=dialect)
     except Exception:  # noqa: BLE001 - whatever error, the cheap form remains
         return ()
-    if any(tree is None or tree.find(exp.Command) for tree in trees):
+    if any(tree is None or tree.find(exp.Command) or _misread(tree) for tree in trees):
         return ()
     return [tree for tree in trees if isinstance(tree, exp.Expression)]
+
+
+def _misread(tree: exp.Expr) -> bool:
+    """Return whether sqlglot took the old word of COPY BINARY for the name of a table."""
+    return isinstance(tree, exp.Copy) and tree.this.name.lower() == "binary"
 
 
 def _normalised(tree: exp.Expression, dialect: str) -> str:
@@ -351,6 +358,8 @@ def _together(writes: Sequence[tuple[str, ...] | None]) -> tuple[str, ...] | Non
 
 def _worded(part: str, kind: Kind) -> tuple[str, ...] | None:
     """Return the tables that a statement changes, judged by its words; None if unknown."""
+    if kind == "copy" and (query := _COPIED_QUERY.match(part)) is not None:
+        part, kind = query[1], _kind(query[1])
     if kind in _UNTIED or (kind == "copy" and _COPY_OUT.search(part)):
         return ()
     if kind in ("select", "other"):

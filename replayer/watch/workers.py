@@ -523,6 +523,13 @@ def die_with(parent: int, by: signal.Signals = signal.SIGKILL) -> None:
         os._exit(1)
 
 
+def allow_all_files() -> None:
+    """Raise this process's limit of open files to the hard limit."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
 def _failure(known: ReplayerError | None, text: str, trace: str) -> ReplayerError:
     error = known if known is not None else ReplayerError(text)
     error.add_note(f"in a worker process:\n{trace}")

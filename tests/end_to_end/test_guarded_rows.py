@@ -63,7 +63,15 @@ POSTGRES_EFFECTS = (
     "CREATE TABLE counted (id serial, v int)",
     "CREATE TABLE upper (id int PRIMARY KEY)",
     "CREATE TABLE lower (id int REFERENCES upper ON DELETE CASCADE)",
+    "CREATE TABLE whole (id int, v int) PARTITION BY LIST (id)",
+    "CREATE TABLE half PARTITION OF whole DEFAULT PARTITION BY LIST (v)",
+    "CREATE TABLE quarter PARTITION OF half DEFAULT",
+    "CREATE VIEW seen AS SELECT * FROM loose",
 )
+POSTGRES_ALONE = {
+    *(("whole", "partition", "half"), ("whole", "partition", "quarter")),
+    *(("half", "partition", "quarter"), ("seen", "trigger", "")),
+}
 MARIADB_EFFECTS = (
     "CREATE TABLE loose (id int, v int DEFAULT 1)",
     "CREATE TABLE counted (id int AUTO_INCREMENT, v int, KEY (id))",
@@ -78,7 +86,7 @@ MARIADB_EFFECTS = (
 def test_the_effects_of_changes_are_known(
     server_pool: ServerPool, engine: str, statements: tuple[str, ...]
 ) -> None:
-    """Keys of a sequence, cascades, and tables whose new rows can come in any order."""
+    """Keys of a sequence, cascades, parts, and tables whose new rows can come in any order."""
     server = server_pool(engine)
     with closing(Database(server.engine, server.start())) as database:
         try:
@@ -89,14 +97,16 @@ def test_the_effects_of_changes_are_known(
             found = {tuple(map(str, row.values())) for row in database.execute(verb)}
         finally:
             for statement in reversed(statements):
-                database.query(f"DROP TABLE IF EXISTS {statement.split()[2]}")
+                _, kind, name, *_ = statement.split()
+                database.query(f"DROP {kind} IF EXISTS {name}")
 
-    names = {"loose", "counted", "upper", "lower"}
+    names = {statement.split()[2] for statement in statements}
     assert {row for row in found if row[0] in names} == {
         ("loose", "none", ""),
         ("counted", "sequence", ""),
         ("lower", "none", ""),
         ("upper", "foreign key", "lower"),
+        *(POSTGRES_ALONE if engine == "postgres" else ()),
     }
 
 

@@ -1,22 +1,33 @@
 """Data for COPY FROM STDIN, which no log has: from files of the user's, and from nowhere else."""
 
 import os
-from collections.abc import Callable
+import resource
+import select
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from replayer.capture.copies import SEVERAL, copied
+from replayer.engines import driver
+from replayer.engines.connection import Database
+from replayer.engines.wires.postgres.postgres_connection import (
+    EncryptedPostgresConnection,
+    PostgresConnection,
+)
+from replayer.engines.wires.postgres.postgres_message import encode_query
 from replayer.errors import Impossible
 from replayer.model import Outcome
 from replayer.run.context import Context
 from replayer.servers.open import Server
 from replayer.steps.replay import step
-from replayer.steps.replay.copy_files import NO_DATA
+from replayer.steps.replay.copy_files import NO_DATA, NO_TABLE
 from replayer.steps.replay.spec import Spec
 from tests.captured import Capture
-from tests.replaying import OWN, perform_replay, query
+from tests.cpu_time import at_once
+from tests.replaying import OWN, perform_replay, query, value
 from tests.server_pool import ServerPool
 
 DUMP = """
@@ -42,17 +53,22 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def replayed(context: Context, tmp_path: Path) -> Replayed:
-    """Replay statements of one session, with a folder of data or none."""
+    """Replay statements of one session, with a folder of data or none.
 
-    def replay(folder: Path | None, *texts: str, **more: object) -> Outcome:
+    Ten come in a second; an empty one is a pause, and one that failed in the log has its code.
+    """
+
+    def replay(folder: Path | None, *texts: str | tuple[str, str], **more: object) -> Outcome:
         capture = Capture().session(1)
-        for number, text in enumerate(texts):
+        for number, given in enumerate(texts):
+            text, code = (given, "") if isinstance(given, str) else given
             extended: dict[str, Any] = {"parameters": ()} if text.endswith("/* extended */") else {}
-            capture.runs(1, 0.1 * number, text, **extended)
+            if text:
+                capture.runs(1, 0.1 * number, text, sqlstate=code, **extended)
         dump = tmp_path / "dump.sql"
         dump.write_text(DUMP)
         keys = {} if folder is None else {"copy_from": folder}
-        file = capture.write(tmp_path / "a.replay")
+        file = capture.write(tmp_path / "a.replay", errors_logged=True)
         return perform_replay(context, file, restore=dump, **keys, **more)
 
     return replay
@@ -110,6 +126,143 @@ def test_without_data_these_statements_are_left_out_and_counted(replayed: Replay
     assert errors(outcome) == {}
     assert f"2 statements were left out: {NO_DATA}" in outcome.notes
     assert outcome.facts["replay.planned"] == 1
+
+
+def test_a_copy_that_failed_fails_without_data_too(server: Server, replayed: Replayed) -> None:
+    """Left out, it would let its transaction commit what the source rolled back."""
+    outcome = replayed(
+        None,
+        "BEGIN",
+        "INSERT INTO orders VALUES (1, 'lost')",
+        ("COPY orders FROM STDIN", "22P02"),
+        "COMMIT",
+        "INSERT INTO orders VALUES (2, 'kept')",
+    )
+    assert query(server, "SELECT id FROM orders", database=OWN) == [(2,)]
+    assert errors(outcome) == {"22P02": 1}
+    assert outcome.facts["replay.imposed"] == 1
+    assert outcome.facts["replay.divergences.log"] == 0
+
+
+def test_a_copy_among_other_statements_of_its_text_gets_its_data(
+    server: Server, replayed: Replayed, folder: Path
+) -> None:
+    """In the one transaction that the text is; a text of two COPYs is left out, and why is told."""
+    (folder / "orders.copy").write_text("1\tone\n")
+    (folder / "other.copy").write_text("5\n")
+    (folder / "README").write_text("of nobody")
+    outcome = replayed(
+        folder,
+        "COPY orders FROM STDIN; INSERT INTO orders VALUES (2, 'two')",
+        "BEGIN; COPY orders FROM STDIN; COMMIT",
+        "ROLLBACK",
+        "COPY orders FROM STDIN; COPY orders FROM STDIN",
+    )
+    assert errors(outcome) == {"23505": 1}
+    assert query(server, "SELECT id FROM orders ORDER BY id", database=OWN) == [(1,), (2,)]
+    assert f"1 statements were left out: {NO_TABLE}" in outcome.notes
+    assert "copy_from: no COPY of the capture takes other.copy" in outcome.notes
+
+
+def test_what_is_left_of_a_failed_copy_is_sent_in_a_pause(
+    server: Server, replayed: Replayed, folder: Path
+) -> None:
+    """While its session does nothing, and the process sleeps meanwhile."""
+    (folder / "orders.copy").write_text("no number\n" + "3\tthree\n" * 1_000_000)
+    outcome = replayed(
+        folder, *("COPY orders FROM STDIN", *[""] * 29, "INSERT INTO orders VALUES (1, 'a')"),
+        speed=1,
+    )  # fmt: skip
+    assert query(server, "SELECT id FROM orders", database=OWN) == [(1,)]
+    assert value(outcome, "replay.client_cpu") < 0.1
+
+
+Kind = type[PostgresConnection]
+
+
+@contextmanager
+def copying(server: Server, kind: Kind, feed: int) -> Iterator[PostgresConnection]:
+    """Yield a connection whose server has just asked for the data of a COPY."""
+    engine = server.engine
+    with closing(Database(engine, server.start())) as database:
+        plain = driver.connect(database.connector())
+        with closing(kind(plain.pgconn, plain.close)) as session:
+            plain.pgconn.exec_(b"CREATE TEMPORARY TABLE fed (id int, note text)")
+            plain.pgconn.nonblocking = 1
+            os.set_blocking(session.fd, False)
+            session.feed = feed
+            session.send(encode_query("COPY fed FROM STDIN"), extended=False, in_order=False)
+            while session.unsent or not select.select([session], [], [], 60)[0]:
+                session.flush()
+            assert not session.receive()
+            yield session
+
+
+def answer(session: PostgresConnection) -> tuple[str, str]:
+    """Send and receive until the answer is complete, and return its error."""
+    while True:
+        readable, writable, _ = select.select([session], [session] * bool(session.unsent), [], 60)
+        assert readable or writable
+        if writable:
+            session.flush()
+        if (readable or not session.unsent) and session.receive():
+            return session.refusal()
+
+
+KINDS = pytest.mark.parametrize("kind", [PostgresConnection, EncryptedPostgresConnection])
+
+
+@KINDS
+def test_data_that_cannot_be_read_is_an_error_of_the_copy(
+    server: Server, kind: Kind, tmp_path: Path
+) -> None:
+    """By our own messages and by libpq; the session goes on."""
+    with (
+        (tmp_path / "written").open("wb") as unreadable,
+        copying(server, kind, unreadable.fileno()) as session,
+    ):
+        code, words = answer(session)
+
+    assert code == "57014"
+    assert "the file with its data cannot be read" in words
+
+
+@KINDS
+def test_a_large_file_is_not_held_in_memory(server: Server, kind: Kind, tmp_path: Path) -> None:
+    """Its next part is read once the server has taken the last one."""
+    with (tmp_path / "large").open("wb+") as large:
+        large.write(b"1\tone\n")
+        large.truncate(400 << 20)
+        before = resident()
+        with copying(server, kind, large.fileno()) as session:
+            assert resident() - before < 100 << 20
+            assert answer(session)[0] == "22021"
+        assert resident() - before < 100 << 20
+
+
+def resident() -> int:
+    """Return the bytes of this process that are in memory."""
+    pages = int(Path("/proc/self/statm").read_text(encoding="utf-8").split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def test_each_of_very_many_copies_can_have_a_file(
+    context: Context, folder: Path, tmp_path: Path
+) -> None:
+    """More than a process may have open, unless it asks for more."""
+    capture = Capture().session(1)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    few = len(list(Path("/proc/self/fd").iterdir())) + 100
+    for number in range(1, few + 1):
+        capture.runs(1, 0.001 * number, "COPY orders FROM STDIN")
+        (folder / f"orders.{number}.copy").write_text("")
+    file = capture.write(tmp_path / "a.replay")
+    spec = Spec.model_validate({"step": "replay", "file": str(file), "copy_from": str(folder)})
+    resource.setrlimit(resource.RLIMIT_NOFILE, (few, hard))
+    try:
+        step.check(spec, context)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def test_a_missing_file_is_named_before_the_run(
@@ -178,10 +331,33 @@ def test_root_sends_nothing_that_another_user_could_plant(
         ("COPY t FROM '/stdin'", None),
         ("SELECT 'COPY t FROM STDIN'", None),
         ("COPY (SELECT 1) TO STDOUT", None),
-        ("BEGIN; COPY t FROM STDIN", SEVERAL),
+        ("COPY t FROM StdIn", "t"),
+        ("COPY t FROM /* here */ STDIN -- it is", "t"),
+        ("COPY BINARY t FROM STDIN", "t"),
+        ("COPY binary FROM STDIN", "binary"),
+        ('COPY shop."S.x"."T;y" FROM STDIN', "S%2Ex.T;y"),
+        ("COPY TÜR FROM STDIN", "tÜr"),
+        ("BEGIN; COPY t FROM STDIN; COMMIT", "t"),
+        ("COPY t FROM STDIN WHERE a <> 'copy u from stdin'", "t"),
         ("COPY t FROM STDIN; COPY u FROM STDIN", SEVERAL),
+        ('BEGIN; COPY U&"t" FROM STDIN', SEVERAL),
     ],
 )
 def test_the_table_of_a_copy_is_known(text: str, table: str | None) -> None:
     """As the name of a file, which is never a path."""
     assert copied(text) == table
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"copy t from {'/**/' * 28} stdin_",
+        "copy " * 20_000 + "stdin",
+        f"copy t ({'(' * 20_000} from stdin",
+        "/* " * 20_000 + "copy t from stdin",
+    ],
+)
+def test_no_text_takes_long(text: str) -> None:
+    """A log has what clients wrote, who may be hostile: a few comments took minutes."""
+    with at_once(text[:40]):
+        copied(text)

@@ -146,6 +146,8 @@ def test_values_keep_their_type(value: str, form: str) -> None:
          r"select nextval\('s'\), 't'::regclass, x->>'key', a at time zone 'Asia/Aden'"),
         ("postgres", "select date_trunc('month', a), x::varchar(20), E'a\\nb\\x41' from t1",
          r"select date_trunc\('month', a\), x::varchar\(20\), E'[a-z]\\n[a-z]\\x[45].' from t1"),
+        ("postgres", "copy t from stdin (format 'csv', null 'NA', quote 'x') where a = 'abc'",
+         r"copy t from stdin \(format 'csv', null 'NA', quote 'x'\) where a = '(?!abc)[a-z]{3}'"),
         ("postgres", "set search_path = 'abc'", r"set search_path = 'abc'"),
         ("postgres", "set app.user = 'abcdef'", r"set app.user = '(?!abcdef)[a-z]{6}'"),
         ("postgres", "alter role x password 'abcd'", r"alter role x password '(?!abcd)[a-z]{4}'"),

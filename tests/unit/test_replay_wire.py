@@ -20,7 +20,9 @@ from replayer.engines.wires.mysql.mysql_connection import MySQLConnection
 from replayer.engines.wires.mysql.threaded_attempt import MySQLConnectionAttempt
 from replayer.engines.wires.postgres import libpq_attempt, postgres_message
 from replayer.engines.wires.postgres.postgres_connection import PostgresConnection
-from replayer.steps.replay import connection_pool, worker
+from replayer.steps.replay import connection_pool
+from replayer.steps.replay.connection_pool import ConnectionPool
+from replayer.watch import workers
 from tests.cpu_time import at_once
 
 BEYOND = 2000
@@ -314,11 +316,29 @@ def test_an_attempt_of_any_number_is_waited_for(files: int) -> None:
         assert connection_pool.is_ready(attempt, 10)
 
 
+def test_the_rest_of_a_failed_copy_goes_without_keeping_a_processor_busy() -> None:
+    """It is sent as the server takes it; then nothing more is waited for but the server's words."""
+    ours, theirs = socket.socketpair()
+    pool = ConnectionPool.__new__(ConnectionPool)
+    with ours, theirs, select.epoll() as pool.poll:
+        ours.setblocking(False)
+        theirs.setblocking(False)
+        pool.poll.register(ours, select.EPOLLIN | select.EPOLLOUT)
+        connection = PostgresConnection(Pg(ours), ours.close)
+        connection.unsent = b"the rest"
+        client: Any = SimpleNamespace(connection=connection)
+
+        pool.read_interrupted(client)
+
+        assert theirs.recv(100) == b"the rest"
+        assert pool.poll.poll(0) == []
+
+
 def test_a_process_may_have_all_connections_that_the_system_allows(files: int) -> None:
     """The usual 1024 are fewer than sessions of a capture."""
     resource.setrlimit(resource.RLIMIT_NOFILE, (256, files))
 
-    worker._allow_all_files()
+    workers.allow_all_files()
 
     assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] == files
 

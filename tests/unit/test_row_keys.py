@@ -79,7 +79,8 @@ def test_changes_that_met_in_a_row_have_no_certain_order(
 
 EFFECTS = (
     *(("History", "none", ""), ("tickets", "sequence", ""), ("told", "trigger", "")),
-    ("tickets", "foreign key", "seats"),
+    *(("tickets", "foreign key", "seats"), ("cell", "partition", "cell_low")),
+    ("cell", "partition", "cell_high"),
 )
 KNOWN = RowKeys(guarded_columns(GUARDED), EFFECTS)
 
@@ -89,6 +90,10 @@ KNOWN = RowKeys(guarded_columns(GUARDED), EFFECTS)
     [
         ("history", "INSERT INTO history VALUES (1, 'a', CURRENT_TIMESTAMP)", True),
         ("public.history", "insert into public.history (a, b)\nvalues ($1, now()), (2, 3)", True),
+        ("history", "COPY history (a, b) FROM STDIN WITH (FORMAT csv) WHERE a > 1", True),
+        ("history", "COPY history FROM STDIN; UPDATE history SET a = 1", False),
+        ("history", "COPY history FROM '/tmp/history'", False),
+        ("cell", "COPY cell FROM STDIN", False),
         ("history", "INSERT INTO history VALUES (nextval('s'))", False),
         ("history", "INSERT INTO history VALUES ((SELECT max(id) FROM cell))", False),
         ("history", "INSERT INTO history SELECT * FROM cell", False),
@@ -107,7 +112,7 @@ def test_new_rows_need_no_order_where_none_can_meet_another(
 
 
 def test_tables_whose_order_is_not_certain_are_named() -> None:
-    """Rows that a text does not show, keys of a sequence, cascades, triggers, a second table."""
+    """Rows that a text does not show, keys of a sequence, cascades, triggers, parts of a table."""
     ms = 1_000_000
     uncertain = UncertainOrder(KNOWN)
     for writes, text in (
@@ -115,18 +120,21 @@ def test_tables_whose_order_is_not_certain_are_named() -> None:
         (("tickets",), "INSERT INTO tickets (who) VALUES (1)"),
         (("told", "log"), "UPDATE told SET v = 1 WHERE id = 1"),
         (("history",), "INSERT INTO history VALUES (1)"),
+        (("cell_low",), "COPY cell_low FROM STDIN"),
     ):
         for _ in range(2):
             uncertain.add_change(writes, text, None, (ms, 5 * ms), alone=True)
 
     words = " ".join(uncertain.sentences())
     assert dict(uncertain.pairs) == {("cell", ""): 1, ("tickets", ""): 1, ("told", ""): 1}
-    assert "what triggers of told change, seats (by tickets), log" in words
+    affected = "what triggers of told change, seats (by tickets), cell_low (a part of cell), log"
+    assert affected in words
     assert [tuple(one) for one in uncertain.named(most=2)] == [
         ("cell", "", 1, "changes met"),
         ("tickets", "", 1, "changes met"),
         ("told", "", 0, "trigger"),
         ("seats", "", 0, "foreign key"),
+        ("cell_low", "", 0, "partition"),
         ("log", "", 0, "second table"),
     ]
     assert "history" not in words

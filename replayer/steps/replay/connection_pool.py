@@ -217,11 +217,18 @@ class ConnectionPool:
         client.pause_ns = min(2 * client.pause_ns, _LONGEST_PAUSE_NS)
 
     def read_interrupted(self, client: ReplayClient) -> None:
-        """Handle a connection that ended while no statement was under way on it."""
+        """Handle a connection that has an event while no statement is under way on it.
+
+        It ended, or it takes more of the data of a COPY that failed.
+        """
         connection = client.connection
         if connection is None:
             return
         try:
+            if connection.unsent:
+                connection.flush()
+            if not connection.unsent:
+                self.poll.modify(connection.fd, select.EPOLLIN)
             connection.receive()
         except ConnectionGone:
             self._statistics.count(LOST_SESSIONS)

@@ -6,10 +6,11 @@ may be missing in the name of a file, and `public` may be missing in the stateme
 """
 
 import contextlib
+import errno
 import os
 import stat
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
@@ -17,10 +18,14 @@ from replayer import trusted_path
 from replayer.capture.action import LoggedStatement
 from replayer.capture.copies import SEVERAL, copied
 from replayer.errors import Impossible, one_line
-from replayer.watch.workers import Descriptor
+from replayer.watch.workers import Descriptor, allow_all_files
 
 ENDING = ".copy"
 NO_DATA = "COPY FROM STDIN: its data is not in the log; the key copy_from names a folder with it"
+NO_TABLE = "COPY FROM STDIN: its text does not show one table, so that no file can have its data"
+NONE, FAILS = -1, -2
+"""Instead of the place of a file: a statement that takes no data, and a COPY that has no file and
+is made to fail, as it failed in the log."""
 _MOST_NAMED = 5
 _OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
@@ -45,6 +50,8 @@ class CopyFiles:
         if not folder:
             return
         try:
+            # Each COPY may have a file.
+            allow_all_files()
             self._folder = _opened(self._path)
             self._close.callback(self._folder.close)
             self._names = frozenset(self._folder.names())
@@ -74,33 +81,41 @@ class CopyFiles:
                 counts[_bare(table)] += count
         missing = [table for table, count in counts.items() if self._missing(table, count)]
         if missing:
-            named = ", ".join(one_line(f"{table}{ENDING}") for table in missing[:_MOST_NAMED])
-            more = len(missing) - _MOST_NAMED
-            named += f" and {more:,} more" if more > 0 else ""
+            names = [f"{table}{ENDING}" for table in missing]
             raise Impossible(
-                f"copy_from = {self._path}: it has no {named}, of which the capture has COPY FROM "
-                f"STDIN: put the data there as COPY reads it; an empty file is not a row"
+                f"copy_from = {self._path}: it has no {_named(names)}, of which the capture has "
+                f"COPY FROM STDIN: put the data there as COPY reads it; an empty file is not a row"
             )
         for table, count in counts.items():
             for number in range(1, count + 1):
                 self._place(self._name(table, number))
 
-    def feed(self, statement: LoggedStatement | None, *, kept: bool = True) -> int | None:
-        """Return the place of the file with a statement's data, -1 for a statement that takes none.
+    def feed(
+        self, statement: LoggedStatement | None, *, failed: bool = False, kept: bool = True
+    ) -> int | None:
+        """Return the place of the file with a statement's data, or NONE or FAILS instead.
 
-        None means that there is no file: the statement cannot run.  It is then counted as left
-        out, if the user's choice would have `kept` it.
+        None means that there is no file, and that the statement did not fail in the log: it cannot
+        run.  It is then counted as left out, if the user's choice would have `kept` it.
         """
         table = None if statement is None else copied(statement.text)
         if table is None:
-            return -1
+            return NONE
         table = _bare(table)
         self._counts[table] += 1
         name = "" if table == SEVERAL else self._name(table, self._counts[table])
-        if not name:
-            self._left_out[NO_DATA] += kept
-            return None
-        return self._place(name)
+        if name:
+            return self._place(name)
+        if failed:
+            # Without it, its transaction would keep what it lost in the source.
+            return FAILS
+        self._left_out[NO_TABLE if self._given and table == SEVERAL else NO_DATA] += kept
+        return None
+
+    def unused(self) -> str:
+        """Return a sentence that names files of which the capture has no COPY; "" for none."""
+        names = sorted(name for name in self._names - self._places.keys() if name.endswith(ENDING))
+        return f"copy_from: no COPY of the capture takes {_named(names)}" if names else ""
 
     def left_out(self) -> Mapping[str, int]:
         """Return the number of statements left out, by the reason."""
@@ -134,10 +149,8 @@ class CopyFiles:
         try:
             fd = os.open(name, flags, dir_fd=self._folder.fd)
         except OSError as error:
-            raise Impossible(
-                f"copy_from = {self._path}: {shown} cannot be read: {error.strerror} (links are "
-                f"not followed)"
-            ) from error
+            why = "links are not followed" if error.errno == errno.ELOOP else error.strerror
+            raise Impossible(f"copy_from = {self._path}: {shown} cannot be read: {why}") from error
         self._close.callback(os.close, fd)
         about = os.fstat(fd)
         if not stat.S_ISREG(about.st_mode):
@@ -148,6 +161,12 @@ class CopyFiles:
                 f"change what root sends: give a copy that only root can write"
             )
         return fd
+
+
+def _named(names: Sequence[str]) -> str:
+    more = len(names) - _MOST_NAMED
+    shown = ", ".join(map(one_line, names[:_MOST_NAMED]))
+    return shown + (f" and {more:,} more" if more > 0 else "")
 
 
 def _bare(table: str) -> str:

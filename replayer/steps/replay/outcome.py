@@ -335,8 +335,8 @@ def _order_notes(spec: Spec, happened: Mapping[str, int], unordered: Counter[str
     if happened.get(IMPOSED_FAILURES):
         yield (
             f"{happened[IMPOSED_FAILURES]:,} statements that lost to others in the source "
-            f"(deadlocks, lock timeouts, cancelled ones) were not run: each failed here in its "
-            f"place, as it did there"
+            f"(deadlocks, lock timeouts, cancelled ones), or are a COPY that failed there and has "
+            f"no data here, were not run: each failed here in its place, as it did there"
         )
 
 

@@ -10,6 +10,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from replayer.capture.copies import adds_rows
+
 _HEAD = re.compile(r"\s*(?:update\s+(?:only\s+)?\S+\s+set\s+|delete\s+from\s+(?:only\s+)?\S+\s*$)")
 _UNSURE = re.compile(
     r"[\\#;]|--|/\*|\$\w*\$|\b(?:select|join|with|where|default|using|limit|order|next|nextval)\b"
@@ -67,6 +69,10 @@ class RowKeys:
             (table, child.lower()) for table, effect, child in named if effect == "foreign key"
         )
         """Pairs of a table, and a table whose rows its changes remove or change."""
+        self.parts = tuple(
+            (table, part.lower()) for table, effect, part in named if effect == "partition"
+        )
+        """Pairs of a table, and a table that is a part of it."""
 
     def find(
         self, writes: Sequence[str] | None, text: str, parameters: Sequence[str | None]
@@ -101,7 +107,9 @@ def plain_name(table: str) -> str:
 
 
 def is_new_row(text: str) -> bool:
-    """Return whether a statement does nothing but add rows of plain values."""
+    """Return whether a statement does nothing but add rows: of plain values, or of a client's."""
+    if adds_rows(text):
+        return True
     lower = text.lower()
     begin = _INSERT.match(lower)
     if begin is None:

@@ -27,6 +27,7 @@ from replayer.steps.replay.commit_order import (
     Sequenced,
     client_number,
 )
+from replayer.steps.replay.copy_files import FAILS, NONE
 from replayer.steps.replay.read_only import ReadOnlyTest
 from replayer.steps.replay.replay_counts import number_of
 from replayer.steps.replay.row_keys import RowKeys
@@ -198,12 +199,16 @@ class Planner:
         self._described[session.number] = session
 
     def add(
-        self, action: Action, statement: LoggedStatement | None, place: CommitPlace, feed: int = -1
+        self,
+        action: Action,
+        statement: LoggedStatement | None,
+        place: CommitPlace,
+        feed: int = NONE,
     ) -> None:
         """Add the next action to the plan.
 
         Actions must come in the order of their starts, which count from the start of the capture.
-        `feed` is the place in `feeds` of the data for a COPY FROM STDIN, -1 for none.
+        `feed` is the place in `feeds` of the data for a COPY FROM STDIN, or as in copy_files.py.
         """
         since = action.start_ns
         if since < self._from_ns or (self._until_ns is not None and since >= self._until_ns):
@@ -241,13 +246,13 @@ class Planner:
     ) -> Record:
         """Return a record as it is sent: made to fail as in the log, or with the data of a file.
 
-        `feed` is the place of the file in `feeds`, -1 for none.  A statement that is made to fail
-        takes no data.
+        `feed` is the place of the file in `feeds`, or as in copy_files.py.  A statement that is
+        made to fail takes no data.
         """
-        if (
-            statement
-            and self._spec.order != "none"
-            and self._wire.is_by_others(action.sqlstate, action.duration_ns / _SECOND)
+        ordered = self._spec.order != "none"
+        seconds = action.duration_ns / _SECOND
+        if statement and (
+            feed == FAILS or (ordered and self._wire.is_by_others(action.sqlstate, seconds))
         ):
             return self._impose(record, action, statement.fingerprint)
         if feed >= 0:

@@ -162,7 +162,9 @@ class SessionRunner:
                 connection.flush()
                 if not connection.unsent:
                     self._pool.poll.modify(connection.fd, select.EPOLLIN)
-            if not mask & ~select.EPOLLOUT or not connection.receive():
+            # While it sent, libpq may have read the answer: nothing more may come then.
+            sending = bool(connection.unsent) and not mask & ~select.EPOLLOUT
+            if sending or not connection.receive():
                 if connection.unsent:
                     self._pool.poll.modify(connection.fd, select.EPOLLIN | select.EPOLLOUT)
                 return

@@ -241,14 +241,16 @@ def _add_all(
             for row in range(len(block)):
                 what = block.action(row), block.statement(row), block.place(row)
                 kept = not choice.asked or choice.keeps(*what)
-                feed = copy_files.feed(what[1], kept=kept)
+                failed = bool(what[0].sqlstate)
+                feed = copy_files.feed(what[1], failed=failed, kept=kept)
                 if kept and feed is not None:
                     planner.add(*what, feed)
             task.advance(len(block))
     planner.leave_out(choice.left_out())
     planner.leave_out(copy_files.left_out())
-    for sentence in choice.notes():
-        context.findings.note(sentence)
+    for sentence in (*choice.notes(), copy_files.unused()):
+        if sentence:
+            context.findings.note(sentence)
 
 
 def _blocked(spec: Spec, database: Database) -> Blocked | None:

@@ -184,9 +184,9 @@ class UncertainOrder:
         affected = [words for *_, words in self._affected()]
         if affected and self._met:
             yield (
-                f"changes by triggers, by foreign keys, of a statement's second table and by what "
-                f"a statement reads are not ordered: rows of these may end with other values: "
-                f"{', '.join(affected)}"
+                f"changes by triggers, by foreign keys, of partitions through their table, of a "
+                f"statement's second table and by what a statement reads are not ordered: rows of "
+                f"these may end with other values: {', '.join(affected)}"
             )
         if self._hidden and self._met:
             named = [f"{text} ({many:,})" for text, many in self._hidden.most_common(most)]
@@ -214,6 +214,9 @@ class UncertainOrder:
         for table, child in sorted(set(self._rows.cascades)):
             if table in self._changed:
                 yield child, "foreign key", f"{child} (by {table})"
+        for table, part in sorted(set(self._rows.parts)):
+            if {table, part} <= self._changed:
+                yield part, "partition", f"{part} (a part of {table})"
         for table in sorted(self._further):
             yield table, "second table", table
         for table, names in sorted(self._reads.items()):

@@ -28,7 +28,7 @@ from replayer.steps.replay.replay_statistics import (
 from replayer.steps.replay.session_runner import SessionRunner
 from replayer.steps.replay.timetable import SessionTimetable
 from replayer.steps.replay.work import ReplayJob
-from replayer.watch.workers import Barrier, Report
+from replayer.watch.workers import Barrier, Report, allow_all_files
 
 _REPORT_NS = 1_000_000_000
 _LONGEST_WAIT = 0.5
@@ -50,7 +50,7 @@ def work(job: ReplayJob, barrier: Barrier, report: Report) -> WorkerResult:
 
     Connections that the server refuses before the barrier are tried again during the replay.
     """
-    _allow_all_files()
+    allow_all_files()
     with contextlib.ExitStack() as opened:
         loop = ReplayLoop(job, report, opened)
         loop.connect_first()
@@ -172,13 +172,6 @@ class ReplayLoop:
         taken = self._statistics.take(self._timetable.behind)
         if taken is not None:
             self._reporter.put(taken)
-
-
-def _allow_all_files() -> None:
-    """Raise this process's limit of open files to the hard limit."""
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with contextlib.suppress(OSError, ValueError):
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def _cpu() -> tuple[float, float]:

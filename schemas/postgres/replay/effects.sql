@@ -28,7 +28,7 @@ WHERE c.oid >= 16384 AND EXISTS (
 UNION ALL
 SELECT c.relname, 'trigger', ''
 FROM pg_class AS c
-WHERE c.oid >= 16384 AND c.relkind IN ('r', 'p') AND (
+WHERE c.oid >= 16384 AND c.relkind IN ('r', 'p', 'v') AND (
     EXISTS (SELECT FROM pg_trigger AS t WHERE t.tgrelid = c.oid AND NOT t.tgisinternal)
     OR EXISTS (SELECT FROM pg_rewrite AS r WHERE r.ev_class = c.oid)
 )
@@ -39,3 +39,16 @@ JOIN pg_class AS p ON p.oid = f.confrelid
 JOIN pg_class AS c ON c.oid = f.conrelid
 WHERE f.contype = 'f'
     AND (f.confdeltype NOT IN ('a', 'r') OR f.confupdtype NOT IN ('a', 'r'))
+UNION ALL
+SELECT p.relname, 'partition', c.relname
+FROM (
+    WITH RECURSIVE below (root, part) AS (
+        SELECT inhparent, inhrelid FROM pg_inherits
+        UNION
+        SELECT b.root, h.inhrelid FROM below AS b JOIN pg_inherits AS h ON h.inhparent = b.part
+    )
+    SELECT root, part FROM below
+) AS b
+JOIN pg_class AS p ON p.oid = b.root
+JOIN pg_class AS c ON c.oid = b.part
+WHERE p.relkind IN ('r', 'p')

@@ -20,6 +20,7 @@ from replayer.engines.wires.postgres import postgres_message
 _READ = 1 << 16
 _FED = 1 << 18
 """Bytes of a file that are sent as one message of COPY."""
+_NOT_CAPTURED, _UNREADABLE = b"not captured", b"the file with its data cannot be read"
 _HEAD = struct.Struct(">BI")
 _SHORT = 96
 """Most bytes of an answer whose meaning is cached: most writes have equal answers."""
@@ -176,13 +177,26 @@ class PostgresConnection:
         except OSError as error:
             self._last_words(error)
 
-    def _feed_more(self) -> None:
-        """Queue the next part of the file to be sent, or CopyDone at its end."""
-        data = os.pread(self.feed, _FED, self._fed)
+    def _next_part(self) -> bytes | None:
+        """Return the next part of the file, b"" at its end, None if it cannot be read."""
+        try:
+            data = os.pread(self.feed, _FED, self._fed)
+        except OSError:
+            return None
         self._fed += len(data)
-        self.unsent += postgres_message.copy_data(data) if data else postgres_message.COPY_DONE
-        if not data:
-            self._end_feed()
+        return data
+
+    def _feed_more(self) -> None:
+        """Queue the next part of the file to be sent, or the end of COPY."""
+        data = self._next_part()
+        if data:
+            self.unsent += postgres_message.copy_data(data)
+            return
+        failed = data is None
+        self.unsent += (
+            postgres_message.copy_fail(_UNREADABLE) if failed else postgres_message.COPY_DONE
+        )
+        self._end_feed()
 
     def _end_feed(self) -> None:
         """End COPY on the client's side; in the extended protocol, resend the skipped Sync."""
@@ -297,7 +311,7 @@ class PostgresConnection:
             self.flush()
         elif kind == _COPY_IN:
             # In the extended protocol the server has skipped the Sync that came before.
-            self.unsent += postgres_message.COPY_FAIL + (
+            self.unsent += postgres_message.copy_fail(_NOT_CAPTURED) + (
                 postgres_message.SYNC if self._extended else b""
             )
             self.flush()
@@ -380,6 +394,8 @@ class EncryptedPostgresConnection(PostgresConnection):
         """Send more of the bytes that libpq has buffered; raise ConnectionGone."""
         try:
             self.unsent = b"\0" if self._pg.flush() else b""
+            if not self.unsent and self._fed >= 0:
+                self._feed_more()
         except OperationalError as error:
             raise self._gone(str(error)) from error
 
@@ -388,7 +404,8 @@ class EncryptedPostgresConnection(PostgresConnection):
         pg = self._pg
         try:
             pg.consume_input()
-            while not pg.is_busy():
+            # libpq repeats the request for data until all of it was given.
+            while self._fed < 0 and not pg.is_busy():
                 result = pg.get_result()
                 if result is None:
                     self._guard()
@@ -403,15 +420,22 @@ class EncryptedPostgresConnection(PostgresConnection):
         if self._read_only and b"off" in map(self._pg.parameter_status, _GUARDS):
             raise ConnectionGone("its session is not read only any more", LOST)
 
-    def _put_copy(self) -> None:
-        """Give libpq the data of a COPY; libpq buffers it until the server takes it."""
-        place = 0
-        while self.feed >= 0 and (data := os.pread(self.feed, _FED, place)):
+    def _feed_more(self) -> None:
+        """Give libpq the next part of the file; it buffers that until the server takes it."""
+        data = self._next_part()
+        if data:
             self._pg.put_copy_data(data)
-            place += len(data)
-        self._pg.put_copy_end(b"not captured" if self.feed < 0 else None)
-        self.feed = -1
+        else:
+            self._pg.put_copy_end(_UNREADABLE if data is None else None)
+            self._fed = self.feed = -1
         self.unsent = b"\0"
+
+    def _begin_copy(self) -> None:
+        if self.feed >= 0:
+            self._fed = 0
+            self._feed_more()
+        else:
+            self._pg.put_copy_end(_NOT_CAPTURED)
         self.flush()
 
     def _take_result(self, result: Any) -> None:
@@ -423,7 +447,7 @@ class EncryptedPostgresConnection(PostgresConnection):
             if self._pg.status == pq.ConnStatus.BAD:
                 raise self._gone("the server closed the connection")
         elif result.status == pq.ExecStatus.COPY_IN:
-            self._put_copy()
+            self._begin_copy()
         elif result.status == pq.ExecStatus.COPY_OUT:
             while self._pg.get_copy_data(0)[0] > 0:
                 pass

@@ -129,5 +129,6 @@ def copy_data(data: bytes) -> bytes:
     return b"d" + _LENGTH.pack(4 + len(data)) + data
 
 
-COPY_FAIL = b"f" + _LENGTH.pack(4 + len(b"not captured\0")) + b"not captured\0"
-"""CopyFail, the answer to a server that wants data for COPY FROM STDIN that was not captured."""
+def copy_fail(why: bytes) -> bytes:
+    """Return CopyFail: there is no data for a server that wants it, or no more."""
+    return b"f" + _LENGTH.pack(5 + len(why)) + why + b"\0"

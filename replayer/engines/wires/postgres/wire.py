@@ -31,10 +31,11 @@ LIMITS = {
 PARAMETERS = "numeric_dollar"
 LANGUAGE = "postgres"
 __all__ = ["encode_bound", "encode_failure", "encode_query", "encode_values", "sleep_soundly"]
-_BY_OTHERS = re.compile(r"40[0-9A-Z]{3}|57[0-9A-Z]{3}|55P03")
-"""SQLSTATEs of statements that another session, a timeout or an operator ended.
+_BY_OTHERS = re.compile(r"40[0-9A-Z]{3}|57[0-9A-Z]{3}|55P03|08006|08P01")
+"""SQLSTATEs of statements that another session, a timeout, an operator or the client ended.
 
-Such a statement was rolled back as a victim, was cancelled, or waited for a lock for too long.
+Such a statement was rolled back as a victim, was cancelled, or waited for a lock for too long; or
+its client left in the middle of the data of a COPY, or sent what the protocol does not allow.
 """
 _TUPLES_OK = 2
 _NOT_OF_LIBPQ = frozenset({"autocommit", "context", "row_factory", "cursor_factory"})
