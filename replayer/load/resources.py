@@ -11,15 +11,22 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from replayer.analysis.capacity.saturation import LevelPoint, ResourceUse, WaitReason
 from replayer.engines.connection import Database
-from replayer.load.level import LevelRequest, LevelResult, measure_level
+from replayer.lazy_import import Later
 from replayer.load.machine_usage import Granted, MachineUse
 from replayer.machine import cgroups
 from replayer.model import Status, StepResult
 from replayer.run.context import Context
 from replayer.units import show_size
+
+if TYPE_CHECKING:
+    from replayer.load import level as levels
+else:
+    # It loads tables and mixes of statements, and a replay has neither.
+    levels = Later("replayer.load.level")
 
 MACHINE = "CPU of the machine"
 QUOTA = "CPU quota"
@@ -102,13 +109,16 @@ class Waiting:
 
 
 def measure_point(
-    asked: LevelRequest, given: Mapping[str, float | None], context: Context, database: Database
-) -> tuple[LevelResult, LevelPoint]:
+    asked: "levels.LevelRequest",
+    given: Mapping[str, float | None],
+    context: Context,
+    database: Database,
+) -> "tuple[levels.LevelResult, LevelPoint]":
     """Measure a level; return it and its use of each resource, as a point of its curve.
 
     `given` are the ceilings of the workload file, by resource; None is one that it does not set.
     """
-    level = measure_level(asked, context, database)
+    level = levels.measure_level(asked, context, database)
     known = ceilings(context, given, level.use.granted)
     return level, point(level, known, context.host.usable_memory_bytes())
 
@@ -173,7 +183,7 @@ def _probed(
     yield from best.items()
 
 
-def point(level: LevelResult, known: Ceilings, memory_bytes: int) -> LevelPoint:
+def point(level: "levels.LevelResult", known: Ceilings, memory_bytes: int) -> LevelPoint:
     """Return a level as a point of its curve; `memory_bytes` is the machine's usable memory."""
     waiting = Waiting()
     for moment in level.moments:
