@@ -23,6 +23,8 @@ _LOG = "perf.log"
 _FIFOS = ("control", "ack")
 _SCHEDULER = ["-e", "sched:sched_switch", "-e", "sched:sched_wakeup", "-m", "256"]
 """The scheduler's events, with a buffer of 1 MiB per processor for events not read yet."""
+_AT_ONCE = "--no-bpf-event"
+"""perf ends at once: else it waits for a thread that looks for BPF programs once a second."""
 _FIRST_NAMESPACE = "pid:[4026531836]"
 """The pid namespace that the kernel boots with, include/linux/proc_ns.h."""
 _DATA_SECTION = 40
@@ -51,10 +53,13 @@ _INSTALL = "apt-get install linux-perf, or dnf install perf"
 class Perf:
     """One `perf record` of all processors."""
 
-    def __init__(self, host: Host, folder: Path, events: Sequence[str]) -> None:
+    def __init__(
+        self, host: Host, folder: Path, events: Sequence[str], *, wanted: Sequence[str] = ()
+    ) -> None:
         """Start it with these options; raise Skip with the reason if it cannot record.
 
-        If `controlled`, it records only while it is enabled, otherwise all the time.
+        Options of `wanted` are added if this perf knows them.  If `controlled`, it records only
+        while it is enabled, otherwise all the time.
         """
         program = shell.find("perf")
         if program is None:
@@ -69,8 +74,9 @@ class Perf:
         self._folder = folder
         self._options = _options(program, "record")
         self._control = _Control(folder) if "--control" in self._options else None
+        known = (option for option in wanted if option in self._options)
         self.background = Background(
-            [*self._command(), *events], folder / _LOG, environment=_PLAIN, host=host
+            [*self._command(), *events, *known], folder / _LOG, environment=_PLAIN, host=host
         )
         try:
             self._wait_until_ready()
@@ -194,7 +200,7 @@ def of_scheduler(host: Host, folder: Path) -> Perf:
     """
     if host.link("proc/self/ns/pid") not in {"", _FIRST_NAMESPACE}:
         raise Impossible("process ids in here are not the kernel's own")
-    perf = Perf(host, folder, _SCHEDULER)
+    perf = Perf(host, folder, _SCHEDULER, wanted=[_AT_ONCE])
     if not perf.controlled:
         perf.end()
         raise Impossible(

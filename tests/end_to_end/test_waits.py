@@ -295,8 +295,11 @@ class TestFive:
             first = begin(recordings)
             wait_for_looks(waits)
             wait_until(lambda: switches._traces)
+            perf = switches._perf.background.process
+            # A second thread would hold up its end for a second.
+            assert len(list(Path(f"/proc/{perf.pid}/task").iterdir())) == 1
             if harm == "killed":
-                switches._perf.background.process.kill()
+                perf.kill()
                 wait_for_looks(waits)
             last = begin(recordings)
             recordings.end()
