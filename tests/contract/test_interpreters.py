@@ -22,7 +22,17 @@ posix.write(fd, f"{{__name__}} in {{' '.join(sys.orig_argv)}}\\n".encode())
 posix.close(fd)
 """
 CUSTOM = ("sitecustomize", "usercustomize")
+SERVED = ("--live", "127.0.0.1:0", "--metrics", "127.0.0.1:0")
 OTHERS = ("msgpack", "numpy", "pydantic", "tornado", "psycopg", "pymysql")
+UNCALIBRATED = """
+import sys
+from replayer.__main__ import main
+from replayer.watch import calibration
+calibration.measure = lambda when, before=None: {}
+if __name__ == "__main__":
+    sys.exit(main())
+"""
+"""As the installed script, but it does not wait for a machine that others use."""
 COORDINATOR = """
 from replayer.cluster.hosts import connected
 from replayer.storage import spin_worker
@@ -105,32 +115,33 @@ def test_trap_catches(trap: Trap) -> None:
         call(trap, sys.executable, "-c", "import json")
 
 
-def test_nothing_planted_in_the_current_folder_runs(trap: Trap) -> None:
-    """Neither workers nor the processes of --live and --metrics look there, nor at home."""
-    served = ("--live", "127.0.0.1:0", "--metrics", "127.0.0.1:0")
-    done = call(trap, SCRIPT, *probe(trap, *served))
+@pytest.mark.parametrize("flag", ["", "-I", pytest.param("-E", marks=pytest.mark.slow)])
+def test_nothing_planted_runs(trap: Trap, flag: str) -> None:
+    """Neither workers nor the processes of --live and --metrics look here, nor at home.
+
+    A process that ignores Python's variables has no child that follows them.
+    """
+    script = trap.folder.parent / "replayer"
+    script.write_text(UNCALIBRATED)
+    found = {"PYTHONPATH": str(trap.folder), "PYTHONPYCACHEPREFIX": str(trap.folder)}
+    called = [sys.executable, *flag.split(), script, *probe(trap, *SERVED)]
+    done = call(trap, *called, **(found if flag else {}))
     assert done.returncode == 0, done.stderr
     assert "live: http" in done.stderr
 
 
-@pytest.mark.parametrize("flag", ["-I", pytest.param("-E", marks=pytest.mark.slow)])
-def test_nothing_planted_runs_where_python_was_told_to_look_there(trap: Trap, flag: str) -> None:
-    """A process that ignores Python's variables has no child that follows them."""
-    found = {"PYTHONPATH": str(trap.folder), "PYTHONPYCACHEPREFIX": str(trap.folder)}
-    served = ("--live", "127.0.0.1:0", "--metrics", "127.0.0.1:0")
-    done = call(trap, sys.executable, flag, SCRIPT, *probe(trap, *served), **found)
-    assert done.returncode == 0, done.stderr
-
-
 def test_python_m_replayer_imports_nothing_from_the_current_folder(trap: Trap) -> None:
-    """Of `python -m replayer` only what Python itself imports first can be found there."""
+    """Of `python -m replayer` only what Python itself imports first can be found there.
+
+    The processes of the control find nothing there either.
+    """
     loaded = subprocess.run(
         [sys.executable, "-P", "-c", "import runpy, sys; print(*sys.modules)"],
         capture_output=True, text=True, check=True,
     )  # fmt: skip
     for name in loaded.stdout.split():
         (trap.folder / f"{name}.py").unlink(missing_ok=True)
-    done = call(trap, sys.executable, "-m", "replayer", *probe(trap))
+    done = call(trap, sys.executable, "-m", "replayer", *probe(trap, *SERVED))
     assert done.returncode == 0, done.stderr
 
 
