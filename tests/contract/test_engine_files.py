@@ -21,7 +21,8 @@ from tests.known import known
 @pytest.fixture
 def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
     """Return a function that adds files to an engine `mine` that is like postgres."""
-    monkeypatch.setenv("REPLAYER_SCHEMAS", str(tmp_path))
+    # A folder that is not there has no engines.
+    monkeypatch.setenv("REPLAYER_SCHEMAS", f"/nowhere:{tmp_path}")
 
     def write(name: str = "mine", /, **files: str) -> Path:
         folder = tmp_path / name

@@ -530,18 +530,6 @@ def test_added_engine_is_listed_and_measured(
     assert engine.needs(count) == engines.load("postgres").needs(count)
 
 
-def test_added_engine_that_is_like_nothing_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A `like` that names no engine is answered with the nearest one."""
-    folder = tmp_path / "mine"
-    folder.mkdir()
-    (folder / "engine.toml").write_text('like = "postgras"\n')
-    monkeypatch.setenv("REPLAYER_SCHEMAS", f"/nowhere:{tmp_path}")
-    with pytest.raises(Impossible, match="did you mean postgres"):
-        engines.load("mine")
-
-
 def test_default_engine_that_cannot_be_read_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
