@@ -4,9 +4,10 @@ import base64
 import gzip
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
+from pydantic import BaseModel
 
 from replayer.analysis.differences.comparison import Comparison
 from replayer.analysis.differences.samples import Side
@@ -15,6 +16,7 @@ from replayer.report.documents import comparison, runs
 from replayer.report.terminal import console
 from replayer.report.writers import csv_writer, markdown_writer, page_writer, terminal_writer
 
+_Model = TypeVar("_Model", bound=BaseModel)
 USUAL = {
     Spent.SERVER: 5.0e-6,
     Spent.ENTRY: 0.9e-6,
@@ -30,6 +32,11 @@ USUAL = {
 """Seconds a block of a cached run, 14 us."""
 SAMPLES = 2000
 """That a part's share is known by, as of a profile of 5 s on 4 processors at 99 Hz."""
+
+
+def altered(model: _Model, /, **changes: object) -> _Model:
+    """Return a copy of a model with other values, which are not validated."""
+    return model.model_copy(update=changes)
 
 
 def ledger(verdict: ReadOrigin = ReadOrigin.PHYSICAL, **changed: Any) -> Ledger:

@@ -23,6 +23,7 @@ from replayer.model import Run, Status
 from replayer.results import store
 from tests.command import Replayer
 from tests.fixture_types import RunOf
+from tests.made import altered
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 EVIL = "<script>alert(1)</script>\x1b[31m\u202eevil"
@@ -104,8 +105,9 @@ def test_the_headline_is_the_same_everywhere_and_last_on_the_screen(
 
 def test_a_run_under_way_is_left_out(replayer: Replayer, results: Path, run_of: RunOf) -> None:
     """Its label's other runs are compared without it; alone, it is refused in one sentence."""
-    growing = run_of([5.0], label="uek", kernel="other", status=Status.RUNNING).model_copy(
-        update={"writer": journal.identity(os.getpid())}
+    growing = altered(
+        run_of([5.0], label="uek", kernel="other", status=Status.RUNNING),
+        writer=journal.identity(os.getpid()),
     )
     path = results / f"{growing.id}.json"
     store.save(path, growing)
@@ -227,7 +229,7 @@ def test_files_that_are_no_runs_are_passed_over_and_counted(
 def failed(run_of: RunOf, **more: object) -> Run:
     """Return what a run that was refused leaves behind: its reason, and nothing of the machine."""
     run = run_of([1], status=Status.FAILED, **more)
-    return run.model_copy(update={"steps": (), "host": {}, "error": "--data-dir is not there"})
+    return altered(run, steps=(), host={}, error="--data-dir is not there")
 
 
 def test_runs_that_failed_are_set_aside_and_counted(
@@ -252,7 +254,7 @@ def test_runs_without_the_fact_asked_for_are_set_aside_and_counted(
 ) -> None:
     """An imported run in the folder knows no kernel, and is not a third group."""
     foreign = run_of([1, 2, 3])
-    foreign = foreign.model_copy(update={"host": {}})
+    foreign = altered(foreign, host={})
     store.save(results / f"{foreign.id}.json", foreign)
     _, err = replayer("compare", "--by", "host.kernel", results)
 

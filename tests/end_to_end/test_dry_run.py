@@ -15,6 +15,7 @@ from replayer.steps.sessions.spec import Spec
 from tests.captured import Capture
 from tests.command import Replayer
 from tests.fixture_types import RunOf
+from tests.made import altered
 
 
 @pytest.fixture
@@ -53,12 +54,10 @@ def timed(run_of: RunOf, folder: Path, *, host: str, seconds: float) -> str:
     specs = [spec.model_dump(mode="json") for spec in workload.load("slob-cached").steps]
     run = run_of([1.0], workload="other", spec=specs[0], host={"host.name": host})
     steps = tuple(
-        run.steps[0].model_copy(
-            update={"step": one["step"], "name": one["name"], "spec": one, "elapsed": seconds}
-        )
+        altered(run.steps[0], step=one["step"], name=one["name"], spec=one, elapsed=seconds)
         for one in specs
     )
-    run = run.model_copy(update={"steps": steps, "status": Status.DONE})
+    run = altered(run, steps=steps, status=Status.DONE)
     folder.mkdir(exist_ok=True)
     store.save(folder / f"{run.id}.json", run)
     return run.id

@@ -39,7 +39,7 @@ from replayer.units import show
 from tests.browser import console
 from tests.fixture_types import RunOf
 from tests.known import known
-from tests.made import USUAL, account, ledger, page_of
+from tests.made import USUAL, account, altered, ledger, page_of
 
 _LONGEST = 300.0
 """Seconds that a page is waited for, on a machine that has much else to do."""
@@ -89,12 +89,11 @@ def done(step: str, **more: object) -> StepResult:
 def full(run: Run, seconds: int = 30) -> Run:
     """Return a run whose steps have everything that a page shows."""
     steps = [
-        step.model_copy(
-            update={
-                "series": series(seconds),
-                "ledger": ledger(page_cache_hits=10.0, device_reads=990.0, ratio=0.99),
-                "latency": {"select": latency(step.repeat)},
-            }
+        altered(
+            step,
+            series=series(seconds),
+            ledger=ledger(page_cache_hits=10.0, device_reads=990.0, ratio=0.99),
+            latency={"select": latency(step.repeat)},
         )
         for step in run.steps
     ]
@@ -115,7 +114,7 @@ def full(run: Run, seconds: int = 30) -> Run:
         for kind in ("user", "system", "real")
     )
     steps.append(done("walk", measurements=times))
-    return run.model_copy(update={"steps": tuple(steps)})
+    return altered(run, steps=tuple(steps))
 
 
 @pytest.fixture(scope="module")
@@ -546,13 +545,9 @@ def watched(side: Side, slower: Mapping[Spent, float], seed: int) -> Side:
             hertz=99,
             seconds=one.seconds,
         )
-        rate = (
-            run.steps[0].measurements[0].model_copy(update={"value": one.operations / one.seconds})
-        )
-        step = run.steps[0].model_copy(
-            update={"account": one, "profile": made, "measurements": (rate,)}
-        )
-        runs.append(run.model_copy(update={"steps": (step,)}))
+        rate = altered(run.steps[0].measurements[0], value=one.operations / one.seconds)
+        step = altered(run.steps[0], account=one, profile=made, measurements=(rate,))
+        runs.append(altered(run, steps=(step,)))
     return Side(side.name, tuple(runs))
 
 
@@ -677,21 +672,19 @@ def test_a_thousand_repeats_of_ten_minutes_stay_under_1_6_mb(
     run = run_of([1000.0 + i % 7 for i in range(1000)])
     ten_minutes = series(600)
     steps = [
-        step.model_copy(
-            update={
-                "series": ten_minutes.model_copy(
-                    update={
-                        "columns": {
-                            name: tuple(random.normal(1000, 50, 600).tolist())
-                            for name in ten_minutes.columns
-                        }
-                    }
-                )
-            }
+        altered(
+            step,
+            series=altered(
+                ten_minutes,
+                columns={
+                    name: tuple(random.normal(1000, 50, 600).tolist())
+                    for name in ten_minutes.columns
+                },
+            ),
         )
         for step in run.steps
     ]
-    text = page_of([Side("all", (run.model_copy(update={"steps": tuple(steps)}),))], None)
+    text = page_of([Side("all", (altered(run, steps=tuple(steps)),))], None)
     path = tmp_path / "page.html"
     path.write_text(text, encoding="utf-8")
     opened = _open(browser, path)
@@ -795,12 +788,8 @@ NAMES = (
 def named(run: Run, names: Sequence[str]) -> Run:
     """Return the run with two repeats of a step of each name, which shows in every chart."""
     one = full(run).steps[0]
-    steps = [
-        one.model_copy(update={"name": name, "repeat": repeat})
-        for name in names
-        for repeat in (1, 2)
-    ]
-    return run.model_copy(update={"steps": tuple(steps)})
+    steps = [altered(one, name=name, repeat=repeat) for name in names for repeat in (1, 2)]
+    return altered(run, steps=tuple(steps))
 
 
 @pytest.mark.slow

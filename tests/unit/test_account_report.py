@@ -15,7 +15,7 @@ from replayer.report.documents import account as account_report
 from replayer.report.terminal import console
 from replayer.report.writers import terminal_writer
 from tests.known import known
-from tests.made import account
+from tests.made import account, altered
 
 EVIL = [
     "<script>alert(1)</script>",
@@ -67,7 +67,7 @@ def test_a_residue_below_zero_is_taken_away() -> None:
     """Parts that are more than all of the time are shown to be."""
     random = np.random.default_rng(1)
     one = account(random)
-    more = one.model_copy(update={"residue": -0.1 * 14e-6})
+    more = altered(one, residue=-0.1 * 14e-6)
     text = text_of(account_report._account(more))
 
     assert re.search(r"- residue 0\.\d\d \(\d+\.\d%\)", text)
@@ -101,10 +101,8 @@ def test_hostile_functions_steer_nothing_and_widen_nothing(cached: StepResult, w
     stacks = {f"server;user;{name};main;{name}": 10 + n for n, name in enumerate(EVIL)}
     stacks |= {f"{name};kernel;t;main;{name}_[k]": 5 + n for n, name in enumerate(EVIL)}
     waits = dict.fromkeys(EVIL, 0.1)
-    hostile = known(cached.account).model_copy(
-        update={"waits": waits, "operation": EVIL[3], "notes": tuple(EVIL)}
-    )
-    text = shown(cached.model_copy(update={"profile": profile(stacks), "account": hostile}), width)
+    hostile = altered(known(cached.account), waits=waits, operation=EVIL[3], notes=tuple(EVIL))
+    text = shown(altered(cached, profile=profile(stacks), account=hostile), width)
 
     assert max(map(cell_len, text.splitlines())) <= width
     assert not re.search("[\x00-\x09\x0b-\x1f\x7f]", text)
@@ -113,7 +111,7 @@ def test_hostile_functions_steer_nothing_and_widen_nothing(cached: StepResult, w
 
 def test_a_profile_that_cannot_be_read_is_said(cached: StepResult) -> None:
     """In a sentence, and the rest is shown."""
-    text = shown(cached.model_copy(update={"profile": profile({}, payload="no base 64")}))
+    text = shown(altered(cached, profile=profile({}, payload="no base 64")))
 
     assert "the profile cannot be read: " in text
     assert "where the time went" in text
@@ -122,7 +120,7 @@ def test_a_profile_that_cannot_be_read_is_said(cached: StepResult) -> None:
 def test_what_the_profile_lacks_is_said(cached: StepResult) -> None:
     """Lost samples and why it is not whole."""
     damaged = profile({"server;user;t;f": 3}, lost=7, truncated="perf was killed")
-    text = shown(cached.model_copy(update={"profile": damaged}))
+    text = shown(altered(cached, profile=damaged))
 
     assert "; 7 were lost" in " ".join(text.split())
     assert "the profile is not whole: perf was killed" in text
@@ -131,7 +129,7 @@ def test_what_the_profile_lacks_is_said(cached: StepResult) -> None:
 def test_an_account_of_nothing_is_shown_without_a_division() -> None:
     """No operations, no time, no sessions: what there is, and no error."""
     empty = Account(operation="block", operations=0, sessions=0, seconds=0)
-    cpu = empty.model_copy(update={"cpu": {"server": {Spent.SERVER: 3e-6, Spent.KERNEL: 1e-6}}})
+    cpu = altered(empty, cpu={"server": {Spent.SERVER: 3e-6, Spent.KERNEL: 1e-6}})
 
     assert "where the time went, over 0 s" in console.text(
         terminal_writer.render_parts(account_report._account(empty))
@@ -143,15 +141,12 @@ def test_an_account_of_nothing_is_shown_without_a_division() -> None:
 def test_the_middle_repeat_is_shown(cached: StepResult) -> None:
     """Of repeats, the one whose operations took the middle time; those without one do not count."""
     repeats = [
-        cached.model_copy(
-            update={
-                "repeat": number,
-                "account": known(cached.account).model_copy(update={"operations": operations}),
-            }
+        altered(
+            cached, repeat=number, account=altered(known(cached.account), operations=operations)
         )
         for number, operations in enumerate((100, 900, 300), start=1)
     ]
-    without = cached.model_copy(update={"repeat": 4, "account": None})
+    without = altered(cached, repeat=4, account=None)
 
     assert known(account_report.middle([*repeats, without])).repeat == 3
     assert account_report.middle([without]) is None
@@ -196,7 +191,7 @@ def test_windows_are_merged_by_their_operations(cached: StepResult) -> None:
     once, twice = flame.per_operation([cached]), flame.per_operation([cached, cached])
 
     assert once == pytest.approx(twice)
-    assert flame.per_operation([cached.model_copy(update={"profile": None})]) == {}
+    assert flame.per_operation([altered(cached, profile=None)]) == {}
 
 
 def test_a_pruned_tree_keeps_the_largest_and_its_sums() -> None:
@@ -253,7 +248,7 @@ def test_the_devices_times_are_those_of_all_seconds(cached: StepResult) -> None:
         {"second": 1.0, "kind": "write", "timed": 1, "histogram": "0:1"},
         {"second": 2.0, "kind": "read", "timed": 9, "histogram": "64:8 2048:1"},
     )
-    step = cached.model_copy(update={"tables": {"block_latency.seconds": seconds}})
+    step = altered(cached, tables={"block_latency.seconds": seconds})
 
     words = " ".join(shown(step).split())
     assert "device, bpftrace read p50 <= 128 µs p99 <= 4.10 ms of 100 timed" in words

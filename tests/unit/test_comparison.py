@@ -17,7 +17,7 @@ from replayer.model import Better, EngineFacts, Measurement, Run, Status
 from replayer.report.documents.verdict_words import verdict
 from tests.fixture_types import RunOf
 from tests.known import known
-from tests.made import at_once
+from tests.made import altered, at_once
 
 
 @pytest.fixture
@@ -64,23 +64,22 @@ def boots(run_of: RunOf) -> Callable[..., list[Side]]:
         for number, name in enumerate(order):
             run = run_of([1.0], boot=f"b{number}", kernel=name)
             made = [
-                run.steps[0].model_copy(
-                    update={
-                        "name": f"s{step}",
-                        "measurements": tuple(
-                            Measurement(
-                                metric=f"sessions.m{metric}",
-                                value=values[metric][number],
-                                unit="1/s",
-                                better=Better.MORE,
-                            )
-                            for metric in range(step * each, min(len(values), (step + 1) * each))
-                        ),
-                    }
+                altered(
+                    run.steps[0],
+                    name=f"s{step}",
+                    measurements=tuple(
+                        Measurement(
+                            metric=f"sessions.m{metric}",
+                            value=values[metric][number],
+                            unit="1/s",
+                            better=Better.MORE,
+                        )
+                        for metric in range(step * each, min(len(values), (step + 1) * each))
+                    ),
                 )
                 for step in range(steps)
             ]
-            sides[name].append(run.model_copy(update={"steps": tuple(made)}))
+            sides[name].append(altered(run, steps=tuple(made)))
         return [Side(name, tuple(runs)) for name, runs in sides.items()]
 
     return make
@@ -119,20 +118,18 @@ def test_metrics_that_repeat_another_count_once(boots: Callable[..., list[Side]]
         Side(
             side.name,
             tuple(
-                run.model_copy(
-                    update={
-                        "steps": tuple(
-                            step.model_copy(
-                                update={
-                                    "measurements": tuple(
-                                        m.model_copy(update={"says": "sessions.m0"} if n else {})
-                                        for n, m in enumerate(step.measurements)
-                                    )
-                                }
-                            )
-                            for step in run.steps
+                altered(
+                    run,
+                    steps=tuple(
+                        altered(
+                            step,
+                            measurements=tuple(
+                                m.model_copy(update={"says": "sessions.m0"} if n else {})
+                                for n, m in enumerate(step.measurements)
+                            ),
                         )
-                    }
+                        for step in run.steps
+                    ),
                 )
                 for run in side.runs
             ),
@@ -341,10 +338,10 @@ def directed(side: Side, better: Sequence[Better]) -> Side:
     for run, one in zip(side.runs, better, strict=True):
         (step,) = run.steps
         (riops,) = step.measurements
-        work = riops.model_copy(update={"metric": "sessions.operations"})
-        both = (riops.model_copy(update={"better": one}), work)
-        steps = (step.model_copy(update={"measurements": both}),)
-        runs.append(run.model_copy(update={"steps": steps}))
+        work = altered(riops, metric="sessions.operations")
+        both = (altered(riops, better=one), work)
+        steps = (altered(step, measurements=both),)
+        runs.append(altered(run, steps=steps))
     return Side(side.name, tuple(runs))
 
 
@@ -734,7 +731,7 @@ def test_the_control_is_rarely_told_of_by_chance(run_of: RunOf) -> None:
 
     spoke = 0
     for _ in range(200):
-        made = [run.model_copy(update={"control": noisy()}) for run in runs]
+        made = [altered(run, control=noisy()) for run in runs]
         spoke += bool(warn_controls(Side("A", tuple(made[::2])), Side("B", tuple(made[1::2]))))
 
     assert spoke <= 4

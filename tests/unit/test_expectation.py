@@ -10,6 +10,7 @@ from replayer.model import Better, Measurement, Run, WorkloadFacts
 from replayer.results import store
 from replayer.run.plan import workload
 from tests.fixture_types import RunOf
+from tests.made import altered
 
 SPEC = {"step": "sessions", "name": "sessions", "num_threads": 4}
 
@@ -34,9 +35,7 @@ def test_the_same_steps_tell_it_where_no_run_does(run_of: RunOf) -> None:
     """Steps that were done the same way in another workload count as often as they are asked."""
     once = {"step": "build", "name": "build", "once": True}
     built = run_of([1.0], spec=once)
-    built = built.model_copy(
-        update={"steps": tuple(s.model_copy(update={"step": "build"}) for s in built.steps)}
-    )
+    built = altered(built, steps=tuple(altered(s, step="build") for s in built.steps))
     expected = estimates.expect(asked(once, SPEC, repeat=5), [run_of([1.0]), built], [0.0, 60.0])
 
     assert (expected.seconds, expected.whole) == (6.0, True)
@@ -59,8 +58,8 @@ def test_a_step_on_other_data_tells_no_time(run_of: RunOf) -> None:
     """A scan of 98,304 rows does not tell how long the same scan of fifty million takes."""
     built = run_of([1.0])
     small = {"step": "build", "name": "build", "once": True, "rows": 98304}
-    steps = (built.steps[0].model_copy(update={"step": "build", "spec": small}), *built.steps)
-    run = built.model_copy(update={"steps": steps})
+    steps = (altered(built.steps[0], step="build", spec=small), *built.steps)
+    run = altered(built, steps=steps)
     spec = dict(built.steps[0].spec)
 
     assert estimates.took(spec, [run], 0.0, [small]).source == run.id
@@ -79,8 +78,8 @@ def many(run_of: RunOf, count: int) -> Run:
             ("count", Better.NEITHER, ""),
         )
     )
-    step = run.steps[0].model_copy(update={"measurements": measurements})
-    return run.model_copy(update={"steps": (step,)})
+    step = altered(run.steps[0], measurements=measurements)
+    return altered(run, steps=(step,))
 
 
 @pytest.mark.parametrize(

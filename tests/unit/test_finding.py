@@ -19,7 +19,7 @@ from replayer.results import store
 from replayer.run.display import Sentence, Tone
 from tests.fixture_types import RunOf
 from tests.known import known
-from tests.made import USUAL, account, at_once, screen_of
+from tests.made import USUAL, account, altered, at_once, screen_of
 
 METRICS = 20
 
@@ -72,7 +72,7 @@ def test_interval_and_word_tell_one_story_in_every_row(run_of: RunOf) -> None:
 def test_the_answer_counts_the_same_metrics_as_its_table() -> None:
     """Of two real runs: what stands in the table and below it are the metrics of the headline."""
     demo = store.load(Path(__file__).parents[1] / "fixtures" / "screen" / "demo.json")
-    again = demo.model_copy(update={"id": "20261124-191155-demo-c49f"})
+    again = altered(demo, id="20261124-191155-demo-c49f")
     compared = compare(Side("A", (demo,)), Side("B", (again,)))
     parts = answer(compared)
     (table,) = (one for one in parts if isinstance(one, Table))
@@ -88,7 +88,7 @@ def test_the_answer_counts_the_same_metrics_as_its_table() -> None:
 def test_what_a_lot_of_runs_could_not_settle_is_said_in_words(run_of: RunOf) -> None:
     """Up to 50 more there is a number, above it none."""
     row = compare(*sides_of(run_of, [1.001], 1)).rows[-1]
-    some, many = (row.model_copy(update={"more": more, "note": ""}) for more in (50, 51))
+    some, many = (altered(row, more=more, note="") for more in (50, 51))
 
     assert row.verdict is MetricVerdict.UNCLEAR
     assert verdict(some) == "unclear, ~50 more"
@@ -144,11 +144,9 @@ def profiled(side: Side, samples: int, slower: float) -> Side:
             payload=payload, samples=mine + 500, event="cycles", hertz=99, seconds=one.seconds
         )
         measured = run.steps[0].measurements[0]
-        rate = measured.model_copy(update={"value": one.operations / one.seconds})
-        step = run.steps[0].model_copy(
-            update={"account": one, "profile": profile, "measurements": (rate,)}
-        )
-        runs.append(run.model_copy(update={"steps": (step,)}))
+        rate = altered(measured, value=one.operations / one.seconds)
+        step = altered(run.steps[0], account=one, profile=profile, measurements=(rate,))
+        runs.append(altered(run, steps=(step,)))
     return replace(side, runs=tuple(runs))
 
 

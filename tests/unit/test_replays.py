@@ -16,7 +16,7 @@ from replayer.report.documents import replays as report
 from replayer.report.terminal import console
 from replayer.report.writers import terminal_writer
 from tests.fixture_types import RunOf
-from tests.made import at_once, markdown_of, page_of
+from tests.made import altered, at_once, markdown_of, page_of
 
 APART = {MetricVerdict.BETTER, MetricVerdict.WORSE}
 
@@ -42,10 +42,8 @@ def side(run_of: Callable[..., Run]) -> Callable[..., Side]:
         runs = []
         for number, fingerprints in enumerate(replayed):
             run = run_of([1000.0], boot=f"{name}{number}")
-            step = run.steps[0].model_copy(
-                update={"step": "replay", "name": "replay", "replayed": tuple(fingerprints)}
-            )
-            runs.append(run.model_copy(update={"steps": (step,)}))
+            step = altered(run.steps[0], step="replay", name="replay", replayed=tuple(fingerprints))
+            runs.append(altered(run, steps=(step,)))
         return at_once(Side(name, tuple(runs)))
 
     return make
@@ -188,9 +186,9 @@ def test_too_little_work_is_not_compared(side: Callable[..., Side]) -> None:
 def placed(side: Side, path: str, capture: str) -> Side:
     """Return a side whose capture lies at a path and is this one."""
     (run,) = side.runs
-    step = run.steps[0].model_copy(update={"facts": {"replay.capture": capture}})
-    work = run.workload.model_copy(update={"steps": ({"step": "replay", "file": path},)})
-    return Side(side.name, (run.model_copy(update={"steps": (step,), "workload": work}),))
+    step = altered(run.steps[0], facts={"replay.capture": capture})
+    work = altered(run.workload, steps=({"step": "replay", "file": path},))
+    return Side(side.name, (altered(run, steps=(step,), workload=work),))
 
 
 def test_captures_are_known_by_what_is_in_them(side: Callable[..., Side]) -> None:

@@ -42,7 +42,7 @@ from replayer.run.event_stream.publisher import step_end
 from tests.command import Replayer
 from tests.fixture_types import Compare, RunOf
 from tests.known import known
-from tests.made import csv_of, markdown_of, page_of
+from tests.made import altered, csv_of, markdown_of, page_of
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 PGIO = (
@@ -70,7 +70,7 @@ def shown(found: Run, width: int = 100, path: Path | None = None) -> str:
 
 def with_steps(found: Run, *steps: StepResult, **changes: object) -> Run:
     """Return a run of just these steps."""
-    return found.model_copy(update={"steps": steps, **changes})
+    return altered(found, steps=steps, **changes)
 
 
 def step(found: Run, name: str) -> StepResult:
@@ -88,11 +88,11 @@ def repeated(found: Run, changes: Sequence[Change]) -> Run:
     """Return a run with its sessions repeated, each repeat with its own changes."""
     sessions = found.steps[-2:]
     steps = [
-        one.model_copy(update={"repeat": number, **change(one)})
+        altered(one, repeat=number, **change(one))
         for number, change in enumerate(changes, 1)
         for one in sessions
     ]
-    workload = found.workload.model_copy(update={"repeat": len(changes)})
+    workload = altered(found.workload, repeat=len(changes))
     return with_steps(found, found.steps[0], *steps, workload=workload)
 
 
@@ -101,7 +101,7 @@ def faster(factor: float) -> Change:
 
     def change(one: StepResult) -> dict[str, object]:
         measurements = [
-            m.model_copy(update={"value": m.value * factor}) if m.metric == "sessions.riops" else m
+            altered(m, value=m.value * factor) if m.metric == "sessions.riops" else m
             for m in one.measurements
         ]
         return {"measurements": tuple(measurements)}
@@ -128,7 +128,7 @@ def test_the_report_of_a_run(stored: Run, golden: Compare, width: int) -> None:
 
 def test_commands_of_the_screen_take_a_folder_with_spaces(stored: Run) -> None:
     """What is printed can be pasted into a shell, whatever the name of the results' folder."""
-    alone = stored.model_copy(update={"sizing": None})
+    alone = altered(stored, sizing=None)
     text = console.text(overview.render(alone, Path("my results") / "a.json"), width=200)
 
     assert "--results 'my results' --full" in text
@@ -154,7 +154,7 @@ def test_each_warning_names_its_anchor_in_the_reference(stored: Run) -> None:
     """The screen, all details and the page have the name of each warning that they print."""
     known = Path("docs/reference.md").read_text().splitlines()
     told = warnings.on(stored)
-    found = stored.model_copy(update={"advice": told})
+    found = altered(stored, advice=told)
     screen = console.text(overview.render(found), width=200)
     page = page_of([Side("x", (found,))])
 
@@ -171,13 +171,11 @@ def test_one_file_that_is_still_empty_is_no_result(stored: Run) -> None:
     """An engine of one file, with its rows still in the log, has no size yet, and `1 file`."""
     changed = {"build.table_bytes": 0.0, "walk.files": 1.0}
     steps = [
-        one.model_copy(
-            update={
-                "measurements": tuple(
-                    m.model_copy(update={"value": changed.get(m.metric, m.value)})
-                    for m in one.measurements
-                )
-            }
+        altered(
+            one,
+            measurements=tuple(
+                altered(m, value=changed.get(m.metric, m.value)) for m in one.measurements
+            ),
         )
         for one in (step(stored, "build"), step(stored, "walk"))
     ]
@@ -202,7 +200,7 @@ def test_a_machine_kept_its_speed_only_if_that_was_seen(
     """Noise that hides a change of 40 percent is not proof that there was none."""
     before = (100.0, 101.0, 99.0, 100.0, 102.0, 98.0)
     control = {"cpu.before": before, "cpu.after": after, "processes": (6.0,)}
-    found = stored.model_copy(update={"control": control})
+    found = altered(stored, control=control)
     screen = console.text(overview.render(found), width=200)
 
     assert said in screen
@@ -255,13 +253,12 @@ def test_the_report_of_repeats(stored: Run, golden: Compare) -> None:
 
 def test_the_report_of_a_run_that_failed(stored: Run, golden: Compare) -> None:
     """A run that failed in its second step says so at its head, at the step and at its end."""
-    broken = step(stored, "flush").model_copy(
-        update={
-            "status": Status.FAILED,
-            "reason": "the server ended: no space left on device",
-            **dict.fromkeys(("measurements",), ()),
-            "facts": {},
-        }
+    broken = altered(
+        step(stored, "flush"),
+        status=Status.FAILED,
+        reason="the server ended: no space left on device",
+        **dict.fromkeys(("measurements",), ()),
+        facts={},
     )
     found = with_steps(
         stored,
@@ -283,7 +280,7 @@ def test_the_error_of_a_run_is_named_where_it_belongs(
     """It is at the step, or in the answer, in full, and once; `show --full` has both parts."""
     why = " ".join(f"word{number}" for number in range(40))
     reason = why if is_of_step else ""
-    broken = step(stored, "flush").model_copy(update={"status": Status.FAILED, "reason": reason})
+    broken = altered(step(stored, "flush"), status=Status.FAILED, reason=reason)
     failed = {"status": Status.FAILED, "error": begin + why}
     found = with_steps(stored, stored.steps[0], broken, advice=(), sizing=None, **failed)
     screen = " ".join(console.text(overview.render(found), width=80).split())
@@ -367,13 +364,13 @@ def test_no_word_of_the_data_is_cut_at_80_columns(stored: Run) -> None:
         f"server;kernel;postgres;main;{name}_[k]": 900 - number
         for number, name in enumerate(("a_function_with_a_very_long_name_" * 2, "short", "b" * 40))
     }
-    made = known(cached.profile).model_copy(
-        update={"payload": StackProfile.packed(stacks), "samples": sum(stacks.values())}
+    made = altered(
+        known(cached.profile), payload=StackProfile.packed(stacks), samples=sum(stacks.values())
     )
     io = {"backend_type": "client backend", "object": "relation", "context": "normal"}
     numbers = {f"counter_{i}_of_{'many' * 3}": 1_000_003 + i for i in range(12)}
     tables_ = {"statistics.io": ({**io, **numbers},), "wide": ({"k": "x" * 70, **numbers},)}
-    found = with_steps(stored, cached.model_copy(update={"profile": made, "tables": tables_}))
+    found = with_steps(stored, altered(cached, profile=made, tables=tables_))
 
     words = {width: set(shown(found, width).replace("─", " ").split()) for width in (80, 100)}
     assert "…" not in words[80] | words[100]
@@ -386,7 +383,7 @@ def test_a_word_wider_than_its_place_is_broken_where_it_has_parts(stored: Run) -
     path = "/opt/replayer/" + "/".join(f"folder{i}" for i in range(12))
     options = "rw,relatime," + ",".join(f"option{i}=65534" for i in range(12))
     host = {**stored.host, "fs.options": options, "os.name": path}
-    text = shown(stored.model_copy(update={"host": host}), 80)
+    text = shown(altered(stored, host=host), 80)
     rows = [row.strip() for row in text.splitlines()]
 
     assert path in "".join(rows)
@@ -404,7 +401,7 @@ def test_what_the_collectors_counted_is_a_few_lines(stored: Run) -> None:
     )
     each = ({"kind": "read", "histogram": "16:1 32:16", "second": 1.0, "timed": 17},) * 9
     tables_ = {"statistics.io": rows, "block_latency.seconds": each}
-    text = shown(with_steps(stored, step(stored, "flush").model_copy(update={"tables": tables_})))
+    text = shown(with_steps(stored, altered(step(stored, "flush"), tables=tables_)))
 
     assert "backend 5   reads 100,000\n" in text
     assert "and 3 more in the result file" in text
@@ -445,7 +442,7 @@ def test_an_ascii_terminal_gets_ascii(stored: Run, monkeypatch: pytest.MonkeyPat
     raw = io.BytesIO()
     stream = io.TextIOWrapper(raw, encoding="ascii")
     monkeypatch.setattr("sys.stdout", stream)
-    console.write(details(stored.model_copy(update={"label": "ядро"})))
+    console.write(details(altered(stored, label="ядро")))
     stream.flush()
 
     text = raw.getvalue().decode("ascii")
@@ -490,45 +487,37 @@ def test_every_string_of_a_run_is_cleaned(stored: Run) -> None:
         return value
 
     steps = tuple(
-        one.model_copy(
-            update={
-                "name": poison(one.name),
-                "reason": poison(one.reason),
-                "notes": poison(("note",)),
-                "facts": poison(one.facts),
-                "printed": {poison(k): poison(v) for k, v in one.printed.items()},
-                "steady": one.steady
-                and one.steady.model_copy(update={"words": poison(one.steady.words)}),
-                "spec": poison(one.spec),
-                "tables": {poison(name): poison(rows) for name, rows in one.tables.items()},
-                "cold": one.cold
-                and one.cold.model_copy(
-                    update={"why": poison("why"), "proof": poison("p"), "method": poison("m")}
-                ),
-                "measurements": tuple(
-                    m.model_copy(update={"metric": poison(m.metric), "unit": poison(m.unit)})
-                    for m in one.measurements
-                ),
-            }
+        altered(
+            one,
+            name=poison(one.name),
+            reason=poison(one.reason),
+            notes=poison(("note",)),
+            facts=poison(one.facts),
+            printed={poison(k): poison(v) for k, v in one.printed.items()},
+            steady=one.steady and altered(one.steady, words=poison(one.steady.words)),
+            spec=poison(one.spec),
+            tables={poison(name): poison(rows) for name, rows in one.tables.items()},
+            cold=one.cold
+            and altered(one.cold, why=poison("why"), proof=poison("p"), method=poison("m")),
+            measurements=tuple(
+                altered(m, metric=poison(m.metric), unit=poison(m.unit)) for m in one.measurements
+            ),
         )
         for one in stored.steps
     )
-    found = stored.model_copy(
-        update={
-            "steps": steps,
-            "id": poison(stored.id),
-            "label": poison(stored.label),
-            "error": poison("error"),
-            "advice": (Advice(found=poison("advice"), todo=poison("todo")),),
-            "started": poison("x"),
-            "host": poison(stored.host),
-            "engine": known(stored.engine).model_copy(
-                update={"name": poison("pg"), "settings": {poison("a.b"): poison("c")}}
-            ),
-            "workload": stored.workload.model_copy(
-                update={"name": poison("demo"), "source": poison("/a")}
-            ),
-        }
+    found = altered(
+        stored,
+        steps=steps,
+        id=poison(stored.id),
+        label=poison(stored.label),
+        error=poison("error"),
+        advice=(Advice(found=poison("advice"), todo=poison("todo")),),
+        started=poison("x"),
+        host=poison(stored.host),
+        engine=altered(
+            known(stored.engine), name=poison("pg"), settings={poison("a.b"): poison("c")}
+        ),
+        workload=altered(stored.workload, name=poison("demo"), source=poison("/a")),
     )
 
     for text in (
@@ -553,13 +542,11 @@ def test_what_was_not_cold_is_loud(stored: Run) -> None:
 def test_repeats_that_differ_are_told_apart(stored: Run) -> None:
     """Each way in which repeats were not as asked names its repeats, and verdicts are counted."""
     cached = step(stored, "cached")
-    physical = known(cached.ledger).model_copy(update={"verdict": ReadOrigin.PHYSICAL})
+    physical = altered(known(cached.ledger), verdict=ReadOrigin.PHYSICAL)
     found = with_steps(
         stored,
         *(
-            cached.model_copy(
-                update={"repeat": number, "ledger": physical if number in (2, 4) else cached.ledger}
-            )
+            altered(cached, repeat=number, ledger=physical if number in (2, 4) else cached.ledger)
             for number in range(1, 6)
         ),
     )
@@ -600,12 +587,9 @@ def test_coldness_is_loud_exactly_if_it_is_not_as_asked(
     stored: Run, asked: str, got: str, *, loud: bool
 ) -> None:
     """Every coldness but the one asked for is loud, an unproven one too."""
-    walk = step(stored, "walk").model_copy(
-        update={
-            "cold": Cold(
-                asked=Temperature(asked), got=Temperature(got), method="", proof="", why=""
-            )
-        }
+    walk = altered(
+        step(stored, "walk"),
+        cold=Cold(asked=Temperature(asked), got=Temperature(got), method="", proof="", why=""),
     )
 
     assert bool(unlike_asked(with_steps(stored, walk))) == loud
@@ -640,7 +624,7 @@ def test_the_ledger_is_loud_exactly_if_it_is_not_as_asked(
         device=None,
         note="the device's counters cannot be read",
     )
-    found = with_steps(stored, step(stored, "cached").model_copy(update={"ledger": ledger}))
+    found = with_steps(stored, altered(step(stored, "cached"), ledger=ledger))
 
     assert bool(unlike_asked(found)) == loud
     assert "page-cache hits unknown | device reads unknown" in shown(found)
@@ -649,15 +633,8 @@ def test_the_ledger_is_loud_exactly_if_it_is_not_as_asked(
 
 def test_a_run_that_has_only_begun_is_shown(stored: Run) -> None:
     """A reserved run without host, engine or steps has a report, and it says `not finished`."""
-    begun = stored.model_copy(
-        update={
-            "steps": (),
-            "host": {},
-            "engine": None,
-            "finished": None,
-            "status": Status.RUNNING,
-            "advice": (),
-        }
+    begun = altered(
+        stored, steps=(), host={}, engine=None, finished=None, status=Status.RUNNING, advice=()
     )
 
     text = shown(begun)
@@ -670,9 +647,7 @@ def test_every_measurement_is_in_the_report(stored: Run) -> None:
     for result in stored.steps:
         text = shown(with_steps(stored, result))
         for m in result.measurements:
-            bare = result.model_copy(
-                update={"measurements": tuple(n for n in result.measurements if n != m)}
-            )
+            bare = altered(result, measurements=tuple(n for n in result.measurements if n != m))
             assert text != shown(with_steps(stored, bare)), m.metric
 
 
@@ -779,16 +754,17 @@ def test_a_histogram_that_cannot_be_read_is_told(stored: Run) -> None:
     said = step_layout.percentiles(latency)
     assert not isinstance(said, str)
     assert said.texts[0].startswith("p50 ")
-    broken = latency.model_copy(update={"payload": "rubbish"})
+    broken = altered(latency, payload="rubbish")
     assert step_layout.percentiles(broken) == "the histogram cannot be read"
 
 
 def test_marks_of_a_series_are_told(stored: Run) -> None:
     """A checkpoint in the measured time stands under the numbers it may have changed."""
-    series = known(step(stored, "cached").series).model_copy(
-        update={"marks": (Mark(at=7.4, kind="autovacuum", text="of table slob1"),)}
+    series = altered(
+        known(step(stored, "cached").series),
+        marks=(Mark(at=7.4, kind="autovacuum", text="of table slob1"),),
     )
-    cached = step(stored, "cached").model_copy(update={"series": series})
+    cached = altered(step(stored, "cached"), series=series)
 
     assert "at 7 s: autovacuum: of table slob1" in shown(with_steps(stored, cached))
 
@@ -814,7 +790,7 @@ def test_a_flush_that_was_not_proven_is_loud(
 ) -> None:
     """What is dirty or could not be looked at is in the line that would otherwise say clean."""
     flush = step(stored, "flush")
-    flush = flush.model_copy(update={"facts": {**flush.facts, "proven": False, **facts}})
+    flush = altered(flush, facts={**flush.facts, "proven": False, **facts})
 
     text = shown(with_steps(stored, flush))
     assert said in text
@@ -848,18 +824,17 @@ def test_repeats_tell_the_range_of_what_was_in_memory(
     found = with_steps(
         stored,
         *(
-            walk.model_copy(
-                update={
-                    "repeat": number,
-                    "cold": Cold(
-                        asked=Temperature.COLD,
-                        got=Temperature.COLD,
-                        method="",
-                        proof="",
-                        file_bytes=100_000,
-                        resident_bytes=None if share is None else round(share * 100_000),
-                    ),
-                }
+            altered(
+                walk,
+                repeat=number,
+                cold=Cold(
+                    asked=Temperature.COLD,
+                    got=Temperature.COLD,
+                    method="",
+                    proof="",
+                    file_bytes=100_000,
+                    resident_bytes=None if share is None else round(share * 100_000),
+                ),
             )
             for number, share in enumerate(shares, 1)
         ),
@@ -875,8 +850,8 @@ FORMULAS = ("=1+1", "+1", "-1", "@SUM(A1)", "\t=1", " =1", "\u00a0=1", "\r\n=1",
 def test_no_text_in_a_csv_begins_as_a_formula(text: str, run_of: RunOf) -> None:
     """Whatever a label, a step or a metric is called, its cell is text; a number stays one."""
     run = run_of([-1.0], label=text, workload=text)
-    step = run.steps[0].model_copy(update={"name": text})
-    side = Side(text, (run.model_copy(update={"steps": (step,)}),))
+    step = altered(run.steps[0], name=text)
+    side = Side(text, (altered(run, steps=(step,)),))
 
     rows = list(csv.DictReader(io.StringIO(csv_of([side]))))
 

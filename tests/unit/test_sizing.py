@@ -27,6 +27,7 @@ from replayer.sizing.sizing_plan import (
 )
 from replayer.sizing.target import Fit
 from replayer.sizing.verdict import judge, refutations
+from tests.made import altered
 
 Row = dict[str, Any]
 GIB = 1 << 30
@@ -297,7 +298,7 @@ def test_nothing_is_said_for_a_run_that_was_cut_short(sizing: Sizing) -> None:
     assert judge(sizing, cut).fit is Fit.DOES_NOT_FIT
     skipped = run_of(sizing, multiple=None, low=None, high=None, status=Status.SKIPPED, reason="y")
     assert judge(sizing, skipped).fit is Fit.UNCLEAR
-    assert judge(sizing, skipped.model_copy(update={"steps": ()})).fit is Fit.UNCLEAR
+    assert judge(sizing, altered(skipped, steps=())).fit is Fit.UNCLEAR
 
 
 def test_a_rate_that_the_clients_could_not_send_is_unclear_and_said(sizing: Sizing) -> None:
@@ -321,8 +322,8 @@ def test_others_on_the_machine_make_it_unclear(sizing: Sizing) -> None:
     busy = tuple(trial(m, sizing.rate, "failed", 0.5, user_cores=7.0) for m in (1.0, 0.5))
     run = run_of(sizing, multiple=0.3, low=0.2, high=0.4, trials=busy)
     steps = run.steps[0]
-    alone = steps.model_copy(update={"facts": {**steps.facts, "capacity.first": "unclear"}})
-    verdict = judge(sizing, run.model_copy(update={"steps": (alone,)}))
+    alone = altered(steps, facts={**steps.facts, "capacity.first": "unclear"})
+    verdict = judge(sizing, altered(run, steps=(alone,)))
     assert verdict.fit is Fit.UNCLEAR
     assert "others used" in verdict.reasons[0]
     # A quota of the server's own is not used up by others.
@@ -399,7 +400,7 @@ def test_an_objective_below_a_flush_of_the_log_is_told(wanted: Requirement) -> N
     probe = StepResult(step="probe", name="log", repeat=1, status=Status.DONE, started="",
                        elapsed=1, spec={}, tables=table)  # fmt: skip
     plan = planned(wanted, SizingOptions(), MACHINE)
-    sizing = sizing_of(wanted, plan).model_copy(update={"objective": "p99=50us"})
+    sizing = altered(sizing_of(wanted, plan), objective="p99=50us")
     run = run_of(sizing, multiple=None, low=None, high=None, more=(probe,),
                  trials=(trial(0.0625, plan.rate, "failed"),))  # fmt: skip
     words = [change.words for change in judge(sizing, run).changes]
@@ -457,8 +458,7 @@ def test_cores_that_are_not_there_need_no_load(cores: float) -> None:
     if not why:
         return
     assert why[0].startswith("13% of what is required, CPU of the host: 31 cores required")
-    verdict = judge(sizing, run_of(sizing, multiple=None, low=None, high=None)
-                    .model_copy(update={"steps": ()}))  # fmt: skip
+    verdict = judge(sizing, altered(run_of(sizing, multiple=None, low=None, high=None), steps=()))
     assert verdict.fit is Fit.DOES_NOT_FIT
     assert verdict.multiple == pytest.approx(4 / 31)
 
@@ -505,9 +505,7 @@ def test_a_disk_that_gives_less_than_was_read_needs_no_load(gives: float, fit: s
     assert size == 128 << 10
     sizing = sizing_of(known, plan, cores=4.0)
     run = run_of(sizing, multiple=None, low=None, high=None)
-    probed = run.model_copy(
-        update={"steps": (probe("reads-as-there", "read", gives / size, size),)}
-    )
+    probed = altered(run, steps=(probe("reads-as-there", "read", gives / size, size),))
     assert refutations(sizing) == []
     assert bool(refutations(sizing, probed)) == bool(fit)
     rows = {row.need: row for row in judge(sizing, probed).rows}
@@ -530,7 +528,7 @@ def test_a_load_that_burnt_less_than_is_required_has_not_measured_it(sizing: Siz
     idle = tuple(
         trial(m, sizing.rate, "held", server_cores=0.1 * m, user_cores=0.1 * m) for m in (1.0, 8.0)
     )
-    known = sizing.model_copy(update={"cores": 1.5})
+    known = altered(sizing, cores=1.5)
     verdict = judge(known, run_of(known, multiple=7.16, low=7.0, high=7.3, trials=idle))
     row = next(row for row in verdict.rows if row.need == "cpu")
     assert row.known == "predicted"
@@ -624,8 +622,8 @@ def test_a_search_that_was_given_up_says_who_was_in_the_way(sizing: Sizing) -> N
     void = tuple(trial(1.0, sizing.rate, "void", 0.5) for _ in range(2))
     run = run_of(sizing, multiple=None, low=None, high=None, trials=void)
     facts = {"capacity.gave_up": "others used 60% of the processors in 2 trials in a row (cc 55%)"}
-    step = run.steps[0].model_copy(update={"facts": facts})
-    verdict = judge(sizing, run.model_copy(update={"steps": (step,)}))
+    step = altered(run.steps[0], facts=facts)
+    verdict = judge(sizing, altered(run, steps=(step,)))
     assert verdict.fit is Fit.UNCLEAR
     assert "cc 55%" in verdict.reasons[0]
     assert "--wait" in verdict.reasons[0]
@@ -643,7 +641,7 @@ def test_a_trial_that_drew_no_statement_says_that_and_no_other_reason(sizing: Si
 def test_no_first_line_contradicts_its_verdict(sizing: Sizing) -> None:
     """Whatever decides: what does not fit never stands beside an interval that holds 1."""
     ends = (0.2, 0.7, 0.95, 1.05, 1.6)
-    small = sizing.model_copy(update={"free_bytes": 20 * GIB, "cores": 0.5})
+    small = altered(sizing, free_bytes=20 * GIB, cores=0.5)
     for known in (sizing, small):
         for low in ends:
             for high in (*(end for end in ends if end > low), None):
@@ -668,15 +666,15 @@ def test_the_record_travels_in_the_result(sizing: Sizing, tmp_path: Path) -> Non
     loaded = store.load(path)
     assert judge(Sizing.of(loaded), loaded) == judge(sizing, run)
     with pytest.raises(Impossible, match="not one of `replayer size`"):
-        Sizing.of(run.model_copy(update={"sizing": None}))
+        Sizing.of(altered(run, sizing=None))
     with pytest.raises(Impossible, match="run `replayer size` again"):
-        Sizing.of(run.model_copy(update={"sizing": {"what": 1}}))
+        Sizing.of(altered(run, sizing={"what": 1}))
 
 
 def test_every_form_has_the_verdict_and_nothing_steers_a_page(sizing: Sizing) -> None:
     """Terminal, page, CSV and Markdown say the same, and what a profile says is but text."""
     run = run_of(sizing, multiple=0.7, low=0.6, high=0.8)
-    evil = sizing.model_copy(update={"source": "<script>alert(1)</script>|\x1b[31m"})
+    evil = altered(sizing, source="<script>alert(1)</script>|\x1b[31m")
     summary = report.SizingSummary(evil, run, judge(evil, run))
     document = report.document(summary)
     text = console.text(terminal_writer.render(document))

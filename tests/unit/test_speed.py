@@ -29,6 +29,7 @@ from replayer.sizing.capture_sizing import SpeedOptions
 from replayer.sizing.target import Fit
 from replayer.steps.replay.spec import Spec
 from tests.captured import Capture
+from tests.made import altered
 
 
 @pytest.fixture
@@ -87,16 +88,14 @@ def sized(run_of: Callable[..., Run], capture: str) -> Callable[..., Any]:
     ) -> Any:
         options = SpeedOptions(window=10.0, objective=objective, **asked)
         wanted, workload = capture_sizing.planned(capture, options)
-        run = run_of([1.0]).model_copy(
-            update={"steps": (), "sizing": wanted.model_dump(mode="json")}
-        )
+        run = altered(run_of([1.0]), steps=(), sizing=wanted.model_dump(mode="json"))
         spec: StepSpec | None = workload.steps[0]
         while spec is not None:
             assert isinstance(spec, Spec)
             found = performed(
                 wanted, spec, highest, errors=errors(spec.speed), executions=ran(spec.speed)
             )
-            run = run.model_copy(update={"steps": (*run.steps, found)})
+            run = altered(run, steps=(*run.steps, found))
             spec = capture_sizing.following(wanted)(run)
         return report.summary(run)
 
@@ -248,8 +247,8 @@ def test_the_resource_that_is_used_up_gives_first(sized: Callable[..., Any]) -> 
 def test_a_result_without_uses_has_its_verdict(sized: Callable[..., Any]) -> None:
     """One of an older replayer: no resources, and nothing is said of what gives first."""
     one = sized(2.0)
-    steps = tuple(step.model_copy(update={"tables": {}}) for step in one.run.steps)
-    summary = report.summary(one.run.model_copy(update={"steps": steps}))
+    steps = tuple(altered(step, tables={}) for step in one.run.steps)
+    summary = report.summary(altered(one.run, steps=steps))
     assert summary is not None
     old = summary.verdict
 
@@ -261,8 +260,8 @@ def test_a_run_that_was_cut_short_is_unclear(sized: Callable[..., Any]) -> None:
     """What was found until then is shown, and no verdict claimed."""
     one = sized(3.0)
     steps = one.run.steps[:3]
-    cut = steps[-1].model_copy(update={"status": Status.INTERRUPTED, "reason": "Ctrl-C"})
-    run = one.run.model_copy(update={"steps": (*steps[:-1], cut)})
+    cut = altered(steps[-1], status=Status.INTERRUPTED, reason="Ctrl-C")
+    run = altered(one.run, steps=(*steps[:-1], cut))
 
     summary = report.summary(run)
 
@@ -285,8 +284,8 @@ def test_void_replays_are_run_again_and_then_given_up(
     for _ in range(3):
         assert isinstance(spec, Spec)
         assert spec.speed == 1
-        made = performed(wanted, spec, 0.1).model_copy(update={"foreign": foreign})
-        run = run.model_copy(update={"steps": (*run.steps, made)})
+        made = altered(performed(wanted, spec, 0.1), foreign=foreign)
+        run = altered(run, steps=(*run.steps, made))
         spec = following(run)
     one = report.summary(run)
 

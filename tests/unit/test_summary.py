@@ -13,7 +13,7 @@ from replayer.report.documents import run_headline
 from replayer.report.documents.step_summary import StepSummary, Trust
 from replayer.report.documents.summary import summarise
 from tests.known import known
-from tests.made import page_of
+from tests.made import altered, page_of
 
 
 def line(found: Sequence[Run], name: str) -> StepSummary:
@@ -33,7 +33,7 @@ def test_every_step_has_one_line_in_order(stored: Run) -> None:
 def with_step(run: Run, name: str, **changes: object) -> Run:
     """Return the run with a step changed."""
     steps = [one.model_copy(update=changes) if one.name == name else one for one in run.steps]
-    return run.model_copy(update={"steps": tuple(steps), "advice": ()})
+    return altered(run, steps=tuple(steps), advice=())
 
 
 def cold(got: str) -> Cold:
@@ -66,7 +66,7 @@ def test_a_cold_read_that_a_device_did_not_give_in_full_says_so(stored: Run) -> 
 
     "0.0% of it in memory before" was false then.
     """
-    part = cold("cold").model_copy(update={"missing_bytes": 4})
+    part = altered(cold("cold"), missing_bytes=4)
     walk = line([with_step(stored, "walk", account=None, cold=part)], "walk")
     proof = next(proof for proof in walk.proofs if "memory" in proof.text)
 
@@ -77,9 +77,7 @@ def test_a_cold_read_that_a_device_did_not_give_in_full_says_so(stored: Run) -> 
 def test_another_verdict_of_the_ledger_than_asked_is_not_believed(stored: Run) -> None:
     """A run asked for physical reads that were mixed says so in red."""
     cached = next(one for one in stored.steps if one.name == "cached")
-    mixed = known(cached.ledger).model_copy(
-        update={"asked": ReadOrigin.PHYSICAL, "verdict": ReadOrigin.MIXED}
-    )
+    mixed = altered(known(cached.ledger), asked=ReadOrigin.PHYSICAL, verdict=ReadOrigin.MIXED)
 
     assert line([with_step(stored, "cached", ledger=mixed)], "cached").trust is Trust.NO
 
@@ -90,7 +88,7 @@ def test_blocks_that_buffers_had_are_no_disk_that_was_not_counted(stored: Run) -
     keys = {"verdict": ReadOrigin.BUFFERED, "asked": ReadOrigin.BUFFERED, "ratio": None}
     found = []
     for reads in (933.0, None):
-        ledger = known(cached.ledger).model_copy(update={**keys, "device_reads": reads})
+        ledger = altered(known(cached.ledger), **keys, device_reads=reads)
         (proof, *_) = line([with_step(stored, "cached", ledger=ledger, cold=None)], "cached").proofs
         found.append((proof.brief, "not known" in proof.text))
 
@@ -99,7 +97,7 @@ def test_blocks_that_buffers_had_are_no_disk_that_was_not_counted(stored: Run) -
 
 def test_a_hot_read_shows_what_it_had_from_the_device(stored: Run) -> None:
     """Its proof is what did not come from there."""
-    hot = cold("hot").model_copy(update={"asked": Temperature.HOT, "own_bytes": 0})
+    hot = altered(cold("hot"), asked=Temperature.HOT, own_bytes=0)
 
     (proof, *_) = line([with_step(stored, "walk", cold=hot)], "walk").proofs
 
@@ -113,7 +111,7 @@ def test_advice_that_touches_a_step_is_a_reason_for_care(stored: Run) -> None:
         Advice(found="walk: other programs used 40% of the processors", steps=("walk",)),
     )
     found = with_step(stored, "walk", cold=cold("cold"), account=None)
-    found = found.model_copy(update={"advice": advice})
+    found = altered(found, advice=advice)
     text = [point.text for point in summarise([found]).points]
     (number,) = line([found], "walk").see
 
@@ -124,15 +122,10 @@ def test_advice_that_touches_a_step_is_a_reason_for_care(stored: Run) -> None:
 def test_what_several_runs_say_with_other_numbers_is_said_once(stored: Run) -> None:
     """Points are grouped over runs whatever their numbers and examples are, and counted."""
     runs = [
-        stored.model_copy(
-            update={
-                "steps": stored.steps[:1],
-                "advice": (
+        altered(stored, steps=stored.steps[:1], advice=(
                     Advice(found=f"{name}: others used up to {share}% of it (perl {share}%)",
                            todo="stop them", steps=(name,)),
-                ),
-            }
-        )
+                ))
         for name, share in (("walk", 4), ("walk", 40), ("scan", 12.5))
     ]  # fmt: skip
     (point,) = [one for one in summarise(runs).points if not one.loud]
@@ -145,7 +138,7 @@ def test_what_several_runs_say_with_other_numbers_is_said_once(stored: Run) -> N
 def test_a_value_that_the_runs_do_not_share_is_told_of_each(stored: Run) -> None:
     """What runs were on is one value where it is the same, and all values where not."""
     hosts = [{**stored.host, "kernel.release": release} for release in ("6.1", "6.12", "6.1")]
-    about = dict(summarise([stored.model_copy(update={"host": one}) for one in hosts]).about)
+    about = dict(summarise([altered(stored, host=one) for one in hosts]).about)
 
     assert about["kernel"].startswith("6.1 ") or about["kernel"].startswith("6.1")
     assert about["kernel"].count("|") == 1
@@ -156,9 +149,7 @@ def test_the_markup_of_a_summary_is_that_of_its_words(stored: Run) -> None:
     """Labels, reasons and advice that are markup are text."""
     evil = "<img src=x onerror=alert(1)>"
     found = with_step(stored, "walk", status=Status.FAILED, reason=evil)
-    found = found.model_copy(
-        update={"notes": (evil,), "advice": (Advice(found=evil),), "host": {"host.name": evil}}
-    )
+    found = altered(found, notes=(evil,), advice=(Advice(found=evil),), host={"host.name": evil})
     text = page_of([Side("x", (found,))])
 
     assert "<img" not in text
@@ -172,7 +163,7 @@ def test_what_was_not_as_asked_is_one_remark_with_its_remedy(stored: Run) -> Non
         Advice(steps=("walk",), found="walk got lukewarm", todo="stop others", name="coldness"),
         Advice(steps=("walk",), found="others wrote", todo="find them", name="foreign_writes"),
     )
-    points = summarise([run.model_copy(update={"advice": advice})]).points
+    points = summarise([altered(run, advice=advice)]).points
 
     assert [(point.text, point.name) for point in points if "walk" in point.steps] == [
         ("walk: asked cold, got lukewarm; stop others", "coldness"),
@@ -191,10 +182,8 @@ def test_a_wrong_temperature_comes_with_its_reason_and_remedy(
     stored: Run, asked: str, share: float, why: str, todo: str
 ) -> None:
     """One reads on the first screen how much was in memory, and what helps, hot data included."""
-    warm = cold("lukewarm").model_copy(
-        update={"asked": Temperature(asked), "resident_bytes": 100 * share, "why": why}
-    )
-    run = with_step(stored, "walk", cold=warm.model_copy(update={"todo": todo}))
+    warm = altered(cold("lukewarm"), asked=Temperature(asked), resident_bytes=100 * share, why=why)
+    run = with_step(stored, "walk", cold=altered(warm, todo=todo))
     points = [point.text for point in summarise([run]).points if "walk" in point.steps]
 
     assert points == [f"walk: asked {asked}, got lukewarm: {why}; {todo}"]
@@ -203,7 +192,7 @@ def test_a_wrong_temperature_comes_with_its_reason_and_remedy(
 def test_runs_with_other_shares_in_memory_have_one_remark(stored: Run) -> None:
     """The numbers of a reason differ from run to run; the remark stands once, with both runs."""
     runs = [
-        with_step(stored, "walk", cold=cold("lukewarm").model_copy(update={"why": f"{share} %"}))
+        with_step(stored, "walk", cold=altered(cold("lukewarm"), why=f"{share} %"))
         for share in (41, 43)
     ]
     points = [point for point in summarise(runs).points if "got lukewarm" in point.text]
@@ -244,15 +233,15 @@ def test_the_next_command_names_the_workload_as_run_takes_it(
     stored: Run, source: str, word: str
 ) -> None:
     """A name is that of a workload that ships; a file of the user is named by its path."""
-    facts = stored.workload.model_copy(update={"name": "smoke", "source": source})
-    run = stored.model_copy(update={"workload": facts, "sizing": None})
+    facts = altered(stored.workload, name="smoke", source=source)
+    run = altered(stored, workload=facts, sizing=None)
 
     assert str(summarise([run]).headline.todo).startswith(f"replayer run {word} --label ")
 
 
 def test_the_next_command_has_no_label_that_is_no_name(stored: Run) -> None:
     """A label of 5,000 characters is not printed whole: the run's id does."""
-    run = stored.model_copy(update={"label": "x" * 5000, "sizing": None})
+    run = altered(stored, label="x" * 5000, sizing=None)
 
     assert len(summarise([run]).headline.todo) < 200
 

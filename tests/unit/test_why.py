@@ -16,7 +16,7 @@ from replayer.results import store
 from tests.benchmarks import verdicts
 from tests.fixture_types import RunOf
 from tests.known import known
-from tests.made import USUAL, account, at_once
+from tests.made import USUAL, account, altered, at_once
 
 
 @pytest.fixture
@@ -30,8 +30,8 @@ def side(run_of: RunOf) -> Callable[..., Side]:
         for number, one in enumerate(accounts):
             rate = one.operations / one.seconds if one else 1.0
             run = run_of([rate], boot=f"{name}{number}" if boots else "b", **more)
-            step = run.steps[0].model_copy(update={"account": one})
-            runs.append(run.model_copy(update={"steps": (step,)}))
+            step = altered(run.steps[0], account=one)
+            runs.append(altered(run, steps=(step,)))
         return at_once(Side(name, tuple(runs)))
 
     return make
@@ -180,16 +180,10 @@ def test_a_residue_that_moved_explains_nothing(side: Callable[..., Side]) -> Non
     runs = []
     for run in other.runs:
         was = known(run.steps[0].account)
-        worse = was.model_copy(
-            update={"residue": was.residue + 3e-6, "operations": was.operations * 0.8}
-        )
-        slower = (
-            run.steps[0]
-            .measurements[0]
-            .model_copy(update={"value": worse.operations / worse.seconds})
-        )
-        step = run.steps[0].model_copy(update={"account": worse, "measurements": (slower,)})
-        runs.append(run.model_copy(update={"steps": (step,)}))
+        worse = altered(was, residue=was.residue + 3e-6, operations=was.operations * 0.8)
+        slower = altered(run.steps[0].measurements[0], value=worse.operations / worse.seconds)
+        step = altered(run.steps[0], account=worse, measurements=(slower,))
+        runs.append(altered(run, steps=(step,)))
     one = compare(base, Side("B", tuple(runs))).why[0]
 
     assert [part.part for part in one.moved] == ["not accounted for"]
@@ -263,10 +257,10 @@ def test_one_run_without_a_profile_does_not_hide_what_the_kernel_did(
     user = (Spent.SERVER, Spent.RUN_QUEUE, Spent.CLIENT, Spent.OTHER)
     session = {part: seconds for part, seconds in made.session.items() if part in user}
     session[Spent.KERNEL] = sum(made.session.values()) - sum(session.values())
-    blind = made.model_copy(update={"session": session})
-    step = run.steps[0].model_copy(update={"account": blind})
+    blind = altered(made, session=session)
+    step = altered(run.steps[0], account=blind)
     runs = [*other.runs]
-    runs[2] = run.model_copy(update={"steps": (step,)})
+    runs[2] = altered(run, steps=(step,))
     one = compare(base, Side("B", tuple(runs))).why[0]
 
     assert one.moved[0].part == Spent.ENTRY
@@ -303,12 +297,7 @@ def test_what_cannot_touch_a_step_does_not_explain_it(side: Callable[..., Side])
         sides = [
             Side(
                 one.name,
-                tuple(
-                    run.model_copy(
-                        update={"steps": (run.steps[0].model_copy(update={"step": kind}),)}
-                    )
-                    for run in one.runs
-                ),
+                tuple(altered(run, steps=(altered(run.steps[0], step=kind),)) for run in one.runs),
             )
             for one in (base, other)
         ]

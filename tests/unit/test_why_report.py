@@ -17,7 +17,7 @@ from replayer.model import Fact, Spent
 from replayer.report.documents import explanation as why_report
 from tests.fixture_types import RunOf
 from tests.known import known
-from tests.made import USUAL, account, at_once, csv_of, markdown_of, screen_of
+from tests.made import USUAL, account, altered, at_once, csv_of, markdown_of, screen_of
 
 EVIL = "=1+1</script><img src=x onerror=alert(1)>\x1b[2J\x07\u202e|\n" + "x" * 10_000
 
@@ -41,8 +41,8 @@ def sides(run_of: RunOf) -> Callable[..., list[Side]]:
                 one = account(random, parts, **changes)
                 rate = one.operations / one.seconds
                 run = run_of([rate], boot=f"{name}{number}", host=host if parts is slower else None)
-                step = run.steps[0].model_copy(update={"account": one})
-                runs.append(run.model_copy(update={"steps": (step,)}))
+                step = altered(run.steps[0], account=one)
+                runs.append(altered(run, steps=(step,)))
             made.append(at_once(Side(name, tuple(runs))))
         return made
 
@@ -118,17 +118,12 @@ def test_what_may_not_have_been_shown_is_said_with_how_much_and_how_likely(
     compared = compare(*sides({Spent.ENTRY: 2e-6}))
     (why,) = compared.why
     entry = why.moved[0]
-    doubtful = entry.model_copy(update={"p": 0.08, "change": PartChange.LIKELY, "needed": 9})
-    likely = why.model_copy(update={"parts": (doubtful,)})
-    unclear = why.model_copy(
-        update={
-            "parts": (doubtful.model_copy(update={"change": PartChange.UNCLEAR}),),
-            "could_show": False,
-        }
-    )
+    doubtful = altered(entry, p=0.08, change=PartChange.LIKELY, needed=9)
+    likely = altered(why, parts=(doubtful,))
+    unclear = altered(why, parts=(altered(doubtful, change=PartChange.UNCLEAR),), could_show=False)
     said = why_report.section(likely, compared).title
     weak = why_report.section(unclear, compared).title
-    strong = why_report.section(unclear.model_copy(update={"could_show": True}), compared).title
+    strong = why_report.section(altered(unclear, could_show=True), compared).title
 
     assert re.search(r"kernel entry \+\d\.\d \(.*\) of \+\d\.\d, likely \(p 0\.08\); "
                      r"9 boots a side may show it", said)  # fmt: skip
@@ -144,8 +139,8 @@ def test_a_part_that_explains_little_is_not_told_as_the_reason(
     """A tenth of the difference is named, and that most of it is in no part that was shown."""
     compared = compare(*sides({Spent.ENTRY: 2e-6}))
     why = compared.why[0]
-    wider = known(why.whole).model_copy(update={"shift": 20e-6})
-    words = why_report.section(why.model_copy(update={"whole": wider}), compared).title
+    wider = altered(known(why.whole), shift=20e-6)
+    words = why_report.section(altered(why, whole=wider), compared).title
 
     assert "where the most of it is was not shown" in words
     assert "not shown" not in why_report.section(why, compared).title
