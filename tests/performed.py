@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from replayer.machine.host import Host
-from replayer.model import Outcome, Workload
+from replayer.model import Outcome, StepResult, Workload
 from replayer.report.terminal.progress import Lines
 from replayer.run.context import Context
 from replayer.run.step_recorder import StepRecorder
@@ -41,3 +41,8 @@ def performed(module: Step, spec: object, context: Context) -> Outcome:
     context = dataclasses.replace(context, findings=StepRecorder())
     module.run(spec, context)
     return context.findings.outcome()
+
+
+def values(found: Outcome | StepResult) -> dict[str, float]:
+    """Return metric -> value of what a step found."""
+    return {one.metric: one.value for one in found.measurements}

@@ -27,6 +27,7 @@ from tests import booted
 from tests.booted import DEFAULT, KERNELS, Machine
 from tests.command import Ended, Replayer
 from tests.conftest import missing
+from tests.small_disk import small_disk
 from tests.waiting import wait_until
 
 pytestmark = [
@@ -387,26 +388,13 @@ def test_a_disk_that_is_not_mounted_yet_is_waited_for(
     boots("stop")
 
 
-@pytest.fixture
-def small_disk(machine: Machine) -> Iterator[Path]:
-    """Return a folder on a disk of its own, on which hardly anything has room."""
-    disk = machine.root / "small"
-    disk.mkdir()
-    words = ["mount", "-t", "tmpfs", "-o", "size=8m", "small", str(disk)]
-    if subprocess.run(words, check=False, capture_output=True).returncode:
-        pytest.skip("no file system can be mounted here")
-    yield disk
-    subprocess.run(["umount", disk], check=True)
-
-
-def test_a_full_disk_ends_the_plan_at_once(
-    machine: Machine, boots: Boots, small_disk: Path
-) -> None:
+def test_a_full_disk_ends_the_plan_at_once(machine: Machine, boots: Boots) -> None:
     """Nothing is measured that could not be kept, and the machine does not restart again."""
-    boots("start", booted.plan(small_disk / "boots.plan"), "--yes")
-    text = boots.unattended()
+    with small_disk("size=8m") as disk:
+        boots("start", booted.plan(disk / "boots.plan"), "--yes")
+        text = boots.unattended()
 
-    assert f"the plan is stopped: the disk of {small_disk} is full" in text
+    assert f"the plan is stopped: the disk of {disk} is full" in text
     assert machine.boots() == 1
     assert not machine.read("steps")
     assert left(machine) == []

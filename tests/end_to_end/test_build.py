@@ -18,7 +18,6 @@ from replayer.engines import engine as engines
 from replayer.engines.connection import Database
 from replayer.engines.verbs import VerbName
 from replayer.errors import Impossible, NotFound, ReplayerError
-from replayer.model import Outcome
 from replayer.run.context import Context, Progress, Task
 from replayer.run.step_recorder import StepRecorder
 from replayer.servers.open import open_server
@@ -30,7 +29,7 @@ from tests.command import Replayer
 from tests.expected_rows import expected_rows
 from tests.fixture_types import Surroundings
 from tests.known import known
-from tests.performed import performed
+from tests.performed import performed, values
 from tests.ready_made import copy, ready_data
 from tests.waiting import wait_until
 
@@ -53,11 +52,6 @@ def stored(database: Database) -> list[tuple[int, str]]:
     """Return the ids and last names that the table gives."""
     rows = database.query("SELECT id, lastname FROM persons1")
     return [(row["id"], row["lastname"]) for row in rows]
-
-
-def values(outcome: Outcome) -> dict[str, float]:
-    """Return metric -> value."""
-    return {one.metric: one.value for one in outcome.measurements}
 
 
 # Rows

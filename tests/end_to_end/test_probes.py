@@ -21,6 +21,7 @@ from replayer.machine import processes
 from replayer.storage import device, reference_tools
 from replayer.storage.files import PREFIX
 from tests.command import Ended, Replayer
+from tests.small_disk import small_disk
 
 ROOT = os.geteuid() == 0
 SHIM = """
@@ -64,19 +65,11 @@ def disk(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
+def small() -> Iterator[Path]:
     """Return a mounted file system of 96 MiB; nothing of a probe may be left on it."""
-    if not ROOT:
-        pytest.skip("mounting needs root")
-    folder = tmp_path / "small"
-    folder.mkdir()
-    mounted = ["mount", "-t", "tmpfs", "-o", "size=96m", "none", str(folder)]
-    if subprocess.run(mounted, capture_output=True, check=False).returncode:
-        pytest.skip("mounting is not allowed here")
-    yield folder
-    left = list(folder.glob(f"{PREFIX}*"))
-    subprocess.run(["umount", folder], check=True)
-    assert left == []
+    with small_disk("size=96m") as folder:
+        yield folder
+        assert list(folder.glob(f"{PREFIX}*")) == []
 
 
 @pytest.fixture
@@ -431,10 +424,10 @@ def test_faults_of_the_storage_keep_what_was_finished(
 
 
 def test_disk_that_is_too_small_is_refused_with_both_numbers(
-    workload: Write, run: Callable[..., tuple[int, Any, str]], small_disk: Path
+    workload: Write, run: Callable[..., tuple[int, Any, str]], small: Path
 ) -> None:
     """Free space is checked before anything is written."""
-    status, result, stderr = run(workload('probe = "io"\nsize = "1G"'), small_disk)
+    status, result, stderr = run(workload('probe = "io"\nsize = "1G"'), small)
 
     assert status == 2
     assert "need 1.02 GiB" in last_words(stderr)
@@ -467,16 +460,16 @@ def test_without_direct_io_the_result_says_what_was_done_instead(
 
 @pytest.mark.slow
 def test_disk_that_fills_up_meanwhile_ends_the_run(
-    workload: Write, start: Callable[..., Process], small_disk: Path
+    workload: Write, start: Callable[..., Process], small: Path
 ) -> None:
     """Somebody else takes the space while the probe writes: one sentence, everything removed."""
     path = workload(
         'probe = "ioping"\nname = "ping"\nsize = "1M"\ncount = 3\ninterval = 0',
         'probe = "bonnie"\nname = "bonnie"\nsize = "64M"\nfiles = 0\nper_char = "1s"',
     )
-    process = start(path, small_disk)
-    eventually(lambda: list(small_disk.glob(f"{PREFIX}*/bonnie-0/file.0")), process)
-    with contextlib.suppress(OSError), (small_disk / "ballast").open("wb", buffering=0) as file:
+    process = start(path, small)
+    eventually(lambda: list(small.glob(f"{PREFIX}*/bonnie-0/file.0")), process)
+    with contextlib.suppress(OSError), (small / "ballast").open("wb", buffering=0) as file:
         while True:
             file.write(bytes(1 << 20))
     stdout, stderr = process.communicate(timeout=300)
@@ -488,12 +481,12 @@ def test_disk_that_fills_up_meanwhile_ends_the_run(
 
 @pytest.mark.slow
 def test_read_only_file_system_is_refused(
-    workload: Write, run: Callable[..., tuple[int, Any, str]], small_disk: Path
+    workload: Write, run: Callable[..., tuple[int, Any, str]], small: Path
 ) -> None:
     """No folder can be made there: exit 2 with the reason, before anything is measured."""
-    subprocess.run(["mount", "-o", "remount,ro", small_disk], check=True)
+    subprocess.run(["mount", "-o", "remount,ro", small], check=True)
 
-    status, _, stderr = run(workload('probe = "ioping"\nsize = "1M"'), small_disk)
+    status, _, stderr = run(workload('probe = "ioping"\nsize = "1M"'), small)
 
     assert status == 2
     assert "Read-only file system" in last_words(stderr)

@@ -41,7 +41,7 @@ from replayer.watch.workers import WorkerPool
 from tests.command import Replayer
 from tests.fixture_types import Holder
 from tests.known import known
-from tests.performed import performed
+from tests.performed import performed, values
 from tests.repeated import repeat_until
 from tests.waiting import wait_until
 
@@ -80,11 +80,6 @@ def number_of(outcome: Outcome, name: str) -> float:
 def cold_of(outcome: Outcome) -> Cold:
     """Return how cold a walk was."""
     return known(outcome.cold)
-
-
-def values(outcome: Outcome) -> dict[str, float]:
-    """Return metric -> value."""
-    return {one.metric: one.value for one in outcome.measurements}
 
 
 @pytest.fixture

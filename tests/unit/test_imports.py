@@ -11,10 +11,11 @@ from hdrh.histogram import HdrHistogram
 from replayer import registry
 from replayer.errors import Impossible
 from replayer.imports import ImportResult
-from replayer.model import Status, StepResult
+from replayer.model import Status
 from replayer.results import imported, iostat, store
 from tests.command import Replayer
 from tests.known import known
+from tests.performed import values
 
 FILES = Path(__file__).parents[1] / "fixtures" / "imports"
 
@@ -23,11 +24,6 @@ def read(tool: str, path: Path, label: str = "") -> ImportResult:
     """Return what an import makes of a file."""
     sheaf: ImportResult = registry.load("imports", tool).read(imported.opened(path), label)
     return sheaf
-
-
-def values(step: StepResult) -> dict[str, float]:
-    """Return metric -> value."""
-    return {m.metric: m.value for m in step.measurements}
 
 
 def test_every_dbname_line_of_pgio_is_a_repeat() -> None:

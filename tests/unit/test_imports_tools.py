@@ -11,10 +11,10 @@ import pytest
 
 from replayer import registry
 from replayer.imports import ImportResult
-from replayer.model import StepResult
 from replayer.results import imported
 from tests.command import Replayer
 from tests.known import known
+from tests.performed import values
 
 FILES = Path(__file__).parents[1] / "fixtures" / "imports"
 MIB = 1 << 20
@@ -24,11 +24,6 @@ def read(tool: str, path: Path, label: str = "") -> ImportResult:
     """Return what an import makes of a file."""
     sheaf: ImportResult = registry.load("imports", tool).read(imported.opened(Path(path)), label)
     return sheaf
-
-
-def values(step: StepResult) -> dict[str, float]:
-    """Return metric -> value."""
-    return {m.metric: m.value for m in step.measurements}
 
 
 @pytest.mark.parametrize(
