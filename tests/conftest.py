@@ -1,5 +1,6 @@
 """Fixtures that all tests share: a home, one PostgreSQL that is started once, runs of numbers."""
 
+import gc
 import itertools
 import os
 import re
@@ -52,6 +53,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Make the folder of what is made once for all tests, in the main process of pytest-xdist."""
+    # As replayer does at its start: modules and tests are hardly ever garbage.
+    gc.set_threshold(50_000)
     # Tests that run in a shell's background, or under nohup, and all their children ignore these.
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -75,6 +78,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if re.search(r" at 0x[0-9a-f]{6}|\\x1f\\x8b\\x08\\x00(?!\\x00)", item.nodeid):
             raise pytest.UsageError(f"give this test an id of its own: {item.nodeid}")
+
+
+def pytest_collection_finish() -> None:
+    """Leave all modules and tests out of every search for garbage from now on."""
+    gc.freeze()
 
 
 @pytest.fixture

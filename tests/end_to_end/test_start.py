@@ -128,7 +128,7 @@ def loaded(started: Started) -> Loaded:
 @functools.cache
 def required() -> Mapping[str, str]:
     """Return module -> the library that it belongs to, of those that pyproject.toml names."""
-    found = {}
+    found: dict[str, str] = {}
     for requirement in metadata.requires("replayer") or ():
         library = re.split(r"[^\w-]", requirement)[0].lower()
         # Of the others the lists of files need not be read, which takes seconds.
