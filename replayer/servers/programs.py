@@ -88,7 +88,7 @@ def _guest_version(title: str, name: str) -> str:
     guest = guests.load(name)
     refusal = f"no {title} can be used"
     try:
-        version = guest.get_version()
+        version: object = guest.get_version()
     except ImportError as error:
         advice = f"'replayer[{guest.EXTRA}]'" if guest.EXTRA else guest.PACKAGE
         found = f"the package {guest.PACKAGE} is not installed" if guest.PACKAGE else str(error)
