@@ -31,7 +31,7 @@ LIMITS: Mapping[str, int] = {
     "say, said (for report, print)": 7,
     "tell, told (for report, return)": 0,
     "whoever, somebody, nobody, those who": 0,
-    "of replayer's, of its own": 5,
+    "of replayer's, of its own": 4,
     "beside, elsewhere, otherwise than": 3,
 }
 

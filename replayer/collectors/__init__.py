@@ -154,7 +154,7 @@ class ThreadTimes:
 
 @dataclass(frozen=True)
 class WaitSamples:
-    """The samples of one window: states and waits of sessions or of replayer's threads."""
+    """The samples of one window: states and waits of sessions or of the threads of replayer."""
 
     whose: Literal["server", "replayer"]
     moments: int

@@ -101,7 +101,7 @@ class Password(Noun):
     wanted: _Pattern | None = None
     """Pattern of the server's or the driver's message that a password is missing."""
     ways: str = "in the URL"
-    """Where a password can be given, as messages say it."""
+    """The place where a password can be given, in the words of messages."""
 
 
 class Lock(Noun):
@@ -270,7 +270,9 @@ class ServerSpec(Noun):
             known = registry.names(guests.KIND)
             raise ValueError(f"there is no guest {self.guest!r}{nearest(self.guest, known)}")
         if self.guest:
-            guests.load(self.guest)  # what its file lacks is said before a server is started
+            guests.load(
+                self.guest
+            )  # so that a gap in its file ends this before a server is started
         own = _OF_PROGRAM if self.guest else frozenset[str]()
         fields = type(self).model_fields
         lacking = [
@@ -354,13 +356,13 @@ class EngineSpec(Noun):
     denied: _Pattern | None = None
     """Pattern of the server's message that a right is missing."""
     verified: str = ""
-    """What was run on it, and where."""
+    """The steps that were run on it, with the place and the versions."""
     unverified: str = ""
-    """What was not."""
+    """The steps that were not run on it."""
     cold: str = ""
-    """How its data becomes cold, as `list engines -v` prints it."""
+    """The way in which its data becomes cold, as `list engines -v` prints it."""
     counters: str = ""
-    """What the verb `counters` reads, as `list engines -v` prints it."""
+    """The counters that the verb `counters` reads, as `list engines -v` prints them."""
     notes: tuple[str, ...] = ()
     """Notes that the report prints for every run."""
     recognise: Recognise | None = None

@@ -83,7 +83,7 @@ def _check_members(guest: Guest, found: object, face: type, what: str) -> None:
 def _explain(error: Exception) -> str:
     """Return an error of a guest as text; one that Python raises for a mistake has its place.
 
-    A library has errors of its own, or raises RuntimeError: they are about the statement.
+    A library defines errors, or raises RuntimeError: they are about the statement.
     """
     mistake = type(error).__module__ == "builtins" and not isinstance(error, RuntimeError | OSError)
     frames = traceback.extract_tb(error.__traceback__)
