@@ -432,7 +432,7 @@ def test_the_databases_host_is_found_among_the_clients(
 
 def test_of_two_hosts_with_the_data_one_has_to_be_named(order: RunRequest, not_here: None) -> None:
     """Both are in the sentence."""
-    with pytest.raises(Impossible, match="seen on db and copy: say which"):
+    with pytest.raises(Impossible, match="seen on db and copy: name the one"):
         found_database(order, There(places={"db": HERE, "copy": HERE}))
 
 

@@ -93,7 +93,7 @@ def test_accounts_that_do_not_close_or_rest_on_one_count_are_told_beside_it(
     assert f"mind: the account does not close {each}" in loose
     assert loose.count("mind: ") == unsure.count("mind: ") == 1
     pair = sides(more, unsure=0.2)
-    assert "\n- mind: how long" in markdown_of(pair, compare(*pair))
+    assert "\n- mind: the time asleep" in markdown_of(pair, compare(*pair))
     half = " ".join(shown([sides(more)[0], sides(more, residue=3e-6)[1]]).split())
     assert "mind: the account does not close in 6 of 6 windows of B" in half
     assert " 0 of 6" not in half
