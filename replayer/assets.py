@@ -36,6 +36,16 @@ def own_schemas() -> list[Path]:
     return [Path(name).absolute() for name in own if name]
 
 
+def useless_schemas() -> str:
+    """Return which folder in $REPLAYER_SCHEMAS has no engine, as the end of a sentence, else ""."""
+    for one in own_schemas():
+        if not one.is_dir():
+            return f"; REPLAYER_SCHEMAS names {one}, which is not a folder"
+        if (one / "engine.toml").is_file():
+            return f"; REPLAYER_SCHEMAS names {one}, which is an engine: name {one.parent}"
+    return ""
+
+
 def engines() -> dict[str, Path]:
     """Return name -> folder of every engine: those that ship, and those in $REPLAYER_SCHEMAS.
 

@@ -6,11 +6,12 @@ code, which is loaded only from a folder to which only this user and root can wr
 
 import os
 import stat
+import traceback
 from collections.abc import Iterator
 from pathlib import Path
 
 from replayer import assets, trusted_path
-from replayer.errors import Impossible
+from replayer.errors import Impossible, one_line
 
 _KINDS = ("engines.guests", "engines.wires")
 
@@ -41,6 +42,17 @@ def trust(folder: Path) -> None:
             f"code in {folder} is not loaded: {reason}",
             "let only yourself and root write there, or take its folder out of REPLAYER_SCHEMAS",
         )
+
+
+def explain(error: BaseException, file: str) -> str:
+    """Return an error of a user's own code as part of one sentence, with its line in that file.
+
+    A SyntaxError has file and line in its own text.
+    """
+    what = one_line(f"{type(error).__name__}: {error}" if str(error) else type(error).__name__)
+    frames = traceback.extract_tb(error.__traceback__)
+    lines = [frame.lineno for frame in frames if frame.filename == file]
+    return f"{what} (line {lines[-1]})" if lines else what
 
 
 def _shared(descriptor: int, folder: Path) -> Iterator[str]:

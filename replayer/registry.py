@@ -20,7 +20,7 @@ from types import ModuleType
 from typing import Any
 
 from replayer import lazy_import, own_plugins
-from replayer.errors import Impossible, NotFound, nearest, one_line
+from replayer.errors import Impossible, NotFound, nearest
 
 _HERE = Path(__file__).parent
 _ALIKE = {False: 0.8, True: 0.9}
@@ -112,8 +112,6 @@ def plugin(kind: str, name: str) -> Any:
     own_file = str(module.__file__) if _is_own(kind, name) else ""
     where = f"{own_file or 'replayer/' + kind.replace('.', '/')}: {one} {name}"
     missing = sorted(required(face) - set(own))
-    if missing:
-        raise Impossible(f"{where} has no {' and no '.join(missing)}")
     for member, value in vars(module).items():
         if member not in known and _is_public(member, value, module):
             meant = difflib.get_close_matches(member, known, n=1, cutoff=_ALIKE[member.isupper()])
@@ -121,6 +119,8 @@ def plugin(kind: str, name: str) -> Any:
                 raise Impossible(
                     f"{where} has {member}, which no {one} has - did you mean {meant[0]}?"
                 )
+    if missing:
+        raise Impossible(f"{where} has no {' and no '.join(missing)}")
     for member, value in own.items():
         expected = getattr(face, member, None)
         if inspect.isfunction(expected):
@@ -196,8 +196,8 @@ def _imported(kind: str, name: str, inner: str = "") -> ModuleType:
         return lazy_import.load(module)
     except Exception as error:
         # The user's code raises what it likes.
-        what = one_line(f"{type(error).__name__}: {error}")
-        raise Impossible(f"{_file(kind, name)}: {what}") from error
+        path = _file(kind, name)
+        raise Impossible(f"{path}: {own_plugins.explain(error, str(path))}") from error
 
 
 def _folders(kind: str) -> list[Path]:

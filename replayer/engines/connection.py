@@ -19,7 +19,7 @@ from replayer.engines.driver import Connector
 from replayer.engines.engine import Engine
 from replayer.engines.server_message import explain
 from replayer.engines.verbs import Verb, VerbName
-from replayer.errors import Denied, Impossible, ReplayerError, Skip, one_line
+from replayer.errors import Denied, Impossible, ReplayerError, Skip, nearest, one_line
 from replayer.lazy_import import Later
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ for _talkative in ("psycopg", "sqlalchemy"):
 
 _RIGHTS = VerbName("rights")
 _NOT_PLAIN = ("context",)
+_PLAIN = "replayer.engines.plain_dialect:PlainDialect"
 _sessions: set[int] = set()
 """Server session ids of the open connections of this process, as announced by their servers."""
 _opening: set[object] = set()
@@ -112,7 +113,8 @@ class Database:
         self._where = watchdog.address(url)
         self._sql = sqlalchemy.create_engine(
             _limited(url), poolclass=sqlalchemy.NullPool, pool_reset_on_return=None,
-            isolation_level="AUTOCOMMIT",
+            isolation_level="AUTOCOMMIT", module=driver.load(self._wire),
+            paramstyle=driver.PARAMETERS,
         )  # fmt: skip
         event.listen(self._sql, "do_connect", self._open)
         self._first = engine.spec.connect.statements if first is None else tuple(first)
@@ -241,7 +243,12 @@ class Database:
     ) -> list[Row]:
         """Execute one statement with `:name` parameters and return its rows, if it returns any."""
         clause = sqlalchemy.text(statement)
-        wanted = {name: (parameters or {})[name] for name in clause._bindparams}  # noqa: SLF001
+        given = parameters or {}
+        for name in clause._bindparams:  # noqa: SLF001
+            if name not in given:
+                begin = f"{self._source(verb)}: " if verb else ""
+                raise ReplayerError(f"{begin}nothing was given for :{name}{nearest(name, given)}")
+        wanted = {name: given[name] for name in clause._bindparams}  # noqa: SLF001
         try:
             with watchdog.Wait(self._where):
                 result = self._connection.execute(clause, wanted)
@@ -396,7 +403,7 @@ def connector_of(url: "URL", first: Sequence[str] = ()) -> Connector:
     """Return the connector of a raw connection to a URL, which first executes `first`."""
     limited = _limited(url)
     positional, named = url.get_dialect()().create_connect_args(limited)
-    assert not positional, "both wires take keywords only"
+    assert not positional, "all wires take keywords only"
     # SQLAlchemy adds its objects, such as psycopg's type adapters, which cannot be pickled.
     plain = {name: value for name, value in named.items() if name not in _NOT_PLAIN}
     return Connector(wire_of(url), plain, tuple(first))
@@ -415,10 +422,26 @@ def wire_of(url: "URL") -> str:
         raise Impossible(
             f"the driver of {url.get_backend_name()}:// is not installed: pip install {package}"
         )
-    dialect = wire.DIALECT
-    if dialect:
-        sqlalchemy.dialects.registry.register(url.drivername.replace("+", "."), *dialect.split(":"))
+    _register(url, wire)
     return name
+
+
+def _register(url: "URL", wire: wires.Wire) -> None:
+    """Have SQLAlchemy know the dialect of a URL; raise Impossible if the wire's is not there."""
+    dialect = wire.DIALECT
+    if not dialect:
+        with contextlib.suppress(exc.NoSuchModuleError):
+            url.get_dialect()
+            return
+    module, _, name = (dialect or _PLAIN).partition(":")
+    sqlalchemy.dialects.registry.register(url.drivername.replace("+", "."), module, name)
+    try:
+        url.get_dialect()
+    except (ImportError, AttributeError, ValueError) as error:
+        raise Impossible(
+            f"the wire of {url.drivername}:// has DIALECT = {dialect!r}, which cannot be loaded "
+            f"({one_line(error)}): write module:class, or leave it out for replayer's own"
+        ) from error
 
 
 def url_of(text: str, engine: Engine) -> "URL":

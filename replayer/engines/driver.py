@@ -14,7 +14,7 @@ from replayer.engines.server_message import explain
 from replayer.engines.wire_session import WireSession
 from replayer.errors import Impossible, ReplayerError
 
-_PARAMETERS = "pyformat"
+PARAMETERS = "pyformat"
 """The form of parameters in statements for a cursor, by DBAPI's name."""
 _CREDENTIALS = struct.Struct("3i")
 """struct ucred of unix(7): process, user, group."""
@@ -34,7 +34,11 @@ class Connector:
 
 
 def open_connection(wire: str, arguments: Mapping[str, Any]) -> Any:
-    """Return a connection on a wire; the attempt is limited to some seconds."""
+    """Return a connection on a wire; the attempt is limited to some seconds.
+
+    Raises Impossible for a driver that replayer cannot use.
+    """
+    load(wire)
     return wires.load(wire).open_connection(arguments)
 
 
@@ -83,7 +87,6 @@ def connect(connector: Connector, *extra: str) -> Any:
     """
     try:
         connection = open_connection(connector.wire, {**connector.arguments, "autocommit": True})
-        _check_parameters(connector.wire)
         with contextlib.closing(connection.cursor()) as cursor:
             for statement in (*connector.first, *extra):
                 cursor.execute(statement)
@@ -97,16 +100,25 @@ def connect(connector: Connector, *extra: str) -> Any:
     return connection
 
 
-def _check_parameters(wire: str) -> None:
-    """Raise Impossible for a driver whose parameters have another form than replayer's."""
+def load(wire: str) -> Any:
+    """Return a wire's driver.
+
+    Raises Impossible for one without `Error`, or with another form of parameters than replayer's.
+    """
     name = wires.load(wire).DRIVER
-    form = getattr(importlib.import_module(name), "paramstyle", _PARAMETERS)
-    if form != _PARAMETERS:
+    module = importlib.import_module(name)
+    if not hasattr(module, "Error"):
+        raise Impossible(
+            f"the wire {wire}: its driver {name} has no `Error`, the base class of what it raises"
+        )
+    form = getattr(module, "paramstyle", PARAMETERS)
+    if form != PARAMETERS:
         raise Impossible(
             f"the wire {wire}: its driver {name} has parameters of the form {form}, and replayer "
-            f"gives them as {_PARAMETERS} (`%(name)s` and a table): set its paramstyle, or have "
+            f"gives them as {PARAMETERS} (`%(name)s` and a table): set its paramstyle, or have "
             f"the wire's cursors translate them"
         )
+    return module
 
 
 def connect_worker(connector: Connector, *extra: str) -> Any:

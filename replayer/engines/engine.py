@@ -12,7 +12,7 @@ included.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -123,8 +123,17 @@ class Engine:
         return (
             f"{self.title}: {reason}"
             if reason
-            else f"{self.title} has no {name}.sql in schemas/{self.name}"
+            else f"{self.title} has no {name}.sql in {self._place}"
         )
+
+    @property
+    def _place(self) -> str:
+        """Return the folder in which the engine's own files are, as messages name it."""
+        return str(self.folders[0]) if self._is_own else f"schemas/{self.name}"
+
+    @property
+    def _is_own(self) -> bool:
+        return self.folders[0].parent in assets.own_schemas()
 
     def check(self) -> None:
         """Raise Impossible for a file of this engine that no module uses or that cannot be read.
@@ -148,7 +157,7 @@ class Engine:
 
     def check_own(self) -> None:
         """Do as `check` for an engine in the user's folder: tests check those that ship."""
-        if self.folders[0].parent in assets.own_schemas():
+        if self._is_own:
             self.check()
 
     def _check_layouts(self, layouts: list[str]) -> None:
@@ -218,7 +227,8 @@ def _inherited(name: str, heirs: tuple[str, ...]) -> tuple[tuple[Path, ...], dic
     known = assets.engines()
     if name not in known:
         url = "; a server that runs is given as a URL, such as postgresql://user@host/database"
-        raise NotFound(f"there is no engine {name!r}{nearest(name, known)}{url}")
+        end = f"{url}{assets.useless_schemas()}"
+        raise NotFound(f"there is no engine {name!r}{nearest(name, known)}{end}")
     path = known[name] / "engine.toml"
     own = assets.toml(path)
     parent = own.get("like")
@@ -273,7 +283,9 @@ def of_url(url: str) -> Engine:
         # Not quoted: the text there may be a password.
         raise NotFound("the part before :// in the database's URL is not the name of an engine")
     if scheme not in known:
-        raise NotFound(f"no engine is reached by {scheme}://{nearest(scheme, {*listed, *known})}")
+        unread = next((f"; {error}" for _, error in _each() if error), "")
+        near = nearest(scheme, {*listed, *known})
+        raise NotFound(f"no engine is reached by {scheme}://{near}{unread}")
     named = load(scheme)
     if named.spec.server.guest:
         raise Impossible(
@@ -302,7 +314,17 @@ def _listed() -> dict[str, Engine]:
 
 
 def _every() -> list[Engine]:
-    return [load(name) for name in assets.engines()]
+    """Return the engines that can be read: a user's broken one is no reason to refuse another."""
+    return [one for one, _ in _each() if one is not None]
+
+
+def _each() -> Iterator[tuple[Engine | None, str]]:
+    """Yield every engine, or why it cannot be read."""
+    for name in assets.engines():
+        try:
+            yield load(name), ""
+        except Impossible as error:
+            yield None, str(error)
 
 
 def _spec(path: Path, table: Mapping[str, Any]) -> EngineSpec:

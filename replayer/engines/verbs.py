@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import replayer
-from replayer.errors import Impossible, ReplayerError
+from replayer.errors import Impossible, ReplayerError, nearest
 
 _ASKING = ("servers", "tables", "load", "capture", "steps", "sizing", "engines")
 """The packages that use databases."""
@@ -72,7 +72,9 @@ class Verb:
 
         def fill(hole: re.Match[str]) -> str:
             if hole[1] not in holes:
-                raise ReplayerError(f"{self.path}: nothing was given for {{{{{hole[1]}}}}}")
+                raise ReplayerError(
+                    f"{self.path}: nothing was given for {{{{{hole[1]}}}}}{nearest(hole[1], holes)}"
+                )
             return _safe(hole[1], holes[hole[1]])
 
         parts = _SEPARATOR.split(_HOLE.sub(fill, self.text))

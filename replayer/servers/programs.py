@@ -88,14 +88,14 @@ def _guest_version(title: str, name: str) -> str:
     guest = guests.load(name)
     refusal = f"no {title} can be used"
     try:
-        version = guest.get_version()
+        version: object = guest.get_version()
     except ImportError as error:
         advice = f"'replayer[{guest.EXTRA}]'" if guest.EXTRA else guest.PACKAGE
         found = f"the package {guest.PACKAGE} is not installed" if guest.PACKAGE else str(error)
         raise Impossible(refusal, f"{found}: pip install {advice}" if advice else found) from None
     except ValueError:
         raise Impossible(refusal, f"the guest {name} has no PACKAGE and no get_version()") from None
-    if not version.partition(".")[0].isdecimal():
+    if not isinstance(version, str) or not version.partition(".")[0].isdecimal():
         raise Impossible(refusal, f"the guest {name} says {version!r}, which is not a version")
     return version
 

@@ -33,6 +33,30 @@ def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]
     return write
 
 
+def test_a_folder_of_engines_that_has_none_is_named(
+    mine: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that is not there, and an engine's own folder in the place of the one above it."""
+    folder = mine()
+
+    monkeypatch.setenv("REPLAYER_SCHEMAS", str(folder / "gone"))
+    with pytest.raises(Impossible, match=r"SCHEMAS names .*/mine/gone, which is not a folder"):
+        engine.load("mine")
+    monkeypatch.setenv("REPLAYER_SCHEMAS", str(folder))
+    with pytest.raises(Impossible, match=r"/mine, which is an engine: name "):
+        engine.load("mine")
+
+
+def test_what_an_engine_of_ones_own_lacks_is_missing_in_its_own_folder(
+    mine: Callable[..., Path],
+) -> None:
+    """schemas/mine is nowhere: who looks for it would not find it."""
+    folder = mine(**{"engine.toml": 'like = "duckdb"\n'})
+
+    with pytest.raises(Skip, match=f"has no claim.sql in {folder}$"):
+        engine.load("mine").needs(verbs.VerbName("claim"))
+
+
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
@@ -44,11 +68,11 @@ def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]
         ("[server.settings.jit]\nvalu = 3\n", r"\[server\.settings\.jit\] valu.*mean value"),
         ("[layouts.rowstor]\nsegment_rows = 6\n", r"\[layouts\.rowstor\] has no rowstor/double"),
         ('layout = "rowstor"\n', r"layout = 'rowstor'.*did you mean rowstore"),
-        ('wire = "postgresql+psycopg2"\n', r"wire = 'postgresql\+psycopg2': no driver.*psycopg\?"),
         (
-            'wire = "oracle+cx_oracle"\n',
-            r"wire = 'oracle\+cx_oracle': no driver of replayer speaks",
+            'wire = "postgresql+psycopg2"\n',
+            r"wire = 'postgresql\+psycopg2': there is no wire.*psycopg\?",
         ),
+        ('wire = "oracle+cx_oracle"\n', r"wire = 'oracle\+cx_oracle': there is no wire with that"),
         ('like = "postgras"\n', r"like = 'postgras' - did you mean postgres"),
         ("like = 3\n", r"like = 3"),
         ("like = ['postgres']\n", r"like = \['postgres'\]"),

@@ -4,9 +4,12 @@ import importlib
 import json
 import os
 import re
+import socketserver
+import sqlite3
 import sys
-from collections.abc import Callable
-from contextlib import closing
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,8 +19,9 @@ import pytest
 from replayer import registry
 from replayer.engines import driver, wires
 from replayer.engines import engine as engines
-from replayer.engines.connection import Database, connector_of
-from replayer.errors import Impossible, Skip
+from replayer.engines.connection import Database, connector_of, url_of
+from replayer.engines.verbs import VerbName
+from replayer.errors import Impossible, ReplayerError, Skip
 from replayer.run.checks.prove import hash_of
 from replayer.servers import programs
 from replayer.servers.open import open_server
@@ -44,14 +48,21 @@ ROOT_ONLY = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a f
 
 
 @pytest.fixture
-def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return a folder of engines with every file that docs/extending.md shows."""
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Yield a folder of engines with every file that docs/extending.md shows."""
     for name, text in documents.files_shown(EXTENDING).items():
         path = tmp_path / name.removeprefix("~/")
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
     monkeypatch.setenv("REPLAYER_SCHEMAS", str(tmp_path / "engines"))
-    return tmp_path / "engines"
+    registry.plugin.cache_clear()
+    yield tmp_path / "engines"
+    registry.plugin.cache_clear()
+    loaded = [
+        n for n, one in sys.modules.items() if f"{tmp_path}/" in str(vars(one).get("__file__"))
+    ]
+    for name in loaded:
+        del sys.modules[name]
 
 
 @pytest.mark.slow
@@ -185,6 +196,7 @@ def forget_broken() -> None:
     ("code", "reason"),
     [
         ("import nothing_of_that_name", r"guests/broken\.py: ModuleNotFoundError: No module"),
+        ("A = 1\nB = 1 / 0", r"guests/broken\.py: ZeroDivisionError: .*zero \(line 2\)"),
         ("def (", r"guests/broken\.py: SyntaxError"),
         ("LOAD = 1", r"guests/broken\.py: guest broken has no load and no open"),
     ],
@@ -204,6 +216,7 @@ def test_an_error_in_a_users_own_code_names_the_file(own: Path, code: str, reaso
         ("", "no PACKAGE and no get_version"),
         ("PACKAGE = 'nothing-of-that-name'", "not installed: pip install nothing-of-that-name"),
         ("def get_version(): return 'new'", "says 'new', which is not a version"),
+        ("def get_version(): return None", "says None, which is not a version"),
     ],
 )
 def test_a_guest_without_a_version_is_refused(own: Path, code: str, reason: str) -> None:
@@ -216,3 +229,171 @@ def test_a_guest_without_a_version_is_refused(own: Path, code: str, reason: str)
 
     with pytest.raises(Impossible, match=reason):
         programs.find("Broken", engines.load("sqlite").spec.server)
+
+
+def test_a_broken_wire_is_in_the_way_of_no_other_engine(own: Path) -> None:
+    """Engines that name another work; the one that names it says what its file lacks."""
+    path = own / "wires" / "literal.py"
+    path.write_text(path.read_text().replace("def open_connection", "def open_conection"))
+
+    assert engines.checked("sqlite").wire == "inprocess"
+    assert engines.of_url("postgresql://there/").name == "postgres"
+    with pytest.raises(Impossible, match=r"literal\.py: .* did you mean open_connection\?"):
+        engines.load("postgres-literal")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("before", "after", "reason"),
+    [
+        ("return File(", "File(", "its open returned is 'NoneType', which has no close"),
+        ("def interrupt", "def interupt", "connect returned is 'Session', which has no interrupt"),
+        ("return GuestRows(columns, ", "return list(", "execute returned is 'list', which has no"),
+        ("else str(cell)", "else cell", "a cell is .*, where a text or None belongs"),
+        ("[row[n] for", "[row[9] for", r"guests/sqlite\.py: IndexError: .* \(line \d+\)"),
+        ("Session(connection)", "Session()", r"guests/sqlite\.py: TypeError: .* \(line \d+\)"),
+    ],
+)
+def test_a_mistake_in_a_library_is_said_in_a_sentence(
+    own: Path, server_home: Path, before: str, after: str, reason: str
+) -> None:
+    """What it returned, or the line of its file: the server does not only hang up."""
+    path = own / "guests" / "sqlite.py"
+    text = path.read_text()
+    assert before in text
+    path.write_text(text.replace(before, after))
+
+    with pytest.raises(ReplayerError, match=reason), _open_sqlite(server_home) as database:
+        database.execute(VerbName("version"))
+
+
+@pytest.mark.slow
+def test_a_parameter_that_a_verb_is_not_given_is_named(own: Path, server_home: Path) -> None:
+    """A misspelt one, with the right one, and the file."""
+    path = own / "sqlite" / "table" / "range.sql"
+    path.write_text(path.read_text().replace(":first", ":frist"))
+
+    with _open_sqlite(server_home) as database:
+        asked = {"table": "persons1"}
+        with pytest.raises(
+            ReplayerError, match=r"range\.sql of SQLite: .* :frist - did you.*first"
+        ):
+            database.execute(VerbName("table/range"), asked, first=1, last=2)
+
+
+@contextmanager
+def _open_sqlite(home: Path) -> Iterator[Database]:
+    engine = engines.checked("sqlite")
+    with (
+        open_server(engine, data_dir=home / "mistaken") as server,
+        closing(Database(server.engine, server.start())) as database,
+    ):
+        yield database
+
+
+TOY_DRIVER = """
+import json, socket
+class Error(Exception): pass
+class Connection:
+    def __init__(self, host, port):
+        self.socket = socket.create_connection((host, port), timeout=10)
+        self.lines = self.socket.makefile("rb")
+    def ask(self, text):
+        self.socket.sendall(json.dumps(text).encode() + b"\\n")
+        answer = json.loads(self.lines.readline())
+        if "error" in answer:
+            raise Error(answer["error"])
+        return answer
+    def cursor(self): return Cursor(self)
+    def commit(self): pass
+    def rollback(self): pass
+    def close(self):
+        self.lines.close()
+        self.socket.close()
+class Cursor:
+    rowcount = -1
+    def __init__(self, connection): self.connection = connection
+    def execute(self, text, values=None):
+        answer = self.connection.ask(text % {n: f"'{v}'" for n, v in (values or {}).items()})
+        self.rows = [tuple(row) for row in answer["rows"]]
+        self.description = [(name, *(None,) * 6) for name in answer["columns"]] or None
+    def fetchone(self): return self.rows.pop(0) if self.rows else None
+    def fetchall(self): return self.rows
+    def close(self): pass
+"""
+TOY_WIRE = """
+import importlib
+SCHEME, DRIVER = "toy", "toy_driver"
+def open_connection(arguments):
+    return importlib.import_module(DRIVER).Connection(arguments["host"], arguments["port"])
+def get_process(connection): return 0
+def get_password(connection): return ""
+def get_descriptor(connection): return connection.socket.fileno()
+def ping(connection, seconds): return bool(connection.ask("SELECT 1"))
+"""
+
+
+class ToyLines(socketserver.StreamRequestHandler):
+    """SQLite behind a port: a line of JSON for each statement and each answer."""
+
+    def handle(self) -> None:
+        """Answer until the client closes."""
+        with closing(sqlite3.connect(":memory:")) as library:
+            for line in self.rfile:
+                self.wfile.write(json.dumps(self._answer(library, json.loads(line))).encode())
+                self.wfile.write(b"\n")
+
+    def _answer(self, library: sqlite3.Connection, text: str) -> dict[str, object]:
+        try:
+            done = library.execute(text)
+        except sqlite3.Error as error:
+            return {"error": str(error)}
+        return {"columns": [one[0] for one in done.description or ()], "rows": done.fetchall()}
+
+
+@pytest.fixture
+def toy(own: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """Serve the toy, with an engine and a wire of its own; return its URL."""
+    (own / "toy").mkdir()
+    (own / "toy" / "engine.toml").write_text(
+        'like = "sqlite"\nwire = "toy"\n[server]\nstarts = false\nguest = ""\n'
+    )
+    (own / "wires" / "toy.py").write_text(TOY_WIRE)
+    (own / "toy_driver.py").write_text(TOY_DRIVER)
+    monkeypatch.syspath_prepend(str(own))
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), ToyLines) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"toy://127.0.0.1:{server.server_address[1]}/"
+        server.shutdown()
+        thread.join()
+
+
+def test_a_protocol_of_ones_own_needs_nothing_of_sqlalchemy(toy: str) -> None:
+    """What docs/extending.md says of a driver is enough: no dialect, and no more of DBAPI."""
+    engine = engines.of_url(toy)
+
+    with closing(Database(engine, url_of(toy, engine))) as database:
+        assert database.query("SELECT :a AS a", {"a": "b"}) == [{"a": "b"}]
+        with pytest.raises(ReplayerError, match="the database reported: near"):
+            database.query("SELEC 1")
+
+
+def test_a_driver_without_its_own_error_is_named(toy: str, own: Path) -> None:
+    """Without the class, no error of the server could be told from one of the driver."""
+    path = own / "toy_driver.py"
+    path.write_text(path.read_text().replace("Error", "Fault"))
+    engine = engines.of_url(toy)
+
+    with pytest.raises(Impossible, match="wire toy: its driver toy_driver has no `Error`"):
+        Database(engine, url_of(toy, engine))
+
+
+def test_a_dialect_that_cannot_be_loaded_is_named(toy: str, own: Path) -> None:
+    """With the wire, and that it can be left out."""
+    path = own / "wires" / "toy.py"
+    path.write_text(path.read_text() + "\nDIALECT = 'toy_driver:Dialekt'\n")
+    engine = engines.of_url(toy)
+
+    with pytest.raises(Impossible, match=r"toy:// has DIALECT = 'toy_driver:Dialekt', .* leave it"):
+        Database(engine, url_of(toy, engine))

@@ -114,6 +114,8 @@ def answer(found: GuestRows) -> Iterator[bytes]:
     piece = _message(b"T", described)
     head = struct.pack(">H", len(found.columns))
     for row in found.rows:
+        if len(row) != len(found.columns):
+            raise TypeError(f"a row has {len(row)} cells for {len(found.columns)} columns")
         piece += _message(b"D", head + b"".join(map(_cell, row)))
         if len(piece) > _BATCH:
             yield piece
@@ -124,6 +126,8 @@ def answer(found: GuestRows) -> Iterator[bytes]:
 def _cell(text: str | None) -> bytes:
     if text is None:
         return b"\xff\xff\xff\xff"
+    if not isinstance(text, str):
+        raise TypeError(f"a cell is {text!r}, where a text or None belongs")
     encoded = text.encode("utf-8", "replace")
     return _LENGTH.pack(len(encoded)) + encoded
 

@@ -14,21 +14,25 @@ import signal
 import socket
 import sys
 import threading
+import traceback
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+import replayer
+from replayer import own_plugins, registry
 from replayer.engines import guests
 from replayer.engines.inprocess import messages
 from replayer.errors import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
-    from replayer.engines.guests import GuestSession, OpenGuest
+    from replayer.engines.guests import Guest, GuestSession, OpenGuest
 
 SETTINGS = "replayer.conf"
 """The file of settings in the data folder: a line `name = 'value'` each."""
 _SETTING = re.compile(r"(\w+) = '((?:[^'\\]|\\.)*)'")
+_PACKAGE = Path(replayer.__file__).parent
 _LOOK_SECONDS = 0.5
 _SET_DUMPABLE = 4
 """PR_SET_DUMPABLE of prctl(2)."""
@@ -56,12 +60,36 @@ def serve(name: str, places: ServedFiles, uid: int, gid: int) -> int:
         _give_up_rights(uid, gid)
         os.chdir(places.data)
         opened = guest.open(places.data, _settings(places.data))
+        _check_members(guest, opened, guests.OpenGuest, "what its open returned")
     except Exception as error:  # noqa: BLE001 - a library raises what it likes
-        sys.stderr.write(f"FATAL: {one_line(str(error) or type(error).__name__)}\n")
+        sys.stderr.write(f"FATAL: {one_line(_explain(error))}\n")
         return 1
     with contextlib.closing(opened):
-        _take_clients(_Server(opened), places, caller)
+        _take_clients(_Server(guest, opened), places, caller)
     return 0
+
+
+def _check_members(guest: Guest, found: object, face: type, what: str) -> None:
+    """Raise TypeError, with the guest's name, for an object that lacks a member of its face."""
+    wanted = getattr(face, "_fields", None) or sorted(registry.members(face))
+    missing = [name for name in wanted if not hasattr(found, name)]
+    if missing:
+        raise TypeError(
+            f"the guest {type(guest).__name__}: {what} is {type(found).__name__!r}, which has no "
+            f"{' and no '.join(missing)}"
+        )
+
+
+def _explain(error: Exception) -> str:
+    """Return an error of a guest as text; one that Python raises for a mistake has its place.
+
+    A library raises its own classes, or RuntimeError: they are about the statement.
+    """
+    mistake = type(error).__module__ == "builtins" and not isinstance(error, RuntimeError | OSError)
+    frames = traceback.extract_tb(error.__traceback__)
+    if mistake and frames and not frames[-1].filename.startswith(str(_PACKAGE)):
+        return f"{frames[-1].filename}: {own_plugins.explain(error, frames[-1].filename)}"
+    return str(error) or type(error).__name__
 
 
 def _take_clients(server: _Server, places: ServedFiles, caller: int) -> None:
@@ -91,13 +119,14 @@ def _give_up_rights(uid: int, gid: int) -> None:
 
 
 def _settings(data: Path) -> dict[str, str]:
-    """Return the settings that replayer wrote."""
-    text = (data / SETTINGS).read_text(encoding="utf-8")
-    return {
-        found[1]: re.sub(r"\\(.)", r"\1", found[2])
-        for found in map(_SETTING.fullmatch, text.splitlines())
-        if found
-    }
+    """Return the settings that replayer wrote; raise ValueError for a line that is none."""
+    settings = {}
+    for line in (data / SETTINGS).read_text(encoding="utf-8").splitlines():
+        found = _SETTING.fullmatch(line)
+        if found is None:
+            raise ValueError(f"{line!r} is no setting, which is name = 'value'")
+        settings[found[1]] = re.sub(r"\\(.)", r"\1", found[2])
+    return settings
 
 
 @contextlib.contextmanager
@@ -123,8 +152,8 @@ def _stopping() -> Iterator[int]:
 class _Server:
     """The sessions of all clients."""
 
-    def __init__(self, opened: OpenGuest) -> None:
-        self._opened = opened
+    def __init__(self, guest: Guest, opened: OpenGuest) -> None:
+        self._guest, self._opened = guest, opened
         self._numbers = itertools.count(1)
         self._lock = threading.Lock()
         self._sessions: dict[int, tuple[int, GuestSession]] = {}
@@ -160,7 +189,12 @@ class _Server:
 
     def _talk(self, end: socket.socket) -> None:
         number, secret = next(self._numbers), secrets.randbits(31)
-        session = self._opened.connect()
+        try:
+            session = self._opened.connect()
+            _check_members(self._guest, session, guests.GuestSession, "what its connect returned")
+        except Exception as error:  # noqa: BLE001 - a library raises what it likes
+            end.sendall(messages.refuse("XX000", _explain(error), severity="FATAL"))
+            return
         with self._lock:
             self._sessions[number] = secret, session
         try:
@@ -176,14 +210,18 @@ class _Server:
         if not text.strip():
             end.sendall(messages.EMPTY + messages.READY)
             return
+        for piece in self._pieces(session, text):
+            end.sendall(piece)
+        end.sendall(messages.READY)
+
+    def _pieces(self, session: GuestSession, text: str) -> Iterator[bytes]:
+        """Yield the bytes of an answer; an error of the guest is the last of them."""
         try:
             found = session.execute(text)
+            _check_members(self._guest, found, guests.GuestRows, "what its execute returned")
+            yield from messages.answer(found)
         except Exception as error:  # noqa: BLE001 - a library raises what it likes
-            end.sendall(messages.refuse("XX000", str(error) or type(error).__name__))
-        else:
-            for piece in messages.answer(found):
-                end.sendall(piece)
-        end.sendall(messages.READY)
+            yield messages.refuse("XX000", _explain(error))
 
     def _cancel(self, wish: messages.Cancel) -> None:
         with self._lock:

@@ -14,7 +14,7 @@ from abc import abstractmethod
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, cast
 
 from replayer import registry
-from replayer.errors import nearest
+from replayer.errors import Impossible, nearest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -57,7 +57,10 @@ class Wire(Protocol):
     the values.
     """
     DIALECT: str = ""
-    """`module:class` of an SQLAlchemy dialect for SCHEME; "" for SQLAlchemy's."""
+    """`module:class` of an SQLAlchemy dialect for SCHEME; "" for SQLAlchemy's.
+
+    Where SQLAlchemy has none, replayer's PlainDialect is taken.
+    """
     LANGUAGE: str = ""
     """The language of the captures that can be replayed on it; "" for none."""
     ANY_DATABASE: bool = False
@@ -162,8 +165,20 @@ def load(name: str) -> Wire:
 
 
 def name_of(scheme: str) -> str:
-    """Return the name of the wire with that SCHEME; raise ValueError if there is none."""
-    schemes = {load(name).SCHEME: name for name in registry.names(KIND)}
-    if scheme not in schemes:
-        raise ValueError(f"no driver of replayer speaks it{nearest(scheme, schemes)}")
-    return schemes[scheme]
+    """Return the name of the wire with that SCHEME.
+
+    Raises ValueError if there is none, Impossible if a wire that cannot be used may be the one.
+    """
+    schemes: dict[str, str] = {}
+    broken: Impossible | None = None
+    for name in registry.names(KIND):
+        try:
+            schemes[load(name).SCHEME] = name
+        except Impossible as error:
+            # A user's own file: it is no reason to refuse the engines of other wires.
+            broken = broken or error
+    if scheme in schemes:
+        return schemes[scheme]
+    if broken is not None:
+        raise broken
+    raise ValueError(f"there is no wire with that SCHEME{nearest(scheme, schemes)}")

@@ -42,9 +42,6 @@ class VerbTrials:
         except ReplayerError as error:
             reason = one_line(redact(str(error), self.database.url), 400)
             trial = trial.model_copy(update={"outcome": TrialOutcome.FAILED, "reason": reason})
-        except KeyError as error:
-            reason = f"{verb.path.name} wants {error}, which replayer does not give it"
-            trial = trial.model_copy(update={"outcome": TrialOutcome.FAILED, "reason": reason})
         columns = tuple(rows[0]) if rows else ()
         seconds = round(time.monotonic() - begun, 3)
         seen = {"rows": len(rows), "columns": columns, "seconds": seconds}

@@ -1,0 +1,32 @@
+"""The SQLAlchemy dialect of a wire whose scheme SQLAlchemy does not know."""
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from sqlalchemy.engine.default import DefaultDialect
+
+
+class PlainDialect(DefaultDialect):
+    """A dialect that asks the server nothing: the connection is in autocommit as it was opened.
+
+    The driver gets `host`, `port`, `user`, `password` and `database`, as far as the URL has them,
+    and the parameters of the URL.
+    """
+
+    name = "plain"
+    default_paramstyle = "pyformat"
+    supports_statement_cache = True
+
+    def create_connect_args(self, url: Any) -> Any:
+        """Return what the wire's `open_connection` gets, by name."""
+        return [], {**url.translate_connect_args(username="user"), **url.query}
+
+    def initialize(self, _connection: object) -> None:
+        """Ask nothing."""
+
+    def get_isolation_level_values(self, _connection: object) -> Sequence[Literal["AUTOCOMMIT"]]:
+        """Return the only level."""
+        return ["AUTOCOMMIT"]
+
+    def set_isolation_level(self, _connection: object, _level: object) -> None:
+        """Leave the connection as it is."""
