@@ -10,15 +10,19 @@ name, which a report names behind the warning: `tests/contract/test_reference.py
 
 import ast
 import inspect
+import itertools
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from pydantic.fields import FieldInfo
+
 from replayer import registry
 from replayer.analysis.advice import warnings
-from replayer.engines import verb_table
+from replayer.engines import engine_spec, verb_table
 from replayer.metrics import families
+from replayer.model import Noun
 from replayer.report.terminal.step_keys import keys
 from replayer.run import step_recorder
 
@@ -32,10 +36,28 @@ _HEAD = """\
 This page is made from the code: `make reference`.
 
 - [Keys of steps](#keys-of-steps) and [of probes](#keys-of-probes): what `--set` and a workload take
+- [Keys of engine.toml](#keys-of-enginetoml): what an engine of your own can say
 - [Metrics of a result](#metrics-of-a-result): what `compare --metric` takes
 - [Metrics for Prometheus](#metrics-for-prometheus): what `replayer metrics` serves
 - [Warnings](#warnings): what a report says below its numbers, one anchor each
 """
+_SECTIONS: dict[str, type[Noun]] = {
+    "": engine_spec.EngineSpec,
+    "recognise.": engine_spec.Recognise,
+    "connect.": engine_spec.Connect,
+    "profile.": engine_spec.ProfileSpec,
+    "password.": engine_spec.Password,
+    "lock.": engine_spec.Lock,
+    "server.": engine_spec.ServerSpec,
+    "server.settings_file.": engine_spec.SettingsFile,
+    "server.settings.NAME.": engine_spec.SettingSpec,
+    "sessions.": engine_spec.SessionsSpec,
+    "sessions.buffers.": engine_spec.Buffers,
+    "layouts.NAME.": engine_spec.LayoutSpec,
+}
+"""Section of an engine.toml -> the keys that it may have."""
+_TABLES = {name.rpartition(".NAME.")[0] or name.rstrip(".") for name in _SECTIONS}
+"""Keys that are sections, with rows of their own."""
 _DIRECTIONS = {"MORE": "more is better", "LESS": "less is better", "NEITHER": "neither"}
 
 
@@ -48,6 +70,7 @@ def page() -> str:
         *_plugins("steps"),
         "## Keys of probes\n",
         *_plugins("probes"),
+        *_engine_keys(),
         *_results(),
         *_prometheus(),
         *_warnings(),
@@ -65,6 +88,45 @@ def _plugins(kind: str) -> Iterator[str]:
             for key in keys(spec)
         ]
         yield _table(("key", "type", "default", "what it is"), rows)
+
+
+def _engine_keys() -> Iterator[str]:
+    yield "## Keys of engine.toml\n"
+    yield (
+        "A key of an engine that another is `like` is inherited, but for "
+        f"{', '.join(f'`{name}`' for name in engine_spec.OWN)}.\n"
+    )
+    rows = [
+        (f"`{section}{name}`", _default(field), texts.get(name, ""))
+        for section, kind in _SECTIONS.items()
+        for texts in (_texts(kind),)
+        for name, field in kind.model_fields.items()
+        if f"{section}{name}" not in _TABLES
+    ]
+    yield _table(("key", "default", "what it is"), rows)
+
+
+def _texts(kind: type) -> dict[str, str]:
+    """Return key -> the text below it in the code."""
+    parents = _texts(kind.__mro__[1]) if kind.__mro__[1] is engine_spec.Connect else {}
+    (body,) = ast.parse(inspect.getsource(kind)).body
+    assert isinstance(body, ast.ClassDef)
+    return parents | {
+        one.target.id: str(two.value.value)
+        for one, two in itertools.pairwise(body.body)
+        if isinstance(one, ast.AnnAssign)
+        and isinstance(one.target, ast.Name)
+        and isinstance(two, ast.Expr)
+        and isinstance(two.value, ast.Constant)
+    }
+
+
+def _default(field: FieldInfo) -> str:
+    """Return a key's default, "" for an empty one."""
+    if field.is_required():
+        return "required"
+    plain = field.default if isinstance(field.default, str | int | float) else ""
+    return f"`{str(plain).lower() if isinstance(plain, bool) else plain}`" if plain != "" else ""
 
 
 def _results() -> Iterator[str]:

@@ -64,7 +64,9 @@ class Recognise(Noun):
     """Recognition of the engine that a server is, if several engines share one URL scheme."""
 
     statement: str
+    """Statement whose first cell is matched with `pattern`."""
     pattern: _Pattern
+    """Pattern that finds this engine's name in it."""
 
 
 class Connect(Noun):
@@ -73,6 +75,7 @@ class Connect(Noun):
     database: str = ""
     """Database for replayer's own objects, if a schema is not enough."""
     statements: tuple[str, ...] = ()
+    """Statements that every connection executes first."""
     query: dict[str, str] = Field(default_factory=dict)
     """Parameters that are added to the URL unless the user gives them."""
 
@@ -90,11 +93,15 @@ class Password(Noun):
     """Sources of a password that is not in the URL; the first source that has one is used."""
 
     environment: str = ""
+    """Variable with the password."""
     option_files: tuple[str, ...] = ()
+    """Option files in MySQL's form."""
     option_groups: tuple[str, ...] = ()
+    """Groups in those files."""
     wanted: _Pattern | None = None
     """Pattern of the server's or the driver's message that a password is missing."""
     ways: str = "in the URL"
+    """Places in which a password can be given, as messages print them."""
 
 
 class Lock(Noun):
@@ -132,23 +139,30 @@ class SettingsFile(Noun):
     path: str = ""
     """Path relative to the data directory."""
     head: str = ""
+    """First lines of the file."""
     included_by: str = ""
     """A file of the data directory to which an `include` line is added."""
     include: str = ""
+    """That line."""
     line: Annotated[str, _with_words("name", "value")] = ""
+    """Form of a setting's line, with `{name}` and `{value}`."""
     escape: dict[str, str] = Field(default_factory=dict)
+    """Character of a value -> what is written for it."""
 
 
 class SettingSpec(Noun):
     """The value of a server setting: a text, a number, or a table of these keys."""
 
     value: str = ""
+    """The value; without a table, what stands behind the setting's name."""
     since: int = Field(0, ge=0)
     """The first major version that has the setting."""
     most: Size | None = None
     """A size instead of a value; it is limited by a share of the machine's memory."""
     of_memory: float = Field(1.0, gt=0, le=1)
+    """That share."""
     unit: str = ""
+    """Unit that is written behind the size, which is in MiB."""
 
     @model_validator(mode="before")
     @classmethod
@@ -175,13 +189,16 @@ class ServerSpec(Noun):
     oldest: int = 0
     """The first major version that replayer supports."""
     newest_tried: int | None = None
+    """The last major version with which the engine was tried."""
     guest: str = ""
     """A library of engines/guests instead of a program: a process of replayer serves it, so that
     `program`, `version`, `init` and `start` are not needed."""
     program: str = ""
+    """The server's program; looked for in `folders` and in PATH."""
     package: str = ""
     """A Python package that contains the programs."""
     package_folder: str = "."
+    """The folder of the programs in that package."""
     folders: tuple[str, ...] = ()
     """Folders of the system's packages with the programs, as patterns; the highest number first."""
     install: str = ""
@@ -189,23 +206,31 @@ class ServerSpec(Noun):
     version: _Pattern = re.compile("^$")
     """Pattern for the output of `program --version`; its first group is the major version."""
     pid_file: str = ""
+    """File of the data directory with the number of the server's process."""
     users: tuple[str, ...] = ()
     """Users that may run the server if replayer runs as root; the first that exists is used."""
     new_bytes: Size = 0
     """Bytes of free space that a new data directory needs."""
     log_prefix: _Pattern = re.compile("^")
+    """Pattern of the beginning of a log line, which messages leave out."""
     log_weight: _Pattern = re.compile("$^")
     """Pattern of log lines with the reason of a failure."""
     log_end: _Pattern = re.compile("$^")
     """Pattern of log lines with the reason for which the server itself ended."""
     socket_folders: tuple[str, ...] = ()
+    """Folders in which the private socket may lie; the first that can be written is used."""
     socket_name: str = ""
+    """File name of the socket."""
     database: str = ""
+    """The database that replayer makes and uses, `{database}` in `url`."""
     first_database: str = ""
     """The database that a new server contains."""
     url: Annotated[str, _with_words("database", "socket")] = ""
+    """URL of the private server; `{socket}` is the folder of its socket."""
     init: tuple[_OfServer, ...] = ()
+    """Command that makes a data directory; `{bin}`, `{data}` and `{log}` are paths."""
     start: tuple[_OfServer, ...] = ()
+    """Command that starts the server."""
     stays: bool = False
     """True if the server stays in the foreground."""
     starting: _Pattern = re.compile("$^")
@@ -215,8 +240,11 @@ class ServerSpec(Noun):
     release: tuple[tuple[_OfServer, ...], ...] = ()
     """Commands that remove the shared memory of a killed server; the first that works counts."""
     environment: dict[str, _OfServer] = Field(default_factory=dict)
+    """Variables of the server's processes."""
     log_events: LogEvents | None = None
+    """Lines of the log that become marks in the charts."""
     settings_file: SettingsFile = SettingsFile()
+    """The file that the server reads its settings from."""
     list_settings: tuple[_OfServer, ...] = ()
     """The command that prints the settings that there are; a mistyped one is refused by it."""
     listed_setting: _Pattern = re.compile("$^")
@@ -239,6 +267,8 @@ class ServerSpec(Noun):
         if self.guest and self.guest not in registry.names(guests.KIND):
             known = registry.names(guests.KIND)
             raise ValueError(f"there is no guest {self.guest!r}{nearest(self.guest, known)}")
+        if self.guest:
+            guests.load(self.guest)  # an incomplete file is an error before a server is started
         own = _OF_PROGRAM if self.guest else frozenset[str]()
         fields = type(self).model_fields
         lacking = [
@@ -258,7 +288,9 @@ class Buffers(Noun):
     """The server's own cache."""
 
     setting: str
+    """The setting of its size."""
     unit: str
+    """Unit that is written behind the size."""
     least: Size = 1 << 20
     """Minimum size with which the server works."""
 
@@ -278,9 +310,13 @@ class SessionsSpec(Noun):
     memory_base: Size = 0
     """Memory that the server's processes need in addition to their buffers."""
     memory_per_session: Size = 0
+    """Memory that each session needs in addition."""
     buffers: Buffers | None = None
+    """The server's own cache, which is made large or small."""
     settings: dict[str, SettingSpec] = Field(default_factory=dict)
+    """Settings of every server with sessions."""
     memory: dict[MemoryKind, SessionMemory] = Field(default_factory=dict)
+    """Kind of memory (direct, cgroup and others) -> settings that it needs."""
 
     def of(self, kind: MemoryKind) -> SessionMemory:
         """Return the server settings for a kind of reads, empty if the engine has none."""
@@ -291,7 +327,9 @@ class LayoutSpec(Noun):
     """A layout of the build step's table."""
 
     segment_rows: int = Field(default=98_304, ge=1)
+    """Rows of a segment, if the build step names none."""
     most_segment_rows: int | None = None
+    """The most rows that a segment can have."""
 
 
 class EngineSpec(Noun):
@@ -304,7 +342,9 @@ class EngineSpec(Noun):
     like: str = ""
     """The engine from which missing verbs and keys are inherited."""
     wire: Annotated[str, AfterValidator(_wire)]
+    """SCHEME of the wire that reaches the server."""
     url_schemes: tuple[str, ...] = ()
+    """Schemes of URLs for this engine, besides its own name."""
     block_size: int = Field(ge=512)
     """Bytes of a database block."""
     layout: str = ""
@@ -312,9 +352,13 @@ class EngineSpec(Noun):
     denied: _Pattern | None = None
     """Pattern of the server's message that a right is missing."""
     verified: str = ""
+    """The work that was run on it, and the place."""
     unverified: str = ""
+    """The work that was not."""
     cold: str = ""
+    """The way in which its data becomes cold, as `list engines -v` prints it."""
     counters: str = ""
+    """The source of the verb `counters`, as `list engines -v` prints it."""
     notes: tuple[str, ...] = ()
     """Notes that the report prints for every run."""
     recognise: Recognise | None = None
