@@ -270,9 +270,7 @@ class ServerSpec(Noun):
             known = registry.names(guests.KIND)
             raise ValueError(f"there is no guest {self.guest!r}{nearest(self.guest, known)}")
         if self.guest:
-            guests.load(
-                self.guest
-            )  # so that a gap in its file ends this before a server is started
+            guests.load(self.guest)  # an incomplete file is an error before a server is started
         own = _OF_PROGRAM if self.guest else frozenset[str]()
         fields = type(self).model_fields
         lacking = [
