@@ -286,7 +286,7 @@ def in_order(notes: Iterable[Note]) -> list[Note]:
 def left() -> list[Note]:
     """Return the notes whose process is gone, in the order in which to give back.
 
-    What was taken last goes first, as it is on top of the rest: the length of a queue is one of the
+    The last one goes first, as it is on top of the others: the length of a queue is one of the
     scheduler that was set before it.
     """
     return in_order(note for note in notes() if note.abandoned)[::-1]

@@ -91,7 +91,7 @@ def recover(note: Note, host: Host | None = None) -> str:
     foreign = {path: now[path] for path, value in written.items() if now[path] != value}
     # A recovery that was killed has put back some already.
     is_foreign = any(files.get(path) != value for path, value in foreign.items())
-    # A value that the kernel changed with it belongs to the other program's value, too.
+    # A file that the kernel changed with it belongs to the other program's value, too.
     ours = {path for path in files if path not in foreign and (path in written or not is_foreign)}
     _put_back(host, name, {path: files[path] for path in files if path in ours})
     note.drop()

@@ -172,8 +172,7 @@ class _Spread:
         return -math.expm1(terms * math.log1p(-min(single, 1 - _TINY)))
 
     def _freedom(self, blocks: int) -> int:
-        free = [int(one) for one in self.free if one]
-        return (blocks - 1) * min(free)
+        return (blocks - 1) * min(int(one) for one in self.free if one)
 
     def exchange(self, blocks: int, draws: int) -> Places:
         """Return permutations, draws x blocks x combinations: of whole plots, and within them."""

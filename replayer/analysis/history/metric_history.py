@@ -253,7 +253,7 @@ def _change(
 def resembling_ratio(before: Sequence[float], after: Sequence[float]) -> statistics.Ratio | None:
     """Return the ratio of runs after a change to those before it, in the order of their start.
 
-    Each run may resemble the one before it, so all of them are worth less than as many independent
+    Each run may resemble the one before it, so that all of them show less than as many independent
     ones: with an autocorrelation `a` the variance of their mean is (1 + a) / (1 - a) times as large
     (G. Box, G. Jenkins and G. Reinsel, *Time Series Analysis*).  The interval is so much wider.
     """
