@@ -174,6 +174,25 @@ def test_a_change_that_waits_for_a_deletion_may_find_its_successor(
     assert set(uncertain.pairs) == rows
 
 
+@pytest.mark.parametrize("added", ["COPY cell FROM STDIN", "INSERT INTO cell VALUES (7, 7)"])
+@pytest.mark.parametrize(("session", "at", "pairs"), [(2, 3, 1), (1, 3, 0), (2, 6, 0)])
+def test_a_change_of_rows_that_a_transaction_added_meanwhile(
+    added: str, session: int, at: int, pairs: int
+) -> None:
+    """It did not see them at the source; in a replay they may have been committed before it."""
+    ms = 1_000_000
+    uncertain = UncertainOrder(KNOWN)
+    uncertain.add_change(("cell",), added, None, (0, ms), alone=False, session=1)
+    update = ("UPDATE cell SET v = v + 10", None, (at * ms, (at + 1) * ms))
+    if at < 5:
+        uncertain.add_change(("cell",), *update, alone=True, session=session)
+    uncertain.end_transaction(1, 5 * ms)
+    if at > 5:
+        uncertain.add_change(("cell",), *update, alone=True, session=session)
+
+    assert dict(uncertain.pairs) == ({("cell", ""): pairs} if pairs else {})
+
+
 def test_a_call_that_met_a_change_is_named() -> None:
     """Its text shows no table; another session's transaction with a change was open."""
     ms = 1_000_000

@@ -57,6 +57,8 @@ class UncertainOrder:
         """Table and row, in words -> number of such pairs; the row is "" if it is not known."""
         self._replaced: dict[int, set[tuple[str, RowKey | None]]] = {}
         """Session -> tables and rows that its open transaction deleted, or gave other keys."""
+        self._added: dict[int, dict[str, int]] = {}
+        """Session -> table -> start of the first statement that gave it rows in the transaction."""
         self._last: tuple[int, int] = (0, -1)
         """End and session of the change that ended last."""
         self._met = False
@@ -91,6 +93,8 @@ class UncertainOrder:
         new = is_new_row(text)
         if not alone and not new and (key is None or _DELETE.match(text)):
             self._replaced.setdefault(session, set()).add((writes[0], key))
+        if not alone and new:
+            self._added.setdefault(session, {}).setdefault(writes[0], times_ns[0])
         if numbered or table in self._rows.triggered or not new:
             self.add(writes[0], key, *times_ns, alone=alone, numbered=numbered, session=session)
 
@@ -158,9 +162,14 @@ class UncertainOrder:
         """Add the end of a transaction, which begins at a time.
 
         A change that waits for it then finds other rows if they were deleted, or have other keys.
-        In a replay it may begin later, and find those that took their place.
+        In a replay it may begin later, and find those that took their place.  And a change of rows
+        that its text does not show may find those that the transaction added.
         """
         self._changing.discard(session)
+        for table, since_ns in self._added.pop(session, {}).items():
+            end_ns, _, other = self._open.get((table, None), (-1, False, session))
+            if other != session and end_ns > since_ns:
+                self.pairs[table, ""] += 1
         for table, key in self._replaced.pop(session, ()):
             rows: tuple[Row, ...] = ((table, key), (table, None)) if key else ((table, _ANY),)
             if any(row in self._open and self._open[row][0] > start_ns for row in rows):
