@@ -1,6 +1,5 @@
 """Fixtures that all tests share: a home, one PostgreSQL that is started once, runs of numbers."""
 
-import gc
 import itertools
 import os
 import re
@@ -53,8 +52,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Make the folder of what is made once for all tests, in the main process of pytest-xdist."""
-    # As replayer does at its start: modules and tests are hardly ever garbage.
-    gc.set_threshold(50_000)
     # Tests that run in a shell's background, or under nohup, and all their children ignore these.
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -80,11 +77,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             raise pytest.UsageError(f"give this test an id of its own: {item.nodeid}")
 
 
-def pytest_collection_finish() -> None:
-    """Leave all modules and tests out of every search for garbage from now on."""
-    gc.freeze()
-
-
 @pytest.fixture
 def run_of() -> RunOf:
     """Return a function that makes a run with these values, one per repeat, of each metric."""
@@ -106,6 +98,8 @@ def run_of() -> RunOf:
     ) -> Run:
         metrics = {"sessions.riops": values, **metrics}
         number = next(numbers)
+        # No two runs of one boot began at one instant: that is how copies are known.
+        started = f"2026-11-20T10:{number // 60 % 60:02d}:{number % 60:02d}+00:00"
         repeats = range(max(map(len, metrics.values())))
         asked = dict(spec or {"step": "sessions", "name": "sessions", "num_threads": 4})
         steps = tuple(
@@ -114,7 +108,7 @@ def run_of() -> RunOf:
                 name="sessions",
                 repeat=index + 1,
                 status=Status.DONE,
-                started="2026-11-20T10:00:00+00:00",
+                started=started,
                 elapsed=1.0,
                 spec=asked,
                 measurements=tuple(
@@ -131,7 +125,7 @@ def run_of() -> RunOf:
             id=f"20261120-{number:06d}-{workload}",
             version="0.1.0",
             label=label,
-            started=f"2026-11-20T10:{number // 60 % 60:02d}:{number % 60:02d}+00:00",
+            started=started,
             finished="2026-11-20T11:00:00+00:00",
             status=status,
             host={"kernel.release": kernel, "boot.id": boot or "b-0", **(host or {})},

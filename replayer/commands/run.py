@@ -86,7 +86,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="TEXT",
-        help=("a remark that is stored with the run"),
+        help="a remark that is stored with the run",
     )
     add(
         "--tag",
@@ -99,7 +99,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--repeat",
         type=int,
         metavar="N",
-        help=("run the steps N times, instead of the number in the file"),
+        help="run the steps N times, instead of the number in the file",
     )
     run_options.add_run_options(add)
     _configure_hosts(parser)
@@ -118,6 +118,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="continue an interrupted run with its missing steps and repeats: an id, a path or "
         "latest; the options of the server must be the same",
     )
+    _configure_output(parser)
+
+
+def _configure_output(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
     run_options.add_results(add, "results go")
     add("--json", action="store_true", help="print the result as JSON instead of the report")
     how_much = parser.add_mutually_exclusive_group().add_argument
@@ -196,7 +201,7 @@ def _configure_probes(parser: argparse.ArgumentParser) -> None:
     add(
         "--device",
         metavar="DEV",
-        help=("a raw block device to use instead of files; reading changes nothing on it"),
+        help="a raw block device to use instead of files; reading changes nothing on it",
     )
     add(
         "--i-will-lose-data",

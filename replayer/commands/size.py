@@ -92,10 +92,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("what", metavar="FILE",
         help="a profile, or a capture (.replay); or `show`, to print a verdict again")  # fmt: skip
     add("which", nargs="?", metavar="RUN|FILE",
-        help=(
-            "with show: an id, a label, a path, or latest; otherwise a capture after a profile, "
-            "or the other way round: both then size this machine, one after the other"
-        ))  # fmt: skip
+        help="with show: an id, a label, a path, or latest; otherwise a capture after a profile, "
+        "or the other way round: both then size this machine, one after the other")  # fmt: skip
     _configure_requirement(parser)
     _configure_search(parser)
     _configure_place(parser)
@@ -116,63 +114,49 @@ def _configure_requirement(parser: argparse.ArgumentParser) -> None:
         "--growth",
         type=float,
         metavar="TIMES",
-        help=("the factor by which the load may grow, such as 1.5"),
+        help="the factor by which the load may grow, such as 1.5",
     )
     add("--headroom", metavar="PERCENT", help="the spare capacity to keep, such as 30%%")
     add("--percentile", type=float, default=100.0, metavar="P",
-        help=(
-            "use this percentile of the windows instead of the busiest one, such as 99"
-        ))  # fmt: skip
+        help="use this percentile of the windows, such as 99, not the busiest one")  # fmt: skip
     add("--window", default="1min", metavar="TIME", help="the length of a window (default: 1min)")
     add("--by", default="", metavar="RESOURCE",
         help="imitate the busiest window of this resource, such as write_iops")  # fmt: skip
-    add("--slo", metavar="OBJECTIVE", help=(
-        "the objective for response times, such as 'p50=5ms p99=20ms' (default: p99=20ms; for a "
-        "capture twice its own p99, if that is more; none: judge lag and errors only)"
-    ))  # fmt: skip
+    add("--slo", metavar="OBJECTIVE",
+        help="the objective for response times, such as 'p50=5ms p99=20ms' (default: p99=20ms; of "
+        "a capture twice its own p99, if that is more; none: judge lag and errors only)")  # fmt: skip
     add("--target", type=Path, action="append", default=[], metavar="FILE", dest="targets",
-        help=(
-            "a TOML file with limits of this machine that cannot be measured, see "
-            "docs/administrator.md; may be repeated"
-        ))  # fmt: skip
-
+        help="a TOML file with limits of this machine that cannot be measured, see "
+        "docs/administrator.md; may be repeated")  # fmt: skip
     add("--from-shortlist", type=Path, metavar="FILE",
-        help=(
-            "a file of `replayer shortlist --out`: use its growth, headroom and limits with "
-            "credits, and show its prediction for --machine next to the verdict"
-        ))  # fmt: skip
+        help="a file of `replayer shortlist --out`: use its growth, headroom and limits with "
+        "credits, and show its prediction for --machine next to the verdict")  # fmt: skip
     add("--machine", metavar="NAME", help="the machine of that shortlist, or MACHINE / DISK")
 
 
 def _configure_search(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument_group("the trials").add_argument
     add("--hold", default="10min", metavar="TIME",
-        help=(
-            "how long to hold the required rate (default: 10min); give 30min if the disk has "
-            "credits"
-        ))  # fmt: skip
+        help="how long to hold the required rate (default: 10min); give 30min if the disk has "
+        "credits")  # fmt: skip
     add("--trial", metavar="TIME", help="the length of a trial of one rate (default: 20s or more)")
     add(
         "--sessions",
         type=int,
         metavar="N",
-        help=("the number of sessions (default: twice the active ones of the source)"),
+        help="the number of sessions (default: twice the active ones of the source)",
     )
     add(
         "--working-set",
         metavar="SIZE",
-        help=("the amount of data in use (default: from the profile)"),
+        help="the amount of data in use (default: from the profile)",
     )
     add("--source-probes", type=Path, metavar="RESULT",
-        help=(
-            "a result of `replayer run cpu` at the source, to convert its CPU time to this "
-            "machine's"
-        ))  # fmt: skip
+        help="a result of `replayer run cpu` at the source, to convert its CPU time to this "
+        "machine's")  # fmt: skip
     add("--wait", default="0s", metavar="TIME",
-        help=(
-            "the longest time to wait for other programs that disturb two trials in a row, such "
-            "as 30min (default: as long as the promised duration allows)"
-        ))  # fmt: skip
+        help="the longest time to wait for other programs that disturb two trials in a row, such "
+        "as 30min (default: as long as the promised duration allows)")  # fmt: skip
     add("--seed", type=int, default=1, metavar="N", help="the seed of the load (default: 1)")
     add("--dry-run", action="store_true", help="only print the plan and its duration")
 
@@ -193,9 +177,8 @@ def _configure_capture(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument_group("for a capture").add_argument
     add("--restore", metavar="FROM", help="a dump or a database from which each replay begins")
     add("--i-will-change", metavar="DATABASE",
-        help=(
-            "the name of the database at the URL; it allows the replays to change that database"
-        ))  # fmt: skip
+        help="the name of the database at the URL; it allows the replays to change that "
+        "database")  # fmt: skip
     add("--database", metavar="NAME",
         help="replay only the sessions of this database of the capture")  # fmt: skip
     add("--replay", action="append", default=[], metavar="KEY=VALUE",

@@ -325,13 +325,13 @@ def test_statements_that_are_forgotten_and_renamed_are_prepared_again(
 
 
 def test_copy_from_the_client_ends_in_an_error_and_not_in_a_hang(replay: Replay) -> None:
-    """Its data were never logged; the session goes on, also where it was not seen to be one."""
+    """Its data were never logged; it is left out, and the session goes on."""
     capture = Capture().session(1).runs(1, 0.1, "COPY done FROM Stdin")
     capture.runs(1, 0.2, "COPY done FROM Stdin", parameters=()).runs(1, 0.2, "COPY done FROM STDIN")
     capture.runs(1, 0.3, "COPY account TO STDOUT").runs(1, 0.4, "SELECT 1")
     outcome = replay(capture)
 
-    assert sum(sum(one.errors.values()) for one in outcome.replayed) == 2
+    assert sum(sum(one.errors.values()) for one in outcome.replayed) == 0
     assert value(outcome, "replay.ran") == 100
 
 

@@ -90,7 +90,9 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
     stored = json.loads(FIXTURE.read_text())
     del stored["sizing"]
     for number, label in enumerate(("stock", "uek")):
+        started = f"2026-11-20T15:45:0{number}+00:00"
         stored |= {"id": f"20261120-15450{number}-demo-{label}-3f2a", "label": label}
+        stored |= {"started": started}
         (folder / f"{stored['id']}.json").write_text(json.dumps(stored, indent=1))
     return folder
 
@@ -189,9 +191,11 @@ def test_a_replay_loads_and_starts_only_what_it_uses(
 def test_a_list_imports_no_plugin(loaded: Loaded, words: str) -> None:
     """What a plug-in is, is read from its file, also where an engine's verbs are checked.
 
-    An engine names its wire by its scheme, for which the wires are asked; none loads its driver.
+    An engine names its wire by its scheme, for which the wires are asked, and its guest must be
+    whole; none loads its driver or library.
     """
-    kinds = [kind for kind in registry.KINDS if kind not in {"commands", "engines.wires"}]
+    asked = {"commands", "engines.wires", "engines.guests"}
+    kinds = [kind for kind in registry.KINDS if kind not in asked]
 
     assert not [
         name for name in loaded(words) for kind in kinds if name.startswith(f"replayer.{kind}.")

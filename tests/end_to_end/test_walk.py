@@ -249,7 +249,7 @@ def test_files_that_others_warm_after_the_proof_are_not_cold(
 
     assert (cold.asked, cold.got) == (Temperature.COLD, Temperature.LUKEWARM)
     assert known(cold.own_bytes) < 0.05 * known(cold.stored_bytes)
-    assert "those who read had" in cold.why
+    assert "the reading processes had" in cold.why
     assert "stop whatever else reads these files" in cold.todo
 
 
