@@ -124,7 +124,7 @@ def _configure_requirement(parser: argparse.ArgumentParser) -> None:
         help="imitate the busiest window of this resource, such as write_iops")  # fmt: skip
     add("--slo", metavar="OBJECTIVE",
         help="the objective for response times, such as 'p50=5ms p99=20ms' (default: p99=20ms; "
-        "for a capture twice its p99, if that is more; none: judge lag and errors only)")  # fmt: skip
+        "for a capture twice its p99, if that is more; none: only lag and errors)")  # fmt: skip
     add("--target", type=Path, action="append", default=[], metavar="FILE", dest="targets",
         help="a TOML file with limits of this machine that cannot be measured, see "
         "docs/administrator.md; may be repeated")  # fmt: skip
