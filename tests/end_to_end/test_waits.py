@@ -88,8 +88,14 @@ class Sessions:
         cursor.execute("BEGIN")
         cursor.execute(self._says.locked)
         self._begin(self._says.locked)
-        wait_until(lambda: self._database.query(self._says.blocked))
+        wait_until(self._is_blocked)
         return self
+
+    def _is_blocked(self) -> bool:
+        """Return whether a session waits for the row of another."""
+        # MariaDB makes this list anew only if it was not read for 0.1 s.
+        time.sleep(0.2)
+        return bool(self._database.query(self._says.blocked))
 
     def _connect(self) -> Any:
         """Return a connection as a session of a step has it."""
