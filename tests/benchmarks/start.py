@@ -86,5 +86,7 @@ def _results(folder: Path) -> None:
     stored = json.loads(FIXTURE.read_text())
     del stored["sizing"]
     for number, label in enumerate(("stock", "uek")):
+        began = f"2026-11-20T15:45:0{number}+00:00"
         stored |= {"id": f"20261120-15450{number}-demo-{label}-3f2a", "label": label}
+        stored |= {"started": began}
         (folder / f"{stored['id']}.json").write_text(json.dumps(stored, indent=1))

@@ -69,7 +69,9 @@ class Reader:
         run = json.loads((FIXTURES / "runs/format-2.json").read_text())
         for number, label in enumerate(("stock", "uek")):
             name = f"20261120-15450{number}-demo-{label}-3f2a"
-            text = json.dumps({**run, "id": name, "label": label})
+            # Two runs that began at one instant would be copies of one.
+            began = f"2026-11-20T15:45:0{number}+00:00"
+            text = json.dumps({**run, "id": name, "label": label, "started": began})
             self.write(f"results/{name}.json", text)
         for name, module in (("replayer", "replayer"), ("pytest", "pytest")):
             self.write(f".venv/bin/{name}", PYTHON.format(sys.executable, module)).chmod(0o755)

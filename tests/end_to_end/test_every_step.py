@@ -92,14 +92,21 @@ def pid_file(folder: Path) -> Path:
     return folder / "home" / "data" / "postgres-18" / "data" / "postmaster.pid"
 
 
+def title_of(pid: str) -> str:
+    """Return the title of a process, "" if it has just ended, as workers of a query do."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_text()
+    except OSError:
+        return ""
+
+
 def kill_server(process: Process, written: Path, doing: str) -> None:
     """Kill the server that wrote its process id there while a session does that, by its title."""
     while process.poll() is None:
         try:
             main = int(written.read_text().split()[0])
             children = Path(f"/proc/{main}/task/{main}/children").read_text().split()
-            titles = [Path(f"/proc/{child}/cmdline").read_text() for child in children]
-            if any(doing in title for title in titles):
+            if any(doing in title_of(child) for child in children):
                 os.kill(main, signal.SIGKILL)
                 return
         except (OSError, IndexError, ValueError):
