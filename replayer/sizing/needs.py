@@ -319,7 +319,9 @@ def _both(need: Need, known: _Known) -> ResourceRow:
         one = known.sizing.requirement.need(name)
         if one is not None and one.required > 0:
             parts.append(_row(one, known))
-    if parts and all(part.kind == "load" for part in parts):
+    # A part that the load measured has the load's multiple, which another resource may limit; the
+    # other part has a row that decides on it alone.
+    if any(part.kind == "load" for part in parts):
         return _measured(need, known, "under the load")
     if not parts or any(part.fit is Fit.NOT_TESTED or not part.multiple for part in parts):
         return _not_tested(need, "reads or writes alone are not known")

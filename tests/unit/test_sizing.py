@@ -495,6 +495,18 @@ def test_flushes_that_commits_share_are_not_refuted_by_a_probe(flushes: float, f
     assert row.fit is fit
 
 
+def test_a_disk_is_not_blamed_for_a_load_that_something_else_limits() -> None:
+    """Where the load had the reads and a probe has the writes, both together are the load's."""
+    known = requirement.of(profile(read_iops=9.0, write_iops=3.0, read_mbps=0.1, write_mbps=0.1))
+    sizing = sizing_of(known, planned(known, SizingOptions(), MACHINE), cores=64.0)
+    failed = trial(1.0, sizing.rate, "failed", reads_per_second=20.0, writes_per_second=1.0)
+    run = run_of(sizing, multiple=0.3, low=0.29, high=0.31, trials=(failed,))
+    probed = run.model_copy(update={"steps": (probe("writes", "write", 9000.0, 8192), *run.steps)})
+    rows = {row.need: row for row in judge(sizing, probed).rows}
+    assert (rows["read_iops"].known, rows["write_iops"].known) == ("measured", "predicted")
+    assert rows["iops"].known == "measured"
+
+
 @pytest.mark.parametrize(("gives", "fit"), [(500e6, "refuted"), (1000e6, "")])
 def test_a_disk_that_gives_less_than_was_read_needs_no_load(gives: float, fit: str) -> None:
     """805 MB/s do not fit on a disk whose probe had 500, and no load is put on it."""
