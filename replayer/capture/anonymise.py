@@ -89,8 +89,8 @@ _SERVERS_SETTING = re.compile(
     r"\s*(?:set\s+(?!\S*\.\S|password)|reset|show|use|begin|start|commit|rollback)\b", re.IGNORECASE
 )
 _CODE = re.compile(r"\s*(?:do|create)\b", re.IGNORECASE)
-_OPTIONS = re.compile(r"\s*copy\b(?:(?!\bwhere\b|;).)*\Z", re.IGNORECASE | re.DOTALL)
-"""COPY up to one of its options, which describe the file with the data: they are no data."""
+_OPTIONS = re.compile(r"\s*copy\b(?:(?!\bwhere\b|;).)*+", re.IGNORECASE | re.DOTALL)
+"""COPY with its options, which describe the file with the data: they are no data."""
 _NEAR = 120
 
 
@@ -119,7 +119,7 @@ class Anonymiser:
         if _SERVERS_SETTING.match(text) and ";" not in text.rstrip("; \n"):
             return text
         is_code = _CODE.match(text) is not None
-        copies = copied(text) is not None
+        options = _OPTIONS.match(text) if copied(text) is not None else None
 
         def replaced(match: re.Match[str]) -> str:
             kind, found = match.lastgroup, match[0]
@@ -128,7 +128,7 @@ class Anonymiser:
             before = text[max(0, match.start() - _NEAR) : match.start()]
             if kind == "number":
                 return found if _POSITION.search(before) else self._number(found)
-            if kind not in ("string", "tag") or (copies and _OPTIONS.match(text[: match.start()])):
+            if kind not in ("string", "tag") or (options and match.start() <= options.end()):
                 return found
             if _NAMED.search(before) or _CAST_TO_NAME.match(text, match.end()):
                 return found

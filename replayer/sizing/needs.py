@@ -319,9 +319,10 @@ def _both(need: Need, known: _Known) -> ResourceRow:
         one = known.sizing.requirement.need(name)
         if one is not None and one.required > 0:
             parts.append(_row(one, known))
-    # A part that the load measured has the load's multiple, which another resource may limit; the
-    # other part has a row that decides on it alone.
-    if any(part.kind == "load" for part in parts):
+    kinds = {part.kind for part in parts}
+    # A part that the load measured has the load's multiple, which another resource may limit: where
+    # the load did not hold, that is no arithmetic of the device.
+    if kinds == {"load"} or ("load" in kinds and known.load.fit is not Fit.FITS):
         return _measured(need, known, "under the load")
     if not parts or any(part.fit is Fit.NOT_TESTED or not part.multiple for part in parts):
         return _not_tested(need, "reads or writes alone are not known")

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from replayer.capture.action import Action
 from replayer.capture.anonymise import Anonymiser
 from replayer.capture.fingerprint import Fingerprints
+from tests.cpu_time import at_once
 
 _letters = st.text(st.characters(categories=["L", "N"]), min_size=1, max_size=30)
 _values = st.text(st.characters(codec="utf-8", exclude_characters="\\'\0"), max_size=60)
@@ -184,3 +185,14 @@ def test_any_text_can_be_anonymised(text: str, engine: str) -> None:
     made = Anonymiser(engine)
     assert len(made.text(text)) == len(text)
     assert len(made.value(text)) == len(text)
+
+
+def test_a_copy_of_many_options_takes_no_time() -> None:
+    """Each option was looked for from the beginning of its text: 20 s for 100 kB."""
+    options = "NULL 'a', " * 10_000
+
+    with at_once("options"):
+        hidden = Anonymiser().text(f"COPY t FROM STDIN ({options}NULL 'b') WHERE v = 'secret'")
+
+    assert options in hidden
+    assert "secret" not in hidden
