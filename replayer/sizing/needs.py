@@ -22,6 +22,8 @@ from replayer.units import show_size
 
 _ENOUGH = 0.9
 """Share of a need: a load that had so much of it has tested it."""
+_NEAR = 0.1
+"""Distance from 1: a trial of such a multiple tells what is needed at the required rate."""
 _SURELY = 0.8
 """Multiple of the requirement: a probe of some seconds that gave less refutes the need."""
 _FASTER = 4.0
@@ -67,13 +69,26 @@ class _Known:
         return [row for row in rows if row["ended"] == "held"] or rows
 
     def had(self, column: str) -> float | None:
-        """Return the amount of a trial's column at the required rate; None if not known."""
-        shares = [
-            _own(row, column) / float(row["throughput_per_second"])
-            for row in self.trials
-            if row.get(column) is not None and row.get("throughput_per_second")
-        ]
+        """Return the amount of a trial's column at the required rate; None if not known.
+
+        A statement costs less the more of them there are, so the hold of the required rate tells it
+        best, then trials at about that rate.
+        """
+        near = [row for row in self.trials if abs(float(row["multiple"]) - 1) <= _NEAR]
+        shares: list[float] = []
+        for rows_of_it in (self._hold, near, self.trials):
+            shares = shares or [
+                _own(row, column) / float(row["throughput_per_second"])
+                for row in rows_of_it
+                if row.get(column) is not None and row.get("throughput_per_second")
+            ]
         return median(shares) * self.sizing.rate if shares else None
+
+    @property
+    def _hold(self) -> Sequence[Mapping[str, Any]]:
+        """Return the row of the hold; none if the required rate was not held."""
+        tables = [step.tables.get("hold", ()) for step in self.steps if step.step == "capacity"]
+        return [row for row in (tables[-1] if tables else ()) if row.get("ended") == "held"]
 
     def probes(self, operation: str) -> list[Mapping[str, Any]]:
         """Return rows of the device's probes; only those of the source's request size, if any."""

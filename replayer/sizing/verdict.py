@@ -79,6 +79,8 @@ _DISTURBED_HOLD = "disturbed"
 """The fact capacity.held of a hold that others disturbed."""
 _DONE = 0.9
 """Share of the required rate: a trial below it was limited by the machine."""
+_BUSY = 0.8
+"""Share of the processors' time: at least so much is used where they are what limits the load."""
 _DISTURBED = 0.2
 """Share of the processors' time: above it, other processes may be why the database does not fit."""
 
@@ -87,6 +89,7 @@ def judge(sizing: Sizing, run: Run) -> FitVerdict:
     """Return the verdict on a run that sized a machine, as far as it has come."""
     step = last(run, "capacity")
     load = _undisturbed(_load(sizing, step, run), step, run)
+    load = _without_clients(load, step, sizing)
     loaded = tuple(_loaded(sizing, step, load))
     rows = (*_rows(sizing, run, load, loaded), *map(_limited, sizing.judgements))
     decider = _decider(load, rows)
@@ -236,6 +239,35 @@ def _others(trial: Mapping[str, Any]) -> float:
     """Return the processors that neither the server nor replayer used in a trial."""
     busy = float(trial["user_cores"]) + float(trial["system_cores"])
     return max(0.0, busy - float(trial["server_cores"] or busy) - float(trial["client_cores"]))
+
+
+def _without_clients(load: Loaded, step: StepResult | None, sizing: Sizing) -> Loaded:
+    """Return the load; its verdict becomes `unclear` where replayer's clients took what it lacked.
+
+    The profile's CPU is the server's alone, and its clients may well be on other machines.
+    """
+    here = sizing.cores
+    if load.fit is not Fit.DOES_NOT_FIT or step is None or here is None:
+        return load
+    if load.first not in {"", resources.MACHINE, resources.QUOTA, resources.CLIENTS}:
+        return load
+    trials = [row for row in step.tables["trials"] if row["ended"] != "void"]
+    server, clients = (
+        median(float(row[name] or 0.0) for row in trials) if trials else 0.0
+        for name in ("server_cores", "client_cores")
+    )
+    if not server or server + clients < _BUSY * here:
+        return load
+    done = max(float(row["throughput_per_second"]) for row in trials) / sizing.rate
+    alone = (load.high or load.multiple or done) * (server + clients) / server
+    if alone < 1:
+        return load
+    words = (
+        f"{load.words}, but replayer's own clients used {three(clients)} of the {three(here)} "
+        f"processors meanwhile, and {three(server)} were left for the server: start it here, and "
+        f"size it by its URL from another machine"
+    )
+    return load._replace(fit=Fit.UNCLEAR, words=words)
 
 
 def _text(step: StepResult, fact: str) -> str:

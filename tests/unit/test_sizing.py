@@ -330,6 +330,41 @@ def test_others_on_the_machine_make_it_unclear(sizing: Sizing) -> None:
     assert judge(sizing, run).fit is Fit.DOES_NOT_FIT
 
 
+@pytest.mark.parametrize(("multiple", "fit"), [(0.71, Fit.UNCLEAR), (0.4, Fit.DOES_NOT_FIT)])
+def test_processors_that_replayers_own_clients_took_are_not_the_databases(
+    sizing: Sizing, multiple: float, fit: Fit
+) -> None:
+    """A machine of 0.3 cores did 1.4 times what was required, and the load 0.71 of it.
+
+    Its clients were inside the limit and used half of it.  A machine that is too small for the
+    server alone stays so.
+    """
+    shared = tuple(trial(m, sizing.rate, "failed", 0.5, server_cores=0.15, client_cores=0.15,
+                         throughput_per_second=multiple * sizing.rate) for m in (1.0, 1.0))  # fmt: skip
+    known = altered(sizing, cores=0.3)
+    run = run_of(known, multiple=multiple, low=0.9 * multiple, high=1.1 * multiple, trials=shared)
+    step = altered(run.steps[0], tables={**run.steps[0].tables, "hold": ()})
+    known = altered(known, requirement=altered(known.requirement, needs=()))
+    verdict = judge(known, altered(run, steps=(step,)))
+    assert verdict.fit is fit
+    assert ("own clients used 0.150 of the 0.300 processors" in verdict.reasons[0]) is (
+        fit is Fit.UNCLEAR
+    )
+    # By its URL, the clients are outside of the server's limit.
+    elsewhere = judge(altered(known, cores=None), altered(run, steps=(step,)))
+    assert elsewhere.fit is Fit.DOES_NOT_FIT
+
+
+def test_what_a_load_burns_is_told_by_the_hold_of_the_required_rate(sizing: Sizing) -> None:
+    """Trials of a higher rate took 0.20 of 0.245 cores at the required rate, the hold 0.24."""
+    fast = tuple(trial(m, sizing.rate, "held", server_cores=0.75 * m) for m in (1.4, 1.7, 1.7))
+    run = run_of(sizing, multiple=1.7, low=1.6, high=1.8, trials=fast)
+    held = trial(1.0, sizing.rate, "held", server_cores=0.97)
+    for rows, fit in (((), Fit.UNCLEAR), ((held,), Fit.FITS)):
+        step = altered(run.steps[0], tables={**run.steps[0].tables, "hold": rows})
+        assert judge(sizing, altered(run, steps=(step,))).fit is fit
+
+
 def test_each_resource_has_a_multiple_no_smaller_than_what_was_sustained(sizing: Sizing) -> None:
     """What gives first has the load's own interval; another allows its bound over the rate."""
     verdict = judge(sizing, run_of(sizing, multiple=1.6, low=1.5, high=1.7))
