@@ -289,6 +289,8 @@ def _on_device(need: Need, known: _Known) -> ResourceRow:
     # Of several request sizes, the largest has the most bytes, and the smallest the most requests.
     best = max(probes, key=lambda row: float(row[column]))
     supply, shared = float(best[column]), _shared(need, known)
+    if supply < need.required and supply >= _SURELY * (need.required - shared) and _did(known):
+        return _not_tested(need, _SHARED_FLUSHES)
     short = Fit.UNCLEAR if supply >= _SURELY * (need.required - shared) else Fit.DOES_NOT_FIT
     if operation == _READS and _larger_memory(known):
         short = Fit.UNCLEAR
@@ -307,6 +309,18 @@ def _shared(need: Need, known: _Known) -> float:
     if flushes is None or need.name not in _OF_A_FLUSH:
         return 0.0
     return flushes.required * _OF_A_FLUSH[need.name]
+
+
+_SHARED_FLUSHES = "the load had as many commits, and fewer writes: those that wait share a flush"
+
+
+def _did(known: _Known) -> bool:
+    """Return whether the load made as many commits as are required, and held."""
+    requirement = known.sizing.requirement
+    flushes, work = requirement.need("wal_syncs"), requirement.work
+    commits = requirement.factor * (work.update + work.insert)
+    fits = known.load.fit is Fit.FITS and bool(known.trials)
+    return fits and flushes is not None and commits >= _ENOUGH * flushes.required
 
 
 _IN_MEMORY = "what is in use was read from memory, which is larger than at the source"

@@ -434,10 +434,13 @@ def _probes(  # noqa: PLR0917 - what decides whether they matter
             depth = min(_DEEPEST, max(_DEEP, sessions))
             yield {**probe, "name": name, "operation": operation, "block_size": there,
                    "depth": depth}  # fmt: skip
+    large = {"access": "sequential", "block_size": _SCAN_BLOCK, "depth": 8}
     # Large requests may belong to scans, which are not random.
     if (_request_size(requirement, "read", own) or 0) > own:
-        large = {"access": "sequential", "block_size": _SCAN_BLOCK, "depth": 8}
         yield {**probe, **large, "name": f"large-reads-{AS_THERE}"}
+    if mix.writes and requirement.need("wal") is not None:
+        # What is written of a log is in a row, and the more commits wait, the more at once.
+        yield {**probe, **large, "operation": "write", "name": f"large-writes-{AS_THERE}"}
     if mix.writes:
         yield {
             "step": "probe",

@@ -530,6 +530,28 @@ def test_flushes_that_commits_share_are_not_refuted_by_a_probe(flushes: float, f
     assert row.fit is fit
 
 
+@pytest.mark.parametrize(("writes", "fit"), [(900.0, Fit.FITS), (9000.0, Fit.DOES_NOT_FIT)])
+def test_fewer_writes_of_as_many_commits_are_not_held_against_a_load(
+    writes: float, fit: Fit
+) -> None:
+    """A disk of 250 writes/s held 1.4 times the load of a source that had 777, 324 of them flushes.
+
+    Writes that no flush explains are still held against the probe.
+    """
+    known = requirement.of(
+        profile(commits=300.0, tuples_inserted=300.0, wal_syncs=300.0, write_iops=writes)
+    )
+    sizing = sizing_of(known, planned(known, SizingOptions(), MACHINE), cores=64.0)
+    few = (trial(1.0, sizing.rate, "held", writes_per_second=250.0),)
+    run = run_of(sizing, multiple=1.4, low=1.3, high=1.5, trials=few,
+                 more=(probe("writes", "write", 250.0, 8192),))  # fmt: skip
+    verdict = judge(sizing, run)
+    assert verdict.fit is fit
+    row = next(row for row in verdict.rows if row.need == "write_iops")
+    assert row.fit is (Fit.NOT_TESTED if fit is Fit.FITS else Fit.DOES_NOT_FIT)
+    assert ("not tested: device writes" in verdict.reasons[0]) is (fit is Fit.FITS)
+
+
 @pytest.mark.parametrize(("multiple", "proof"), [(0.3, "measured"), (1.2, "predicted")])
 def test_a_disk_is_not_blamed_for_a_load_that_something_else_limits(
     multiple: float, proof: str
