@@ -241,8 +241,9 @@ class Bench:
         """Return the verdict on a target that is to do so many times what the source does."""
         made = self.profile(target)
         words = [*WORDS, "--growth", f"{growth:.5f}"]
-        if target.work == "large":
-            words += ["--working-set", f"{WORKS['large'].scale * 15}M"]
+        if target.work in {"large", "insert"}:
+            # What is inserted into says nothing of how large it is to be, and takes long to load.
+            words += ["--working-set", f"{WORKS[target.work].scale * 15}M"]
         with caged(self.folder, target.limits) as cage:
             self._forget_cache(target)
             if target.inside:

@@ -3,7 +3,7 @@
 A comparison lists them as `may explain`.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 
 from replayer.analysis.differences.environment import Difference, Sort
@@ -57,20 +57,22 @@ _CAUSES: tuple[tuple[str, frozenset[Spent]], ...] = (
     ("host.device.read_ahead_kb", _READS),
     ("host.device.*", _QUEUE | _READS),
     ("host.fs.*", _FILES),
-    ("engine.settings.synchronous_commit", _DURABLE),
-    ("engine.settings.*sync*", _DURABLE),
-    ("engine.settings.commit_*", _DURABLE),
-    ("engine.settings.full_page_writes", _DURABLE),
-    ("engine.settings.wal_*", _DURABLE),
-    ("engine.settings.innodb_flush_*", _DURABLE | _READS),
-    ("engine.settings.huge_pages", _PAGES),
-    ("engine.settings.shared_buffers", _MEMORY),
-    ("engine.settings.*buffer_pool*", _MEMORY),
-    ("engine.settings.*io_*", _READS | {Spent.ENTRY, Spent.SCHEDULER}),
+    ("*.settings.synchronous_commit", _DURABLE),
+    ("*.settings.*sync*", _DURABLE),
+    ("*.settings.commit_*", _DURABLE),
+    ("*.settings.full_page_writes", _DURABLE),
+    ("*.settings.wal_*", _DURABLE),
+    ("*.settings.innodb_flush_*", _DURABLE | _READS),
+    ("*.settings.huge_pages", _PAGES),
+    ("*.settings.shared_buffers", _MEMORY),
+    ("*.settings.*buffer_pool*", _MEMORY),
+    ("*.settings.*io_*", _READS | {Spent.ENTRY, Spent.SCHEDULER}),
 )
 """(pattern of facts, parts of an account that they are known to move); the first match counts."""
 _SERVERS = "engine.*"
 """Pattern of facts that have an effect on the server's work only."""
+_SERVER, _SETTINGS = "engine", ".settings."
+"""engine.settings.NAME is a setting that a server was started with, STEP.settings.NAME a step's."""
 _WITHOUT_SERVER = frozenset({"walk", "probe"})
 """Kinds of steps that read and write files themselves, without the server."""
 
@@ -88,12 +90,24 @@ def may_explain(
         named |= KERNELS
     return tuple(
         one
-        for one in differences
+        for one in _in_effect(tuple(differences))
         if one.sort is Sort.EXPLAINS
         and (works := _works_on(one.key))
         and (not named or named & works)
         and not (step in _WITHOUT_SERVER and fnmatchcase(one.key, _SERVERS))
     )
+
+
+def _in_effect(differences: Sequence[Difference]) -> Iterator[Difference]:
+    """Yield the differences without settings of a server for which a step has its own values."""
+    of_steps = {
+        name for place, sign, name in (one.key.partition(_SETTINGS) for one in differences)
+        if sign and place != _SERVER
+    }  # fmt: skip
+    for one in differences:
+        place, sign, name = one.key.partition(_SETTINGS)
+        if not (sign and place == _SERVER and name in of_steps):
+            yield one
 
 
 def _works_on(key: str) -> frozenset[str]:

@@ -33,6 +33,9 @@ def name_fact(key: str) -> str:
 
     A setting of a server keeps its own name, by which its documentation knows it.
     """
+    step, sign, setting = key.partition(".settings.")
+    if sign and step not in {"engine", "workload"}:
+        return f"{step}'s {setting}"
     place = next((one for one in _PLACES if key.startswith(one)), "")
     rest = key.removeprefix(place)
     return rest if place == "engine.settings." else _in_words(split_name(rest))
