@@ -8,7 +8,17 @@ import pytest
 
 from replayer import assets
 from replayer.analysis.differences.samples import Side
-from replayer.model import Advice, Better, Cold, Measurement, ReadOrigin, Run, Status, Temperature
+from replayer.model import (
+    Advice,
+    Better,
+    Cold,
+    Measurement,
+    ReadOrigin,
+    Replayed,
+    Run,
+    Status,
+    Temperature,
+)
 from replayer.report.documents import run_headline
 from replayer.report.documents.step_summary import StepSummary, Trust
 from replayer.report.documents.summary import summarise
@@ -59,6 +69,20 @@ def test_a_walk_is_believed_exactly_if_it_was_as_asked(
 
     assert one.trust is trust
     assert all(proof.good for proof in one.proofs) is (trust is Trust.YES)
+
+
+@pytest.mark.parametrize(("failed", "trust"), [(2, Trust.YES), (14, Trust.NO)])
+def test_a_replay_of_which_much_failed_did_other_work(
+    stored: Run, failed: int, trust: Trust
+) -> None:
+    """With two of a hundred it is the source's work, and a warning tells of them; not with fourteen."""
+    replayed = Replayed(
+        fingerprint="0" * 16, text="SELECT ?", kind="select", planned=100, executions=100,
+        service_s=1.0, failed_here={"42P01": failed},
+    )  # fmt: skip
+    found = with_step(stored, "walk", account=None, cold=cold("cold"), replayed=(replayed,))
+
+    assert line([found], "walk").trust is trust
 
 
 def test_a_cold_read_that_a_device_did_not_give_in_full_says_so(stored: Run) -> None:

@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 from replayer.analysis.attribution.explanation import PartChange, why
+from replayer.analysis.attribution.known_causes import may_explain
 from replayer.analysis.differences.comparison import Comparison, MetricVerdict, compare
-from replayer.analysis.differences.environment import differences
+from replayer.analysis.differences.environment import Difference, Sort, differences
+from replayer.analysis.differences.metric_names import name_fact
 from replayer.analysis.differences.samples import Side, Unit
 from replayer.model import Account, EngineFacts, Spent
 from replayer.results import store
@@ -281,6 +283,20 @@ def test_known_causes_that_differ_stand_beside_it(side: Callable[..., Side]) -> 
 
     assert named(compare(*pair(side, random, slower))) == {Spent.DEVICE}
     assert [difference.key for difference in one.may_explain] == ["host.device.read_ahead_kb"]
+
+
+def test_a_setting_that_a_step_has_of_its_own_explains_it_and_not_the_servers() -> None:
+    """A server was started with 1GB, and the sessions restarted it with 16MB and 96MB."""
+
+    def differ(key: str, base: str, other: str) -> Difference:
+        return Difference(key=key, sort=Sort.EXPLAINS, base=(base,), other=(other,))
+
+    of_server = differ("engine.settings.shared_buffers", "1GB", "96MB")
+    of_step = differ("slob.settings.shared_buffers", "16MB", "96MB")
+    other = differ("engine.settings.synchronous_commit", "on", "off")
+    assert may_explain([of_server, other], ()) == (of_server, other)
+    assert may_explain([of_server, of_step, other], ()) == (of_step, other)
+    assert name_fact(of_step.key) == "slob's shared_buffers"
 
 
 def test_what_cannot_touch_a_step_does_not_explain_it(side: Callable[..., Side]) -> None:

@@ -2,6 +2,9 @@
 
 from replayer.model import ReadOrigin, StepResult, Temperature
 
+_OTHER_WORK = 0.05
+"""Share of a replay's statements: where more failed than in the source, others were not done."""
+
 
 def other_than_asked(result: StepResult) -> str:
     """Return what was requested and what was measured instead; "" if they are the same."""
@@ -29,3 +32,19 @@ def is_not_served(result: StepResult) -> bool:
     """Return whether the blocks had another origin than requested."""
     ledger = result.ledger
     return ledger is not None and ledger.asked not in (ledger.verdict, ReadOrigin.UNKNOWN, None)
+
+
+def is_other_work(result: StepResult) -> bool:
+    """Return whether so much of a replay failed that the work was not the source's."""
+    return sum(failures(result)) > _OTHER_WORK * executions(result)
+
+
+def failures(result: StepResult) -> tuple[int, int]:
+    """Return how many statements of a replay failed here alone, and how many after others."""
+    here = sum(sum(one.failed_here.values()) for one in result.replayed)
+    return here, sum(one.consequences for one in result.replayed) if here else 0
+
+
+def executions(result: StepResult) -> int:
+    """Return how many statements a replay executed, those that failed included."""
+    return sum(one.executions for one in result.replayed)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from replayer import assets
+from replayer.analysis.advice.as_asked import executions, failures
 from replayer.analysis.advice.step_series import average, count_late, has_column
 from replayer.analysis.capacity import client_hosts
 from replayer.analysis.differences import samples
@@ -183,10 +184,10 @@ def _bystander(run: Run) -> bool:
 
 def failed_here(run: Run) -> Advice | None:
     """Warn of a replay in which much failed that had not failed in the source."""
-    failed = [step for step in _done(run) if sum(_failures(step)) > _FAILED * _executions(step)]
+    failed = [step for step in _done(run) if sum(failures(step)) > _FAILED * executions(step)]
     if not failed:
         return None
-    here, after = (sum(counts) for counts in zip(*map(_failures, failed), strict=True))
+    here, after = (sum(counts) for counts in zip(*map(failures, failed), strict=True))
     codes = _listed(code for step in failed for one in step.replayed for code in one.failed_here)
     return Advice(
         steps=_names(failed),
@@ -194,16 +195,6 @@ def failed_here(run: Run) -> Advice | None:
         f"and {after:,} after them in their transactions",
         todo="begin from the source's data: --set replay.restore=DUMP, or a copy at --engine URL",
     )
-
-
-def _failures(step: StepResult) -> tuple[int, int]:
-    """Return how many statements of a replay failed here alone, and how many after others."""
-    here = sum(sum(one.failed_here.values()) for one in step.replayed)
-    return here, sum(one.consequences for one in step.replayed) if here else 0
-
-
-def _executions(step: StepResult) -> int:
-    return sum(one.executions for one in step.replayed)
 
 
 def own_settings(run: Run) -> Advice | None:

@@ -13,7 +13,12 @@ from datetime import datetime
 from typing import NamedTuple, TypeVar
 
 from replayer import registry
-from replayer.analysis.advice.as_asked import is_not_cold, is_not_served, other_than_asked
+from replayer.analysis.advice.as_asked import (
+    is_not_cold,
+    is_not_served,
+    is_other_work,
+    other_than_asked,
+)
 from replayer.analysis.capacity.client_hosts import bound as client_bound
 from replayer.model import (
     Account,
@@ -159,6 +164,7 @@ def _line(
     proofs = tuple(_proofs(results, done))
     see = tuple(i for i, point in enumerate(points, 1) if first.name in point.steps)
     wrong = len(done) < len(results) or any(map(other_than_asked, done))
+    wrong = wrong or any(map(is_other_work, done))
     doubted = bool(see) or not all(proof.good for proof in proofs)
     return StepSummary(
         name=sanitize(first.name),
