@@ -25,6 +25,15 @@ os.execv(sys.argv[2], sys.argv[2:])
 """
 """Python code that asks the kernel to kill it when its parent is gone (PR_SET_PDEATHSIG), and then
 becomes the wanted program by exec."""
+_BOUND_WITH_CHILDREN = """
+import ctypes, os, signal, subprocess, sys
+signal.signal(signal.SIGTERM, lambda *_: os.killpg(0, signal.SIGKILL))
+ctypes.CDLL(None).prctl(1, signal.SIGTERM, 0, 0, 0)
+if os.getppid() != int(sys.argv[1]):
+    os._exit(1)
+sys.exit(abs(subprocess.call(sys.argv[2:])))
+"""
+"""The same for a program that starts others: the code stays, and kills all of its group."""
 
 
 class User(NamedTuple):
@@ -52,18 +61,21 @@ def run(
     folder: Path | None = None,
     timeout: float | None = None,
     stdin: IO[bytes] | None = None,
+    bound: bool = False,
 ) -> str:
     """Run a program to its end and return its output on stdout.
 
     The program gets its own session.  So Ctrl-C reaches only replayer, which then stops in order.
     The program reads `stdin` from its current position; the program's `user` needs no right to open
-    that file.  `timeout` is in seconds.  Raises ReplayerError, with the last lines of stderr, if it
+    that file.  `timeout` is in seconds.  A `bound` program is killed with all that it started when
+    the thread that runs it is gone.  Raises ReplayerError, with the last lines of stderr, if it
     fails, is missing or takes too long.
     """
     command = [str(argument) for argument in arguments]
+    bind = [sys.executable, "-I", "-S", "-c", _BOUND_WITH_CHILDREN, str(os.getpid())]
     try:
         with subprocess.Popen(
-            command,
+            [*bind, *command] if bound else command,
             stdin=subprocess.DEVNULL if stdin is None else stdin,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -67,7 +67,8 @@ class CommitBuild:
         checkout = ["git", "checkout", "--quiet", "--detach", commit]
         shell.run(checkout, folder=place, environment=here)
         try:
-            shell.run(["/bin/sh", "-c", self.command], folder=place, timeout=_BUILD_TIMEOUT)
+            command = ["/bin/sh", "-c", self.command]
+            shell.run(command, folder=place, timeout=_BUILD_TIMEOUT, bound=True)
         except ReplayerError as error:
             raise ReplayerError(f"commit {commit[:12]} cannot be built: {error}") from error
         (place / _BUILT).touch()

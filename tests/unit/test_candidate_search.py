@@ -2,6 +2,8 @@
 
 import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,7 @@ from replayer.errors import Impossible, ReplayerError
 from replayer.experiments import candidate_search
 from replayer.experiments.candidate_search import CommitBuild, SearchCandidate
 from replayer.experiments.variant import Variant
+from tests.waiting import wait_until
 
 
 def test_other_server_programs_have_their_own_data_folders() -> None:
@@ -84,3 +87,28 @@ def test_a_build_that_another_user_placed_is_not_used(toy: Path) -> None:
 
     with pytest.raises(Impossible, match=r"the clone .* is not root's alone"):
         build.perform(commit)
+
+
+def test_a_build_ends_with_a_replayer_that_is_killed(toy: Path) -> None:
+    """It went on for hours, with all that it had started."""
+    (commit, _) = candidate_search.commits(toy, "HEAD~1..HEAD")
+    command = "sleep 3600 & echo $! > ../child; echo $$ > ../shell; sleep 3600"
+    code = f"""
+from pathlib import Path
+from replayer.experiments.candidate_search import CommitBuild
+CommitBuild(Path({str(toy)!r}), {command!r}, Path({str(toy.parent / "builds")!r})).perform({commit!r})
+"""
+    files = [toy.parent / "builds" / name for name in ("child", "shell")]
+    with subprocess.Popen([sys.executable, "-c", code]) as build:
+        wait_until(lambda: all(file.exists() and file.read_text().strip() for file in files))
+        pids = [int(file.read_text()) for file in files]
+        build.kill()
+    wait_until(lambda: not any(_runs(pid) for pid in pids))
+
+
+def _runs(pid: int) -> bool:
+    """Return whether a process is there and not yet only waits to be collected."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
