@@ -71,12 +71,12 @@ class _Known:
     def had(self, column: str) -> float | None:
         """Return the amount of a trial's column at the required rate; None if not known.
 
-        A statement costs less the more of them there are, so the hold of the required rate tells it
-        best, then trials at about that rate.
+        A statement costs less the more of them there are, so the hold of the required rate and
+        trials at about that rate tell it, where there are some.
         """
         near = [row for row in self.trials if abs(float(row["multiple"]) - 1) <= _NEAR]
         shares: list[float] = []
-        for rows_of_it in (self._hold, near, self.trials):
+        for rows_of_it in ((*self._hold, *near), self.trials):
             shares = shares or [
                 _own(row, column) / float(row["throughput_per_second"])
                 for row in rows_of_it
@@ -237,8 +237,23 @@ def _cpu(need: Need, known: _Known) -> ResourceRow:
         return _not_tested(need, "the server's processors cannot be seen from here")
     if had is not None and not tested:
         words = f"the load burnt {had:.3g} cores of them at the required rate"
+        cores = _cores_there(known)
+        if cores is not None:
+            words = f"processors that the server may use; {words}"
+            return _held_against(need, "arithmetic", cores, Fit.UNCLEAR, words, required)
         return _made(need, "load", Fit.UNCLEAR, None, None, words)
     return _measured(need, known, "burnt in the statements of the load", resources.QUOTA)
+
+
+def _cores_there(known: _Known) -> float | None:
+    """Return the processors that a server at a URL may use, as the load saw them; None if not."""
+    most = [
+        row.here
+        for name in (resources.QUOTA, resources.MACHINE)
+        if (row := known.loaded.get(name)) is not None and row.here
+    ]
+    clients = known.had("client_cores") or 0.0
+    return max(0.0, min(most) - clients) if most else None
 
 
 _IDLE = "short statements cost more at an idle source: profile it while it is busy"

@@ -47,6 +47,10 @@ _BUFFERS_SHARE = 1 / 4
 manual."""
 _CACHED_SHARE = 0.7
 """Share of memory that data in use may take."""
+_BESIDE_BUFFERS = 288 * _MIB
+"""Memory that replayer's own processes, and the server without its buffers, take of a small limit
+in which all of them are.  A limit of 400 MiB with 256 MiB of buffers had the kernel kill replayer.
+"""
 _LOG_ROOM = _GIB
 _ROOM_SHARE = 0.93
 _TABLES = 4
@@ -267,7 +271,8 @@ def _residence(
     buffers = _rounded(memory * _BUFFERS_SHARE)
     if size <= _CACHED_SHARE * (memory - buffers):
         return Residence.MEMORY, buffers
-    return Residence.BEYOND, _rounded(_CACHED_SHARE * memory * part)
+    most = min(_CACHED_SHARE * memory, memory - _BESIDE_BUFFERS)
+    return Residence.BEYOND, _rounded(max(0.0, most * part))
 
 
 def _rounded(size: float) -> int:

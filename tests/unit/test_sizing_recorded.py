@@ -62,4 +62,5 @@ def test_a_scan_in_small_buffers_read_more_and_smaller_requests_than_the_source(
     required = run.steps[-1].tables["trials"][0]
     assert required["read_bytes_per_second"] / required["reads_per_second"] < 10_000
     (row,) = (row for row in verdict.rows if row.need == "read_mbps")
-    assert (row.fit, row.known) == (Fit.FITS, "measured") or row.known == "predicted"
+    # The load had read as much as is required: the search that was given up leaves it unclear.
+    assert (row.fit, row.known) == (Fit.UNCLEAR, "measured")
