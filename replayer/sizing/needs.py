@@ -23,7 +23,7 @@ from replayer.units import show_size
 _ENOUGH = 0.9
 """Share of a need: a load that had so much of it has tested it."""
 _NEAR = 0.1
-"""Distance from 1: a trial of such a multiple tells what is needed at the required rate."""
+"""Distance from 1: a trial of such a multiple shows the need at the required rate."""
 _SURELY = 0.8
 """Multiple of the requirement: a probe of some seconds that gave less refutes the need."""
 _FASTER = 4.0
@@ -72,7 +72,7 @@ class _Known:
         """Return the amount of a trial's column at the required rate; None if not known.
 
         A statement costs less the more of them there are, so the hold of the required rate and
-        trials at about that rate tell it, where there are some.
+        trials at about that rate show it, if there are any.
         """
         near = [row for row in self.trials if abs(float(row["multiple"]) - 1) <= _NEAR]
         shares: list[float] = []
@@ -233,9 +233,15 @@ def _cpu(need: Need, known: _Known) -> ResourceRow:
             return here
         quota = resources.QUOTA if resources.QUOTA in known.loaded else resources.MACHINE
         return _measured(need, known, "burnt under the load", quota)
-    if not known.trials or not sizing.requirement.work.cpu_cores:
+    return _cpu_elsewhere(need, known, required)
+
+
+def _cpu_elsewhere(need: Need, known: _Known, required: float) -> ResourceRow:
+    """Return the row of a server at a URL, whose processors only the load may have seen."""
+    if not known.trials or not known.sizing.requirement.work.cpu_cores:
         return _not_tested(need, "the server's processors cannot be seen from here")
-    if had is not None and not tested:
+    had = known.had("server_cores")
+    if had is not None and had < _ENOUGH * required:
         words = f"the load burnt {had:.3g} cores of them at the required rate"
         cores = _cores_there(known)
         if cores is not None:
@@ -289,7 +295,7 @@ def _carried(need: Need, known: _Known) -> tuple[float, str]:
 
 
 def _on_device(need: Need, known: _Known) -> ResourceRow:
-    operation, column, used, units = _ON_DEVICE[need.name]
+    operation, _, used, units = _ON_DEVICE[need.name]
     had = known.had(used)
     resource = _RESOURCES.get(need.name, "")
     if had is not None and had >= _ENOUGH * need.required * units:
@@ -301,6 +307,12 @@ def _on_device(need: Need, known: _Known) -> ResourceRow:
         if operation == _READS and _absorbed(known) and known.trials:
             return _measured(need, known, _IN_MEMORY)
         return _not_tested(need, "the load had less of it, and no probe was run")
+    return _probed(need, known, probes)
+
+
+def _probed(need: Need, known: _Known, probes: Sequence[Mapping[str, Any]]) -> ResourceRow:
+    """Return the row of a need of which the load had less, held against probes of the device."""
+    operation, column, _, _ = _ON_DEVICE[need.name]
     # Of several request sizes, the largest has the most bytes, and the smallest the most requests.
     best = max(probes, key=lambda row: float(row[column]))
     supply, shared = float(best[column]), _shared(need, known)

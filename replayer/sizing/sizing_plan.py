@@ -444,7 +444,7 @@ def _probes(  # noqa: PLR0917 - what decides whether they matter
     if (_request_size(requirement, "read", own) or 0) > own:
         yield {**probe, **large, "name": f"large-reads-{AS_THERE}"}
     if mix.writes and requirement.need("wal") is not None:
-        # What is written of a log is in a row, and the more commits wait, the more at once.
+        # A log is written sequentially, and more of it at a time if more commits wait.
         yield {**probe, **large, "operation": "write", "name": f"large-writes-{AS_THERE}"}
     if mix.writes:
         yield {

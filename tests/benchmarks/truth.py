@@ -242,7 +242,7 @@ class Bench:
         made = self.profile(target)
         words = [*WORDS, "--growth", f"{growth:.5f}"]
         if target.work in {"large", "insert"}:
-            # What is inserted into says nothing of how large it is to be, and takes long to load.
+            # The default size takes minutes to load under a limit of writes.
             words += ["--working-set", f"{WORKS[target.work].scale * 15}M"]
         with caged(self.folder, target.limits) as cage:
             self._forget_cache(target)

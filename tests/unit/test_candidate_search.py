@@ -96,7 +96,8 @@ def test_a_build_ends_with_a_replayer_that_is_killed(toy: Path) -> None:
     code = f"""
 from pathlib import Path
 from replayer.experiments.candidate_search import CommitBuild
-CommitBuild(Path({str(toy)!r}), {command!r}, Path({str(toy.parent / "builds")!r})).perform({commit!r})
+builds = Path({str(toy.parent / "builds")!r})
+CommitBuild(Path({str(toy)!r}), {command!r}, builds).perform({commit!r})
 """
     files = [toy.parent / "builds" / name for name in ("child", "shell")]
     with subprocess.Popen([sys.executable, "-c", code]) as build:

@@ -355,8 +355,9 @@ def test_processors_that_replayers_own_clients_took_are_not_the_databases(
     Its clients were inside the limit and used half of it.  A machine that is too small for the
     server alone stays so.
     """
-    shared = tuple(trial(m, sizing.rate, "failed", 0.5, server_cores=0.15, client_cores=0.15,
-                         throughput_per_second=multiple * sizing.rate) for m in (1.0, 1.0))  # fmt: skip
+    used = {"server_cores": 0.15, "client_cores": 0.15}
+    done = multiple * sizing.rate
+    shared = 2 * (trial(1.0, sizing.rate, "failed", 0.5, throughput_per_second=done, **used),)
     known = altered(sizing, cores=0.3)
     run = run_of(known, multiple=multiple, low=0.9 * multiple, high=1.1 * multiple, trials=shared)
     step = altered(run.steps[0], tables={**run.steps[0].tables, "hold": ()})

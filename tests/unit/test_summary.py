@@ -75,7 +75,7 @@ def test_a_walk_is_believed_exactly_if_it_was_as_asked(
 def test_a_replay_of_which_much_failed_did_other_work(
     stored: Run, failed: int, trust: Trust
 ) -> None:
-    """With two of a hundred it is the source's work, and a warning tells of them; not with fourteen."""
+    """With two of a hundred it is the source's work, and a warning tells of them."""
     replayed = Replayed(
         fingerprint="0" * 16, text="SELECT ?", kind="select", planned=100, executions=100,
         service_s=1.0, failed_here={"42P01": failed},
