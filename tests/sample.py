@@ -233,10 +233,11 @@ PARTS = {"pages": make_pages, "live": make_live, "size": make_size}
 def main() -> None:
     """Make the parts that are asked for."""
     parser = argparse.ArgumentParser(prog="python -m tests.sample")
-    parser.add_argument("parts", nargs="*", choices=PARTS, default=list(PARTS))
+    # No name is an empty list to argparse, which looks for it in the choices.
+    parser.add_argument("parts", nargs="*", choices=[*PARTS, []])
     parser.add_argument("--results", type=Path, metavar="FOLDER")
     asked = parser.parse_args()
-    for part in asked.parts:
+    for part in asked.parts or PARTS:
         with (
             browser(HEIGHTS[part]) as driver,
             tempfile.TemporaryDirectory(prefix="replayer-sample-") as work,
