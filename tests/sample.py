@@ -201,7 +201,7 @@ def make_live(driver: webdriver.Chrome, results: Path) -> None:
         # The last step is that of the physical sessions, which run after all else is prepared.
         while run.poll() is None and not all(word in text_of(driver) for word in MEASURED):
             time.sleep(0.2)
-        time.sleep(6)
+        time.sleep(2)
         save_picture(driver, "live")
 
 
