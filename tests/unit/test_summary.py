@@ -243,6 +243,15 @@ def test_what_can_be_believed_is_counted_in_words(stored: Run, trusts: str, word
     assert run_headline.believed(lines) == words
 
 
+def test_steps_that_were_skipped_are_not_called_unbelievable(stored: Run) -> None:
+    """DuckDB skips both kinds of sessions: "cached and physical cannot" was no word on them."""
+    one = summarise([stored]).lines[0]
+    lines = [replace(one, name=name, trust=Trust.NO, repeats=0) for name in ("cached", "physical")]
+    believed = run_headline.believed([replace(one, trust=Trust.YES), *lines])
+
+    assert believed == "one of three steps can be believed; cached and physical were not done"
+
+
 @pytest.mark.parametrize(
     ("source", "word"),
     [

@@ -74,7 +74,7 @@ def _left_out(count: int) -> list[str]:
 
 
 def believed(lines: Sequence[StepSummary]) -> str:
-    """Return how many steps can be believed, with care or without, and which cannot."""
+    """Return how many steps can be believed, which cannot, and which were not done."""
     if not lines:
         return ""
     trust = [line.trust for line in lines]
@@ -89,9 +89,12 @@ def believed(lines: Sequence[StepSummary]) -> str:
     words = f"{which} steps can be believed"
     if care:
         words += f", {_with_care(good, care)}"
-    if bad:
-        names = _listed(line.name for line in lines if line.trust is Trust.NO)
-        words += f"; {names} cannot"
+    doubted = [line.name for line in lines if line.trust is Trust.NO and line.repeats]
+    undone = [line.name for line in lines if line.trust is Trust.NO and not line.repeats]
+    if doubted:
+        words += f"; {_listed(doubted)} cannot"
+    if undone:
+        words += f"; {_listed(undone)} {'was' if len(undone) == 1 else 'were'} not done"
     return words
 
 
