@@ -33,7 +33,8 @@ if os.getppid() != int(sys.argv[1]):
     os._exit(1)
 sys.exit(abs(subprocess.call(sys.argv[2:])))
 """
-"""The same for a program that starts others: the code stays, and kills all of its group."""
+"""The same for a program that starts others: the code stays, and kills all of its group.  A program
+that left the group by setsid is not in it."""
 
 
 class User(NamedTuple):
@@ -67,9 +68,9 @@ def run(
 
     The program gets its own session.  So Ctrl-C reaches only replayer, which then stops in order.
     The program reads `stdin` from its current position; the program's `user` needs no right to open
-    that file.  `timeout` is in seconds.  A `bound` program is killed with all that it started when
-    the thread that runs it is gone.  Raises ReplayerError, with the last lines of stderr, if it
-    fails, is missing or takes too long.
+    that file.  `timeout` is in seconds.  A `bound` program is killed, and what it started with it,
+    when the thread that runs it is gone.  Raises ReplayerError, with the last lines of stderr, if
+    it fails, is missing or takes too long.
     """
     command = [str(argument) for argument in arguments]
     bind = [sys.executable, "-I", "-S", "-c", _BOUND_WITH_CHILDREN, str(os.getpid())]

@@ -88,6 +88,9 @@ def find_factors(base: Side, other: Side, place: FactorPlace) -> ChosenFactors:
         if one.sort is Sort.REFUSED and not one.key.startswith(_SETTINGS_OF_WORK):
             refused.append(f"{_words(one)}: it is of the work itself")
             continue
+        if environment.step_setting(one.key):
+            # The server's setting of that name is the factor, and it reaches the step.
+            continue
         name = _factor_name(one.key)
         if one.sort is not Sort.EXPLAINS or not (name or one.key in suspected):
             continue

@@ -46,6 +46,8 @@ _OF_A_FLUSH = {"write_iops": 3.0, "write_mbps": 3 * 8192 / 1e6}
 """A need -> the most of it that one flush of the log takes."""
 _OF_THE_LOAD = frozenset({"transactions", "statements", "sessions_active"})
 """Needs that are the load's own rate."""
+LOG_WRITES = "log-writes"
+"""The probe that writes as a log is written: it shows nothing of writes to random places."""
 AS_THERE = "as-there"
 """The end of the name of a probe whose requests are as large as the source's."""
 
@@ -97,7 +99,7 @@ class _Known:
             for step in self.steps
             if step.step == "probe" and step.status is Status.DONE
             for row in step.tables.get("io", ())
-            if row.get("operation") == operation
+            if row.get("operation") == operation and step.name != LOG_WRITES
         ]
         as_there: list[Mapping[str, Any]] = [row for name, row in known if name.endswith(AS_THERE)]
         return as_there or [row for _, row in known]
@@ -316,7 +318,7 @@ def _probed(need: Need, known: _Known, probes: Sequence[Mapping[str, Any]]) -> R
     # Of several request sizes, the largest has the most bytes, and the smallest the most requests.
     best = max(probes, key=lambda row: float(row[column]))
     supply, shared = float(best[column]), _shared(need, known)
-    if supply < need.required and supply >= _SURELY * (need.required - shared) and _did(known):
+    if supply < need.required and _shared_them(need, known):
         return _not_tested(need, _SHARED_FLUSHES)
     short = Fit.UNCLEAR if supply >= _SURELY * (need.required - shared) else Fit.DOES_NOT_FIT
     if operation == _READS and _larger_memory(known):
@@ -341,13 +343,22 @@ def _shared(need: Need, known: _Known) -> float:
 _SHARED_FLUSHES = "the load had as many commits, and fewer writes: those that wait share a flush"
 
 
-def _did(known: _Known) -> bool:
-    """Return whether the load made as many commits as are required, and held."""
+def _shared_them(need: Need, known: _Known) -> bool:
+    """Return whether a load that held wrote less only because its commits shared flushes.
+
+    It made as many commits in fewer flushes, and what those that it saved would have written is
+    what is missing.  Where it had as many flushes, something else was not written.
+    """
     requirement = known.sizing.requirement
     flushes, work = requirement.need("wal_syncs"), requirement.work
+    _, _, used, units = _ON_DEVICE[need.name]
+    had, flushed = known.had(used), known.had("flushes_per_second")
+    if known.load.fit is not Fit.FITS or flushes is None or had is None or flushed is None:
+        return False
+    saved = max(0.0, flushes.required - flushed) * _OF_A_FLUSH.get(need.name, 0.0)
     commits = requirement.factor * (work.update + work.insert)
-    fits = known.load.fit is Fit.FITS and bool(known.trials)
-    return fits and flushes is not None and commits >= _ENOUGH * flushes.required
+    enough = had / units + saved >= _ENOUGH * need.required
+    return enough and commits >= _ENOUGH * flushes.required
 
 
 _IN_MEMORY = "what is in use was read from memory, which is larger than at the source"
@@ -414,7 +425,8 @@ def _log(need: Need, known: _Known) -> ResourceRow:
     had = known.had("write_bytes_per_second")
     if had is not None and had >= _ENOUGH * need.required * 1e6:
         return _measured(need, known, "bytes written under the load")
-    probes = known.probes(_WRITES)
+    done = [step for step in known.steps if step.name == LOG_WRITES and step.status is Status.DONE]
+    probes = [row for step in done for row in step.tables.get("io", ())] or known.probes(_WRITES)
     if not probes:
         return _not_tested(need, "no probe of writes was run")
     here = max(float(row["MB/s"]) for row in probes)

@@ -22,7 +22,7 @@ from replayer.load.mix import WeightedMix
 from replayer.load.objective import goals
 from replayer.model import StepSpec, Workload
 from replayer.run import step_plugin
-from replayer.sizing.needs import AS_THERE
+from replayer.sizing.needs import AS_THERE, LOG_WRITES
 from replayer.sizing.requirement import Requirement
 from replayer.tables.pgio import MOST_ROWS
 from replayer.units import show_count, show_duration, show_size, write_duration
@@ -445,7 +445,7 @@ def _probes(  # noqa: PLR0917 - what decides whether they matter
         yield {**probe, **large, "name": f"large-reads-{AS_THERE}"}
     if mix.writes and requirement.need("wal") is not None:
         # A log is written sequentially, and more of it at a time if more commits wait.
-        yield {**probe, **large, "operation": "write", "name": f"large-writes-{AS_THERE}"}
+        yield {**probe, **large, "operation": "write", "name": LOG_WRITES}
     if mix.writes:
         yield {
             "step": "probe",

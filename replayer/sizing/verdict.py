@@ -249,6 +249,9 @@ def _without_clients(load: Loaded, step: StepResult | None, sizing: Sizing) -> L
     here = sizing.cores
     if load.fit is not Fit.DOES_NOT_FIT or step is None or here is None:
         return load
+    if load.low is not None and load.low >= 1:
+        # It held for a short time, clients and all: why it did not last is another matter.
+        return load
     if load.first not in {"", resources.MACHINE, resources.QUOTA, resources.CLIENTS}:
         return load
     trials = [row for row in step.tables["trials"] if row["ended"] != "void"]

@@ -102,7 +102,10 @@ def main() -> int:
             run = importlib.import_module(f"tests.benchmarks.{name}").run
             given = {"seed": seed, "cases": args.cases, "seconds": args.seconds}
             taken = inspect.signature(run).parameters
-            rows += run(Path(folder), **{key: given[key] for key in given if key in taken})
+            made = list(run(Path(folder), **{key: given[key] for key in given if key in taken}))
+        if not made and args.cases:
+            parser.error(f"no case of {name} has {args.cases!r} in its name")
+        rows += made
         stored = {"host": facts, "seed": seed, "rows": rows}
         store.write_text(json.dumps(stored, indent=1, default=str))
     Console(width=100).print(table(rows))

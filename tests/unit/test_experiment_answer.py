@@ -170,7 +170,10 @@ def test_factors_come_from_what_differs_between_two_sides(run_of: RunOf) -> None
             settings={"io_method": method, "shared_buffers": "16MB"},
         )
         host = {"memory.transparent_huge_pages": pages, "cpu.model": f"of {method}"}
-        sides.append(Side(method, (run_of([1.0], engine=engine, host=host),)))
+        # The server's setting reaches the step, whose value of it is no factor that is missing.
+        (step,) = (run := run_of([1.0], engine=engine, host=host)).steps
+        step = step.model_copy(update={"facts": {**step.facts, "settings.io_method": method}})
+        sides.append(Side(method, (run.model_copy(update={"steps": (step,)}),)))
 
     chosen = find_factors(sides[0], sides[1], PLACE)
 

@@ -547,26 +547,43 @@ def test_flushes_that_commits_share_are_not_refuted_by_a_probe(flushes: float, f
     assert row.fit is fit
 
 
-@pytest.mark.parametrize(("writes", "fit"), [(900.0, Fit.FITS), (9000.0, Fit.DOES_NOT_FIT)])
+@pytest.mark.parametrize(
+    ("writes", "flushed", "fit"),
+    [(900.0, 100.0, Fit.FITS), (900.0, 300.0, Fit.UNCLEAR), (9000.0, 100.0, Fit.DOES_NOT_FIT)],
+)
 def test_fewer_writes_of_as_many_commits_are_not_held_against_a_load(
-    writes: float, fit: Fit
+    writes: float, flushed: float, fit: Fit
 ) -> None:
     """A disk of 250 writes/s held 1.4 times the load of a source that had 777, 324 of them flushes.
 
-    Writes that no flush explains are still held against the probe.
+    Writes that no saved flush explains are still held against the probe.
     """
     known = requirement.of(
         profile(commits=300.0, tuples_inserted=300.0, wal_syncs=300.0, write_iops=writes)
     )
     sizing = sizing_of(known, planned(known, SizingOptions(), MACHINE), cores=64.0)
-    few = (trial(1.0, sizing.rate, "held", writes_per_second=250.0),)
+    few = (trial(1.0, sizing.rate, "held", writes_per_second=250.0, flushes_per_second=flushed),)
     run = run_of(sizing, multiple=1.4, low=1.3, high=1.5, trials=few,
                  more=(probe("writes", "write", 250.0, 8192),))  # fmt: skip
     verdict = judge(sizing, run)
     assert verdict.fit is fit
     row = next(row for row in verdict.rows if row.need == "write_iops")
-    assert row.fit is (Fit.NOT_TESTED if fit is Fit.FITS else Fit.DOES_NOT_FIT)
+    assert row.fit is (Fit.NOT_TESTED if fit is Fit.FITS else fit)
     assert ("not tested: device writes" in verdict.reasons[0]) is (fit is Fit.FITS)
+
+
+def test_a_probe_of_the_log_shows_nothing_of_writes_to_random_places() -> None:
+    """250 MB/s in a row are enough for a log of 40, and no proof of 40 MB/s in blocks."""
+    known = requirement.of(
+        profile(tuples_inserted=300.0, wal_mbps=40.0, write_iops=5000.0, write_mbps=40.0)
+    )
+    sizing = sizing_of(known, planned(known, SizingOptions(), MACHINE), cores=64.0)
+    probes = (probe("writes", "write", 250.0, 8192), probe("log-writes", "write", 2000.0, 1 << 17))
+    few = (trial(1.0, sizing.rate, "held", write_bytes_per_second=0.0),)
+    run = run_of(sizing, multiple=1.4, low=1.3, high=1.5, trials=few, more=probes)
+    rows = {row.need: row for row in judge(sizing, run).rows}
+    assert rows["write_mbps"].fit is Fit.DOES_NOT_FIT
+    assert rows["wal"].fit is Fit.FITS
 
 
 @pytest.mark.parametrize(("multiple", "proof"), [(0.3, "measured"), (1.2, "predicted")])

@@ -297,6 +297,10 @@ def test_a_setting_that_a_step_has_of_its_own_explains_it_and_not_the_servers() 
     assert may_explain([of_server, other], ()) == (of_server, other)
     assert may_explain([of_server, of_step, other], ()) == (of_step, other)
     assert name_fact(of_step.key) == "slob's shared_buffers"
+    # A walk has no server, and a scan is not what the sessions set.
+    assert may_explain([of_server, of_step], (), "walk", "walk") == ()
+    assert may_explain([of_server, of_step], (), "scan", "scan") == (of_server,)
+    assert may_explain([of_server, of_step], (), "sessions", "slob") == (of_step,)
 
 
 def test_what_cannot_touch_a_step_does_not_explain_it(side: Callable[..., Side]) -> None:

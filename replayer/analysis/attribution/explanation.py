@@ -264,7 +264,7 @@ def _judged(
     )
     # If no part moved, list the known causes of all parts that were tested.
     named = [part.part for part in why.moved or why.likely] or tested
-    explain = known_causes.may_explain(differences, named, begun.kind)
+    explain = known_causes.may_explain(differences, named, begun.kind, begun.step)
     return why.model_copy(update={"may_explain": explain})
 
 

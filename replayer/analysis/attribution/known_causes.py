@@ -6,7 +6,7 @@ A comparison lists them as `may explain`.
 from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 
-from replayer.analysis.differences.environment import Difference, Sort
+from replayer.analysis.differences.environment import Difference, Sort, step_setting
 from replayer.model import Spent
 
 KERNELS = frozenset(
@@ -71,43 +71,50 @@ _CAUSES: tuple[tuple[str, frozenset[Spent]], ...] = (
 """(pattern of facts, parts of an account that they are known to move); the first match counts."""
 _SERVERS = "engine.*"
 """Pattern of facts that have an effect on the server's work only."""
-_SERVER, _SETTINGS = "engine", ".settings."
-"""engine.settings.NAME is a setting that a server was started with, STEP.settings.NAME a step's."""
+_SERVERS_SETTINGS = "engine.settings."
 _WITHOUT_SERVER = frozenset({"walk", "probe"})
 """Kinds of steps that read and write files themselves, without the server."""
 
 
 def may_explain(
-    differences: Iterable[Difference], parts: Iterable[str], step: str = ""
+    differences: Iterable[Difference], parts: Iterable[str], kind: str = "", step: str = ""
 ) -> tuple[Difference, ...]:
-    """Return the differences that are known to move one of these parts in this kind of step.
+    """Return the differences that are known to move one of these parts in a step of this kind.
 
-    Without parts, return the differences that are known to move any part.  Facts by which the
-    groups were formed are left out, as these are what the comparison is about.
+    `step` is its name: settings that other steps made are left out.  Without parts,
+    return the differences that are known to move any part.  Facts by which the groups were formed
+    are left out, as these are what the comparison is about.
     """
     named = set(parts)
     if KERNEL in named:
         named |= KERNELS
     return tuple(
         one
-        for one in _in_effect(tuple(differences))
+        for one in _in_effect(tuple(differences), step)
         if one.sort is Sort.EXPLAINS
         and (works := _works_on(one.key))
         and (not named or named & works)
-        and not (step in _WITHOUT_SERVER and fnmatchcase(one.key, _SERVERS))
+        and not (kind in _WITHOUT_SERVER and _of_server(one.key))
     )
 
 
-def _in_effect(differences: Sequence[Difference]) -> Iterator[Difference]:
-    """Yield the differences without settings of a server for which a step has its own values."""
-    of_steps = {
-        name for place, sign, name in (one.key.partition(_SETTINGS) for one in differences)
-        if sign and place != _SERVER
-    }  # fmt: skip
+def _in_effect(differences: Sequence[Difference], step: str) -> Iterator[Difference]:
+    """Yield the differences without settings of other steps, and those that a step overrides.
+
+    Without a step, a setting of the server is left out if any step has its own value of it.
+    """
+    own = {found for one in differences if (found := step_setting(one.key))}
+    overridden = {name for of, name in own if step in {"", of}}
     for one in differences:
-        place, sign, name = one.key.partition(_SETTINGS)
-        if not (sign and place == _SERVER and name in of_steps):
+        found = step_setting(one.key)
+        if found is None and one.key.removeprefix(_SERVERS_SETTINGS) in overridden:
+            continue
+        if found is None or step in {"", found[0]}:
             yield one
+
+
+def _of_server(key: str) -> bool:
+    return fnmatchcase(key, _SERVERS) or step_setting(key) is not None
 
 
 def _works_on(key: str) -> frozenset[str]:

@@ -94,6 +94,15 @@ def facts(run: Run) -> dict[str, str]:
     return {key: _shown(key, value) for key, value in known.items()}
 
 
+def step_setting(key: str) -> tuple[str, str] | None:
+    """Return the step and the name, if a fact is a server's setting that a step made.
+
+    engine.settings.NAME is what the server was started with, STEP.settings.NAME what was in effect.
+    """
+    step, sign, name = key.partition(".settings.")
+    return (step, name) if sign and step not in {"engine", "workload"} else None
+
+
 def _workload(run: Run) -> Iterator[tuple[str, Any]]:
     workload = run.workload
     yield "workload.name", workload.name

@@ -3,6 +3,8 @@
 import re
 from collections.abc import Iterable
 
+from replayer.analysis.differences.environment import step_setting
+
 _ACRONYMS = {
     word.lower(): word
     for word in ("CPU", "RIOPS", "IOPS", "WAL", "NUMA", "SMT", "MHz", "KiB", "I/O", "ID")
@@ -33,9 +35,8 @@ def name_fact(key: str) -> str:
 
     A setting of a server keeps its own name, by which its documentation knows it.
     """
-    step, sign, setting = key.partition(".settings.")
-    if sign and step not in {"engine", "workload"}:
-        return f"{step}'s {setting}"
+    if own := step_setting(key):
+        return "{}'s {}".format(*own)
     place = next((one for one in _PLACES if key.startswith(one)), "")
     rest = key.removeprefix(place)
     return rest if place == "engine.settings." else _in_words(split_name(rest))
