@@ -4,8 +4,9 @@ Burnt CPU is counted in units: an expression that is evaluated for each row read
 (schemas/*/parts/burn.sql).  A statement costs several times as much CPU if the server has to wake
 up for each one as if statements follow each other without a gap.  So the cost is measured at the
 intended rate, over all sessions, and the number of units is corrected until the cost is right, in
-CPU seconds of the server's processes.  If these cannot be seen, the service time of one session
-gives the cost of a unit.
+CPU seconds of the server's processes.  Where that rate is not sustained, statements of the trials
+follow each other without a gap, and so they do when they are measured.  If the server's processes
+cannot be seen, the service time of one session gives the cost of a unit.
 """
 
 from collections.abc import Iterator, Sequence
@@ -32,6 +33,8 @@ _STATEMENTS = 300
 """Minimum number of statements to measure, if they come within _MOST_SECONDS."""
 _PATIENCE = 0.5
 _HALVINGS = 6
+_LONG = 0.0005
+"""CPU seconds: a statement that costs less may owe most of it to the server's waking up for it."""
 _ROUNDS = 5
 CLOSE = 0.05
 """Tolerated relative difference between the CPU got and the CPU wanted."""
@@ -88,15 +91,17 @@ def calibrate(asked: LevelRequest, context: Context, database: Database) -> Burn
     """Return the units that a statement of the mix must burn to cost `mix.cpu`.
 
     The cost is measured at `mix.cpu_rate`, else at the rate of the request, else in a closed loop
-    of one session.  A rate that is not sustained is halved, and halved again if necessary.  This
-    takes about 10 seconds, and at most 30 unless statements are rare.
+    of one session.  Where a rate is not sustained, all sessions are measured in a closed loop, as
+    fast as they are served.  Statements of little CPU are measured at half of the rate instead, and
+    at half of that if necessary: at the source, a part of it was for waking up.  This takes about
+    10 seconds, and at most 30 unless statements are rare.
     """
     wanted, how = cpu_here(asked.mix, context.done)
     closed = replace(asked, rate=None, sessions=1, seconds=_SECONDS, title="calibrate the CPU")
     # Work that came before, such as loading the tables, has time to settle meanwhile.
     unit = _unit(replace(closed, mix=WeightedMix(point=1), seconds=_SECONDS / 2), context, database)
     one = closed if asked.rate is None else _at_a_rate(asked)
-    level = _sustained(one, context, database)
+    level = _sustained(one, wanted, context, database)
     bare = _cost(level)
     missing = wanted if bare is None else max(0.0, wanted - bare)
     units = missing / unit
@@ -122,13 +127,19 @@ def _at_a_rate(asked: LevelRequest) -> LevelRequest:
     )
 
 
-def _sustained(asked: LevelRequest, context: Context, database: Database) -> LevelResult:
-    """Measure a level; halve its rate until it is sustained, at most _HALVINGS times."""
+def _sustained(
+    asked: LevelRequest, wanted: float, context: Context, database: Database
+) -> LevelResult:
+    """Measure a level; where its rate is not sustained, do so without a rate or at a lower one.
+
+    A rate is halved _HALVINGS times at most.
+    """
     level = measure_level(asked, context, database)
     for _ in range(_HALVINGS):
         if level.sustained or level.asked.rate is None:
             break
-        level = measure_level(replace(asked, rate=level.asked.rate / 2), context, database)
+        lower = None if wanted >= _LONG else level.asked.rate / 2
+        level = measure_level(replace(asked, rate=lower), context, database)
     return level
 
 
@@ -139,7 +150,7 @@ def _rounds(
     now = first
     wanted, bare = first.wanted_seconds, first.bare_seconds or 0.0
     for _ in range(_ROUNDS):
-        level = _sustained(replace(asked, burn=now.units), context, database)
+        level = _sustained(replace(asked, burn=now.units), wanted, context, database)
         asked = level.asked
         got = _cost(level) or 0.0
         now = replace(now, got_seconds=got, rate=asked.rate)

@@ -10,6 +10,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -396,7 +397,7 @@ def test_a_statement_of_many_sessions_at_a_rate_costs_what_is_wanted(
 def test_what_a_statement_costs_is_printed_beside_what_is_wanted(
     loaded: Measure, context: Context, database: Database
 ) -> None:
-    """At the rate at which the source was measured, at less where that is not sustained."""
+    """At the rate at which the source was measured; without one where that is not sustained."""
     del loaded
     mix = WeightedMix(point=1, cpu=0.002, cpu_rate=50)
     found = cpu_burn.calibrate(
@@ -408,7 +409,13 @@ def test_what_a_statement_costs_is_printed_beside_what_is_wanted(
 
     never = WeightedMix(point=1, cpu=0.002, cpu_rate=60_000)
     asked = LevelRequest(sessions=4, seconds=1.0, rate=100, mix=never, tables=TABLES)
-    assert known(cpu_burn.calibrate(asked, context, database).rate) < 60_000
+    saturated = cpu_burn.calibrate(asked, context, database)
+    assert saturated.rate is None
+    assert re.match(r"CPU of a statement: wanted 2\.00 ms, got ", saturated.words)
+
+    short = WeightedMix(point=1, cpu=0.0004, cpu_rate=60_000)
+    halved = cpu_burn.calibrate(replace(asked, mix=short), context, database)
+    assert known(halved.rate) < 60_000
 
 
 def cost(level: LevelResult) -> float:
