@@ -67,7 +67,9 @@ def find(title: str, keys: ServerSpec, bindir: Path | None = None) -> Programs:
     ways = " or ".join(way for way in (advice, f"give {option}") if way)
     refusal = "; ".join(refusals) or "none is installed"
     if bindir:
-        raise Impossible(refusal)
+        has_none = not os.path.isfile(bindir / keys.program)  # noqa: PTH113 - as in _tried
+        remedy = f": give {option} the folder of the server's programs, or leave it out"
+        raise Impossible(f"{refusal}{remedy if has_none else ''}")
     raise Impossible(f"no {title} server can be used", f"{refusal}; {ways}")
 
 

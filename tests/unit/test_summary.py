@@ -250,6 +250,7 @@ def test_steps_that_were_skipped_are_not_called_unbelievable(stored: Run) -> Non
     believed = run_headline.believed([replace(one, trust=Trust.YES), *lines])
 
     assert believed == "one of three steps can be believed; cached and physical were not done"
+    assert not run_headline.believed(lines[:1])
 
 
 @pytest.mark.parametrize(

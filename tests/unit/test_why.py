@@ -13,7 +13,7 @@ from replayer.analysis.differences.comparison import Comparison, MetricVerdict, 
 from replayer.analysis.differences.environment import Difference, Sort, differences
 from replayer.analysis.differences.metric_names import name_fact
 from replayer.analysis.differences.samples import Side, Unit
-from replayer.model import Account, EngineFacts, Spent
+from replayer.model import Account, Better, EngineFacts, Measurement, Spent
 from replayer.results import store
 from tests.benchmarks import verdicts
 from tests.fixture_types import RunOf
@@ -231,6 +231,37 @@ def test_other_operations_are_not_compared(side: Callable[..., Side]) -> None:
     one = why(base, other, Unit.BOOT, metrics={"sessions": ["sessions.riops"]})[0]
 
     assert "block in A, statement in B" in one.reason
+
+
+def test_where_fewer_blocks_are_missed_time_is_per_work_unit(side: Callable[..., Side]) -> None:
+    """Work in half of the time that misses a tenth of the blocks did not get slower by block."""
+    random = np.random.default_rng(7)
+    faster = {part: seconds * 5 for part, seconds in USUAL.items()}
+    sides = [
+        with_work_units(one, blocks)
+        for one, blocks in zip(pair(side, random, faster), (10.0, 1.0), strict=True)
+    ]
+    metrics = {"sessions": ["sessions.operations"]}
+    one = why(*sides, Unit.BOOT, metrics=metrics)[0]
+
+    assert one.operation == "work unit"
+    assert known(one.whole).base == pytest.approx(140e-6, rel=0.05)
+    assert known(one.whole).shift == pytest.approx(-70e-6, rel=0.1)
+
+    alike = [with_work_units(one, 10.0) for one in pair(side, random, faster)]
+    assert why(*alike, Unit.BOOT, metrics=metrics)[0].operation == "block"
+
+
+def with_work_units(side: Side, blocks: float) -> Side:
+    """Return a side whose work units are of so many blocks each."""
+    runs = []
+    for run in side.runs:
+        step = run.steps[0]
+        rate = known(step.value("sessions.riops")) / blocks
+        work = Measurement(metric="sessions.operations", value=rate, unit="1/s", better=Better.MORE)
+        steps = (altered(step, measurements=(*step.measurements, work)),)
+        runs.append(altered(run, steps=steps))
+    return Side(side.name, tuple(runs))
 
 
 def test_without_a_profile_on_one_side_the_kernel_is_one_part(side: Callable[..., Side]) -> None:

@@ -10,8 +10,9 @@ If a part was not shown to move, this does not mean that it is unchanged.  It is
 only if its confidence interval lies within a margin.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from enum import StrEnum
+from statistics import median
 
 import numpy as np
 
@@ -37,6 +38,9 @@ _HALF = 0.5
 """A part that moved by this share of the difference is its main reason."""
 _LEAST_COMMON = 3
 """The parts of which a common movement is the median must be as many as this."""
+_WORK, _WORK_UNIT = "sessions.operations", "work unit"
+_SAME_BLOCKS = 0.02
+"""Work units of two sides are of as many blocks if these differ by no more than this share."""
 WHOLE = "whole"
 RESIDUE = "not accounted for"
 _PARTS = (*(part.value for part in Spent), KERNEL, RESIDUE)
@@ -143,15 +147,22 @@ def why(
     `metrics` is step -> its metrics that were shown to differ.  A step that has no account on
     either side is left out: results of older versions have none.
     """
-    accounts = {step: (_accounts(base, step), _accounts(other, step)) for step in metrics}
-    known = {step: sides for step, sides in accounts.items() if any(sides)}
+    in_work_units = {step for step in metrics if not _same_blocks(base, other, step)}
+    accounts = {
+        step: tuple(
+            [_account(one, in_work_units) for one in _with_account(side, step)]
+            for side in (base, other)
+        )
+        for step in metrics
+    }
+    known = {step: (sides[0], sides[1]) for step, sides in accounts.items() if any(sides)}
     if not known:
         return ()
     split = {step: _can_be_split(sides) for step, sides in known.items()}
 
     def measured(step: StepResult) -> Iterator[Measurement]:
         if step.name in known and step.account is not None:
-            yield from _measured(step.account, split=split[step.name])
+            yield from _measured(_account(step, in_work_units), split=split[step.name])
 
     kept = Samples.of(base, unit, measured), Samples.of(other, unit, measured)
     begun = [
@@ -173,13 +184,53 @@ def why(
 _Accounts = tuple[Sequence[Account], Sequence[Account]]
 
 
-def _accounts(side: Side, step: str) -> list[Account]:
+def _with_account(side: Side, step: str) -> list[StepResult]:
     return [
-        one.account
+        one
         for run in side.runs
         for one in run.steps
         if one.name == step and one.status is Status.DONE and one.account is not None
     ]
+
+
+def _account(step: StepResult, in_work_units: Collection[str]) -> Account:
+    """Return the account of a step that has one; of some steps per work unit, not per block."""
+    assert step.account is not None, "steps without an account are left out"
+    return _per_work_unit(step, step.account) if step.name in in_work_units else step.account
+
+
+def _blocks(step: StepResult) -> float | None:
+    """Return the operations of an account that are in a work unit; None if not known."""
+    rate = step.value(_WORK)
+    if not rate or step.account is None or not step.account.seconds:
+        return None
+    return step.account.operations / step.account.seconds / rate
+
+
+def _same_blocks(base: Side, other: Side, step: str) -> bool:
+    """Return whether a work unit is as many blocks on both sides; True if that is not known.
+
+    If fewer blocks are missed, each of them takes a longer time of a work that was done faster.
+    """
+    blocks = [list(map(_blocks, _with_account(side, step))) for side in (base, other)]
+    known = [[one for one in side if one] for side in blocks]
+    if not all(known) or any(None in side for side in blocks):
+        return True
+    below, above = map(median, known)
+    return abs(above - below) <= _SAME_BLOCKS * max(below, above)
+
+
+def _per_work_unit(step: StepResult, account: Account) -> Account:
+    blocks = _blocks(step)
+    assert blocks is not None, "of a step without work units, blocks are compared"
+    return account.model_copy(
+        update={
+            "operation": _WORK_UNIT,
+            "operations": account.operations / blocks,
+            "session": {part: seconds * blocks for part, seconds in account.session.items()},
+            "residue": account.residue * blocks,
+        }
+    )
 
 
 def _kind(side: Side, step: str) -> str:

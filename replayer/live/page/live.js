@@ -305,9 +305,10 @@
     header(); steps(); tasks(); tiles(); charts(); lists(); report();
   }
 
-  function gone(words) {
+  function gone(words, lost) {
     byId("gone").hidden = !words;
     byId("gone").textContent = words;
+    byId("gone").classList.toggle("lost", lost);
   }
   const source = new EventSource("/events");
   source.addEventListener("message", (event) => {
@@ -316,12 +317,12 @@
     state = message.state;
     points = message.whole ? message.points : [...points, ...message.points];
     if (points.length > MOST) points = points.filter((_, i) => i % 2 || i > MOST / 2);
-    gone("");
+    gone("", false);
     all();
   });
   source.addEventListener("error", () => {
     const over = state && state.run && state.run.status !== "running";
-    gone(over ? "The process of the run is gone; what stands here is its last state." : "The run does not answer; it is asked again.");
+    gone(over ? "The run has ended, and what stands here is its last state." : "The run does not answer; it is asked again.", !over);
     if (over) source.close();
   });
   setInterval(() => { if (state && state.run && state.run.status === "running") { header(); steps(); tasks(); } }, 1000);
