@@ -1,9 +1,11 @@
 """Verdicts of `replayer size` against what pgbench reaches in the same limit.
 
 A target is this machine in cgroups of version 1: a share of its processors, of its disk, of its
-memory.  The truth is the highest rate that pgbench itself has in them.  A source is a server that
-has no limits, on which pgbench keeps the rate that the stronger target holds, and its profile is
-watched there; it grows so much that the target is STRENGTHS times as strong as what is required.
+memory.  The truth is the highest rate that pgbench itself has in them.  A source is a server on
+which pgbench keeps the rate that the stronger target holds, and its profile is watched there; it
+grows so much that the target is STRENGTHS times as strong as what is required.  A source has no
+limits, but where the target's processors are limited: there its own are busy, as `size` advises,
+since a statement costs up to a third more CPU at an idle server, and no profile shows that.
 `inside` has replayer and the server that it starts in the limit, and pgbench as well; by `url` only
 the server is in it.
 
@@ -36,6 +38,8 @@ NAME = "truth"
 ASKED_FOR = True
 """It wants the machine for itself for half an hour."""
 STRENGTHS = (0.7, 1.4)
+BUSY = 0.9
+"""The share of its processors' time that a source uses where those of its target are limited."""
 RIGHT, NEAR, FALSE_FITS = ">= 0.95", ">= 0.75", "<= 0"
 CLOSE = (0.8, 1.25)
 OBJECTIVE = "p99=700ms"
@@ -211,7 +215,8 @@ class Bench:
         """Return the profile of the source of a target, watched once."""
         if target.name not in self.profiles:
             path = self.folder / f"{target.name}.profile"
-            with self.source(target.work) as server:
+            with self.source(target.work) as server, caged(self.folder, _busy(target)) as cage:
+                cage.take(server)
                 rate = ("-R", f"{self.rate(target):.1f}", "-T", str(WATCHED + 4))
                 with _background(server, *self._words(target.work), *rate):
                     time.sleep(2)
@@ -267,6 +272,12 @@ class Bench:
         if "memory" in target.limits:
             subprocess.run(["sync"], check=True)
             Path("/proc/sys/vm/drop_caches").write_text("3")
+
+
+def _busy(target: Target) -> Mapping[str, float]:
+    """Return the limits of a target's source: processors, if those of the target are limited."""
+    cores = target.limits.get("cores")
+    return {"cores": cores / max(STRENGTHS) / BUSY} if cores else {}
 
 
 def _told(sized: Sized) -> dict[str, Any]:
