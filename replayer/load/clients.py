@@ -313,7 +313,8 @@ class _Clients:
             offered=self._offered,
             given_up=self._given_up,
             cpu=self._cpu,
-            last_empty=(self._last_empty - self._begin) / 1e9,
+            # A statement may wait from the first moment on.
+            last_empty=max(0, self._last_empty - self._begin) / 1e9,
             ended=(self._seen - self._begin) / 1e9,
         )
 
