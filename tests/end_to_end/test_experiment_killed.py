@@ -1,10 +1,11 @@
-"""`replayer experiment` that is killed at drawn moments: all is given back, nothing is lost."""
+"""Searches that are killed at drawn moments: all is given back, and no run is lost or twice."""
 
 import contextlib
 import json
 import random
 import subprocess
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -59,11 +60,49 @@ def taken() -> dict[Path, str]:
     return {Path(note.details[places[note.kind]]): note.kind for note in notes}
 
 
-def wait_until_run(experiment: "subprocess.Popen[str]") -> None:
-    """Wait for the line about its first run."""
-    assert experiment.stderr is not None
-    while ", run 1 of " not in (line := experiment.stderr.readline()):
-        assert line
+def wait_until_server(command: "subprocess.Popen[str]") -> None:
+    """Wait until a command has started a server."""
+
+    def started() -> bool:
+        assert command.poll() is None
+        return any(note.kind == "server" for note in journal.notes())
+
+    wait_until(started)
+
+
+def killed_and_given_back(
+    replayer: Replayer,
+    words: tuple[object, ...],
+    resumed: tuple[object, ...],
+    state: Callable[[], object],
+    moments: int,
+) -> set[str]:
+    """Kill a command at drawn moments, and what resumes it; return the kinds of its notes.
+
+    After each kill the next command must leave the machine in the state of before.
+    """
+    before, seconds = state(), 0.0
+    seen: set[str] = set()
+    for moment in range(moments):
+        begin = time.monotonic()
+        killed = replayer.start(*(resumed if moment else words))
+        if moment:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                killed.wait(random.Random(moment).uniform(0, 1.5 * seconds))
+        else:
+            wait_until_server(killed)
+            seconds = time.monotonic() - begin
+        killed.kill()
+        killed.communicate(timeout=60)
+        seen.update(note.kind for note in journal.notes())
+        left = taken()
+        replayer("run", "./moment.toml", "--without", "all", "--results", "apart")
+
+        wait_until(lambda: not [pid for pid in processes.every() if _is_of(pid, replayer.folder)])
+        assert state() == before
+        assert [path for path in left if path.exists()] == []
+        assert list(journal.notes()) == []
+    return seen
 
 
 @pytest.mark.root
@@ -80,40 +119,60 @@ def test_a_kill_at_any_moment_is_made_good_by_the_next_command(
             pytest.skip(reason)
     for name, text in (("sessions.toml", WORKLOAD), ("moment.toml", MOMENT)):
         (replayer.folder / name).write_text(text)
-    before = machine(own_home)
     # The first run also makes the data directory.
     replayer.process("run", "./sessions.toml", "--without", "all")
     asked = ("experiment", "./sessions.toml", "--factors", FACTORS, "--within", 99)
-    words: tuple[object, ...] = (*asked, "--without", "all", "--yes")
-    seconds = 0.0
-    seen: set[str] = set()
-    for moment in range(MOMENTS):
-        begin = time.monotonic()
-        killed = replayer.start(*words)
-        if moment:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                killed.wait(random.Random(moment).uniform(0, 1.5 * seconds))
-        else:
-            wait_until_run(killed)
-            seconds = time.monotonic() - begin
-        killed.kill()
-        killed.communicate(timeout=60)
-        seen.update(note.kind for note in journal.notes())
-        left = taken()
-        replayer("run", "./moment.toml", "--without", "all")
-
-        wait_until(lambda: not [pid for pid in processes.every() if _is_of(pid, replayer.folder)])
-        assert machine(own_home) == before
-        assert [path for path in left if path.exists()] == []
-        assert list(journal.notes()) == []
-        words = ("experiment", "--resume", "latest", "--yes")
-    answer = json.loads(replayer(*words, "--json").out)
+    words = (*asked, "--without", "all", "--yes")
+    resumed = ("experiment", "--resume", "latest", "--yes")
+    seen = killed_and_given_back(replayer, words, resumed, lambda: machine(own_home), MOMENTS)
+    answer = json.loads(replayer(*resumed, "--json").out)
 
     (plan,) = (replayer.folder / "results").glob("*/plan.experiment")
     done = [run for run in map(_read, plan.parent.glob("*.json")) if run["status"] == "done"]
     places = [(run["tags"]["block"], run["tags"]["combination"]) for run in done]
     assert {"kernel-setting", "cgroup", "server"} <= seen
     assert len(places) == len(set(places)) == answer["runs"] == 12
+
+
+@pytest.mark.root
+@pytest.mark.slow
+@pytest.mark.alone
+@pytest.mark.parametrize("command", ["ab", "bisect"])
+def test_a_killed_comparison_gives_back_what_it_switched(
+    replayer: Replayer,
+    own_home: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    command: str,
+) -> None:
+    """The command of --switch, a factor of the machine, the server: at six moments each."""
+    level, switch = tmp_path / "level", tmp_path / "switch"
+    level.write_text("one")
+    switch.write_text(f"#!/bin/sh\nprintf %s $1 > {level}\n")
+    switch.chmod(0o755)
+    (replayer.folder / "sessions.toml").write_text(WORKLOAD)
+    (replayer.folder / "moment.toml").write_text(MOMENT)
+    replayer.process("run", "./sessions.toml", "--without", "all", "--results", "apart")
+    switching = ("--switch", f"{switch} {{}}")
+    sides: tuple[object, ...] = ("--a", "one", "--b", "two", "--runs", 4, "--all")
+    if command == "bisect":
+        sides = ("--over", "one,two,three", "--runs", 6)
+    monkeypatch.setenv("REPLAYER_WITHOUT", "all")
+    words = (command, "./sessions.toml", *switching, *sides)
+
+    def state() -> object:
+        return level.read_text(), machine(own_home)
+
+    seen = killed_and_given_back(replayer, words, (*words, "--resume"), state, 6)
+    answer = json.loads(replayer(*words, "--resume", "--json", status=None).out)
+
+    runs = [_read(path) for path in (replayer.folder / "results").glob("*.json")]
+    done = [run for run in runs if run["status"] == "done"]
+    assert {"switch", "server"} <= seen
+    assert state() == ("one", machine(own_home))
+    assert answer
+    assert len({run["id"] for run in done}) == len(done)
+    assert len(done) >= (8 if command == "ab" else 4)
 
 
 def _is_of(pid: int, folder: Path) -> bool:
