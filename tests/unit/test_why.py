@@ -237,19 +237,17 @@ def test_where_fewer_blocks_are_missed_time_is_per_work_unit(side: Callable[...,
     """Work in half of the time that misses a tenth of the blocks did not get slower by block."""
     random = np.random.default_rng(7)
     faster = {part: seconds * 5 for part, seconds in USUAL.items()}
-    sides = [
-        with_work_units(one, blocks)
-        for one, blocks in zip(pair(side, random, faster), (10.0, 1.0), strict=True)
-    ]
+    base, other = pair(side, random, faster)
+    small, large = with_work_units(base, 10.0), with_work_units(other, 1.0)
     metrics = {"sessions": ["sessions.operations"]}
-    one = why(*sides, Unit.BOOT, metrics=metrics)[0]
+    one = why(small, large, Unit.BOOT, metrics=metrics)[0]
 
     assert one.operation == "work unit"
     assert known(one.whole).base == pytest.approx(140e-6, rel=0.05)
     assert known(one.whole).shift == pytest.approx(-70e-6, rel=0.1)
 
-    alike = [with_work_units(one, 10.0) for one in pair(side, random, faster)]
-    assert why(*alike, Unit.BOOT, metrics=metrics)[0].operation == "block"
+    alike = with_work_units(other, 10.0)
+    assert why(small, alike, Unit.BOOT, metrics=metrics)[0].operation == "block"
 
 
 def with_work_units(side: Side, blocks: float) -> Side:

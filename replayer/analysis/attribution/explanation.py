@@ -148,14 +148,15 @@ def why(
     either side is left out: results of older versions have none.
     """
     in_work_units = {step for step in metrics if not _same_blocks(base, other, step)}
-    accounts = {
-        step: tuple(
-            [_account(one, in_work_units) for one in _with_account(side, step)]
-            for side in (base, other)
-        )
-        for step in metrics
-    }
-    known = {step: (sides[0], sides[1]) for step, sides in accounts.items() if any(sides)}
+    below, above = (
+        {
+            step: [_account(one, in_work_units) for one in _with_account(side, step)]
+            for step in metrics
+        }
+        for side in (base, other)
+    )
+    accounts = {step: (below[step], above[step]) for step in metrics}
+    known = {step: sides for step, sides in accounts.items() if any(sides)}
     if not known:
         return ()
     split = {step: _can_be_split(sides) for step, sides in known.items()}

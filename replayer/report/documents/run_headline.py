@@ -81,8 +81,8 @@ def believed(lines: Sequence[StepSummary]) -> str:
     good, care, bad = (trust.count(value) for value in (Trust.YES, Trust.CARE, Trust.NO))
     total = len(lines)
     if total == 1:
-        undone = trust[0] is Trust.NO and not lines[0].repeats
-        return "" if undone else _ALONE[trust[0]]
+        # The headline already has that it was not done.
+        return "" if bad and not lines[0].repeats else _ALONE[trust[0]]
     if not good + care:
         return f"none of the {_number(total)} steps can be believed as it is"
     every = "both" if total == len(_BOTH) else f"all {_number(total)}"
