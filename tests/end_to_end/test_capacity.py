@@ -2,7 +2,9 @@
 
 import contextlib
 import os
+import time
 from dataclasses import replace
+from statistics import median
 
 import pytest
 
@@ -92,13 +94,15 @@ def test_search_beside_others_is_given_up_after_two_void_trials(context: Context
 
 @pytest.mark.quiet
 def test_search_beside_others_waits_for_as_long_as_it_is_told(context: Context) -> None:
-    """Five seconds of void trials of one second each are five at least."""
+    """Two void trials, and what is left of the five seconds until the machine would be quiet."""
+    began = time.monotonic()
     with beside("while :; do :; done", many=os.cpu_count() or 1):
         outcome = performed(capacity, spec_of(slo="p50=100ns", least=1, wait="5s"), context)
     endings = [row["ended"] for row in outcome.tables["trials"]]
 
-    assert endings.count("void") >= 5
-    assert "capacity.gave_up" in outcome.facts
+    assert time.monotonic() - began >= 5
+    assert set(endings) == {"void"}
+    assert "and did not end within" in str(outcome.facts["capacity.gave_up"])
 
 
 @pytest.mark.slow
@@ -181,14 +185,15 @@ def test_trial_without_a_statement_says_so(context: Context) -> None:
 
 @pytest.mark.quiet
 def test_device_limit_is_the_capacity(context: Context, server: Server) -> None:
-    """400 reads a second, one a statement: the interval holds the cap, and reads are named."""
+    """400 reads a second, some for each statement: the interval holds that, and reads are named."""
     keys = {
         "memory": "direct",
         "shared_buffers": "1M",
         "scale": "256M",
         "sessions": 16,
         "rate": 200,
-        "slo": "p99=200ms",
+        # Far above the time in the queue of a device that is nearly full.
+        "slo": "p99=2s",
         "trial": "5s",
         "resolution": 0.1,
         "most": 8,
@@ -196,16 +201,18 @@ def test_device_limit_is_the_capacity(context: Context, server: Server) -> None:
     }
     with limited(server, read_iops=400):
         outcome = performed(capacity, spec_of(**keys), context)
-    # By the server's own count, each that it misses is one read.
-    misses = max(
-        row["misses_per_second"] / row["throughput_per_second"] for row in outcome.tables["trials"]
-    )
-    cap = 400 / misses / 200
+    # By the server's own count, each that it misses is one read.  The kernel lets pass a few more.
+    trials = outcome.tables["trials"]
+    misses = median(row["misses_per_second"] / row["throughput_per_second"] for row in trials)
+    most = max(row["reads_per_second"] for row in trials)
+    cap = most / misses / 200
+
+    assert most == pytest.approx(400, rel=0.05)
 
     assert outcome.facts["capacity.first"] == "device reads", outcome.facts["capacity.proof"]
     low, high = value(outcome, "capacity.low"), value(outcome, "capacity.high")
     assert low is not None
     assert high is not None
-    assert low <= cap <= 1.1 * high
+    assert low <= cap <= high
     assert value(outcome, "capacity.multiple") == pytest.approx(cap, rel=0.2)
     assert outcome.facts["capacity.held"] == "within"
