@@ -151,9 +151,12 @@ def _rounds(
     wanted, bare = first.wanted_seconds, first.bare_seconds or 0.0
     for _ in range(_ROUNDS):
         level = _sustained(replace(asked, burn=now.units), wanted, context, database)
+        if level.asked.rate != asked.rate:
+            # Its own part was measured at a rate that the burning statement does not keep.
+            bare = _cost(measure_level(replace(level.asked, burn=0.0), context, database)) or bare
         asked = level.asked
         got = _cost(level) or 0.0
-        now = replace(now, got_seconds=got, rate=asked.rate)
+        now = replace(now, bare_seconds=bare, got_seconds=got, rate=asked.rate)
         yield now
         if abs(got - wanted) <= CLOSE * wanted:
             return

@@ -192,7 +192,10 @@ def _decider(load: Loaded, rows: Iterable[ResourceRow]) -> Loaded | ResourceRow:
         and (row.kind != "load" or load.fit is not worst)
         and (worst is not Fit.FITS or row.need in _SCALING)
     ]
-    return min(candidates, key=lambda one: math.inf if one.multiple is None else one.multiple)
+    # Requests and bytes of one probe are one fact, in two units: the first of the two decides.
+    return min(
+        candidates, key=lambda one: math.inf if one.multiple is None else round(one.multiple, 2)
+    )
 
 
 _NO_LOAD = Loaded(Fit.UNCLEAR, "no load was put on the database", None, None, None, "", "", "", "")

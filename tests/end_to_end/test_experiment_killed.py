@@ -3,6 +3,7 @@
 import contextlib
 import json
 import random
+import re
 import subprocess
 import time
 from collections.abc import Callable
@@ -60,6 +61,13 @@ def taken() -> dict[Path, str]:
     return {Path(note.details[places[note.kind]]): note.kind for note in notes}
 
 
+def wait_until_run(command: "subprocess.Popen[str]") -> None:
+    """Wait for the line about its first run."""
+    assert command.stderr is not None
+    while not re.search(r"\brun 1\b", line := command.stderr.readline()):
+        assert line
+
+
 def wait_until_server(command: "subprocess.Popen[str]") -> None:
     """Wait until a command has started a server."""
 
@@ -79,19 +87,22 @@ def killed_and_given_back(
 ) -> set[str]:
     """Kill a command at drawn moments, and what resumes it; return the kinds of its notes.
 
-    After each kill the next command must leave the machine in the state of before.
+    The first moment is after its first run, the second while a server runs.  After each kill the
+    next command must leave the machine in the state of before.
     """
     before, seconds = state(), 0.0
     seen: set[str] = set()
     for moment in range(moments):
         begin = time.monotonic()
         killed = replayer.start(*(resumed if moment else words))
-        if moment:
+        if moment == 0:
+            wait_until_run(killed)
+            seconds = time.monotonic() - begin
+        elif moment == 1:
+            wait_until_server(killed)
+        else:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 killed.wait(random.Random(moment).uniform(0, 1.5 * seconds))
-        else:
-            wait_until_server(killed)
-            seconds = time.monotonic() - begin
         killed.kill()
         killed.communicate(timeout=60)
         seen.update(note.kind for note in journal.notes())
@@ -145,7 +156,7 @@ def test_a_killed_comparison_gives_back_what_it_switched(
     monkeypatch: pytest.MonkeyPatch,
     command: str,
 ) -> None:
-    """The command of --switch, a factor of the machine, the server: at six moments each."""
+    """The command of --switch, the server, and of `ab` a factor: at six moments each."""
     level, switch = tmp_path / "level", tmp_path / "switch"
     level.write_text("one")
     switch.write_text(f"#!/bin/sh\nprintf %s $1 > {level}\n")
@@ -154,8 +165,16 @@ def test_a_killed_comparison_gives_back_what_it_switched(
     (replayer.folder / "moment.toml").write_text(MOMENT)
     replayer.process("run", "./sessions.toml", "--without", "all", "--results", "apart")
     switching = ("--switch", f"{switch} {{}}")
+    kinds = {"switch", "server"}
     sides: tuple[object, ...] = ("--a", "one", "--b", "two", "--runs", 4, "--all")
+    affinity, place = factors.load("rq_affinity"), factors.place_at(own_home, "")
+    if not affinity.unavailable(place):
+        # Neither side has the level of now, so that each run has a note.
+        a, b = sorted({"0", "1", "2"} - {affinity.current(place)})[:2]
+        kinds.add("kernel-setting")
+        sides = (*sides, "--a", f"one rq_affinity={a}", "--b", f"two rq_affinity={b}")
     if command == "bisect":
+        kinds = {"switch", "server"}
         sides = ("--over", "one,two,three", "--runs", 6)
     monkeypatch.setenv("REPLAYER_WITHOUT", "all")
     words = (command, "./sessions.toml", *switching, *sides)
@@ -168,11 +187,16 @@ def test_a_killed_comparison_gives_back_what_it_switched(
 
     runs = [_read(path) for path in (replayer.folder / "results").glob("*.json")]
     done = [run for run in runs if run["status"] == "done"]
-    assert {"switch", "server"} <= seen
+    assert kinds <= seen
     assert state() == ("one", machine(own_home))
-    assert answer
     assert len({run["id"] for run in done}) == len(done)
-    assert len(done) >= (8 if command == "ab" else 4)
+    if command == "ab":
+        counted = answer["base"]["runs"], answer["other"]["runs"]
+        assert [len(set(one)) for one in counted] == [4, 4]
+        assert {run["id"] for run in done} >= {*counted[0], *counted[1]}
+    else:
+        values = [run["value"] for run in answer["runs"]]
+        assert len(set(values)) == len(values) == 6
 
 
 def _is_of(pid: int, folder: Path) -> bool:

@@ -420,6 +420,29 @@ def test_what_a_statement_costs_is_printed_beside_what_is_wanted(
     assert known(halved.rate) < 60_000
 
 
+@pytest.mark.slow
+def test_what_is_a_statements_own_is_measured_as_what_it_burns(
+    loaded: Measure, context: Context, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A rate that it keeps only without burning: both are measured without a rate in the end."""
+    del loaded
+    levels_: list[LevelResult] = []
+
+    def measured(*words: Any) -> LevelResult:
+        levels_.append(measure_level(*words))
+        return levels_[-1]
+
+    monkeypatch.setattr(cpu_burn, "measure_level", measured)
+    mix = WeightedMix(point=1, cpu=0.05, cpu_rate=40 * (os.cpu_count() or 1))
+    asked = LevelRequest(sessions=4, seconds=1.0, rate=1, mix=mix, tables=TABLES)
+    found = cpu_burn.calibrate(asked, context, database)
+
+    own = [one for one in levels_ if not one.asked.burn and one.asked.sessions == 4]
+    assert own[0].asked.rate
+    assert own[-1].asked.rate is None is found.rate
+    assert found.bare_seconds == cost(own[-1])
+
+
 def cost(level: LevelResult) -> float:
     """Return the CPU seconds of the server for each statement of a level."""
     return known(level.use.server) * level.use.seconds / sum(level.counts.values())

@@ -76,7 +76,8 @@ def test_half_of_what_the_machine_can_do_fits_and_three_times_does_not(folder: P
     for times, status, fit in ((0.5, 0, "fits"), (3.0, 3, "does not fit")):
         sized = size(made, folder, *words, "--growth", able * times)
         assert (sized.status, sized.verdict["fit"]) == (status, fit), sized.verdict
-    assert sized.verdict["multiple"] < 1
+    # Without an interval, two trials of two failed at the required rate.
+    assert (sized.verdict["high"] or sized.verdict["multiple"]) < 1
 
 
 @pytest.mark.quiet
@@ -96,8 +97,9 @@ def test_a_limit_decides(folder: Path, limit: str, strength: float, fit: str) ->
         sized = size(made, folder, *words, "--growth", able, cage=cage)
     assert sized.verdict["fit"] == fit, sized.verdict
     if fit == "does not fit":
-        # The profile's need may decide by itself, before the load does.
-        assert sized.verdict["first"] in {limit, limit.replace("quota", "of the server")}
+        # The need of CPU may decide before there is a load, by the processors of the quota.
+        by_need = limit == "CPU quota" and "0.375 cores here" in sized.verdict["reasons"][0]
+        assert sized.verdict["first"] == limit or by_need, sized.verdict
 
 
 @pytest.mark.root

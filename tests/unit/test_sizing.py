@@ -586,6 +586,18 @@ def test_a_probe_of_the_log_shows_nothing_of_writes_to_random_places() -> None:
     assert rows["wal"].fit is Fit.FITS
 
 
+def test_requests_and_bytes_of_one_probe_are_one_fact() -> None:
+    """450 reads/s of 8 KiB are 68 % of 662, and 68 % of 5.4200 MB/s: reads are what is named."""
+    known = device(**{**WAREHOUSE, "read_iops": 661.5, "read_mbps": 5.4200})
+    sizing = sizing_of(known, planned(known, SizingOptions(), MACHINE), cores=64.0)
+    run = run_of(sizing, multiple=None, low=None, high=None, trials=(),
+                 more=(probe("reads", "read", 450.0),))  # fmt: skip
+    verdict = judge(sizing, run)
+    rows = {row.need: row.multiple for row in verdict.rows if row.multiple is not None}
+    assert rows["read_mbps"] < rows["read_iops"]
+    assert verdict.first == "device reads"
+
+
 @pytest.mark.parametrize(("multiple", "proof"), [(0.3, "measured"), (1.2, "predicted")])
 def test_a_disk_is_not_blamed_for_a_load_that_something_else_limits(
     multiple: float, proof: str

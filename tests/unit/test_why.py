@@ -250,6 +250,26 @@ def test_where_fewer_blocks_are_missed_time_is_per_work_unit(side: Callable[...,
     assert why(small, alike, Unit.BOOT, metrics=metrics)[0].operation == "block"
 
 
+@pytest.mark.parametrize(
+    ("operations", "rate"), [(0.0, 5.0), (1e6, np.inf), (1e6, np.nan), (1e6, -3.0), (1e300, 1e-320)]
+)
+def test_work_units_that_cannot_be_are_left_out(
+    side: Callable[..., Side], operations: float, rate: float
+) -> None:
+    """A file may have any numbers: one such run, and all are compared by the block."""
+    random = np.random.default_rng(8)
+    base, other = pair(side, random)
+    (first, *rest) = with_work_units(other, 1.0).runs
+    step = first.steps[0]
+    work = Measurement(metric="sessions.operations", value=rate, unit="1/s", better=Better.MORE)
+    odd = altered(known(step.account), operations=operations)
+    steps = (altered(step, account=odd, measurements=(work,)),)
+    sides = with_work_units(base, 10.0), Side("B", (altered(first, steps=steps), *rest))
+    one = why(sides[0], sides[1], Unit.BOOT, metrics={"sessions": ["sessions.operations"]})[0]
+
+    assert one.operation == "block"
+
+
 def with_work_units(side: Side, blocks: float) -> Side:
     """Return a side whose work units are of so many blocks each."""
     runs = []

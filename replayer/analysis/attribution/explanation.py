@@ -10,6 +10,7 @@ If a part was not shown to move, this does not mean that it is unchanged.  It is
 only if its confidence interval lies within a margin.
 """
 
+import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from enum import StrEnum
 from statistics import median
@@ -205,7 +206,9 @@ def _blocks(step: StepResult) -> float | None:
     rate = step.value(_WORK)
     if not rate or step.account is None or not step.account.seconds:
         return None
-    return step.account.operations / step.account.seconds / rate
+    blocks = step.account.operations / step.account.seconds / rate
+    # A file may hold any numbers.
+    return blocks if 0 < blocks < math.inf else None
 
 
 def _same_blocks(base: Side, other: Side, step: str) -> bool:
@@ -214,8 +217,8 @@ def _same_blocks(base: Side, other: Side, step: str) -> bool:
     If fewer blocks are missed, each of them takes a longer time of a work that was done faster.
     """
     blocks = [list(map(_blocks, _with_account(side, step))) for side in (base, other)]
-    known = [[one for one in side if one] for side in blocks]
-    if not all(known) or any(None in side for side in blocks):
+    known = [[one for one in side if one is not None] for side in blocks]
+    if not all(known) or known != blocks:
         return True
     below, above = map(median, known)
     return abs(above - below) <= _SAME_BLOCKS * max(below, above)
@@ -230,6 +233,10 @@ def _per_work_unit(step: StepResult, account: Account) -> Account:
             "operations": account.operations / blocks,
             "session": {part: seconds * blocks for part, seconds in account.session.items()},
             "residue": account.residue * blocks,
+            "cpu": {
+                whose: {part: seconds * blocks for part, seconds in parts.items()}
+                for whose, parts in account.cpu.items()
+            },
         }
     )
 
