@@ -126,6 +126,7 @@ UPDATES: dict[str, Any] = {"num_schemas": 1, "num_threads": 32, "mix": ROW}
 IDLE: dict[str, Any] = {"num_threads": 8, "rate": 20, "mix": "point=100"}
 
 
+@pytest.mark.slow
 def test_sessions_wait_for_what_they_were_made_to_wait_for(measured: Measure) -> None:
     """Of all waits, those for a lock are more where one row is updated than where there is no work.
 

@@ -136,6 +136,7 @@ def test_no_boot_beyond_the_limit_is_measured(replayer: Replayer, tmp_path: Path
     assert len(list(plan.with_suffix(".runs").glob("*.json"))) == 4
 
 
+@pytest.mark.slow
 def test_an_edited_workload_is_another_search(replayer: Replayer, tmp_path: Path) -> None:
     """Runs of the file as it was before are not counted as runs of it as it is now."""
     results, workload = tmp_path / "results", tmp_path / "work.toml"

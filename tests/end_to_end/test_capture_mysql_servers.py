@@ -144,6 +144,7 @@ def _converted(
     return made, sessions[worker], [each for each in actions if each.session == worker]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("log", ["general.log", "slow.log"])
 def test_what_was_logged_does_the_same_again(place: Server, log: str, tmp_path: Path) -> None:
     """Every statement and every byte: sent again as they were read, they make the same rows."""

@@ -134,6 +134,7 @@ def test_a_scan_from_the_uncompressed_cache_is_not_called_cold(
     assert "server's own buffers" in attacked["why"] or "from the device" in attacked["why"]
 
 
+@pytest.mark.slow
 def test_only_one_has_the_lock_and_a_killed_ones_is_taken_over(url: str) -> None:
     """A second run is refused with the holder's name, and the first one's lock stays."""
     engine, _ = connection(url)

@@ -36,6 +36,7 @@ from replayer.watch.workers import Counter, WorkerPool
 from tests import cluster_jobs
 from tests.command import Replayer
 from tests.known import known
+from tests.slow_case import slow
 from tests.told import line_with
 from tests.waiting import wait_until
 
@@ -242,7 +243,7 @@ def _harmed(family: Family, harm: str, within: float) -> None:
 
 
 @pytest.mark.parametrize(
-    "harm", [*list(HARM)[:3], pytest.param("stopped child", marks=pytest.mark.slow)]
+    "harm", [slow(harm) if number else harm for number, harm in enumerate(HARM)]
 )
 def test_a_lost_part_ends_the_pool_and_leaves_nothing(family: Family, harm: str) -> None:
     """There is one sentence that names the host, and then no process any more."""
@@ -522,6 +523,7 @@ with connected(["first", "second"]):
 """
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_the_start_of_agents(family: Family, tmp_path: Path) -> None:
     """Also while an ssh hangs, which is not waited for, and nothing goes on."""
     hanging = tmp_path / "ssh"

@@ -153,6 +153,7 @@ def test_a_file_system_in_memory_is_hot_for_its_own_reason(layers: Path) -> None
     assert any(one["todo"] == "give a folder on a disk" for one in run["advice"])
 
 
+@pytest.mark.slow
 @pytest.mark.root
 @pytest.mark.skipif(not ROOT, reason="only root can mount")
 def test_a_walk_of_another_disk_names_that_disk(layers: Path) -> None:
@@ -253,6 +254,7 @@ def test_an_ordinary_user_drops_the_own_file_beneath_a_loop_device(layers: Path)
     assert (cold.got, cold.why) == (Temperature.COLD, "")
 
 
+@pytest.mark.slow
 @pytest.mark.root
 @pytest.mark.skipif(not ROOT, reason="only root can mount")
 def test_a_loop_device_over_a_file_that_is_dropped_is_cold(layers: Path) -> None:

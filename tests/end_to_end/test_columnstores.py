@@ -43,6 +43,7 @@ from tests.expected_rows import expected_rows
 from tests.fixture_types import Holder, Surroundings
 from tests.known import known
 from tests.performed import performed
+from tests.slow_case import slow
 from tests.waiting import wait_until
 
 ENGINES = ("duckdb", "clickhouse")
@@ -283,7 +284,7 @@ with open_server(engine.load(sys.argv[2]), data_dir=Path(sys.argv[1])) as server
 """
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", ["duckdb", slow("clickhouse")])
 def test_the_process_ends_with_its_run_even_when_that_is_killed(
     engine: str, own_home: Path, holder: Holder
 ) -> None:

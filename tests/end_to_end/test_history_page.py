@@ -189,6 +189,7 @@ def test_every_run_is_a_point_and_every_kernel_a_line(opened: Chrome) -> None:
     assert all(one[1] <= two[0] + 1 for one, two in pairwise(named))
 
 
+@pytest.mark.slow
 def test_names_that_have_no_room_are_seen_when_zoomed_in(opened: Chrome) -> None:
     """Kernels in turns have a line a run: the names of a few are there, and more of the nearer."""
     few = names(opened, "history--2")

@@ -81,6 +81,7 @@ def test_a_run_identifies_its_server_once(
     assert logins() == 1 + STEPS + 1
 
 
+@pytest.mark.slow
 def test_a_run_on_its_own_server_asks_once(
     replayer: Replayer, tmp_path: Path, entered: Path
 ) -> None:

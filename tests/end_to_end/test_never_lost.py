@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.command import COMMAND, Replayer
+from tests.slow_case import slow
 
 TWO_PROBES = """
 [[step]]
@@ -171,11 +172,11 @@ sys.exit(main(["run", "no-such-workload", "--results", "results"]))
     ("module", "times", "redirected"),
     [
         (FIRST, 1, ""),
-        (FIRST, 2, "2>&-"),
-        (FIRST, 1, "2>/dev/full"),
+        slow(FIRST, 2, "2>&-"),
+        slow(FIRST, 1, "2>/dev/full"),
         (LATE, 2, ""),
-        (LATE, 1, "2>&-"),
-        (LATE, 2, "2>/dev/full"),
+        slow(LATE, 1, "2>&-"),
+        slow(LATE, 2, "2>/dev/full"),
     ],
 )
 def test_ctrl_c_while_modules_are_loaded_is_one_sentence(

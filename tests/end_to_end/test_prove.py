@@ -119,6 +119,7 @@ def test_only_the_checks_own_table_is_removed(broken: Path, data: Path, *, ours:
         assert table_names(server) == []
 
 
+@pytest.mark.slow
 def test_a_mark_is_answered_by_what_was_seen(broken: Path, data: Path) -> None:
     """What an engine's own files call UNVERIFIED is asked one by one, with file and words."""
     table_file(broken, "scan", "-- The mean.  UNVERIFIED: that avg is exact.\n" + SCAN)

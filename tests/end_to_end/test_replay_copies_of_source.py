@@ -382,6 +382,7 @@ def check(again: Again, captured: Captured, speed: float) -> None:
     assert value(outcome, "replay.ran") == 100
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("speed", [0, 1])
 def test_a_crowd_of_copies_ends_as_it_did(
     again: Again, tmp_path: Path, bindir: Path | None, speed: float
@@ -400,6 +401,7 @@ def test_the_victims_among_copies_are_those_of_the_source(
     check(again, captured, 0)
 
 
+@pytest.mark.slow
 def test_without_an_order_what_ends_otherwise_is_told(
     again: Again, tmp_path: Path, bindir: Path | None
 ) -> None:
@@ -412,6 +414,7 @@ def test_without_an_order_what_ends_otherwise_is_told(
     assert all(row["session"] is not None and row["first_s"] is not None for row in told)
 
 
+@pytest.mark.slow
 def test_without_data_the_rest_ends_as_it_did(
     again: Again, tmp_path: Path, bindir: Path | None
 ) -> None:

@@ -474,6 +474,7 @@ def test_it_fits_a_phone_and_follows_light_and_dark(opened: Chrome, left: None) 
     assert light == ["rgb(255, 255, 255)", "#0072b2"]
 
 
+@pytest.mark.slow
 def test_it_prints_light_and_as_wide_as_paper(opened: Chrome, left: None) -> None:
     """In the dark, a page is printed in the light palette at a paper's width, and is dark after."""
     dark = {"features": [{"name": "prefers-color-scheme", "value": "dark"}]}

@@ -519,6 +519,7 @@ def test_an_ordinary_user_needs_nothing_of_root(own_home: Path, holder: Holder, 
         shutil.rmtree(home)
 
 
+@pytest.mark.slow
 @pytest.mark.root
 @pytest.mark.skipif(not ROOT, reason="only root has a server of another user")
 def test_programs_in_a_closed_folder_are_copied_once(
@@ -560,6 +561,7 @@ def test_a_data_directory_that_the_servers_user_cannot_reach(own_home: Path) -> 
         assert stat.S_IMODE(Path(closed).stat().st_mode) == 0o700
 
 
+@pytest.mark.slow
 @pytest.mark.root
 @pytest.mark.skipif(not ROOT, reason="only root has a server of another user")
 def test_a_strict_umask_does_not_close_replayers_own_folders(

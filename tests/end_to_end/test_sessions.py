@@ -37,6 +37,7 @@ from tests.kept_cached import kept_cached
 from tests.performed import performed
 from tests.ready_made import copy, ready_data
 from tests.server_pool import ServerPool
+from tests.slow_case import slow
 from tests.waiting import wait_until
 
 NAMES = {
@@ -163,11 +164,13 @@ def test_whole_set_is_reused_and_a_smaller_one_is_not(context: Context, database
     ("damage", "reason"),
     [
         ("DROP INDEX pgio1_mykey", "no index on mykey"),
-        ("DELETE FROM pgio1 WHERE mykey = 5", "rows in 1,024 blocks"),
-        ("TRUNCATE pgio1", "0 rows, fewer"),
+        slow("DELETE FROM pgio1 WHERE mykey = 5", "rows in 1,024 blocks"),
+        slow("TRUNCATE pgio1", "0 rows, fewer"),
         ("DROP TABLE pgio2", "not there yet: pgio2"),
         ("CLUSTER pgio1 USING pgio1_mykey; ANALYZE pgio1", "physical order"),
-        ("ALTER TABLE pgio1 SET (fillfactor = 100); VACUUM FULL pgio1; ANALYZE pgio1", "blocks"),
+        slow(
+            "ALTER TABLE pgio1 SET (fillfactor = 100); VACUUM FULL pgio1; ANALYZE pgio1", "blocks"
+        ),
         ("COMMENT ON TABLE pgio1 IS NULL", "not loaded to its end"),
     ],
 )
@@ -243,7 +246,7 @@ def test_too_little_space_is_refused_with_both_numbers(
 # Sessions
 
 
-@pytest.mark.parametrize("percentage", [0, 1, 50, 51, 75, 99, 100])
+@pytest.mark.parametrize("percentage", [0, 1, slow(50), 51, slow(75), slow(99), 100])
 def test_update_percentage_is_exact_in_every_window_of_100(
     context: Context, database: Database, percentage: int
 ) -> None:

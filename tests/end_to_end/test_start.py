@@ -19,6 +19,7 @@ from replayer import registry
 from replayer.results import store
 from tests.captured import Capture
 from tests.ready_made import copy, ready_data
+from tests.slow_case import slow
 
 FIXTURE = Path(__file__).parents[1] / "fixtures" / "runs" / f"format-{store.FORMAT}.json"
 PROGRAM = """
@@ -66,6 +67,11 @@ USED = {
     "metrics latest": MEASURING | {"prometheus-client"},
 }
 """Command -> the libraries that it uses, and no other may be loaded."""
+FIRST = (
+    *("--help", "list engines", "list steps", "runs list", "show latest", "compare stock uek"),
+    *("check", "plan --help", "run demo --dry-run", "size --help"),
+)
+"""Those of the quick tests: one of each kind."""
 REPLAYING = MEASURING | {"zstandard", "msgpack", "sqlalchemy", "psycopg"}
 """Of a replay, in replayer's own process; one that only reads parses SQL besides."""
 
@@ -153,7 +159,7 @@ def test_the_libraries_are_known() -> None:
     assert libraries(("hdrh.codec", "pyhdrh", "json")) == {"hdrhistogram"}
 
 
-@pytest.mark.parametrize("words", USED)
+@pytest.mark.parametrize("words", [each if each in FIRST else slow(each) for each in USED])
 def test_only_libraries_that_are_used_are_loaded(loaded: Loaded, words: str) -> None:
     """However busy the machine is, a start takes no time for what its command does not use."""
     modules = loaded(words)

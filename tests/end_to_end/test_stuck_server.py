@@ -27,6 +27,7 @@ from tests.fixture_types import Holder
 from tests.halting import halt
 from tests.known import known
 from tests.ready_made import copy, put_data, ready_data
+from tests.slow_case import slow
 from tests.small_disk import small_disk
 from tests.waiting import wait_until
 
@@ -97,7 +98,7 @@ def test_a_server_in_crash_recovery_is_stopped(made_home: Path, victim: str) -> 
             assert database.query("SELECT answer FROM survivor") == [{"answer": 42}]
 
 
-@pytest.mark.parametrize("halted", ["main", "all"])
+@pytest.mark.parametrize("halted", [slow("main"), "all"])
 @pytest.mark.parametrize("engine", ["postgres", "mariadb"])
 def test_a_halted_server_is_stopped(
     own_home: Path, mariadbd: Path, engine: str, halted: str, monkeypatch: pytest.MonkeyPatch
@@ -130,6 +131,7 @@ def test_a_halted_server_of_a_killed_replayer_is_given_back(
     assert list(journal.notes()) == []
 
 
+@pytest.mark.slow
 def test_a_second_ctrl_c_ends_replayer_while_its_server_hangs(
     made_home: Path, holder: Holder
 ) -> None:
@@ -155,7 +157,7 @@ def test_a_second_ctrl_c_ends_replayer_while_its_server_hangs(
 
 @pytest.mark.root
 @pytest.mark.skipif(not ROOT, reason="only root can mount")
-@pytest.mark.parametrize("engine", ["postgres", "mariadb"])
+@pytest.mark.parametrize("engine", ["postgres", slow("mariadb")])
 def test_a_server_on_a_full_disk_is_stopped(own_home: Path, mariadbd: Path, engine: str) -> None:
     """A log that has no room left ends the step in one sentence, and the server can be stopped."""
     size = "300m" if engine == "postgres" else "1200m"
@@ -237,6 +239,7 @@ while True:
 """
 
 
+@pytest.mark.slow
 def test_a_wrapper_that_does_not_end_by_itself_is_ended(own_home: Path, mariadbd: Path) -> None:
     """Its server is stopped as any other, and then the wrapper, which hears of no signal."""
     put_data(own_home, "mariadb")

@@ -15,6 +15,7 @@ from replayer.analysis.capacity.capacity_search import (
     search,
     so_far,
 )
+from tests.slow_case import slow
 
 
 def machine(
@@ -73,9 +74,9 @@ def test_search_doubles_and_bisects() -> None:
     ("noise", "resolution", "least"),
     [
         (0.01, 0.05, 0.97),
-        (0.02, 0.1, 0.97),
-        (0.05, 0.05, 0.93),
-        (0.05, 0.1, 0.93),
+        slow(0.02, 0.1, 0.97),
+        slow(0.05, 0.05, 0.93),
+        slow(0.05, 0.1, 0.93),
         (0.1, 0.1, 0.82),
     ],
 )

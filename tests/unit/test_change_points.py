@@ -89,6 +89,7 @@ def test_a_long_series_is_searched_at_few_places_and_still_divided_at_the_right_
     assert abs(found - 3333) <= 3
 
 
+@pytest.mark.slow
 def test_the_more_series_are_searched_together_the_stronger_a_change_must_be() -> None:
     """What is shown among 20 series is shown alone as well, and not the other way round."""
     alone = sum(bool(change_points.find(series(60, (30, 1.7), seed=s))) for s in range(40))

@@ -113,6 +113,7 @@ def test_intervals_hold_the_truth_as_often_as_they_say() -> None:
     assert peak_of(law).high < 40
 
 
+@pytest.mark.slow
 def test_peak_beyond_the_measured_loads_needs_a_coherency_that_is_not_0() -> None:
     """Without coherency, noise makes one up in half of all draws; none of their peaks is given.
 

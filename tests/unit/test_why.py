@@ -65,6 +65,7 @@ def test_in_a_against_a_nothing_is_named(side: Callable[..., Side]) -> None:
     assert sum(bool(named(compare(*pair(side, random)))) for _ in range(200)) <= 10
 
 
+@pytest.mark.slow
 def test_the_parts_by_themselves_hold_their_five_percent(side: Callable[..., Side]) -> None:
     """Were the metric shown to differ each time, a part is named in 5 % of them, and 2 more."""
     random = np.random.default_rng(2)
