@@ -10,11 +10,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import psycopg
+
 from replayer.engines import engine as engines
 from replayer.machine import processes
 from replayer.servers import programs
 from replayer.servers.programs import Programs
 from tests.ready_made import FOLDER, copy, ready_made
+from tests.waiting import wait_until
 
 SETTINGS = """
 listen_addresses = ''
@@ -97,6 +100,31 @@ class Logged:
         with contextlib.suppress(OSError):
             return Path(f"/proc/{pid}/cwd").readlink() == self.data
         return False
+
+
+class Source:
+    """The database `bench` of a server that is captured."""
+
+    def __init__(self, logged: Logged) -> None:
+        self._logged = logged
+
+    def connect(self, options: str = "") -> psycopg.Connection:
+        """Return a session."""
+        # Statements stay as they are, so that each has one entry.
+        return psycopg.connect(
+            host=str(self._logged.folder), user="postgres", dbname="bench", autocommit=True,
+            prepare_threshold=None, options=options,
+        )  # fmt: skip
+
+    def ask(self, statement: str) -> list[tuple[Any, ...]]:
+        """Return the rows of a statement that is not captured."""
+        with self.connect("-c log_min_duration_statement=-1") as own:
+            return own.execute(statement).fetchall()
+
+    def wait_for(self, session: psycopg.Connection) -> None:
+        """Wait until a session waits for a lock."""
+        pid = session.info.backend_pid
+        wait_until(lambda: self.ask(f"SELECT 1 FROM pg_locks WHERE NOT granted AND pid = {pid}"))
 
 
 def _path(folder: Path, program: str) -> str:

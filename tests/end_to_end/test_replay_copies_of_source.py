@@ -21,10 +21,9 @@ from replayer.run.context import Context
 from replayer.servers.open import Server
 from replayer.steps.replay.copy_files import NO_DATA
 from tests.command import Replayer
-from tests.logged import Logged, logging_server
+from tests.logged import Logged, Source, logging_server
 from tests.replaying import OWN, Rows, perform_replay, query, value
 from tests.server_pool import ServerPool
-from tests.waiting import wait_until
 
 TEMPLATE = "copy_source"
 PATIENT = "10m"
@@ -55,33 +54,15 @@ SETTINGS = "fsync = off\nmax_connections = 100\ndeadlock_timeout = '100ms'\n"
 Session = psycopg.Connection
 
 
-class Source:
+class CopySource(Source):
     """A server that is captured, and the data that its clients sent."""
 
     def __init__(self, logged: Logged) -> None:
-        self._logged = logged
+        super().__init__(logged)
         self._numbers = count(1)
         self.keys = count(1)
         self.sent: dict[str, bytes] = {}
         """A comment in the text of a COPY -> its data."""
-
-    def connect(self, options: str = "") -> Session:
-        """Return a session."""
-        return psycopg.connect(
-            host=str(self._logged.folder), user="postgres", dbname="bench", autocommit=True,
-            prepare_threshold=None, options=options,
-        )  # fmt: skip
-
-    def ask(self, statement: str) -> Rows:
-        """Return the rows of a statement that is not captured."""
-        with self.connect("-c log_min_duration_statement=-1") as own:
-            return own.execute(statement).fetchall()
-
-    def wait_for(self, session: Session) -> None:
-        """Wait until a session waits for a lock."""
-        pid = session.info.backend_pid
-        asked = f"SELECT 1 FROM pg_locks WHERE NOT granted AND pid = {pid}"
-        wait_until(lambda: self.ask(asked))
 
     def copy(
         self,
@@ -118,7 +99,7 @@ class Captured:
     def __init__(
         self,
         folder: Path,
-        work: Callable[[Source], object],
+        work: Callable[[CopySource], object],
         settings: str = "",
         bindir: Path | None = None,
     ) -> None:
@@ -126,7 +107,7 @@ class Captured:
             logged.run("createdb", "bench")
             logged.run("psql", "-q", "-c", ";".join(TABLES), "bench")
             logged.forget()
-            source = Source(logged)
+            source = CopySource(logged)
             work(source)
             with source.connect() as own:
                 self.rows: Rows = own.execute(STATE).fetchall()
@@ -140,7 +121,7 @@ class Captured:
         source.write_files(self.path, self.data)
 
 
-def lines(source: Source, many: int, *, by: int = 1, base: int = 0, sep: str = "\t") -> bytes:
+def lines(source: CopySource, many: int, *, by: int = 1, base: int = 0, sep: str = "\t") -> bytes:
     """Return rows with new keys."""
     return b"".join(f"{base + next(source.keys)}{sep}{by}\n".encode() for _ in range(many))
 
@@ -150,7 +131,7 @@ def change(session: Session, cell: int, by: int = 1) -> None:
     session.execute(f"UPDATE cell SET v = (v * 3 + {by}) % 1000003 WHERE id = {cell}")
 
 
-def binary(source: Source, many: int) -> bytes:
+def binary(source: CopySource, many: int) -> bytes:
     """Return rows in the server's own format."""
     first = next(source.keys)
     for _ in range(many):
@@ -161,7 +142,7 @@ def binary(source: Source, many: int) -> bytes:
             return b"".join(bytes(part) for part in copying)
 
 
-def well(source: Source, session: Session, draw: random.Random) -> None:
+def well(source: CopySource, session: Session, draw: random.Random) -> None:
     """Copy rows in one of the forms that there are, alone."""
     many = draw.randrange(1, 40)
     texts: list[tuple[str, Callable[[], bytes]]] = [
@@ -182,7 +163,7 @@ def well(source: Source, session: Session, draw: random.Random) -> None:
     source.copy(session, text, make())
 
 
-def kept(source: Source, session: Session, draw: random.Random) -> None:
+def kept(source: CopySource, session: Session, draw: random.Random) -> None:
     """Copy in a transaction that changes rows of others' as well."""
     session.execute("BEGIN")
     change(session, draw.randrange(1, 11))
@@ -191,7 +172,7 @@ def kept(source: Source, session: Session, draw: random.Random) -> None:
     session.execute(draw.choice(("COMMIT", "ROLLBACK", "END")))
 
 
-def frozen(source: Source, session: Session, draw: random.Random) -> None:
+def frozen(source: CopySource, session: Session, draw: random.Random) -> None:
     """Copy with FREEZE into a table that the transaction emptied."""
     session.execute("BEGIN")
     session.execute("TRUNCATE frozen")
@@ -199,7 +180,7 @@ def frozen(source: Source, session: Session, draw: random.Random) -> None:
     session.execute("COMMIT")
 
 
-def failing(source: Source, session: Session, draw: random.Random) -> None:
+def failing(source: CopySource, session: Session, draw: random.Random) -> None:
     """Have a COPY fail by its data, in a transaction or in a savepoint of it."""
     data = lines(source, 5) + draw.choice((b"no number\t1\n", b"1\t2\t3\t4\n", b"\\N\t1\n"))
     saved = draw.random() < 0.5
@@ -215,7 +196,7 @@ def failing(source: Source, session: Session, draw: random.Random) -> None:
     change(session, draw.randrange(21, 31), 5)
 
 
-def twice(source: Source, session: Session, draw: random.Random) -> None:
+def twice(source: CopySource, session: Session, draw: random.Random) -> None:
     """Have a COPY meet a key that is there."""
     data = lines(source, 3)
     source.copy(session, "COPY keyed (id, v) FROM STDIN", data)
@@ -223,7 +204,7 @@ def twice(source: Source, session: Session, draw: random.Random) -> None:
         source.copy(session, "COPY keyed (id, v) FROM STDIN", lines(source, 2) + data)
 
 
-def cancelled(source: Source, session: Session, draw: random.Random) -> None:
+def cancelled(source: CopySource, session: Session, draw: random.Random) -> None:
     """Have a COPY cancelled while its data is on its way: by an operator, or by its client."""
     session.execute("BEGIN")
     change(session, draw.randrange(31, 41))
@@ -234,7 +215,7 @@ def cancelled(source: Source, session: Session, draw: random.Random) -> None:
     change(session, draw.randrange(31, 41), 7)
 
 
-def killed(source: Source, session: Session, draw: random.Random) -> None:
+def killed(source: CopySource, session: Session, draw: random.Random) -> None:
     """Have another session end in the middle of its COPY: killed, or with its client."""
     with suppress(psycopg.Error, OSError), source.connect() as other:
         if draw.random() < 0.5:
@@ -251,7 +232,7 @@ def killed(source: Source, session: Session, draw: random.Random) -> None:
     change(session, draw.randrange(41, 51), 3)
 
 
-def in_two_orders(source: Source, first: Session, second: Session, draw: random.Random) -> None:
+def in_two_orders(source: CopySource, first: Session, second: Session, draw: random.Random) -> None:
     """Have two COPYs wait for a row of each other, or a COPY and an UPDATE: one of them loses."""
     key, other = next(source.keys), next(source.keys)
     cell = draw.randrange(51, 61)
@@ -279,7 +260,7 @@ def in_two_orders(source: Source, first: Session, second: Session, draw: random.
     waiting.join()
 
 
-def deadlocks(source: Source) -> None:
+def deadlocks(source: CopySource) -> None:
     """Have two sessions meet again and again, next to others that copy."""
     draw = random.Random(1)
 
@@ -297,7 +278,7 @@ def deadlocks(source: Source) -> None:
 DOINGS = (well, well, kept, kept, frozen, failing, twice, cancelled, killed)
 
 
-def crowd(source: Source, sessions: int, each: int, seed: int = 1) -> None:
+def crowd(source: CopySource, sessions: int, each: int, seed: int = 1) -> None:
     """Have many sessions copy into the same tables."""
     failures: list[BaseException] = []
 

@@ -16,10 +16,9 @@ from replayer.run.context import Context
 from replayer.servers.open import Server
 from tests.command import Replayer
 from tests.known import quantity
-from tests.logged import Logged, logging_server
+from tests.logged import Source, logging_server
 from tests.replaying import OWN, SOURCE, Rows, all_at_once, begun_from, perform_replay, query, value
 from tests.server_pool import ServerPool
-from tests.waiting import wait_until
 
 PATIENT = "10m"
 """A limit that a busy machine does not reach; what hangs does."""
@@ -34,28 +33,6 @@ LAST = "SELECT 'the last of the capture'"
 SETTINGS = "fsync = off\nmax_connections = 300\n"
 QUICK = "deadlock_timeout = '100ms'\n"
 Session = psycopg.Connection
-
-
-class Source:
-    """A server that is captured."""
-
-    def __init__(self, logged: Logged) -> None:
-        self._logged = logged
-
-    def connect(self, options: str = "") -> Session:
-        """Return a session."""
-        # Statements stay as they are, so that each has one entry.
-        return psycopg.connect(
-            host=str(self._logged.folder), user="postgres", dbname="bench", autocommit=True,
-            prepare_threshold=None, options=options,
-        )  # fmt: skip
-
-    def wait_for(self, session: Session) -> None:
-        """Wait until a session waits for a lock; whoever asks is not captured."""
-        asked = f"SELECT FROM pg_locks WHERE NOT granted AND pid = {session.info.backend_pid}"
-        with self.connect() as own:
-            own.execute("SET log_min_duration_statement = -1")
-            wait_until(lambda: own.execute(asked).rowcount)
 
 
 class Captured:
