@@ -3,7 +3,8 @@
 Each case plants one cause among eight factors: its two levels make a real difference to a real
 workload, those of the other seven cannot.  The truth is a direct A/B of the cause alone, in runs of
 its own.  `--cases` chooses cases by words in their names, `--for` bounds each experiment and each
-truth in seconds: what was not settled by then counts as skipped, never as met.  It needs root.
+truth in seconds: what was not settled by then counts as skipped, never as met.  It needs root, and
+for "huge pages" as many as `sysctl vm.nr_hugepages=470` reserves.
 """
 
 import math
@@ -52,14 +53,23 @@ run_time = "1s"
 _BUILD = """\
 [[step]]
 step = "build"
-rows = "98304"
-segment_rows = 6144
+layout = "{layout}"
+rows = "1572864"
+segment_rows = 98304
 rebuild = false
 once = true
 
 [[step]]
 step = "flush"
 once = true
+
+"""
+# A worker is asked for each block by itself, where one read would be cheaper.
+_SMALL_READS = """\
+[settings]
+io_combine_limit = "8kB"
+io_max_combine_limit = "8kB"
+shared_buffers = "16MB"
 
 """
 _WALK = '[[step]]\nstep = "walk"\ncold = "{cold}"\n{more}\n'
@@ -71,8 +81,21 @@ name = "io"
 probe = "io"
 size = "384M"
 direct = false
+warm_up = "3s"
+duration = "1s"
+"""
+_STREAMS = """\
+[[step]]
+step = "probe"
+name = "io"
+probe = "io"
+access = "sequential"
+block_size = "4k"
+depth = 64
+files = 64
+size = "384M"
 warm_up = "0s"
-duration = "500ms"
+duration = "1s"
 """
 _SPIN = """\
 [[step]]
@@ -129,11 +152,12 @@ _QUIET_LOG = ("pg.wal_sync_method", "fdatasync:fsync")
 _SAME_BUFFERS = ("pg.log_line_prefix", "a:b")
 _IN_MEMORY = _SESSIONS.format(scale="8M", more='shared_buffers = "64M"')
 _FROM_FILES = {"checksums": _QUIET_LOG, "shared_buffers": _SAME_BUFFERS}
-_OTHER_FILES = {
-    **_FROM_FILES,
+_NO_SERVER = {
     "read_ahead_kb": ("swappiness", "60:50"),
     "thp": ("thp_defrag", "madvise:never"),
-    "nr_requests": ("dirty_ratio", "20:25"),
+    "io_method": ("dirty_background_ratio", "10:8"),
+    "checksums": ("dirty_ratio", "20:25"),
+    "shared_buffers": ("zone_reclaim_mode", "0:1"),
 }
 
 CAUSES = (
@@ -146,29 +170,31 @@ CAUSES = (
         "sessions.operations",
         {"checksums": _QUIET_LOG},
     ),
-    PlantedCause("memory", _READS, "memory_limit", "8GiB:256MiB", "io.iops", _OTHER_FILES),
+    PlantedCause("memory", _READS, "memory_limit", "8GiB:256MiB", "io.iops", _NO_SERVER),
     PlantedCause(
         "read-ahead",
-        _BUILD + _WALK.format(cold="cold", more='threads = 1\nblock_size = "16k"'),
+        _BUILD.format(layout="columnstore")
+        + _WALK.format(cold="cold", more='threads = 1\nblock_size = "16k"'),
         "read_ahead_kb",
         "4096:16",
         "walk.throughput",
         _FROM_FILES,
     ),
     PlantedCause(
-        "nr_requests",
-        _BUILD + _WALK.format(cold="cold", more='threads = 32\nmode = "direct"\nblock_size="16k"'),
-        "nr_requests",
-        "256:4",
-        "walk.throughput",
-        _FROM_FILES,
+        "scheduler",
+        _STREAMS,
+        "scheduler",
+        "none:bfq",
+        "io.iops",
+        # A disk forgets its number of requests with its scheduler.
+        {**_NO_SERVER, "nr_requests": ("scheduler", "none:bfq")},
     ),
     PlantedCause(
         "io_method",
-        _BUILD + _SCAN.format(cold="hot"),
+        _SMALL_READS + _BUILD.format(layout="rowstore") + _SCAN.format(cold="hot"),
         "io_method",
         "worker:sync",
-        "scan.throughput",
+        "scan.elapsed",
         _FROM_FILES,
     ),
     PlantedCause(
@@ -185,7 +211,7 @@ CAUSES = (
         "huge_pages",
         "off:on",
         "sessions.operations",
-        _FROM_FILES,
+        {**_FROM_FILES, "thp": ("huge_pages", "off:on")},
     ),
 )
 
@@ -246,9 +272,11 @@ class CausesPlace:
 
 
 def _value(run: Run, metric: str) -> float:
-    return next(
-        float(one.value) for step in run.steps for one in step.measurements if one.metric == metric
-    )
+    values = (one for step in run.steps for one in step.measurements if one.metric == metric)
+    found = next(values, None)
+    if found is None:
+        raise RuntimeError(f"no {metric} in {run.id}")
+    return float(found.value)
 
 
 def show(name: str, interval: Interval) -> str:
