@@ -4,7 +4,7 @@ Each case plants one cause among eight factors: its two levels make a real diffe
 workload, those of the other seven cannot.  The truth is a direct A/B of the cause alone, in runs of
 its own.  `--cases` chooses cases by words in their names, `--for` bounds each experiment and each
 truth in seconds: what was not settled by then counts as skipped, never as met.  It needs root, and
-for "huge pages" as many as `sysctl vm.nr_hugepages=470` reserves.
+for "huge pages" as many as `sysctl vm.nr_hugepages=900` reserves.
 """
 
 import math
