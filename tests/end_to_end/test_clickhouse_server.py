@@ -154,7 +154,8 @@ def test_only_one_has_the_lock_and_a_killed_ones_is_taken_over(url: str) -> None
 
 def test_a_statement_is_cut(url: str) -> None:
     """Another thread's cut ends the wait for an answer within a moment."""
-    with closing(Database(*connection(url))) as database:
+    engine, ours = connection(url)
+    with closing(Database(engine, ours.set(database="default"))) as database:
         assert database.answers(5)
         assert database.query("SELECT 'a%b' AS x, :y AS y", {"y": "it's"})[0] == {
             "x": "a%b", "y": "it's",
