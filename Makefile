@@ -19,7 +19,7 @@ BESIDE := -n 4 --dist loadfile --no-loadscope-reorder
 # Only these are read for the tests that are alone: to collect all takes longer than they do.
 ALONE  = $(shell grep -lr --include='test_*.py' 'mark.alone' tests)
 
-test: compiled  ## the quick tests: some 5 minutes
+test: compiled  ## the quick tests: 6 to 11 minutes on two processors
 	$(PYTEST) $(BESIDE) -m "not slow and not quiet and not alone"
 	$(PYTEST) -m "alone and not slow and not quiet" $(ALONE)
 
@@ -30,7 +30,7 @@ compiled: $(VENV)/.ready-dev
 	@ls tests/unit/__pycache__/*-pytest-*.pyc >/dev/null 2>&1 || $(BIN)/pytest --collect-only -qq >/dev/null
 
 # What takes long, and servers of other versions, which are installed into a cache folder first.
-test-slow: compiled  ## what takes long, with servers of other versions: some 25 minutes
+test-slow: compiled  ## what takes long, with servers of other versions: over half an hour
 	$(BIN)/python -m tests.servers
 	$(PYTEST) $(BESIDE) -m "slow and not quiet and not alone"
 	$(PYTEST) -m "slow and alone and not quiet" $(ALONE)

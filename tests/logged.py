@@ -118,13 +118,17 @@ class Source:
 
     def ask(self, statement: str) -> list[tuple[Any, ...]]:
         """Return the rows of a statement that is not captured."""
-        with self.connect("-c log_min_duration_statement=-1") as own:
+        with self._connect_uncaptured() as own:
             return own.execute(statement).fetchall()
 
     def wait_for(self, session: psycopg.Connection) -> None:
         """Wait until a session waits for a lock."""
-        pid = session.info.backend_pid
-        wait_until(lambda: self.ask(f"SELECT 1 FROM pg_locks WHERE NOT granted AND pid = {pid}"))
+        asked = f"SELECT FROM pg_locks WHERE NOT granted AND pid = {session.info.backend_pid}"
+        with self._connect_uncaptured() as own:
+            wait_until(lambda: own.execute(asked).rowcount)
+
+    def _connect_uncaptured(self) -> psycopg.Connection:
+        return self.connect("-c log_min_duration_statement=-1")
 
 
 def _path(folder: Path, program: str) -> str:

@@ -242,9 +242,7 @@ def _harmed(family: Family, harm: str, within: float) -> None:
     assert left_after(max(0.0, within - took), family) == {}
 
 
-@pytest.mark.parametrize(
-    "harm", [slow(harm) if number else harm for number, harm in enumerate(HARM)]
-)
+@pytest.mark.parametrize("harm", [slow(harm) if "child" in harm else harm for harm in HARM])
 def test_a_lost_part_ends_the_pool_and_leaves_nothing(family: Family, harm: str) -> None:
     """There is one sentence that names the host, and then no process any more."""
     _harmed(family, harm, LONGEST)
