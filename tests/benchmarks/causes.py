@@ -45,7 +45,7 @@ step = "sessions"
 name = "sessions"
 memory = "cached"
 num_schemas = 1
-num_threads = 2
+num_threads = {threads}
 scale = "{scale}"
 run_time = "1s"
 {more}
@@ -150,7 +150,7 @@ class PlantedCause:
 
 _QUIET_LOG = ("pg.wal_sync_method", "fdatasync:fsync")
 _SAME_BUFFERS = ("pg.log_line_prefix", "a:b")
-_IN_MEMORY = _SESSIONS.format(scale="8M", more='shared_buffers = "64M"')
+_IN_MEMORY = _SESSIONS.format(threads=2, scale="8M", more='shared_buffers = "64M"')
 _FROM_FILES = {"checksums": _QUIET_LOG, "shared_buffers": _SAME_BUFFERS}
 _NO_SERVER = {
     "read_ahead_kb": ("swappiness", "60:50"),
@@ -164,7 +164,7 @@ CAUSES = (
     PlantedCause("cpu quota", _IN_MEMORY, "cpu_quota", "64:0.3", "sessions.operations"),
     PlantedCause(
         "shared buffers",
-        _SESSIONS.format(scale="32M", more=""),
+        _SESSIONS.format(threads=2, scale="32M", more=""),
         "shared_buffers",
         "1MB:64MB",
         "sessions.operations",
@@ -199,7 +199,7 @@ CAUSES = (
     ),
     PlantedCause(
         "checksums",
-        _SESSIONS.format(scale="32M", more='shared_buffers = "1M"'),
+        _SESSIONS.format(threads=2, scale="32M", more='shared_buffers = "1M"'),
         "checksums",
         "off:on",
         "sessions.operations",
@@ -207,11 +207,16 @@ CAUSES = (
     ),
     PlantedCause(
         "huge pages",
-        _SESSIONS.format(scale="512M", more='shared_buffers = "768M"'),
+        # It ends before the buffers are full: what small pages cost is the first touch of each.
+        _SESSIONS.format(threads=16, scale="1G", more='shared_buffers = "1280M"'),
         "huge_pages",
         "off:on",
-        "sessions.operations",
-        {**_FROM_FILES, "thp": ("huge_pages", "off:on")},
+        "sessions.riops",
+        {
+            **_FROM_FILES,
+            "thp": ("huge_pages", "off:on"),
+            "io_method": ("swappiness", "60:50"),
+        },
     ),
 )
 
