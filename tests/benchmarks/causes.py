@@ -355,7 +355,7 @@ def plant_nothing(place: CausesPlace) -> list[Row]:
     for number in range(NOTHINGS):
         began = time.monotonic()
         own = replace(place, seed=place.seed + number)
-        answer = own.experiment(_SPIN, words, _PASSES, 100)
+        answer = own.experiment(_SPIN, words, _PASSES, 99)
         tell(f"nothing {number + 1}", answer, began)
         false.append(float(bool(named(answer))))
     return [{**_row("nothing: experiments that name any", "<= 1", sum(false)), "samples": false}]
