@@ -9,8 +9,10 @@ for "huge pages" as many as `sysctl vm.nr_hugepages=900` reserves.
 
 import math
 import os
+import shlex
 import statistics
 import subprocess
+import sys
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -24,6 +26,7 @@ from replayer.errors import ReplayerError
 from replayer.experiments.answer import SHOWN, Effect, ExperimentAnswer
 from replayer.experiments.variant import RunOptions, applied, measure, parse_variant
 from replayer.lazy_import import load
+from replayer.machine.host import Host
 from replayer.model import Run
 from replayer.results import store
 from tests.benchmarks import Row
@@ -38,6 +41,15 @@ MOST_RUNS = 60
 Interval = tuple[float, float, float]
 """A difference of logarithms, and the ends of its interval of 95 percent."""
 _PASSES = "cpu.events.processes_1"
+_RATE = "io.iops"
+_BLKIO = Path("/sys/fs/cgroup/blkio")
+_LIMIT = """\
+import random, sys
+file, disk, level = sys.argv[1:]
+with open(file, "w") as group:
+    group.write(f"{disk} {float(level) * random.gauss(1, 0.01):.0f}")
+"""
+"""Sets the most reads a second of a group on a disk, with a noise of 1 percent from run to run."""
 
 _SESSIONS = """\
 [[step]]
@@ -96,6 +108,16 @@ files = 64
 size = "384M"
 warm_up = "0s"
 duration = "1s"
+"""
+_LIMITED = """\
+[[step]]
+step = "probe"
+name = "io"
+probe = "io"
+size = "128M"
+depth = 8
+warm_up = "1s"
+duration = "3s"
 """
 _SPIN = """\
 [[step]]
@@ -235,12 +257,23 @@ class CausesPlace:
         path.write_text(f'description = "a planted cause"\n\n{steps}')
         return path
 
-    def replayer(self, *words: object) -> subprocess.CompletedProcess[str]:
-        """Return what `replayer` printed; raise RuntimeError with its last line if it failed."""
+    def replayer(
+        self, *words: object, group: Path | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        """Return what `replayer` printed; raise RuntimeError with its last line if it failed.
+
+        With a control group, it runs there.
+        """
+        enter = ("sh", "-c", 'echo $$ > "$0/cgroup.procs" && exec "$@"', str(group))
         bound = () if self.seconds is None else ("--for", f"{self.seconds:g}s")
         given = (*words, *bound, "--seed", self.seed, "--without", "all", "--json")
         ended = subprocess.run(
-            [*interpreter.module("replayer"), *map(str, given), "--results", str(self.folder)],
+            [
+                *(enter if group else ()),
+                *interpreter.module("replayer"),
+                *map(str, given),
+                *("--results", str(self.folder)),
+            ],
             capture_output=True,
             text=True,
             check=False,
@@ -364,28 +397,36 @@ def plant_nothing(place: CausesPlace) -> list[Row]:
 def plant_three_percent(place: CausesPlace) -> list[Row]:
     """Return the runs until an A/B of 3 percent is settled, over those of the power calculation.
 
-    Both sides have a fifth of a processor, so that their noise is small next to other programs; a
-    run has many periods of the quota, so that it matters little where in one of them it begins.
+    The cause is a limit of the disk's reads: the speed of a shared processor has more noise.
     """
+    if not (_BLKIO / "cgroup.procs").exists():
+        return [_skipped("3 percent", "no control groups of version 1 for disks")]
     began = time.monotonic()
-    sides = ("cpu_quota=0.2", "cpu_quota=0.206")
+    group = _BLKIO / f"replayer-bench-{os.getpid()}"
+    group.mkdir()
+    try:
+        return _three_percent(place, group, began)
+    finally:
+        group.rmdir()
+
+
+def _three_percent(place: CausesPlace, group: Path, began: float) -> list[Row]:
+    words = (
+        *(sys.executable, "-c", _LIMIT, group / "blkio.throttle.read_iops_device"),
+        Path(f"/sys/class/block/{Host().device_of(place.folder)}/dev").read_text().strip(),
+    )
     ended = place.replayer(
-        "ab",
-        place.file(_SPIN.replace("0.3s", "3s")),
-        "--a",
-        sides[0],
-        "--b",
-        sides[1],
-        "--runs",
-        MOST_RUNS,
+        *("ab", place.file(_LIMITED), "--a", "1030", "--b", "1000", "--runs", MOST_RUNS),
+        *("--switch", f"{shlex.join(map(str, words))} {{}}"),
+        group=group,
     )
     compared = Comparison.model_validate_json(ended.stdout)
-    row = next(one for one in compared.rows if one.metric == _PASSES)
+    row = next(one for one in compared.rows if one.metric == _RATE)
     runs = len(compared.base.runs)
     logs = [_logs(one.runs, place.folder) for one in (compared.base, compared.other)]
     noise = math.sqrt(statistics.fmean(statistics.variance(side) for side in logs))
     error = noise * math.sqrt(2 / runs)
-    needed = units_to_differ(math.log(0.206 / 0.2), error, runs, runs, family=1)
+    needed = units_to_differ(math.log(1.03), error, runs, runs, family=1)
     print(
         f"3 percent: {row.verdict}, {row.ratio}, noise {noise:.1%}, {runs} runs of each, "
         f"{needed} by the power calculation, {time.monotonic() - began:.0f} s, "
@@ -395,13 +436,13 @@ def plant_three_percent(place: CausesPlace) -> list[Row]:
     if needed is None or row.verdict not in comparison.SHOWN:
         return [_skipped("3 percent", f"{runs} runs of each, noise {noise:.1%}")]
     return [
-        _row("3 percent: the wrong side is faster", "<= 0", (row.ratio or 0.0) < 1),
+        _row("3 percent: the wrong side is faster", "<= 0", (row.ratio or 0.0) > 1),
         _row("3 percent: runs until it is settled", "<= 1.5", runs / needed),
     ]
 
 
 def _logs(runs: tuple[str, ...], folder: Path) -> list[float]:
-    return [math.log(_value(store.load(store.find(run, folder)), _PASSES)) for run in runs]
+    return [math.log(_value(store.load(store.find(run, folder)), _RATE)) for run in runs]
 
 
 def _row(what: str, bar: str, ratio: float) -> Row:
