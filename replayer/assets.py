@@ -4,9 +4,11 @@ Also reads the files that users write there.  Any content is read in bounded tim
 """
 
 import errno
+import functools
 import os
 import stat
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -115,12 +117,21 @@ def text(path: Path) -> str:
         raise Impossible(f"{path}: line {line} is not UTF-8") from error
 
 
-def toml(path: Path) -> dict[str, Any]:
-    """Return the content of a TOML file; raise Impossible as `text` does, also for bad TOML."""
+def toml(path: Path) -> Mapping[str, Any]:
+    """Return the content of a TOML file; raise Impossible as `text` does, also for bad TOML.
+
+    All who read the same content get the same object: nobody changes it.
+    """
     try:
-        return parse_toml(text(path))
+        return _parse_once(text(path))
     except ValueError as error:
         raise Impossible(f"{path}: {error}") from error
+
+
+# A command that has a URL reads the files of all engines a few times.
+@functools.lru_cache(maxsize=64)
+def _parse_once(source: str) -> Mapping[str, Any]:
+    return parse_toml(source)
 
 
 def parse_toml(source: str) -> dict[str, Any]:

@@ -222,7 +222,7 @@ def load(name: str) -> Engine:
     return Engine(name, folders, _spec(folders[0] / "engine.toml", table))
 
 
-def _inherited(name: str, heirs: tuple[str, ...]) -> tuple[tuple[Path, ...], dict[str, Any]]:
+def _inherited(name: str, heirs: tuple[str, ...]) -> tuple[tuple[Path, ...], Mapping[str, Any]]:
     """Return the folders of an engine and of those it inherits from, and their merged keys."""
     known = assets.engines()
     if name not in known:
