@@ -385,7 +385,7 @@ def plant_two(place: CausesPlace) -> list[Row]:
 
 def plant_nothing(place: CausesPlace) -> list[Row]:
     """Return how many experiments name any of three factors that do nothing."""
-    words = "wal_sync_method=fdatasync:fsync,nr_requests=256:128,pg.log_line_prefix=a:b"
+    words = "swappiness=60:50,nr_requests=256:128,zone_reclaim_mode=0:1"
     false = []
     for number in range(NOTHINGS):
         began = time.monotonic()
