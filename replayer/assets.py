@@ -120,7 +120,7 @@ def text(path: Path) -> str:
 def toml(path: Path) -> Mapping[str, Any]:
     """Return the content of a TOML file; raise Impossible as `text` does, also for bad TOML.
 
-    All who read the same content get the same object: nobody changes it.
+    Callers do not change it: all who read the same content get the same object.
     """
     try:
         return _parse_once(text(path))

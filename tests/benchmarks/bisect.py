@@ -17,7 +17,7 @@ from tests.benchmarks import Row
 NAME = "bisect"
 CANDIDATES = 64
 TRIALS = 400
-"""Of each: the mean of a hundred scatters by 6 percent where the noise is as large as the change."""
+"""Of each: the mean of a hundred scatters by 6 percent where noise and change are alike."""
 _TOO_LONG = 500
 
 
