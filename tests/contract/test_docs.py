@@ -17,7 +17,20 @@ from tests import documents
 from tests.documents import EVERY, ROOT
 
 BLOCKS = [block for document in EVERY for block in documents.blocks(document)]
-NOT_OURS = {"cp", "export", "iostat", "sadf", "ssh", "aws", "az", "gcloud", "mkdir", "cat", "mail"}
+NOT_OURS = {
+    "cp",
+    "export",
+    "iostat",
+    "sadf",
+    "ssh",
+    "aws",
+    "az",
+    "gcloud",
+    "mkdir",
+    "cat",
+    "mail",
+    "sysctl",
+}
 """Others' programs, of which nothing is checked."""
 TYPED = re.compile(r"(?:\.venv/bin/)?replayer(?: |$)")
 SERVICES = set(
