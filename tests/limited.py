@@ -56,7 +56,7 @@ def limited(server: Server, *, cores: float | None = None, **io: int) -> Iterato
         stop.set()
         follower.join()
         for group in groups:
-            _dissolve(group)
+            dissolve(group)
 
 
 def _limit_disk(group: Path, server: Server, limits: Mapping[str, int]) -> None:
@@ -88,7 +88,8 @@ def _move(pid: int | str, group: Path) -> None:
         (group / "cgroup.procs").write_text(str(pid))
 
 
-def _dissolve(group: Path) -> None:
+def dissolve(group: Path) -> None:
+    """Move the processes of a group to its parent, and remove it."""
     deadline = time.monotonic() + 300
     while group.is_dir():
         try:

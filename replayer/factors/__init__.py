@@ -212,7 +212,8 @@ def need_huge_pages(word: str, host: Host | None = None) -> None:
     if (host or Host()).read("proc/sys/vm/nr_hugepages") in {"", "0"}:
         raise Impossible(
             f"{word} needs huge pages, and this machine has reserved none: reserve as many as the "
-            f"server's cache takes, and some more, with `sysctl vm.nr_hugepages=N`"
+            f"server's cache takes (up to 1 GB until a step sets it), and some more, with "
+            f"`sysctl vm.nr_hugepages=N`"
         )
 
 

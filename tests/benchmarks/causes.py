@@ -30,6 +30,7 @@ from replayer.machine.host import Host
 from replayer.model import Run
 from replayer.results import store
 from tests.benchmarks import Row
+from tests.limited import dissolve
 
 NAME = "causes"
 ASKED_FOR = True
@@ -411,7 +412,7 @@ def plant_three_percent(place: CausesPlace) -> list[Row]:
             for number in range(TRIALS)
         ]
     finally:
-        group.rmdir()
+        dissolve(group)
     runs = statistics.median(len(side) for sides, _ in trials for side in sides[:1])
     noise = math.sqrt(
         statistics.fmean(statistics.variance(side) for sides, _ in trials for side in sides)
@@ -444,7 +445,7 @@ def _three_percent(place: CausesPlace, group: Path) -> tuple[list[list[float]], 
     row = next(one for one in compared.rows if one.metric == _RATE)
     logs = [_logs(one.runs, place.folder) for one in (compared.base, compared.other)]
     print(
-        f"3 percent: {row.verdict}, {row.ratio:.3f}, {len(logs[0])} runs of each, "
+        f"3 percent: {row.verdict}, {row.ratio or 0:.3f}, {len(logs[0])} runs of each, "
         f"{time.monotonic() - began:.0f} s, load {os.getloadavg()[0]:.0f}",
         flush=True,
     )
