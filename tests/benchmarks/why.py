@@ -273,7 +273,7 @@ def _throttled(place: Place) -> Iterator[Planted]:
         (group / "blkio.throttle.read_iops_device").write_text(f"{number} 4000")
         yield Planted(begin=lambda: (group / "cgroup.procs").write_text("0"))
     finally:
-        limited._dissolve(group)
+        limited.dissolve(group)
 
 
 @contextlib.contextmanager

@@ -294,7 +294,7 @@ def within_quota(cores: float) -> Iterator[None]:
         (group / "cgroup.procs").write_text(str(os.getpid()))
         yield
     finally:
-        limited._dissolve(group)
+        limited.dissolve(group)
         (before / "cgroup.procs").write_text(str(os.getpid()))
 
 
