@@ -12,6 +12,7 @@ from replayer import interpreter, metrics
 from replayer.boots import setup
 from replayer.boots.system import System
 from replayer.cluster import child_process
+from tests.slow_case import slow
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = Path(sys.executable).with_name("replayer")
@@ -115,7 +116,7 @@ def test_trap_catches(trap: Trap) -> None:
         call(trap, sys.executable, "-c", "import json")
 
 
-@pytest.mark.parametrize("flag", ["", "-I", pytest.param("-E", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("flag", ["", slow("-I"), slow("-E")])
 def test_nothing_planted_runs(trap: Trap, flag: str) -> None:
     """Neither workers nor the processes of --live and --metrics look here, nor at home.
 
@@ -130,6 +131,7 @@ def test_nothing_planted_runs(trap: Trap, flag: str) -> None:
     assert "live: http" in done.stderr
 
 
+@pytest.mark.slow
 def test_python_m_replayer_imports_nothing_from_the_current_folder(trap: Trap) -> None:
     """Of `python -m replayer` only what Python itself imports first can be found there.
 
@@ -145,6 +147,7 @@ def test_python_m_replayer_imports_nothing_from_the_current_folder(trap: Trap) -
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.slow
 def test_agents_import_nothing_from_where_they_are_started(trap: Trap) -> None:
     """The command for another host, its agent and the workers of that: all in the trap."""
     ssh = {"REPLAYER_SSH": str(ROOT / "tests" / "here_ssh.sh")}

@@ -104,6 +104,7 @@ def blocks(step: StepResult) -> tuple[Account, Ledger]:
     return account_of(step), step.ledger
 
 
+@pytest.mark.slow
 def test_a_block_of_the_servers_own_buffers_is_not_one_that_it_missed(measured: Measure) -> None:
     """It takes a small part of the time, so that accounts of the two are not to be compared."""
     account, ledger = blocks(measured(memory="cached", shared_buffers="64M", scale="2M"))
@@ -189,6 +190,7 @@ def test_sessions_that_have_nothing_to_do_wait_for_their_client(measured: Measur
     assert abs(account.residue_share) < 0.1
 
 
+@pytest.mark.slow
 def test_the_sessions_of_a_replay_are_those_of_its_own_database(tmp_path: Path) -> None:
     """Two sessions that sleep for two seconds are seen, though no name of replayer is theirs."""
     capture = Capture()

@@ -112,6 +112,7 @@ def test_kernels_are_searched_one_boot_at_a_time(replayer: Replayer, tmp_path: P
     assert not list(plan.with_suffix(".runs").glob("*"))
 
 
+@pytest.mark.slow
 def test_no_boot_beyond_the_limit_is_measured(replayer: Replayer, tmp_path: Path) -> None:
     """After so many boots the machine's default, which comes up at last, has no run, though due."""
     here = os.uname().release

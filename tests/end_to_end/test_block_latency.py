@@ -47,6 +47,7 @@ def printed(one: BlockLatency) -> list[int]:
     return [second.clock_ns for second in block_latency.read_seconds(text)]
 
 
+@pytest.mark.slow
 def test_requests_are_timed_by_second(tmp_path: Path, read: Callable[[], None]) -> None:
     """About a sixteenth of the reads is timed, in whole seconds of the window."""
     if shutil.which("bpftrace") is None:

@@ -400,6 +400,7 @@ def test_a_full_disk_ends_the_plan_at_once(machine: Machine, boots: Boots) -> No
     assert left(machine) == []
 
 
+@pytest.mark.slow
 def test_two_services_at_a_time_do_not_disturb_each_other(
     machine: Machine, boots: Boots, plan: Path
 ) -> None:
@@ -427,6 +428,7 @@ def test_a_reinstalled_default_is_told(machine: Machine, boots: Boots, plan: Pat
     assert "the machine's default was Debian GNU/Linux at the start and is Advanced options" in text
 
 
+@pytest.mark.slow
 def test_clean_removes_nothing_of_a_plan_that_runs(
     replayer: Replayer, machine: Machine, boots: Boots, plan: Path
 ) -> None:
@@ -440,6 +442,7 @@ def test_clean_removes_nothing_of_a_plan_that_runs(
     assert not (journal.home() / "boots").exists()
 
 
+@pytest.mark.slow
 def test_a_run_beside_it_leaves_the_service_alone(
     replayer: Replayer, machine: Machine, boots: Boots, plan: Path
 ) -> None:
@@ -530,6 +533,7 @@ def test_an_init_script_where_there_is_no_systemd(
     assert left(machine) == []
 
 
+@pytest.mark.slow
 def test_a_job_names_each_next_boot(machine: Machine, boots: Boots) -> None:
     """The order is known only to the job; at its end the machine is as it was before."""
     order = [KERNELS[0], KERNELS[1], KERNELS[1]]

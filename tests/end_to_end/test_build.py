@@ -31,6 +31,7 @@ from tests.fixture_types import Surroundings
 from tests.known import known
 from tests.performed import performed, values
 from tests.ready_made import copy, ready_data
+from tests.slow_case import slow
 from tests.waiting import wait_until
 
 DOUBLINGS = 8
@@ -62,7 +63,7 @@ def stored(database: Database) -> list[tuple[int, str]]:
     [
         (1, {"layout": "columnstore"}),
         (4, {"layout": "columnstore"}),
-        (4, {"layout": "columnstore", "compression": "none"}),
+        slow(4, {"layout": "columnstore", "compression": "none"}),
         (1, {"layout": "rowstore"}),
         (4, {"layout": "rowstore"}),
     ],
@@ -183,6 +184,7 @@ def test_whole_table_is_reused_only_if_it_is_the_same(context: Context, no_table
     assert set(values(other)) == set(METRICS)
 
 
+@pytest.mark.slow
 def test_whole_table_is_built_again(context: Context, database: Database) -> None:
     """By default an earlier table goes, with every relation that belonged to it."""
     performed(build, spec_of(), context)
@@ -285,6 +287,7 @@ def _wait_until_alone(database: Database) -> None:
     wait_until(lambda: not database.query(others)[0]["n"])
 
 
+@pytest.mark.slow
 def test_removal_that_was_cut_short_is_finished(
     context: Context, database: Database, no_table: None
 ) -> None:

@@ -173,6 +173,7 @@ def bulk_reads(database: Database) -> tuple[float, float]:
     return float(row["reads"]), float(row["bytes"])
 
 
+@pytest.mark.slow
 def test_trial_without_a_statement_says_so(context: Context) -> None:
     """A statement each five seconds is none in one of one: that is the reason, and no other."""
     outcome = performed(capacity, spec_of(rate=0.2), context)

@@ -360,6 +360,7 @@ def test_who_only_keeps_an_agent_alive_asks_once_a_second(
     assert second - first >= BEAT_SECONDS
 
 
+@pytest.mark.slow
 def test_another_replayer_is_refused(family: Family, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the other host's files differ, nothing is done there."""
     other = dataclasses.replace(member_module.own(), digest="0123456789abcdef")

@@ -160,6 +160,7 @@ def test_a_table_read_just_before_is_not_called_cold(
     assert known(scanned(context).cold).got is not Temperature.COLD
 
 
+@pytest.mark.slow
 def test_a_table_dropped_just_before_is_not_called_hot(
     table: Outcome, context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -24,6 +24,7 @@ from replayer.capture.capture_summary import CaptureSummary
 from tests import servers
 from tests.command import Ended, Replayer
 from tests.logged import Logged, logging_server
+from tests.slow_case import slow
 
 ALL = """
 fsync = off
@@ -66,7 +67,7 @@ def logged(bindir: Path | None, version: str, style: str, work: Work, target: Pa
         return Path(shutil.copytree(server.log.parent, target))
 
 
-@pytest.fixture(scope="module", params=["18", "15", pytest.param("13", marks=pytest.mark.slow)])
+@pytest.fixture(scope="module", params=["18", slow("15"), slow("13")])
 def version(request: pytest.FixtureRequest) -> str:
     """Return a version that replayer brings along, that Debian has, or an old one."""
     return str(request.param)

@@ -74,6 +74,7 @@ def test_planner_knows_the_rows_of_the_control(context: Context, database: Datab
     assert found[0]["rows"] == ROWS
 
 
+@pytest.mark.slow
 def test_arrays_are_not_unpacked_for_statistics(context: Context, database: Database) -> None:
     """ANALYZE leaves the arrays of the columnstore out."""
     built(context, rebuild=False)

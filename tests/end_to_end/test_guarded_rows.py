@@ -117,6 +117,7 @@ def _pairs(database: Database) -> list[tuple[str, str]]:
     return [(str(row["table_name"]), str(row["column_name"])) for row in rows]
 
 
+@pytest.mark.slow
 def test_a_user_who_cannot_see_triggers_is_certain_of_no_table(
     server_pool: ServerPool, mariadbd: Path
 ) -> None:

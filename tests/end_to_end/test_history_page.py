@@ -128,6 +128,7 @@ def drag(browser: Chrome, first: float, last: float, chart: str = "history") -> 
     mouse(browser, "mouseReleased", left + last * width, y)
 
 
+@pytest.mark.slow
 def test_a_drag_zooms_in_and_the_chart_stays_so_when_it_is_drawn_again(opened: Chrome) -> None:
     """Seen is what was dragged over, with its kernels, and the same in the dark."""
     whole = opened.execute_script(RANGE)
@@ -147,6 +148,7 @@ def test_a_drag_zooms_in_and_the_chart_stays_so_when_it_is_drawn_again(opened: C
     assert console(opened) == []
 
 
+@pytest.mark.slow
 def test_a_pointer_on_a_run_shows_which_it_is(opened: Chrome) -> None:
     """Its id and its kernel, as text, within the window."""
     text, left, right = opened.execute_script(
@@ -174,6 +176,7 @@ def names(browser: Chrome, chart: str) -> list[tuple[float, float]]:
     return sorted(map(tuple, found))
 
 
+@pytest.mark.slow
 def test_every_run_is_a_point_and_every_kernel_a_line(opened: Chrome) -> None:
     """Nothing is wider than the window, and no name of a kernel lies on another one."""
     drawn, lines, widths = opened.execute_script(

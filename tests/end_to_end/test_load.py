@@ -140,6 +140,7 @@ def test_every_statement_of_a_rate_is_sent_and_answered(loaded: Measure, arrival
     assert sum(level.answers) == 500
 
 
+@pytest.mark.slow
 def test_the_same_seed_sends_the_same_statements(loaded: Measure) -> None:
     """A level can be repeated statement by statement, whenever they are answered."""
     one, same, other = (
@@ -154,6 +155,7 @@ def test_the_same_seed_sends_the_same_statements(loaded: Measure) -> None:
     assert counts[0] != counts[2]
 
 
+@pytest.mark.slow
 def test_clients_that_look_less_often_lose_nothing(loaded: Measure) -> None:
     """What is due or answered is seen up to two looks late, which is in the times."""
     # A session is free for each that becomes due, or looks would come earlier.
@@ -609,6 +611,7 @@ def test_a_step_at_a_rate_has_both_times_and_the_lag(context: Context) -> None:
     assert [row["kind"] for row in outcome.tables["kinds"]] == ["point", "update", "insert"]
 
 
+@pytest.mark.slow
 def test_a_rate_without_a_mix_sends_the_steps_own_statements(context: Context) -> None:
     """SELECTs of a work unit, and UPDATEs in their share."""
     outcome = perform(context, rate=200, work_unit=32, update_pct=20, update_work_unit=2)

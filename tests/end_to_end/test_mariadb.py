@@ -45,6 +45,7 @@ from tests.known import known
 from tests.performed import performed
 from tests.repeated import repeat_until
 from tests.server_pool import ServerPool
+from tests.slow_case import slow
 from tests.waiting import wait_until
 
 # PyMySQL leaves the socket of a refused connection to the garbage collector.
@@ -138,6 +139,7 @@ def test_columns_have_the_types_of_the_table(context: Context, database: Databas
     ]
 
 
+@pytest.mark.slow
 def test_half_made_doubling_is_not_seen_and_the_build_goes_on(
     context: Context, database: Database
 ) -> None:
@@ -160,6 +162,7 @@ def test_half_made_doubling_is_not_seen_and_the_build_goes_on(
     assert any(f"went on after doubling {DOUBLINGS - 1}" in note for note in outcome.notes)
 
 
+@pytest.mark.slow
 def test_segment_without_its_table_and_a_catalogue_without_an_end(
     context: Context, database: Database
 ) -> None:
@@ -306,6 +309,7 @@ def test_space_that_innodb_has_only_reserved_is_not_waited_for(context: Context)
     assert known(cold.stored_bytes) == known(cold.data_bytes) < known(cold.file_bytes)
 
 
+@pytest.mark.slow
 def test_scan_reads_all_and_counts_right(context: Context) -> None:
     """Average and counts are those of the rows, and a restart does not fill the buffer pool."""
     performed(build, build_of(rebuild=False), context)
@@ -330,6 +334,7 @@ def told(row: Mapping[str, Any]) -> bool:
     return bool(row["file_bytes"] >= SEGMENTS * PAGE or row["cold"] == "lukewarm")
 
 
+@pytest.mark.slow
 def test_what_the_server_has_in_its_own_buffers_is_told(
     context: Context, read_before_the_clock: Callable[[str], None]
 ) -> None:
@@ -403,7 +408,7 @@ def test_direct_sessions_read_each_page_from_the_device(context: Context) -> Non
     assert outcome.latency["select"].operations == selects
 
 
-@pytest.mark.parametrize("disturbed", [False, True])
+@pytest.mark.parametrize("disturbed", [slow(False), True])
 def test_other_sessions_of_the_server_are_told_of(context: Context, *, disturbed: bool) -> None:
     """Blocks are counted for all sessions together: by the rows it is said that others were there.
 
@@ -423,6 +428,7 @@ def test_other_sessions_of_the_server_are_told_of(context: Context, *, disturbed
     assert len(told) == disturbed, told
 
 
+@pytest.mark.slow
 def test_cached_sessions_read_through_the_page_cache(context: Context) -> None:
     """With fsync as the flush method the tables are warmed, and proven to be in the page cache."""
     spec = sessions_of(memory="cached", scale=1000)
@@ -437,6 +443,7 @@ def test_cached_sessions_read_through_the_page_cache(context: Context) -> None:
     assert outcome.facts["settings.innodb_flush_method"] == "fsync"
 
 
+@pytest.mark.slow
 def test_updates_keep_their_quota_and_are_committed(context: Context, database: Database) -> None:
     """Of every 100 statements so many are UPDATEs; each one changed so many rows, and stays."""
     spec = sessions_of(update_pct=30, update_work_unit=4, operations=200)
@@ -542,6 +549,7 @@ def test_stopped_server_is_gone(server: Server) -> None:
         own.query("DROP TABLE kept")
 
 
+@pytest.mark.slow
 def test_temporary_tables_of_another_server_are_kept(server_home: Path, mariadbd: Path) -> None:
     """A server that is made and started takes nothing away that another one has in /tmp."""
     foreign = Path(tempfile.gettempdir(), f"#sql-temptable-{os.getpid():x}-1-1.MAI")
@@ -618,7 +626,7 @@ def test_a_mix_at_a_rate_is_kept(context: Context, database: Database) -> None:
     assert level.sustained, level.reason
 
 
-@pytest.mark.parametrize("kind", ["point", "scan", "compute"])
+@pytest.mark.parametrize("kind", ["point", slow("scan"), slow("compute")])
 def test_a_mix_in_a_closed_loop_burns_cpu_in_the_server(
     context: Context, database: Database, kind: str
 ) -> None:
@@ -655,6 +663,7 @@ def test_a_closed_loop_is_never_without_a_statement(context: Context, database: 
     assert burning.service.mean_ns > 3 * bare.service.mean_ns
 
 
+@pytest.mark.slow
 def test_sessions_that_update_one_row_wait_for_its_lock(
     context: Context, database: Database
 ) -> None:

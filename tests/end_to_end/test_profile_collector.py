@@ -304,6 +304,7 @@ def test_perf_that_is_killed_in_the_middle_is_told(begun: Callable[[], PerfRecor
     assert "perf was ended in the middle of the step by SIGKILL" in reason
 
 
+@pytest.mark.slow
 @pytest.mark.root
 def test_bpf_programs_that_come_and_go_do_not_make_it_unreadable(
     perf: Path, tmp_path: Path
@@ -376,6 +377,7 @@ def test_a_file_system_that_is_full_is_told(
     assert "\n" not in reason
 
 
+@pytest.mark.slow
 def test_a_recording_at_its_limit_says_from_when_on(
     recorded: Recorded, begun: Callable[[], PerfRecording], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -451,6 +453,7 @@ def test_a_perf_that_the_kernel_refuses_is_told_in_its_words(
         begun()
 
 
+@pytest.mark.slow
 def test_a_perf_without_control_records_all_and_is_cut_all_the_same(
     perf: Path, begun: Callable[[], PerfRecording], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

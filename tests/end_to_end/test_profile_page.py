@@ -59,6 +59,7 @@ def profile() -> ResourceProfile:
     )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_the_series_is_drawn_over_the_time_of_day_with_its_peak_and_its_gap(
     opened: webdriver.Chrome,
 ) -> None:
@@ -79,6 +80,7 @@ def test_the_series_is_drawn_over_the_time_of_day_with_its_peak_and_its_gap(
     assert by_name["events"][1] == [0]
 
 
+@pytest.mark.slow
 def test_the_curve_of_levels_is_drawn(opened: webdriver.Chrome) -> None:
     """A line for each resource that decides, falling as the level rises."""
     traces = opened.execute_script(
@@ -91,6 +93,7 @@ def test_the_curve_of_levels_is_drawn(opened: webdriver.Chrome) -> None:
         assert shares == sorted(shares)
 
 
+@pytest.mark.slow
 def test_the_browser_has_nothing_to_complain_and_nothing_is_injected(
     opened: webdriver.Chrome,
 ) -> None:
@@ -107,6 +110,7 @@ def test_the_browser_has_nothing_to_complain_and_nothing_is_injected(
     assert asked == 0
 
 
+@pytest.mark.slow
 def test_the_tables_say_what_the_terminal_says(opened: webdriver.Chrome) -> None:
     """Percentiles of each window, the busiest minute, minutes above the level asked for."""
     words = opened.execute_script("return document.body.innerText")

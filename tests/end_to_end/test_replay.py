@@ -194,6 +194,7 @@ def behind_a_slow_one() -> Capture:
     return capture
 
 
+@pytest.mark.slow
 def test_lag_behind_a_slow_statement_is_the_servers(replay: Replay) -> None:
     """Who is not answered in time begins late, and replayer is not why."""
     outcome = replay(behind_a_slow_one(), speed=1)
@@ -335,6 +336,7 @@ def test_copy_from_the_client_ends_in_an_error_and_not_in_a_hang(replay: Replay)
     assert value(outcome, "replay.ran") == 100
 
 
+@pytest.mark.slow
 def test_answers_of_megabytes_are_taken_whole_and_their_rows_counted(replay: Replay) -> None:
     """Messages that lie across reads, long statements that the socket does not take at once."""
     long = "SELECT length('" + "x" * 3_000_000 + "')"
@@ -358,6 +360,7 @@ def test_a_statement_timeout_ends_what_takes_too_long(replay: Replay) -> None:
     assert value(outcome, "replay.ran") == 100
 
 
+@pytest.mark.slow
 def test_commit_order_ends_in_the_same_state_however_fast(replay: Replay, rows: Ask) -> None:
     """Changes that do not commute happen as they did, though every session is at once."""
     capture = Capture()
@@ -399,6 +402,7 @@ def test_who_waits_for_those_that_wait_for_its_lock_goes_out_of_turn(
     assert any("went before their turn" in note for note in outcome.notes), outcome.notes
 
 
+@pytest.mark.slow
 def test_what_takes_too_long_in_the_order_is_a_counted_timeout(replay: Replay) -> None:
     """A change that waits for another one that goes on and on goes after its time."""
     capture = Capture().session(1).session(2)
@@ -471,6 +475,7 @@ def test_a_killed_session_connects_again_and_goes_on(
     assert {"57P01": 1} in errors(outcome)
 
 
+@pytest.mark.slow
 def test_sessions_beyond_the_limit_wait_for_room(replay: Replay, server: Server) -> None:
     """A server that refuses connections is asked again, and everything runs in the end."""
     capture = Capture()
@@ -605,6 +610,7 @@ def test_a_dump_is_what_each_repeat_begins_from(
         assert rows(BALANCES) == after_transfers(2, 5), dumped
 
 
+@pytest.mark.slow
 def test_a_dump_in_a_folder_is_loaded_where_the_servers_user_can_enter_it(
     replay: Replay,
     rows: Ask,

@@ -100,6 +100,7 @@ def test_what_is_chosen_runs_in_whole_transactions(
     assert sum(one.executions for one in outcome.replayed) == statements
 
 
+@pytest.mark.slow
 def test_a_fingerprint_is_chosen_by_the_digits_of_a_report(chosen: Chosen) -> None:
     """As they are in a result file."""
     whole, _ = chosen()

@@ -164,6 +164,7 @@ def test_a_copy_among_other_statements_of_its_text_gets_its_data(
     assert "copy_from: no COPY of the capture takes other.copy" in outcome.notes
 
 
+@pytest.mark.slow
 def test_what_is_left_of_a_failed_copy_is_sent_in_a_pause(
     server: Server, replayed: Replayed, folder: Path
 ) -> None:

@@ -24,6 +24,7 @@ from tests.command import Replayer
 from tests.logged import Logged, Source, logging_server
 from tests.replaying import OWN, Rows, perform_replay, query, value
 from tests.server_pool import ServerPool
+from tests.slow_case import slow
 
 TEMPLATE = "copy_source"
 PATIENT = "10m"
@@ -301,7 +302,7 @@ def crowd(source: CopySource, sessions: int, each: int, seed: int = 1) -> None:
     assert failures == []
 
 
-@pytest.fixture(params=["newest", "Debian's"])
+@pytest.fixture(params=["newest", slow("Debian's")])
 def bindir(request: pytest.FixtureRequest) -> Path | None:
     """Return the folder of a server's programs, None for the newest."""
     if request.param == "newest":

@@ -19,6 +19,7 @@ from tests.known import quantity
 from tests.logged import Source, logging_server
 from tests.replaying import OWN, SOURCE, Rows, all_at_once, begun_from, perform_replay, query, value
 from tests.server_pool import ServerPool
+from tests.slow_case import slow
 
 PATIENT = "10m"
 """A limit that a busy machine does not reach; what hangs does."""
@@ -287,7 +288,7 @@ def check(again: Again, captured: Captured, speed: float) -> Outcome:
     return outcome
 
 
-@pytest.mark.parametrize("speed", [0, 1, 10])
+@pytest.mark.parametrize("speed", [0, slow(1), slow(10)])
 def test_the_victims_of_the_source_are_those_of_the_replay(
     again: Again, three: Captured, speed: float
 ) -> None:
@@ -319,7 +320,7 @@ def test_the_first_to_wait_is_the_first_to_look_also_in_a_replay(
     assert rows == captured.rows
 
 
-@pytest.mark.parametrize("speed", [0, 10])
+@pytest.mark.parametrize("speed", [0, slow(10)])
 def test_what_loses_in_whatever_way_loses_in_its_place(
     again: Again, tmp_path: Path, speed: float
 ) -> None:
@@ -330,6 +331,7 @@ def test_what_loses_in_whatever_way_loses_in_its_place(
     check(again, captured, speed)
 
 
+@pytest.mark.slow
 def test_a_small_crowd_ends_as_it_did(again: Again, tmp_path: Path) -> None:
     """Rows, savepoints, cursors and advisory locks in which 20 sessions meet, and 8 deadlocks."""
     captured = Captured(tmp_path, partial(crowd, sessions=20, each=5, deadlocks=8))

@@ -76,6 +76,7 @@ def test_transactions_end_as_they_did(replay: Replay, rows: Ask, speed: int) -> 
     assert outcome.ledger is not None
 
 
+@pytest.mark.slow
 def test_errors_large_answers_and_hashes(replay: Replay) -> None:
     """Packets across reads, errors by SQLSTATE, the same rows with the same hash."""
     capture = Capture().session(1)

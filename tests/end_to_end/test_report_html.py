@@ -258,6 +258,7 @@ SEEN_FIRST = (
 )
 
 
+@pytest.mark.slow
 def test_the_summary_of_a_run_fits_one_screen(
     browser: Chrome, stored: Run, tmp_path: Path, left: None
 ) -> None:
@@ -293,6 +294,7 @@ def test_each_step_has_its_place_and_no_chart_is_a_single_point(
     assert min(sum(counts) for counts in points(browser).values()) > 1
 
 
+@pytest.mark.slow
 def test_the_next_repeat_is_drawn(opened: Chrome, left: None) -> None:
     """The buttons and the list go through the series of all repeats."""
     count = opened.execute_script("return document.getElementById('series-choice').length")
@@ -304,6 +306,7 @@ def test_the_next_repeat_is_drawn(opened: Chrome, left: None) -> None:
     assert points(opened)["series"][0] == 30
 
 
+@pytest.mark.slow
 def test_a_table_can_be_copied(opened: Chrome) -> None:
     """The button copies a table's cells, tab and newline between them."""
     text = opened.execute_script(
@@ -336,6 +339,7 @@ def hostile(run_of: RunOf, number: int, text: str) -> Side:
     return Side(text, (run.model_copy(update=changes),))
 
 
+@pytest.mark.slow
 def test_labels_notes_and_tags_may_be_anything(
     browser: Chrome, run_of: RunOf, tmp_path: Path, left: None
 ) -> None:
@@ -367,6 +371,7 @@ def test_labels_notes_and_tags_may_be_anything(
     browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
+@pytest.mark.slow
 def test_axes_have_prefixes_of_si_and_none_on_units_that_have_one(
     browser: Chrome, run_of: RunOf, tmp_path: Path, left: None
 ) -> None:
@@ -403,6 +408,7 @@ def test_axes_have_prefixes_of_si_and_none_on_units_that_have_one(
     assert not any(re.search(r"\dk$", text) for text in shown["part"])
 
 
+@pytest.mark.slow
 def test_the_line_of_no_change_is_at_the_middle_of_its_band(
     browser: Chrome, tmp_path: Path, left: None
 ) -> None:
@@ -438,6 +444,7 @@ def settled(browser: Chrome, look: Callable[[], Any], done: Callable[[Any], bool
     return look()
 
 
+@pytest.mark.slow
 def test_it_fits_a_phone_and_follows_light_and_dark(opened: Chrome, left: None) -> None:
     """At 390 pixels only a table's own frame scrolls; the scheme changes ground and palette."""
 
@@ -557,6 +564,7 @@ def flame_of(browser: Chrome, begin: str) -> list[tuple[str, str, float]]:
     return found
 
 
+@pytest.mark.slow
 def test_flame_graphs_and_their_difference_are_drawn(explained: Chrome) -> None:
     """Every frame of each; what got slower is the reddest, and the legend says which way."""
     frames = flame_of(explained, "flame-sessions-stock")
@@ -580,6 +588,7 @@ def test_flame_graphs_and_their_difference_are_drawn(explained: Chrome) -> None:
     assert any(line.startswith("only_0 client 0") for line in body.splitlines())
 
 
+@pytest.mark.slow
 def test_frames_are_as_wide_as_what_they_took_and_a_click_widens_one(explained: Chrome) -> None:
     """Widths are shares of the whole; the chosen frame is as wide as the page, others go."""
     frames = flame_of(explained, "flame-sessions-stock")
@@ -616,6 +625,7 @@ def test_functions_named_to_attack_are_text_in_flame_graphs(explained: Chrome) -
     assert not any("\x1b" in label for label in labels)
 
 
+@pytest.mark.slow
 def test_flame_graphs_fit_a_phone(explained: Chrome) -> None:
     """At 390 pixels nothing is wider than the page."""
     explained.execute_cdp_cmd(
@@ -688,6 +698,7 @@ def test_the_policy_of_a_page_names_its_two_scripts_and_nothing_else(opened: Chr
     assert ran is None
 
 
+@pytest.mark.slow
 def test_a_browser_that_unpacks_nothing_says_so_and_shows_all_tables(
     browser: Chrome, tmp_path: Path, run_of: RunOf, left: None
 ) -> None:

@@ -30,6 +30,7 @@ from tests.known import known
 from tests.performed import performed
 from tests.ready_made import copy, ready_data
 from tests.repeated import repeat_until
+from tests.slow_case import slow
 
 DOUBLINGS = 12
 ROWS = 6 << DOUBLINGS
@@ -352,6 +353,7 @@ def counting(
     return give
 
 
+@pytest.mark.slow
 def test_a_statement_that_read_little_of_the_table_is_not_cold(
     context: Context, counting: Callable[[str], None]
 ) -> None:
@@ -365,7 +367,7 @@ def test_a_statement_that_read_little_of_the_table_is_not_cold(
     assert "the statement that reads all of the table read" in cold.why
 
 
-@pytest.mark.parametrize("sums", ["", ", NULL AS id_sum, NULL AS lastname_sum"])
+@pytest.mark.parametrize("sums", [slow(""), ", NULL AS id_sum, NULL AS lastname_sum"])
 def test_a_count_without_sums_is_an_error_that_names_its_file(
     context: Context, counting: Callable[[str], None], sums: str
 ) -> None:
@@ -378,7 +380,7 @@ def test_a_count_without_sums_is_an_error_that_names_its_file(
 
 
 # All tests above read the columnstore, which is built once.
-@pytest.mark.parametrize("layout", ["columnstore", "rowstore"])
+@pytest.mark.parametrize("layout", ["columnstore", slow("rowstore")])
 def test_scan_from_cold(context: Context, layout: str) -> None:
     """Both statements start cold, proven, count the rows, and their time is the step's."""
     built(context, layout=layout)
@@ -404,6 +406,7 @@ def test_scan_from_cold(context: Context, layout: str) -> None:
         assert cold_of(outcome).why
 
 
+@pytest.mark.slow
 def test_a_value_that_is_not_what_was_built_fails(context: Context) -> None:
     """As many rows as there must be, and one time, name or id is another: it is named."""
     built(context, layout="rowstore")

@@ -33,6 +33,7 @@ from replayer.servers.open import Server, open_server
 from replayer.servers.private import PrivateServer
 from tests.fixture_types import Holder, Holding
 from tests.ready_made import copy, put_data, ready_data
+from tests.slow_case import slow
 from tests.small_disk import small_disk
 from tests.waiting import wait_until
 
@@ -239,6 +240,7 @@ def test_cpu_seconds_keep_what_ended_backends_used(server: Server) -> None:
     assert after >= during - 2 / os.sysconf("SC_CLK_TCK")
 
 
+@pytest.mark.slow
 def test_checksums_can_be_chosen_and_have_a_data_directory_of_their_own(own_home: Path) -> None:
     """Data that was made with another initdb choice is not met, and not destroyed."""
     with open_server(POSTGRES, settings={"data_checksums": "off"}) as server:
@@ -305,6 +307,7 @@ def test_a_program_that_never_lists_its_settings_is_not_waited_for(own_home: Pat
     assert not ended.exists()
 
 
+@pytest.mark.slow
 def test_a_data_directory_that_was_cut_short_is_made_again(own_home: Path) -> None:
     """A half-made data directory is never started on: it is made anew.
 
@@ -390,7 +393,7 @@ def test_two_replayers_on_one_data_directory(made_home: Path, holder: Holder) ->
     assert processes.family(server) == []
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, slow(signal.SIGINT)])
 def test_a_stopped_replayer_leaves_nothing(
     made_home: Path, holder: Holder, number: signal.Signals
 ) -> None:
@@ -640,6 +643,7 @@ def test_a_read_only_disk_is_refused(own_home: Path) -> None:
                 pass
 
 
+@pytest.mark.slow
 def test_debians_postgresql_15_works(own_home: Path, postgres15: Path) -> None:
     """--pg-bindir takes another server, with a data directory of its own."""
     put_data(own_home, bindir=postgres15)

@@ -134,6 +134,7 @@ def test_tables_have_one_row_per_block_and_every_key_once(
     assert len(first) >= rows
 
 
+@pytest.mark.slow
 def test_order_of_keys_depends_on_the_seed_alone(database: Database) -> None:
     """The same seed gives the same tables, from one loading session or several."""
     orders = []
@@ -147,6 +148,7 @@ def test_order_of_keys_depends_on_the_seed_alone(database: Database) -> None:
     assert orders[0] != orders[2]
 
 
+@pytest.mark.slow
 def test_whole_set_is_reused_and_a_smaller_one_is_not(context: Context, database: Database) -> None:
     """Loading is done only when it has to be: larger is usable, smaller or another seed is not."""
     provide(context, scale=1024, seed=3)
@@ -280,6 +282,7 @@ def test_same_seed_touches_the_same_keys(context: Context, database: Database) -
     assert len(first) > 60
 
 
+@pytest.mark.slow
 def test_keys_reach_both_ends(context: Context, database: Database) -> None:
     """The first and the last rows are touched too: pgio never reaches the last."""
     pgio.drop(database)
@@ -427,6 +430,7 @@ def test_cached_step_is_served_by_the_page_cache(context: Context) -> None:
         assert database.query("SHOW track_io_timing")[0]["track_io_timing"] == "on"
 
 
+@pytest.mark.slow
 def test_busy_loops_beside_a_cached_run_are_told(context: Context, tmp_path: Path) -> None:
     """Programs that only compute take what the server would have had: how much, and which."""
     program = tmp_path / "busy-loop"
@@ -499,6 +503,7 @@ def test_all_accounts_add_up(context: Context, database: Database) -> None:
     assert told == pytest.approx(of_others, abs=0.15 * (after - before) + 0.3)
 
 
+@pytest.mark.slow
 def test_foreign_reads_beside_a_cached_run_are_named(context: Context, server_home: Path) -> None:
     """The run is cached, the device is busy for others, and that is said with its number."""
     if context.host.device_of(context.data_directory()) is None:
@@ -592,6 +597,7 @@ def test_a_servers_clock_that_is_set_changes_no_rate(context: Context) -> None:
     assert 0 < seconds < 300
 
 
+@pytest.mark.slow
 def test_other_sessions_beside_a_rate_are_told_of(context: Context) -> None:
     """There the counters are everybody's; from PostgreSQL 18 on each session has its own too."""
     with contextlib.ExitStack() as kept:
@@ -661,6 +667,7 @@ def test_fixed_work_has_an_elapsed_time(context: Context) -> None:
     assert outcome.facts["sessions.plan"]
 
 
+@pytest.mark.slow
 def test_killed_server_ends_the_step_in_one_sentence(
     server_home: Path, surroundings: Surroundings
 ) -> None:

@@ -196,6 +196,7 @@ def test_a_kind_that_is_not_there_is_refused(replayer: Replayer) -> None:
     assert "workloads" in replayer("list", "workload", status=2).err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["show", "list"])
 def test_the_examples_of_the_help_work(
     replayer: Replayer, results: Path, tmp_path: Path, command: str

@@ -119,6 +119,7 @@ def test_an_impossible_request_leaves_no_file_and_one_error(
     assert [*(tmp_path / "results").glob("*")] == []
 
 
+@pytest.mark.slow
 def test_check_of_a_server_ends_with_what_can_run_there(server: Server, replayer: Replayer) -> None:
     """A role that may make nothing is told so, with the grant; with it the same line says yes."""
     own = server.start()
@@ -153,6 +154,7 @@ def test_another_servers_program_is_called_by_its_name(replayer: Replayer, enter
     assert "is MariaDB, not MySQL: give --engine mariadb" in refused
 
 
+@pytest.mark.slow
 def test_a_report_without_a_file_is_a_page_for_the_browser(
     replayer: Replayer, results: Path, tmp_path: Path
 ) -> None:

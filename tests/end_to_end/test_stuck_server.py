@@ -99,7 +99,7 @@ def test_a_server_in_crash_recovery_is_stopped(made_home: Path, victim: str) -> 
 
 
 @pytest.mark.parametrize("halted", [slow("main"), "all"])
-@pytest.mark.parametrize("engine", ["postgres", "mariadb"])
+@pytest.mark.parametrize("engine", ["postgres", slow("mariadb")])
 def test_a_halted_server_is_stopped(
     own_home: Path, mariadbd: Path, engine: str, halted: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -116,6 +116,7 @@ def test_a_halted_server_is_stopped(
         assert not any(map(journal.identity, family))
 
 
+@pytest.mark.slow
 def test_a_halted_server_of_a_killed_replayer_is_given_back(
     made_home: Path, holder: Holder
 ) -> None:
@@ -184,6 +185,7 @@ def fill(database: Database) -> None:
         database.query(f"INSERT INTO growing SELECT a, {wide} FROM growing")
 
 
+@pytest.mark.slow
 def test_a_killed_server_leaves_no_shared_memory(made_home: Path, holder: Holder) -> None:
     """After kill -9 of replayer and of its server the next command removes both kinds of it."""
     other = holder()

@@ -355,6 +355,7 @@ def test_sessions_that_end_before_the_window_are_counted_while_they_last(server:
     assert "of 5 sessions were seen at work" in made.notes[0]
 
 
+@pytest.mark.slow
 def test_a_server_that_is_stopped_in_the_window_ends_no_step(made_home: Path) -> None:
     """Each collector says in one sentence why it has seen nothing, and raises nothing."""
     with open_server(engines.load("postgres")) as other:

@@ -77,7 +77,7 @@ def test_search_doubles_and_bisects() -> None:
         slow(0.02, 0.1, 0.97),
         slow(0.05, 0.05, 0.93),
         slow(0.05, 0.1, 0.93),
-        (0.1, 0.1, 0.82),
+        slow(0.1, 0.1, 0.82),
     ],
 )
 def test_noisy_machine_is_within_the_interval(
@@ -254,6 +254,7 @@ def test_search_that_is_cut_short_keeps_what_is_sure(resolution: float) -> None:
         assert (known.accepted, known.refused) == pytest.approx((whole.accepted, whole.refused))
 
 
+@pytest.mark.slow
 def test_queueing_machine_is_found_where_the_formula_has_it() -> None:
     """M/M/1: a response is exponential of rate mu - lambda, so p99 = ln 100 / (mu - lambda).
 

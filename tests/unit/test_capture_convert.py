@@ -637,6 +637,7 @@ def test_a_prefix_is_found_by_itself(tmp_path: Path, begin: str) -> None:
     assert summary.sessions == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_one_line_of_100_megabytes_is_one_counted_item(tmp_path: Path, layout: str) -> None:
     """The statements around it are there, wherever it stands, and nothing is damaged."""

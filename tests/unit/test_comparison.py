@@ -264,6 +264,7 @@ def test_one_of_many_metrics_that_moves_a_little_is_likely(
                for row in rest if known(row.high) < 1)  # fmt: skip
 
 
+@pytest.mark.slow
 def test_no_interval_without_one_stands_beside_a_bare_unclear(
     boots: Callable[..., list[Side]],
 ) -> None:

@@ -6,6 +6,7 @@ from numpy.typing import NDArray
 
 from replayer.analysis.differences import steadiness
 from tests.known import known
+from tests.slow_case import slow
 
 
 def noise(
@@ -24,7 +25,7 @@ def told(series: NDArray[np.float64]) -> float:
     return float(np.mean([steadiness.trend(values) is not None for values in series.tolist()]))
 
 
-@pytest.mark.parametrize(("level", "least"), [(0.03, 0.99), (0.04, 0.92), (0.05, 0.80)])
+@pytest.mark.parametrize(("level", "least"), [slow(0.03, 0.99), slow(0.04, 0.92), (0.05, 0.80)])
 def test_a_drift_is_found_and_noise_is_not(level: float, least: float) -> None:
     """30 s with 3, 4, 5 % from second to second: false in at most 2.2 %, 15 % of drift is found.
 
@@ -139,7 +140,7 @@ def test_a_level_says_how_far_and_where() -> None:
     )
 
 
-@pytest.mark.parametrize("level", [0.01, 0.05, 0.1])
+@pytest.mark.parametrize("level", [slow(0.01), slow(0.05), 0.1])
 def test_a_second_that_stalls_is_told(level: float) -> None:
     """Wherever it is once work has begun, in a short window and in a long one."""
     for seconds in (12, 60, 300):
@@ -229,6 +230,7 @@ def test_repeats_as_noisy_as_healthy_ones_are_steady(
     assert np.mean(wrong) <= most
 
 
+@pytest.mark.slow
 def test_a_drift_of_boots_is_found_whatever_the_sides_differ_by() -> None:
     """One percent a boot is found within the sides; noise is called a drift in one of a hundred."""
     random = np.random.default_rng(13)

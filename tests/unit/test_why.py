@@ -19,6 +19,7 @@ from tests.benchmarks import verdicts
 from tests.fixture_types import RunOf
 from tests.known import known
 from tests.made import USUAL, account, altered, at_once
+from tests.slow_case import slow
 
 
 @pytest.fixture
@@ -78,7 +79,7 @@ def test_the_parts_by_themselves_hold_their_five_percent(side: Callable[..., Sid
     assert wrong <= 14
 
 
-@pytest.mark.parametrize("cause", [Spent.ENTRY, Spent.COPY, Spent.CLIENT])
+@pytest.mark.parametrize("cause", [Spent.ENTRY, slow(Spent.COPY), slow(Spent.CLIENT)])
 def test_a_planted_part_is_named(side: Callable[..., Side], cause: Spent) -> None:
     """8 percent of the time more in one part, 6 runs against 6: named in 9 of 10, and alone."""
     random = np.random.default_rng(3)
@@ -116,7 +117,7 @@ def test_what_all_parts_share_is_named_only_if_nothing_stands_out(
     }
 
 
-@pytest.mark.parametrize("level", [0.05, 0.2])
+@pytest.mark.parametrize("level", [0.05, slow(0.2)])
 def test_the_main_reason_is_named_or_likely_and_no_other(level: float) -> None:
     """80 percent of a move that is as large as the noise: in 95 % and 2 less; others in 5 %.
 
@@ -412,7 +413,7 @@ def noisy_pair(
     return sides[0], sides[1]
 
 
-@pytest.mark.parametrize("level", [0.05, 0.2])
+@pytest.mark.parametrize("level", [0.05, slow(0.2)])
 @pytest.mark.parametrize("cause", [Spent.RUN_QUEUE, Spent.SERVER])
 def test_the_part_that_is_most_of_it_is_named_or_likely(
     side: Callable[..., Side], level: float, cause: Spent
