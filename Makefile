@@ -15,11 +15,12 @@ demo: $(VENV)/.ready  ## the main job on a PostgreSQL of its own; LIVE=1 follows
 PYTEST := $(BIN)/pytest --durations=30 --durations-min=1
 # The files come in the order of their names, those that wait for servers before the unit tests, so
 # that many short ones are left at the end; pytest-xdist would begin with those of the most tests.
-BESIDE := -n 4 --dist loadfile --no-loadscope-reorder
+# Three at a time keep two processors busy; a fourth collects all tests and starts servers as well.
+BESIDE := -n 3 --dist loadfile --no-loadscope-reorder
 # Only these are read for the tests that are alone: to collect all takes longer than they do.
 ALONE  = $(shell grep -lr --include='test_*.py' 'mark.alone' tests)
 
-test: compiled  ## the quick tests: 6 to 11 minutes on two processors
+test: compiled  ## the quick tests: about 8 minutes on two processors
 	$(PYTEST) $(BESIDE) -m "not slow and not quiet and not alone"
 	$(PYTEST) -m "alone and not slow and not quiet" $(ALONE)
 
@@ -30,7 +31,7 @@ compiled: $(VENV)/.ready-dev
 	@ls tests/unit/__pycache__/*-pytest-*.pyc >/dev/null 2>&1 || $(BIN)/pytest --collect-only -qq >/dev/null
 
 # What takes long, and servers of other versions, which are installed into a cache folder first.
-test-slow: compiled  ## what takes long, with servers of other versions: over half an hour
+test-slow: compiled  ## what takes long, with servers of other versions: about an hour
 	$(BIN)/python -m tests.servers
 	$(PYTEST) $(BESIDE) -m "slow and not quiet and not alone"
 	$(PYTEST) -m "slow and alone and not quiet" $(ALONE)

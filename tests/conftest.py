@@ -1,5 +1,6 @@
 """Fixtures that all tests share: a home, one PostgreSQL that is started once, runs of numbers."""
 
+import gc
 import itertools
 import os
 import re
@@ -75,6 +76,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if re.search(r" at 0x[0-9a-f]{6}|\\x1f\\x8b\\x08\\x00(?!\\x00)", item.nodeid):
             raise pytest.UsageError(f"give this test an id of its own: {item.nodeid}")
+
+
+def pytest_collection_finish() -> None:
+    """Take what six thousand tests are made of out of every later look for garbage.
+
+    They live until the end, and a look over all of them takes a quarter of a second.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture

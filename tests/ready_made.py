@@ -39,9 +39,13 @@ def ready_made(name: str, make: Callable[[Path], None]) -> Path:
 
 
 def copy(source: Path, target: Path) -> Path:
-    """Copy a folder with its owners; its blocks are shared where the file system can."""
+    """Copy a folder with its owners; its blocks are shared where the file system can.
+
+    Half a gigabyte of a new MariaDB is zeros of its redo log, which become a hole.
+    """
     target.parent.mkdir(parents=True, exist_ok=True)
-    subprocess.run(["cp", "-a", "--reflink=auto", source, target], check=True)
+    holes = ["--reflink=auto", "--sparse=always"]
+    subprocess.run(["cp", "-a", *holes, source, target], check=True)
     return target
 
 
