@@ -28,7 +28,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         # Nothing was taken from the machine yet.  Ctrl-C while the program loads just ends it,
         # without a traceback.
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-    from replayer import program  # noqa: PLC0415 - only now
+    from replayer.cli import program  # noqa: PLC0415 - only now
 
     return program.run(sys.argv[1:] if argv is None else argv)
 

@@ -16,7 +16,7 @@ def load(name: str) -> ModuleType:
     # A signal raises an exception.  In the middle of an import, a library's C code may replace
     # that exception by its own error, or ignore it.
     with signals.shield():
-        return importlib.import_module(name)
+        return importlib.import_module(name)  # noqa: TID251 - this is the one place
 
 
 class Later:

@@ -20,7 +20,7 @@ PICTURE = ROOT / "docs" / "architecture.svg"
 BANDS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "interface": (
         "what a person or a program talks to",
-        ("__main__", "program", "commands", "followers", "live", "metrics", "report"),
+        ("__main__", "commands", "followers", "live", "metrics", "report"),
     ),
     "jobs": (
         "what people come for",

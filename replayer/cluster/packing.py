@@ -13,7 +13,6 @@ import dataclasses
 import datetime as dt
 import decimal
 import enum
-import importlib
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -22,6 +21,7 @@ from typing import Any
 
 import msgpack
 
+from replayer import lazy_import
 from replayer.errors import ReplayerError
 from replayer.watch.workers import is_distributable
 
@@ -199,7 +199,7 @@ def _looked_up(name: str) -> Any:
     if module.partition(".")[0] not in PACKAGES:
         raise ReplayerError(f"{name} came from another host, and is not part of replayer")
     try:
-        value: Any = sys.modules.get(module) or importlib.import_module(module)
+        value: Any = sys.modules.get(module) or lazy_import.load(module)
         for part in qualified.split("."):
             value = vars(value)[part]
     except (ImportError, KeyError, TypeError, ValueError) as error:

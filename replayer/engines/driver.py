@@ -1,7 +1,6 @@
 """Raw driver connections for measured work: no SQLAlchemy, imported in milliseconds."""
 
 import contextlib
-import importlib
 import os
 import socket
 import struct
@@ -9,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from replayer import lazy_import
 from replayer.engines import wires
 from replayer.engines.server_message import explain
 from replayer.engines.wire_session import WireSession
@@ -106,7 +106,7 @@ def load(wire: str) -> Any:
     Raises Impossible for one without `Error`, or with another form of parameters than replayer's.
     """
     name = wires.load(wire).DRIVER
-    module = importlib.import_module(name)
+    module = lazy_import.load(name)
     if not hasattr(module, "Error"):
         raise Impossible(
             f"the wire {wire}: its driver {name} has no `Error`, the base class of what it raises"
@@ -139,6 +139,6 @@ def connect_session(connector: Connector, *extra: str) -> WireSession:
 
 def driver_error(connector: Connector) -> type[Exception]:
     """Return the driver's base exception class."""
-    module = importlib.import_module(wires.load(connector.wire).DRIVER)
+    module = lazy_import.load(wires.load(connector.wire).DRIVER)
     error: type[Exception] = module.Error
     return error

@@ -58,6 +58,12 @@ def test_every_room_stands_in_one_band() -> None:
     assert set(architecture.band_of()) == set(architecture.imports())
 
 
+def test_few_modules_lie_loose_at_the_root() -> None:
+    """What is not for the whole house lies in a room."""
+    loose = {path.stem for path in REPLAYER.glob("[!_]*.py")}
+    assert len(loose) <= 12, loose
+
+
 def test_no_import_points_to_a_band_above() -> None:
     """What lies below knows nothing of what lies above."""
     assert architecture.upward(architecture.imports()) == []

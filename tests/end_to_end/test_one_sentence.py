@@ -101,7 +101,7 @@ def test_ctrl_c_while_the_handlers_are_installed_is_one_sentence() -> None:
     assert done.stderr == "replayer: error: stopped by Ctrl-C\n"
 
 
-@pytest.mark.parametrize("module", ["replayer.program", "replayer.signals", "argparse"])
+@pytest.mark.parametrize("module", ["replayer.cli.program", "replayer.signals", "argparse"])
 def test_ctrl_c_before_the_handlers_are_installed_ends_without_a_word(module: str) -> None:
     """Nothing was taken by then: the signal ends the process, and no traceback is printed."""
     done = subprocess.run(

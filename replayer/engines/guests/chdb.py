@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 from typing import TYPE_CHECKING, Any
 
+from replayer import lazy_import
 from replayer.engines.guests import (
     BOOLEAN,
     INTEGER,
@@ -40,8 +40,8 @@ _FOLDER = "clickhouse"
 def load() -> None:
     """Import chdb, and execute something in memory, which imports what is imported late."""
     for name in _LATE:
-        importlib.import_module(name)
-    importlib.import_module("chdb").query("SELECT 1, 1.5, now64(6)", _FORMAT)
+        lazy_import.load(name)
+    lazy_import.load("chdb").query("SELECT 1, 1.5, now64(6)", _FORMAT)
 
 
 def open(data: Path, settings: Mapping[str, str]) -> OpenGuest:  # noqa: A001 - as the face names it
@@ -59,7 +59,7 @@ class _Folder:
 
     def connect(self) -> GuestSession:
         """Return a session with its own connection: sessions work at the same time."""
-        session = _Session(importlib.import_module("chdb").connect(self._path))
+        session = _Session(lazy_import.load("chdb").connect(self._path))
         for name, value in self._settings.items():
             session.execute(f"SET {name} = '{value}'")
         return session

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING, Any
 
+from replayer import lazy_import
 from replayer.engines.guests import (
     BOOLEAN,
     INTEGER,
@@ -36,15 +36,13 @@ _KINDS = {
 
 def load() -> None:
     """Import DuckDB, and execute something in memory, which imports what is imported late."""
-    with importlib.import_module("duckdb").connect(":memory:") as connection:
+    with lazy_import.load("duckdb").connect(":memory:") as connection:
         connection.execute("SELECT 1, 1.5, TIMESTAMP '2000-01-01'").fetchall()
 
 
 def open(data: Path, settings: Mapping[str, str]) -> OpenGuest:  # noqa: A001 - as the face names it
     """Open the file."""
-    return _File(
-        importlib.import_module("duckdb").connect(str(data / _FILE), config=dict(settings))
-    )
+    return _File(lazy_import.load("duckdb").connect(str(data / _FILE), config=dict(settings)))
 
 
 class _File:

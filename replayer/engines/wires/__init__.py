@@ -9,11 +9,10 @@ A wire imports its driver in its functions, as listing engines must not load dri
 
 from __future__ import annotations
 
-import importlib
 from abc import abstractmethod
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, cast
 
-from replayer import registry
+from replayer import lazy_import, registry
 from replayer.errors import Impossible, nearest
 
 if TYPE_CHECKING:
@@ -149,10 +148,10 @@ FACE = Wire
 def open_by_driver(wire: Wire, connection: Any) -> WireSession:
     """Return a session by the driver's cursor, whose statements have parameters as `%s`."""
     # A control connection needs no sessions: they are loaded where they are used.
-    sessions = importlib.import_module("replayer.engines.dbapi_session")
-    error = importlib.import_module(wire.DRIVER).Error
-    session: WireSession = sessions.DbapiSession(connection, error, wire.get_descriptor(connection))
-    return session
+    from replayer.engines.dbapi_session import DbapiSession  # noqa: PLC0415
+
+    error = lazy_import.load(wire.DRIVER).Error
+    return DbapiSession(connection, error, wire.get_descriptor(connection))
 
 
 def has_own(wire: Wire, member: str) -> bool:

@@ -1,9 +1,9 @@
 """PostgreSQL's protocol as `replayer.engines.inprocess` speaks it: simple queries over a socket."""
 
-import importlib
 from collections.abc import Mapping
 from typing import Any
 
+from replayer import lazy_import
 from replayer.engines.wires import CONNECT_SECONDS
 from replayer.engines.wires.postgres import waiting
 from replayer.engines.wires.postgres.waiting import sleep_soundly
@@ -18,7 +18,7 @@ __all__ = ["get_descriptor", "get_password", "get_process", "sleep_soundly"]
 
 def open_connection(arguments: Mapping[str, Any]) -> Any:
     """Return a psycopg connection that writes parameters into its statements."""
-    psycopg = importlib.import_module(DRIVER)
+    psycopg = lazy_import.load(DRIVER)
     return psycopg.connect(**{**arguments, "cursor_factory": psycopg.ClientCursor})
 
 

@@ -1,10 +1,11 @@
 """SQLAlchemy's dialect of clickhouse-connect, which asks the server nothing on connecting."""
 
-import importlib
 from collections.abc import Sequence
 from typing import Any, Literal
 
 from clickhouse_connect.cc_sqlalchemy.dialect import ClickHouseDialect
+
+from replayer import lazy_import
 
 
 class ClickHouseServerDialect(ClickHouseDialect):
@@ -15,7 +16,7 @@ class ClickHouseServerDialect(ClickHouseDialect):
     @classmethod
     def import_dbapi(cls) -> Any:
         """Return the driver's module."""
-        return importlib.import_module("clickhouse_connect.dbapi")
+        return lazy_import.load("clickhouse_connect.dbapi")
 
     def initialize(self, _connection: object) -> None:
         """Ask nothing."""

@@ -1,6 +1,5 @@
 """ClickHouse's HTTP interface, by clickhouse-connect."""
 
-import importlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -42,8 +41,12 @@ def open_connection(arguments: Mapping[str, Any]) -> Any:
     pool = {name: given[name] for name in _OF_TLS if name in given}
     if "verify" in pool:
         pool["verify"] = str(pool["verify"]).lower() in {"1", "true"}
-    module = importlib.import_module("replayer.engines.wires.clickhouse.http_connection")
-    return module.KnownSocketConnection(pool, {**given, **own})
+    # It needs clickhouse-connect, which is an extra.
+    from replayer.engines.wires.clickhouse.http_connection import (  # noqa: PLC0415
+        KnownSocketConnection,
+    )
+
+    return KnownSocketConnection(pool, {**given, **own})
 
 
 def get_process(connection: Any) -> int:

@@ -1,6 +1,5 @@
 """MySQL's protocol, by PyMySQL."""
 
-import importlib
 import json
 import socket
 from collections.abc import Callable, Mapping
@@ -32,7 +31,8 @@ _CLIENT = {
 
 def open_connection(arguments: Mapping[str, Any]) -> Any:
     """Return a PyMySQL connection; its connect_timeout covers the first packet only."""
-    mysql_login = importlib.import_module("replayer.engines.wires.mysql.mysql_login")
+    from replayer.engines.wires.mysql import mysql_login  # noqa: PLC0415 - PyMySQL, when used
+
     if "read_timeout" in arguments:
         return mysql_login.connect(arguments)
     connection = mysql_login.connect({**arguments, "read_timeout": CONNECT_SECONDS})
@@ -72,16 +72,19 @@ def ping(connection: Any, seconds: float) -> bool:
 def open_session(connection: Any) -> WireSession:
     """Return a session with the binary protocol, which PyMySQL lacks."""
     # A control connection needs no sessions: they are loaded where they are used.
-    module = importlib.import_module("replayer.engines.wires.mysql.mysql_connection")
-    session: WireSession = module.MySQLConnection(connection)
-    return session
+    from replayer.engines.wires.mysql.mysql_connection import MySQLConnection  # noqa: PLC0415
+
+    return MySQLConnection(connection)
 
 
 def load_attempts() -> Callable[[str], ConnectionAttempt]:
     """Return attempts in threads."""
-    module = importlib.import_module("replayer.engines.wires.mysql.threaded_attempt")
-    attempts: Callable[[str], ConnectionAttempt] = module.MySQLConnectionAttempt
-    return attempts
+    # Few commands open connections by the hundred.
+    from replayer.engines.wires.mysql.threaded_attempt import (  # noqa: PLC0415
+        MySQLConnectionAttempt,
+    )
+
+    return MySQLConnectionAttempt
 
 
 def make_conninfo(arguments: Mapping[str, Any], login: SessionLogin) -> str:

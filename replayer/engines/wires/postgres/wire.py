@@ -1,10 +1,10 @@
 """PostgreSQL's protocol, by psycopg and libpq."""
 
-import importlib
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from replayer import lazy_import
 from replayer.engines import login
 from replayer.engines.server_message import explain_bytes
 from replayer.engines.wire_session import ConnectionAttempt, SessionLogin, WireSession
@@ -50,7 +50,7 @@ _PG_RESTORE = ("--no-owner", "--no-privileges", "--exit-on-error")
 
 def open_connection(arguments: Mapping[str, Any]) -> Any:
     """Return a psycopg connection; its connect_timeout covers the whole handshake."""
-    return importlib.import_module(DRIVER).connect(**arguments)
+    return lazy_import.load(DRIVER).connect(**arguments)
 
 
 def get_process(connection: Any) -> int:
@@ -81,18 +81,24 @@ def secure(query: Mapping[str, Any], host: str | None) -> dict[str, str]:
 def open_session(connection: Any) -> WireSession:
     """Return a session whose messages are built here, or by libpq if they are encrypted."""
     # A control connection needs no sessions: they are loaded where they are used.
-    module = importlib.import_module("replayer.engines.wires.postgres.postgres_connection")
+    from replayer.engines.wires.postgres.postgres_connection import (  # noqa: PLC0415
+        EncryptedPostgresConnection,
+        PostgresConnection,
+    )
+
     pg = connection.pgconn
-    kind = module.EncryptedPostgresConnection if pg.ssl_in_use else module.PostgresConnection
-    session: WireSession = kind(pg, connection.close)
-    return session
+    kind = EncryptedPostgresConnection if pg.ssl_in_use else PostgresConnection
+    return kind(pg, connection.close)
 
 
 def load_attempts() -> Callable[[str], ConnectionAttempt]:
     """Return attempts by libpq."""
-    module = importlib.import_module("replayer.engines.wires.postgres.libpq_attempt")
-    attempts: Callable[[str], ConnectionAttempt] = module.PostgresConnectionAttempt
-    return attempts
+    # Few commands open connections by the hundred.
+    from replayer.engines.wires.postgres.libpq_attempt import (  # noqa: PLC0415
+        PostgresConnectionAttempt,
+    )
+
+    return PostgresConnectionAttempt
 
 
 def make_conninfo(arguments: Mapping[str, Any], login: SessionLogin) -> str:
@@ -140,7 +146,7 @@ def make_loader(dump: DumpForm, arguments: Mapping[str, Any]) -> DumpLoader:
 
 
 def _conninfo(plain: dict[str, str]) -> str:
-    made: str = importlib.import_module("psycopg.conninfo").make_conninfo(**plain)
+    made: str = lazy_import.load("psycopg.conninfo").make_conninfo(**plain)
     return made
 
 
