@@ -147,7 +147,7 @@ class Engine:
             for name in self.verbs():
                 self._find(name, version)
         paths = [path for files in self._files.values() for _, path in files]
-        included = {name for path in paths for name in _INCLUDE.findall(assets.text(path))}
+        included = {name for path in paths for name in _INCLUDE.findall(self._read(path))}
         for name, _, path in _sql_files(self.folders[0]):
             if name.startswith(_PARTS) and name not in included:
                 raise Impossible(f"{path}: no verb includes {name}{nearest(name, included)}")
@@ -196,11 +196,22 @@ class Engine:
                 raise Impossible(f"{path}: it includes {wanted}, which includes it again")
             return self._text(wanted, version, one[1], here).rstrip("\n")
 
-        return _INCLUDE.sub(part, assets.text(path))
+        return _INCLUDE.sub(part, self._read(path))
 
     def _files_on(self, version: int, name: str) -> Sequence[Path]:
         """Return the files of a name for a server's version; each overrides those after it."""
         return [path for number, path in self._files.get(name, ()) if number <= version]
+
+    def _read(self, path: Path) -> str:
+        """Return a file's text, read once: a check asks for each file by each version."""
+        if path not in self._texts:
+            self._texts[path] = assets.text(path)
+        return self._texts[path]
+
+    @cached_property
+    def _texts(self) -> dict[Path, str]:
+        """Return path -> text of the files that were read."""
+        return {}
 
     @cached_property
     def _files(self) -> Mapping[str, Sequence[tuple[int, Path]]]:

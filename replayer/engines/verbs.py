@@ -114,7 +114,9 @@ def _named(source: str, *, listed: bool) -> set[str]:
 
 def is_declared(name: str, layouts: list[str]) -> bool:
     """Return whether a verb file of that name is used, in an engine with these layouts."""
-    return any(asked.is_for(name, layouts) for asked in declared())
+    if name in declared():
+        return True
+    return any(asked.is_for(name, layouts) for asked in declared() if "{" in asked)
 
 
 def names(layouts: list[str]) -> list[str]:

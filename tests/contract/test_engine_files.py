@@ -317,3 +317,20 @@ def test_a_scheme_may_be_the_name_of_an_engine_with_a_dash() -> None:
     assert (url.drivername, url.username, url.host, url.port, url.database) == (
         "clickhousedb+connect", "me", "host", 8123, "mine",
     )  # fmt: skip
+
+
+def test_a_check_reads_each_file_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many versions the engine has: a list of all engines is a start, which is short."""
+    asked: list[Path] = []
+    text = assets.text
+
+    def counted(path: Path) -> str:
+        asked.append(path)
+        return text(path)
+
+    monkeypatch.setattr(assets, "text", counted)
+    engine.checked("postgres")
+
+    files = [path for path in asked if path.suffix == ".sql"]
+    assert len(files) > 20
+    assert len(files) == len(set(files))
