@@ -23,6 +23,8 @@ _KEPT = frozenset(
         "PYTHONUTF8",
     }
 )
+_BLAS_THREADS = "OPENBLAS_NUM_THREADS"
+"""Else numpy makes a thread for each processor at its import, in each of hundreds of workers."""
 _given: dict[str, str] = {}
 
 
@@ -51,13 +53,14 @@ def safe(variables: dict[str, str]) -> dict[str, str]:
             kept[name] = os.pathsep.join(folders)
     if sys.flags.no_user_site:
         kept[_NO_USER_SITE] = "1"
-    return {**kept, _SAFE: "1"}
+    return {_BLAS_THREADS: "1", **kept, _SAFE: "1"}
 
 
 def isolate() -> None:
     """Stop imports from the current folder, in this process and in all that it starts.
 
-    The folder that contains this replayer stays in sys.path, as the last one.
+    The folder that contains this replayer stays in sys.path, as the last one.  No interpreter of
+    replayer's multiplies large matrices, so numpy makes no threads, unless the user asks for them.
     """
     if sys.flags.ignore_environment and not sys.flags.safe_path:
         # Workers inherit the flags of this process: they would ignore PYTHONSAFEPATH, too.
@@ -77,9 +80,13 @@ def isolate() -> None:
 
 
 def given() -> dict[str, str]:
-    """Return the variables that `isolate` changed, with the user's values, for user programs."""
+    """Return the variables that `isolate` changed, with the user's values, for user programs.
+
+    One that the user did not set is empty, which is the same to Python and to OpenBLAS.
+    """
     names = {name for name in _given if _given[name] != os.environ.get(name)}
-    return {_SAFE: "", **{name: _given[name] for name in names}} if _given else {}
+    added = {name: "" for name in (_SAFE, _BLAS_THREADS) if name not in _given}
+    return {**added, **{name: _given[name] for name in names}} if _given else {}
 
 
 def _is_current(folder: str) -> bool:

@@ -36,6 +36,8 @@ from tests.server_pool import ServerPool
 
 # What watches beside a step is switched on by those tests that are about it.
 os.environ.setdefault("REPLAYER_WITHOUT", "all")
+# As replayer does for all that it starts; see replayer/interpreter.py.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 # An example may take long on a machine that has something else to do.
 hypothesis.settings.register_profile(

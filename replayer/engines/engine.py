@@ -229,13 +229,21 @@ def load(name: str) -> Engine:
     Raises NotFound for a name without a folder, Impossible for an engine.toml that is unreadable or
     has invalid content.
     """
-    folders, table = _inherited(name, ())
+    return _load(name, assets.engines())
+
+
+def _load(name: str, known: Mapping[str, Path]) -> Engine:
+    folders, table = _inherited(name, (), known)
     return Engine(name, folders, _spec(folders[0] / "engine.toml", table))
 
 
-def _inherited(name: str, heirs: tuple[str, ...]) -> tuple[tuple[Path, ...], Mapping[str, Any]]:
-    """Return the folders of an engine and of those it inherits from, and their merged keys."""
-    known = assets.engines()
+def _inherited(
+    name: str, heirs: tuple[str, ...], known: Mapping[str, Path]
+) -> tuple[tuple[Path, ...], Mapping[str, Any]]:
+    """Return the folders of an engine and of those it inherits from, and their merged keys.
+
+    `known` is name -> folder of every engine.
+    """
     if name not in known:
         url = "; a server that runs is given as a URL, such as postgresql://user@host/database"
         end = f"{url}{assets.useless_schemas()}"
@@ -248,7 +256,7 @@ def _inherited(name: str, heirs: tuple[str, ...]) -> tuple[tuple[Path, ...], Map
     others = known.keys() - {name, *heirs}
     if not isinstance(parent, str) or parent not in others:
         raise Impossible(f"{path}: like = {parent!r}{nearest(str(parent), others)}")
-    folders, table = _inherited(parent, (*heirs, name))
+    folders, table = _inherited(parent, (*heirs, name), known)
     # An error in that file is reported for that file, not for the inheriting one.
     _spec(folders[0] / "engine.toml", table)
     inherited = {key: value for key, value in table.items() if key not in OWN}
@@ -271,9 +279,10 @@ def default() -> str:
     Raises Impossible if no engine has that; the message includes the first unreadable engine.toml.
     """
     unread = ""
-    for name in assets.engines():
+    known = assets.engines()
+    for name in known:
         try:
-            if load(name).spec.default:
+            if _load(name, known).spec.default:
                 return name
         except Impossible as error:
             # An unreadable folder of the user is no reason to refuse another engine.
@@ -331,9 +340,10 @@ def _every() -> list[Engine]:
 
 def _each() -> Iterator[tuple[Engine | None, str]]:
     """Yield every engine, or why it cannot be read."""
-    for name in assets.engines():
+    known = assets.engines()
+    for name in known:
         try:
-            yield load(name), ""
+            yield _load(name, known), ""
         except Impossible as error:
             yield None, str(error)
 

@@ -93,7 +93,7 @@ def serving(data: Path, programs: Path, user: User | None, word: str = "") -> li
     home, folder = str(data.resolve()), str(programs.resolve())
     pids = []
     for pid in every():
-        if _owner(pid) != uid or str(Path(_link(pid, "exe", user)).parent) != folder:
+        if _owner(pid) != uid or _link(pid, "exe", user).rpartition("/")[0] != folder:
             continue
         line = arguments(pid)
         if word in line and (_link(pid, "cwd", user) == home or str(data) in line):
@@ -228,7 +228,7 @@ def _stat(pid: int | str) -> _Stat | None:
 
 def _owner(pid: int) -> int:
     try:
-        return Path(f"/proc/{pid}").stat().st_uid
+        return os.stat(f"/proc/{pid}").st_uid  # noqa: PTH116 - as in `_stat`
     except OSError:
         return -1
 
@@ -246,9 +246,9 @@ def _link(pid: int, name: str, user: User | None) -> str:
 
     If this process may not read the link, it is read as `user`.
     """
-    path = Path(f"/proc/{pid}/{name}")
+    path = f"/proc/{pid}/{name}"
     try:
-        target = str(path.readlink())
+        target = os.readlink(path)  # noqa: PTH115 - as in `_stat`
     except PermissionError:
         if user is None:
             return ""

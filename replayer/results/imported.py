@@ -70,7 +70,9 @@ class Unread:
 
     def line(self, number: int, text: str) -> None:
         """Count a line that could not be parsed, and describe it."""
-        self.say(f"line {number} cannot be read: {quoted(text)}")
+        # A file may be nothing but such lines: only those that are shown are quoted.
+        shown = len(self.sentences) < _NAMED
+        self.say(f"line {number} cannot be read: {quoted(text)}" if shown else "")
 
     def say(self, sentence: str) -> None:
         """Count another part that could not be read; `sentence` describes it."""
@@ -326,6 +328,8 @@ def words(value: object) -> str:
 def _clean(text: str) -> str:
     """Replace control characters, which could steer a terminal, and what UTF-8 cannot encode."""
     valid = text.encode(errors="replace").decode()
+    if valid.isprintable():
+        return valid
     return "".join(c if c.isprintable() else " " for c in valid)
 
 

@@ -173,13 +173,36 @@ def test_modules_are_started_safely(trap: Trap, words: list[str]) -> None:
 def test_users_own_command_has_the_users_own_variables(trap: Trap, tmp_path: Path) -> None:
     """What a plan of boots runs at its end is the user's, and so are the variables of it."""
     program = (
-        "import os; before = {**os.environ}; from replayer import interpreter as i; i.isolate();"
+        "import os; os.environ.pop('OPENBLAS_NUM_THREADS', 0);"
+        "before = {**os.environ}; from replayer import interpreter as i; i.isolate();"
         "i.isolate(); after = {**os.environ, **i.given()};"
         "assert 'PYTHONSTARTUP' not in os.environ and os.environ['PATH'] == '/bin';"
-        "assert after.pop('PYTHONSAFEPATH') == ''; assert after == before, (after, before)"
+        "assert after.pop('PYTHONSAFEPATH') == '' == after.pop('OPENBLAS_NUM_THREADS');"
+        "assert after == before, (after, before)"
     )
     done = call(trap, sys.executable, "-P", "-c", program, PATH=":/bin:here", PYTHONPATH="")
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(("asked", "told"), [("", "1 1"), ("2", "2")], ids=["", "two"])
+def test_numpy_makes_no_threads_unless_the_user_asks(asked: str, told: str) -> None:
+    """A pool may have hundreds of processes, each of which would make one for each processor."""
+    child = (
+        "import os, numpy; threads = len(os.listdir('/proc/self/task'));"
+        "print(os.environ['OPENBLAS_NUM_THREADS'], threads)"
+    )
+    program = (
+        "from replayer import interpreter; interpreter.isolate(); import subprocess, sys;"
+        "subprocess.run([sys.executable, *sys.argv[1:]])"
+    )
+    given = {**os.environ, "OPENBLAS_NUM_THREADS": asked}
+    if not asked:
+        del given["OPENBLAS_NUM_THREADS"]
+    printed = subprocess.check_output(
+        [sys.executable, "-P", "-c", program, "-c", child], env=given, text=True
+    )
+
+    assert printed.startswith(told)
 
 
 def test_programs_are_not_looked_for_in_the_current_folder(trap: Trap) -> None:
