@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -18,13 +19,43 @@ if TYPE_CHECKING:
     from replayer.load.machine_usage import Activity
 
 _OTHERS = VerbName("mix/others")
+_COUNTED_EVERY = 1.1
+"""Seconds after which the end of a transaction counts again what its session did: a bit more than
+PGSTAT_MIN_INTERVAL of PostgreSQL's pgstat.c."""
+_COUNTED_IDLE = 10.5
+"""Seconds after which an idle session has counted what it did: a bit more than
+PGSTAT_IDLE_INTERVAL."""
+_POLL_SECONDS = 0.2
+
+_Session = tuple[int, float]
 
 
 @dataclass(frozen=True, slots=True)
 class OthersActivity:
-    """Blocks that other sessions have found and missed so far, by (process, session's begin)."""
+    """The work of other sessions so far, by (process, session's begin), at an instant."""
 
-    sessions: Mapping[tuple[int, float], tuple[int, int]]
+    sessions: Mapping[_Session, tuple[int, int]]
+    """Blocks that each has found and missed."""
+    quiet: Mapping[_Session, float]
+    """Seconds for which each that is idle has been so; one whose state is hidden was never busy."""
+    at: float
+    """The instant of `time.monotonic`."""
+
+    def busy_since(self, earlier: OthersActivity) -> frozenset[_Session]:
+        """Return the sessions that have worked since `earlier`, or may have."""
+        seconds = self.at - earlier.at
+        return frozenset(key for key in self.sessions if self.quiet.get(key, 0.0) < seconds)
+
+    def counts(self, session: _Session, before: OthersActivity) -> bool:
+        """Return whether this has all blocks that a session found and missed until `before`."""
+        if session not in self.sessions:
+            return False
+        quiet, later = self.quiet.get(session, 0.0), self.at - before.at
+        return (
+            self.sessions[session] != before.sessions[session]
+            or quiet >= _COUNTED_IDLE
+            or (session in self.quiet and later - quiet >= _COUNTED_EVERY)
+        )
 
 
 def look(database: Database) -> OthersActivity | None:
@@ -39,13 +70,38 @@ def look(database: Database) -> OthersActivity | None:
     except ReplayerError:
         return None
     own = connection.sessions()
+    others = {(row["pid"], row["began"]): row for row in rows if row["pid"] not in own}
     return OthersActivity(
-        {
-            (row["pid"], row["began"]): (row.number("hits"), row.number("reads"))
-            for row in rows
-            if row["pid"] not in own
-        }
+        {key: (row.number("hits"), row.number("reads")) for key, row in others.items()},
+        {key: row["quiet"] for key, row in others.items() if row["quiet"] is not None},
+        time.monotonic(),
     )
+
+
+def look_counted(
+    database: Database, before: OthersActivity | None, most: float
+) -> tuple[OthersActivity | None, int]:
+    """Return the work of other sessions, and how many sessions since `before` are not in it.
+
+    A session counts its blocks when a transaction ends, or after ten idle seconds.  This waits for
+    those that have worked since `before`, unless they have missed more than `most` blocks already.
+    One whose statement or transaction runs all the time is not in it, nor one that left meanwhile.
+    """
+    now = look(database)
+    if before is None or now is None:
+        return now, 0
+    first, late = now, now.busy_since(before)
+    while late and now.at - first.at < _COUNTED_IDLE:
+        moved = work_between(before, now)
+        if moved is not None and (moved.reads or 0) > most:
+            return now, 0
+        time.sleep(_POLL_SECONDS)
+        again = look(database)
+        if again is None:
+            break
+        now = again
+        late = frozenset(key for key in late if not now.counts(key, first))
+    return now, len(late)
 
 
 def work_between(

@@ -2,8 +2,9 @@
 
 import contextlib
 import dataclasses
+import itertools
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from replayer.engines import connection
 from replayer.engines import engine as engines
 from replayer.engines.connection import Database
 from replayer.errors import Impossible, ReplayerError
+from replayer.load import other_sessions
 from replayer.machine import page_cache
 from replayer.model import Cold, Outcome, Temperature
 from replayer.run.context import Context
@@ -255,37 +257,82 @@ def test_somebody_elses_server_has_its_buffers_emptied(
     assert outcome.tables["statements"][1]["result"] == str(ROWS)
 
 
+@contextmanager
+def scanned_beside(
+    context: Context, surroundings: Surroundings, work: Callable[[Database], object]
+) -> Iterator[Cold]:
+    """Yield the coldness of scans of a server that runs on, while another user's session works.
+
+    It does `work` when each statement's clock starts, and when it stops.
+    """
+    # The server must run on: its other users are there before the statement.
+    url = context.server.start().render_as_string(hide_password=False)
+    with (
+        context.database() as other,
+        open_server(engines.load("postgres"), url=url) as remote,
+        pytest.MonkeyPatch.context() as patch,
+    ):
+        connection._sessions.discard(other.session)  # it belongs to another user
+        made = surroundings(remote)
+        mark = made.sampler.mark
+
+        def mark_with_work() -> int:
+            began: int = mark()
+            work(other)
+            return began
+
+        patch.setattr(made.sampler, "mark", mark_with_work)
+        yield cold_of(perform(made))
+
+
 @pytest.mark.parametrize("disturbed", [False, True])
 def test_a_table_that_another_session_reads_meanwhile_is_not_cold(
-    context: Context,
-    surroundings: Surroundings,
-    monkeypatch: pytest.MonkeyPatch,
-    *,
-    disturbed: bool,
+    context: Context, surroundings: Surroundings, *, disturbed: bool
 ) -> None:
     """Its reads are the server's, too, and the statement may find in memory what it has read."""
     built(context)
-    with context.database() as other:
-        connection._sessions.discard(other.session)  # it belongs to another user
 
-        def read_by_other() -> int:
-            began: int = mark()
-            if disturbed:
-                other.execute(scan._STATEMENTS["full count"])
-            return began
+    def read(other: Database) -> None:
+        if disturbed:
+            other.execute(scan._STATEMENTS["full count"])
+            other.query("SELECT pg_stat_force_next_flush()")
 
-        # The server must run on: its other users are there before the statement.
-        with open_server(
-            engines.load("postgres"),
-            url=context.server.start().render_as_string(hide_password=False),
-        ) as remote:
-            made = surroundings(remote)
-            mark = made.sampler.mark
-            monkeypatch.setattr(made.sampler, "mark", read_by_other)
-            cold = cold_of(perform(made))
+    with scanned_beside(context, surroundings, read) as cold:
+        assert ("other sessions of this database read" in cold.why) is disturbed
+        assert not (disturbed and cold.got is Temperature.COLD)
 
-    assert ("other sessions of this database read" in cold.why) is disturbed
-    assert not (disturbed and cold.got is Temperature.COLD)
+
+@pytest.mark.slow
+def test_reads_that_a_session_counts_later_are_waited_for(
+    context: Context, surroundings: Surroundings
+) -> None:
+    """A session of PostgreSQL counts once a second, and what came after that when it is idle."""
+    built(context)
+    begins = itertools.cycle((True, False))
+
+    def read(other: Database) -> None:
+        if next(begins):
+            other.query("SELECT pg_stat_force_next_flush()")
+            other.execute(scan._STATEMENTS["full count"])
+
+    with scanned_beside(context, surroundings, read) as cold:
+        assert "other sessions of this database read" in cold.why
+
+
+def test_next_to_a_transaction_that_counts_nothing_yet_no_scan_is_cold(
+    context: Context, surroundings: Surroundings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it has read is not known before it ends."""
+    built(context)
+    monkeypatch.setattr(other_sessions, "_COUNTED_IDLE", 0.5)
+
+    def read(other: Database) -> None:
+        other.query("BEGIN")
+        other.execute(scan._STATEMENTS["full count"])
+
+    with scanned_beside(context, surroundings, read) as cold:
+        assert "the server has not counted what they read" in cold.why
+        assert cold.got is Temperature.UNKNOWN
 
 
 def test_somebody_elses_older_server_is_scanned_lukewarm(

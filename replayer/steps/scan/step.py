@@ -14,6 +14,7 @@ from replayer.conditions.residency import Residency, residency
 from replayer.engines.connection import Database, Row
 from replayer.engines.verbs import VerbName
 from replayer.load import other_sessions
+from replayer.load.other_sessions import OthersActivity
 from replayer.model import Better, Cold, Foreign, StepSpec, Temperature
 from replayer.run.context import Context
 from replayer.run.step_recorder import MeasuredWindow
@@ -113,8 +114,7 @@ def _scan(spec: Spec, context: Context, files: list[Path], name: str, verb: Verb
         last = interference.point(context.host, interference.pids_of(context.server))
         after = residency(files).resident_bytes
         missed = max(0, _missed(database) - missed)
-        theirs = other_sessions.work_between(others_before, other_sessions.look(database))
-        their_bytes = (theirs.reads or 0) * database.engine.block_size if theirs else 0
+        their_bytes, uncounted = _theirs(database, others_before, cold)
     # A remote server's machine has other devices.
     delta = context.sampler.device_delta(begin, end) if files else None
     read = delta.read_bytes if delta is not None else None
@@ -131,7 +131,7 @@ def _scan(spec: Spec, context: Context, files: list[Path], name: str, verb: Verb
     )
     if name == _FULL and needed is not None:
         cold = _held_against_the_table(cold, brought)
-    cold = _beside(cold, their_bytes)
+    cold = _beside(cold, their_bytes, uncounted)
     others = interference.between(first, last, delta)
     return _Scanned(name, cold, others, begin, end, row, read, needed)
 
@@ -152,18 +152,39 @@ def _held_against_the_table(cold: Cold, brought: int) -> Cold:
     return cold.model_copy(update={"got": Temperature.LUKEWARM, "why": why, "todo": todo})
 
 
-def _beside(cold: Cold, their_bytes: int) -> Cold:
+def _theirs(database: Database, before: OthersActivity | None, cold: Cold) -> tuple[int, int]:
+    """Return the bytes that other sessions read since `before`, and how many are not counted."""
+    block = database.engine.block_size
+    proven = cold.got is Temperature.COLD
+    after, uncounted = other_sessions.look_counted(
+        database, before if proven else None, _spare(cold) / block
+    )
+    work = other_sessions.work_between(before, after)
+    return (work.reads or 0) * block if work else 0, uncounted
+
+
+def _spare(cold: Cold) -> float:
+    """Return the bytes of the table that need not be from the device, for the statement to be cold.
+
+    Others may have read as many.
+    """
+    return (1 - temperature.DEVICE_SHARE) * (cold.stored_bytes or 0)
+
+
+def _beside(cold: Cold, their_bytes: int, uncounted: int) -> Cold:
     """Return the coldness of a statement next to which other sessions read so many bytes.
 
-    The server's processes read them, too, so that they prove nothing for this statement.
+    The server's processes read them, too, so that they prove nothing for this statement.  What
+    `uncounted` sessions read meanwhile is not known.
     """
-    spare = (1 - temperature.DEVICE_SHARE) * (cold.stored_bytes or 0)
-    if cold.got is not Temperature.COLD or their_bytes <= spare:
+    many = their_bytes > _spare(cold)
+    if cold.got is not Temperature.COLD or not (many or uncounted):
         return cold
-    why = (
-        f"other sessions of this database read {show_size(their_bytes)} meanwhile, which may have "
-        f"been of this table"
-    )
+    if many:
+        read = f"read {show_size(their_bytes)} meanwhile, which may have been of this table"
+    else:
+        read = "worked meanwhile, and the server has not counted what they read"
+    why = f"other sessions of this database {read}"
     todo = "stop what else uses this database"
     return cold.model_copy(update={"got": Temperature.UNKNOWN, "why": why, "todo": todo})
 

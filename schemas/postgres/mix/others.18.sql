@@ -1,12 +1,15 @@
 -- Blocks that each session of somebody else's in this database has missed and found so far; from 18 on
--- they are counted for each.
+-- they are counted for each.  "quiet" is how many seconds it has been idle, null while it works.
 SELECT a.pid,
        extract(epoch FROM a.backend_start)::float8 AS began,
        coalesce(sum(io.hits), 0)::bigint AS hits,
-       coalesce(sum(io.reads), 0)::bigint AS reads
+       coalesce(sum(io.reads), 0)::bigint AS reads,
+       CASE WHEN coalesce(a.state, 'idle') = 'idle'
+            THEN extract(epoch FROM clock_timestamp() - coalesce(a.state_change, 'epoch'))::float8
+       END AS quiet
 FROM pg_stat_activity AS a
 CROSS JOIN LATERAL pg_stat_get_backend_io(a.pid) AS io
 WHERE a.datname = current_database()
   AND a.backend_type = 'client backend'
   AND a.application_name NOT LIKE 'replayer session %'
-GROUP BY a.pid, a.backend_start
+GROUP BY a.pid, a.backend_start, a.state, a.state_change
