@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -226,19 +227,21 @@ def test_a_lock_file_that_was_removed_meanwhile_does_not_count(
 
 @pytest.mark.root
 @pytest.mark.skipif(not ROOT, reason="only root can become another user")
-def test_the_folder_that_blocks_the_servers_user_is_named(tmp_path: Path) -> None:
+def test_the_folder_that_blocks_the_servers_user_is_named() -> None:
     """The topmost closed folder is named, and a folder that is open to all is not."""
     nobody = User("nobody", 65534, 65534)
-    closed = tmp_path / "closed"
-    (closed / "deep").mkdir(parents=True)
-    closed.chmod(0o700)
-    tmp_path.chmod(0o755)
-    names = [path for path in (tmp_path, *tmp_path.parents) if not path.stat().st_mode & 0o001]
+    # Not in pytest's folders: other runs of it open and close those that they share.
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        Path(folder).chmod(0o755)
+        closed = Path(folder, "closed")
+        (closed / "too" / "deep").mkdir(parents=True)
+        for path in (closed / "too", closed):
+            path.chmod(0o700)
 
-    assert programs.blocked(closed / "deep", nobody) == (names[-1] if names else closed)
-    assert programs.blocked(Path("/usr/bin"), nobody) is None
-    with pytest.raises(Impossible, match=r"as nobody, who cannot enter /.*`chmod o\+x /"):
-        DataFolder(closed / "deep").check(nobody)
+        assert programs.blocked(closed / "too" / "deep", nobody) == closed
+        assert programs.blocked(Path("/usr/bin"), nobody) is None
+        with pytest.raises(Impossible, match=r"as nobody, who cannot enter /.*`chmod o\+x /"):
+            DataFolder(closed / "too" / "deep").check(nobody)
 
 
 def test_root_without_any_of_the_users_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
