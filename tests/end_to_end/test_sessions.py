@@ -580,8 +580,12 @@ def run_all(context: Context, statements: Sequence[str]) -> None:
 
 def test_a_servers_clock_that_is_set_changes_no_rate(context: Context) -> None:
     """The window is as long as it was by replayer's clock, and by how much it was set is said."""
+    reading = "SELECT DISTINCT pid FROM pg_locks WHERE relation::regclass::text LIKE 'pgio_'"
 
     def jump() -> None:
+        # A session that begins after it has its whole time by the new clock.
+        with context.database() as other:
+            wait_until(lambda: len(other.query(reading)) == spec_of().sessions)
         run_all(context, ["UPDATE public.clock_step SET seconds = 600"])
 
     run_all(context, SET_CLOCK)
