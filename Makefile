@@ -20,7 +20,7 @@ BESIDE := -n 3 --dist loadfile --no-loadscope-reorder
 # Only these are read for the tests that are alone: to collect all takes longer than they do.
 ALONE  = $(shell grep -lr --include='test_*.py' 'mark.alone' tests)
 
-test: compiled  ## the quick tests: about 8 minutes on two processors
+test: compiled  ## the quick tests: 6 to 8 minutes on two processors
 	$(PYTEST) $(BESIDE) -m "not slow and not quiet and not alone"
 	$(PYTEST) -m "alone and not slow and not quiet" $(ALONE)
 

@@ -40,7 +40,7 @@ def safe(variables: dict[str, str]) -> dict[str, str]:
     Python's variables stay if they do not name code, or name the places from which this process was
     loaded.  PYTHONSTARTUP, PYTHONPYCACHEPREFIX, PYTHONWARNINGS and others are removed.  In paths,
     only absolute folders stay: an empty one, as in a mistaken PYTHONPATH=/a:, is the current
-    folder.
+    folder.  numpy makes no threads, unless the user asks for them.
     """
     kept = {
         name: value
@@ -53,14 +53,13 @@ def safe(variables: dict[str, str]) -> dict[str, str]:
             kept[name] = os.pathsep.join(folders)
     if sys.flags.no_user_site:
         kept[_NO_USER_SITE] = "1"
-    return {_BLAS_THREADS: "1", **kept, _SAFE: "1"}
+    return {**kept, _BLAS_THREADS: kept.get(_BLAS_THREADS) or "1", _SAFE: "1"}
 
 
 def isolate() -> None:
     """Stop imports from the current folder, in this process and in all that it starts.
 
-    The folder that contains this replayer stays in sys.path, as the last one.  No interpreter of
-    replayer's multiplies large matrices, so numpy makes no threads, unless the user asks for them.
+    The folder that contains this replayer stays in sys.path, as the last one.
     """
     if sys.flags.ignore_environment and not sys.flags.safe_path:
         # Workers inherit the flags of this process: they would ignore PYTHONSAFEPATH, too.

@@ -38,6 +38,8 @@ class OthersActivity:
     """Blocks that each has found and missed."""
     quiet: Mapping[_Session, float]
     """Seconds for which each that is idle has been so; one whose state is hidden was never busy."""
+    open: frozenset[_Session]
+    """Those that are idle in a transaction, and count nothing before it ends."""
     at: float
     """The instant of `time.monotonic`."""
 
@@ -50,12 +52,12 @@ class OthersActivity:
         """Return whether this has all blocks that a session found and missed until `before`."""
         if session not in self.sessions:
             return False
-        quiet, later = self.quiet.get(session, 0.0), self.at - before.at
-        return (
-            self.sessions[session] != before.sessions[session]
-            or quiet >= _COUNTED_IDLE
-            or (session in self.quiet and later - quiet >= _COUNTED_EVERY)
-        )
+        if self.sessions[session] != before.sessions[session]:
+            return True
+        if session in self.open or session not in self.quiet:
+            return False
+        quiet = self.quiet[session]
+        return quiet >= _COUNTED_IDLE or self.at - before.at - quiet >= _COUNTED_EVERY
 
 
 def look(database: Database) -> OthersActivity | None:
@@ -74,6 +76,7 @@ def look(database: Database) -> OthersActivity | None:
     return OthersActivity(
         {key: (row.number("hits"), row.number("reads")) for key, row in others.items()},
         {key: row["quiet"] for key, row in others.items() if row["quiet"] is not None},
+        frozenset(key for key, row in others.items() if row["in_transaction"]),
         time.monotonic(),
     )
 
@@ -90,6 +93,7 @@ def look_counted(
     now = look(database)
     if before is None or now is None:
         return now, 0
+    left = len(before.sessions.keys() - now.sessions.keys())
     first, late = now, now.busy_since(before)
     while late and now.at - first.at < _COUNTED_IDLE:
         moved = work_between(before, now)
@@ -101,7 +105,7 @@ def look_counted(
             break
         now = again
         late = frozenset(key for key in late if not now.counts(key, first))
-    return now, len(late)
+    return now, left + len(late)
 
 
 def work_between(

@@ -4,7 +4,7 @@ import contextlib
 import dataclasses
 import itertools
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -257,11 +257,10 @@ def test_somebody_elses_server_has_its_buffers_emptied(
     assert outcome.tables["statements"][1]["result"] == str(ROWS)
 
 
-@contextmanager
-def scanned_beside(
+def cold_beside(
     context: Context, surroundings: Surroundings, work: Callable[[Database], object]
-) -> Iterator[Cold]:
-    """Yield the coldness of scans of a server that runs on, while another user's session works.
+) -> Cold:
+    """Return the coldness of scans of a server that runs on, while another user's session works.
 
     It does `work` when each statement's clock starts, and when it stops.
     """
@@ -282,7 +281,7 @@ def scanned_beside(
             return began
 
         patch.setattr(made.sampler, "mark", mark_with_work)
-        yield cold_of(perform(made))
+        return cold_of(perform(made))
 
 
 @pytest.mark.parametrize("disturbed", [False, True])
@@ -297,9 +296,10 @@ def test_a_table_that_another_session_reads_meanwhile_is_not_cold(
             other.execute(scan._STATEMENTS["full count"])
             other.query("SELECT pg_stat_force_next_flush()")
 
-    with scanned_beside(context, surroundings, read) as cold:
-        assert ("other sessions of this database read" in cold.why) is disturbed
-        assert not (disturbed and cold.got is Temperature.COLD)
+    cold = cold_beside(context, surroundings, read)
+
+    assert ("other sessions of this database read" in cold.why) is disturbed
+    assert not (disturbed and cold.got is Temperature.COLD)
 
 
 @pytest.mark.slow
@@ -315,8 +315,26 @@ def test_reads_that_a_session_counts_later_are_waited_for(
             other.query("SELECT pg_stat_force_next_flush()")
             other.execute(scan._STATEMENTS["full count"])
 
-    with scanned_beside(context, surroundings, read) as cold:
-        assert "other sessions of this database read" in cold.why
+    cold = cold_beside(context, surroundings, read)
+
+    assert "other sessions of this database read" in cold.why
+
+
+def test_next_to_a_session_that_leaves_no_scan_is_cold(
+    context: Context, surroundings: Surroundings
+) -> None:
+    """Its counters go with it, and what it read."""
+    built(context)
+
+    def read(other: Database) -> None:
+        with contextlib.suppress(ReplayerError):
+            other.execute(scan._STATEMENTS["full count"])
+            other.query("SELECT pg_terminate_backend(pg_backend_pid())")
+
+    cold = cold_beside(context, surroundings, read)
+
+    assert "the server has not counted what they read" in cold.why
+    assert cold.got is Temperature.UNKNOWN
 
 
 def test_next_to_a_transaction_that_counts_nothing_yet_no_scan_is_cold(
@@ -330,9 +348,10 @@ def test_next_to_a_transaction_that_counts_nothing_yet_no_scan_is_cold(
         other.query("BEGIN")
         other.execute(scan._STATEMENTS["full count"])
 
-    with scanned_beside(context, surroundings, read) as cold:
-        assert "the server has not counted what they read" in cold.why
-        assert cold.got is Temperature.UNKNOWN
+    cold = cold_beside(context, surroundings, read)
+
+    assert "the server has not counted what they read" in cold.why
+    assert cold.got is Temperature.UNKNOWN
 
 
 def test_somebody_elses_older_server_is_scanned_lukewarm(

@@ -183,7 +183,7 @@ def _beside(cold: Cold, their_bytes: int, uncounted: int) -> Cold:
     if many:
         read = f"read {show_size(their_bytes)} meanwhile, which may have been of this table"
     else:
-        read = "worked meanwhile, and the server has not counted what they read"
+        read = "worked or left meanwhile, and the server has not counted what they read"
     why = f"other sessions of this database {read}"
     todo = "stop what else uses this database"
     return cold.model_copy(update={"got": Temperature.UNKNOWN, "why": why, "todo": todo})

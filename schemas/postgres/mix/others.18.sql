@@ -1,12 +1,14 @@
 -- Blocks that each session of somebody else's in this database has missed and found so far; from 18 on
--- they are counted for each.  "quiet" is how many seconds it has been idle, null while it works.
+-- they are counted for each.  "quiet" is for how many seconds it has done nothing, null while it
+-- works; it may have an open transaction all the same.
 SELECT a.pid,
        extract(epoch FROM a.backend_start)::float8 AS began,
        coalesce(sum(io.hits), 0)::bigint AS hits,
        coalesce(sum(io.reads), 0)::bigint AS reads,
-       CASE WHEN coalesce(a.state, 'idle') = 'idle'
+       CASE WHEN coalesce(a.state, 'idle') LIKE 'idle%'
             THEN extract(epoch FROM clock_timestamp() - coalesce(a.state_change, 'epoch'))::float8
-       END AS quiet
+       END AS quiet,
+       coalesce(a.state LIKE 'idle in transaction%', false) AS in_transaction
 FROM pg_stat_activity AS a
 CROSS JOIN LATERAL pg_stat_get_backend_io(a.pid) AS io
 WHERE a.datname = current_database()
