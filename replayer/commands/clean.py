@@ -76,8 +76,7 @@ def run(args: argparse.Namespace) -> int:
     _list(things)
     if not _wanted(args):
         return 1
-    for thing in things:
-        thing.remove()
+    _removed(things)
     _remove_home()
     say("removed")
     return 0
@@ -137,7 +136,8 @@ def _removed(things: list[_Thing]) -> None:
         try:
             thing.remove()
         except ReplayerError as error:
-            errors.append(f"{thing.where}: {error}")
+            named = thing.where in str(error)
+            errors.append(str(error) if named else f"{thing.where}: {error}")
     if errors:
         gone = len(things) - len(errors)
         raise ReplayerError(f"{gone} of {len(things)} were removed; {'; '.join(errors[:_FEW])}")

@@ -66,7 +66,14 @@ def recover(note: Note) -> str:
             f"{note.text('command')!r} was to switch the machine back, and is not run, as "
             f"{reason}: run it by hand, and remove {note.path}"
         )
-    _run(note)
+    try:
+        _run(note)
+    except ReplayerError as error:
+        # What it wrote to may be gone for good, such as a cgroup: then it will never succeed.
+        raise ReplayerError(
+            f"{error}; the next command tries it again: if there is nothing to switch back any "
+            f"more, remove {note.path}"
+        ) from error
     return f"the machine was switched back by {note.text('command')!r}"
 
 

@@ -2,6 +2,7 @@
 
 import os
 import pty
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -85,6 +86,21 @@ def test_everything_goes_but_results(
     assert elsewhere.is_dir()
     left = sorted(path.relative_to(made_home) for path in made_home.rglob("*"))
     assert left == [Path("results"), Path("results/run.json")]
+
+
+def test_what_cannot_be_given_back_keeps_nothing_else(own_home: Path, replayer: Replayer) -> None:
+    """A command that was to switch the machine back fails; the data goes, and the note is named."""
+    folder = claimed(data_folder.standard("postgres", 18, {}))
+    taking = "from replayer import journal; journal.take('switch', command='false', folder='/')"
+    subprocess.run([sys.executable, "-c", taking], check=True)
+    [note] = journal.left()
+    done = replayer("clean", "--yes", status=1)
+
+    assert not folder.path.exists()
+    assert note.path.exists()
+    assert "1 of 2 were removed; 'false' failed with status 1" in done.err
+    assert done.err.strip().endswith(f"remove {note.path}")
+    note.drop()
 
 
 def test_a_home_that_replayer_made_goes_too(own_home: Path, replayer: Replayer) -> None:

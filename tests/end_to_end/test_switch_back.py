@@ -56,6 +56,15 @@ def test_root_runs_nothing_that_another_user_could_have_placed(
     note.drop()
 
 
+def test_a_command_that_fails_again_says_how_it_is_not_tried_any_more(own_home: Path) -> None:
+    """What it wrote to may be gone, such as a cgroup: it would fail before every run, for ever."""
+    note = journal.take("switch", command="/bin/sh -c 'exit 3'", folder="/")
+
+    with pytest.raises(ReplayerError, match=f"status 3.*: if .* remove {note.path}$"):
+        switch_back.recover(note)
+    note.drop()
+
+
 @pytest.mark.parametrize("command", [" ", "sh 'open", "no-such-program"])
 def test_a_command_that_cannot_be_run_is_refused_before_the_first_run(
     own_home: Path, command: str
