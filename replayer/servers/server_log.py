@@ -38,10 +38,16 @@ class ServerLog(NamedTuple):
         return ends[-1] if ends else ""
 
     def find_reason(self, error: ReplayerError) -> str:
-        """Return why the server did not start: the log's reason, or its last line and the error."""
+        """Return why the server did not start: the log's reason, or its last line and the error.
+
+        What the server advises follows its reason: without huge pages, it says of the reason only
+        that memory could not be mapped.
+        """
         messages = self.messages()
         if important := self._important(messages):
-            return important[-1]
+            after = messages[len(messages) - messages[::-1].index(important[-1]) :]
+            advice = [line for line in after if line.startswith("HINT:")][:1]
+            return "; ".join([important[-1], *advice])
         last = f"; the last line of its log is: {messages[-1]}" if messages else ""
         return f"{str(error).rstrip('.')}{last}"
 

@@ -217,6 +217,15 @@ def test_a_setting_that_the_server_refuses_is_named(
         assert server.facts().settings["work_mem"] == "7MB"
 
 
+def test_what_the_server_advises_follows_its_reason(server: Server) -> None:
+    """`Cannot allocate memory` alone does not tell that huge pages may be what is missing."""
+    with (
+        pytest.raises(Impossible, match=r"could not map .*; HINT: .*huge pages"),
+        server.settings({"shared_buffers": "900GB"}),
+    ):
+        pass
+
+
 def test_a_step_cannot_ask_for_what_only_a_new_data_directory_has(server: Server) -> None:
     """data_checksums in a step's settings is an answer, not an ignored wish."""
     with (
