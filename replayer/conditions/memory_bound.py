@@ -16,7 +16,7 @@ import re
 import resource
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -26,6 +26,7 @@ from replayer.errors import Impossible, ReplayerError
 from replayer.journal import Note
 from replayer.machine.host import Host
 from replayer.model import Advice, MemoryKind
+from replayer.units import show_size
 from replayer.watch.workers import WorkerPool
 
 if TYPE_CHECKING:
@@ -37,6 +38,8 @@ _HUGE_PAGES = "proc/sys/vm/nr_hugepages"
 _GROUP = re.compile(r"replayer-\d+-[0-9a-f]+")
 _LIMITS_OF_1 = {"memory": "memory.limit_in_bytes", "cpu": "cpu.cfs_quota_us"}
 """Controller -> a file that only its cgroups of version 1 have."""
+_LIMIT_FILES = ("memory.limit_in_bytes", "memory.max")
+"""The limit's file in a cgroup of version 1, and of version 2."""
 _DROP_CACHES = "proc/sys/vm/drop_caches"
 _CAP_IPC_LOCK = 1 << 14
 _GRANTED_AT_LEAST = 0.9
@@ -52,6 +55,8 @@ class Bound(NamedTuple):
     how: str
     group: Path | None = None
     """The folder of a cgroup."""
+    holder: int = 0
+    """The process that holds the ballast."""
 
 
 def refusal(kind: str, host: Host) -> Advice | None:
@@ -62,26 +67,59 @@ def refusal(kind: str, host: Host) -> Advice | None:
 
 @contextlib.contextmanager
 def bound(
-    kind: str, server: "Server", host: Host, *, limit_bytes: int = 0, keep_bytes: int = 0
+    kind: str,
+    server: "Server",
+    host: Host,
+    *,
+    limit_bytes: int = 0,
+    keep_bytes: int = 0,
+    note: Callable[[str], None],
 ) -> Iterator[Bound]:
     """Limit the memory for as long as the `with` block runs.
 
     `limit_bytes` is the limit of a cgroup, `keep_bytes` is the memory that huge pages and ballast
-    leave free.  Raises Impossible if it cannot be done here, ReplayerError if the kernel gives
-    less.
+    leave free.  `note` gets a sentence if the limit is no longer in force at the end, as another
+    program changed it.  Raises Impossible if it cannot be done here, ReplayerError if the kernel
+    gives less.
     """
     why = refusal(kind, host)
     if why is not None:
         raise Impossible(f"memory = {kind!r} cannot be used here: {why}")
     if kind == "cgroup":
-        with _cgroup(server, host, limit_bytes) as taken:
-            yield taken
+        limited = _cgroup(server, host, limit_bytes)
     elif kind == "hugepages":
-        with _huge_pages(host, keep_bytes) as taken:
-            yield taken
+        limited = _huge_pages(host, keep_bytes)
     else:
-        with _ballast(host, keep_bytes) as taken:
-            yield taken
+        limited = _ballast(host, keep_bytes)
+    with limited as taken:
+        yield taken
+        if changed := _changed(taken, server, host):
+            note(f"{changed}: another program changed it during the step")
+
+
+def _changed(taken: Bound, server: "Server", host: Host) -> str:
+    """Return what is no longer as `taken` says; "" if all of it is."""
+    if taken.group is not None:
+        return _changed_group(taken.group, taken.bytes, server)
+    if taken.kind == "hugepages":
+        now = (host.number(_HUGE_PAGES) or 0) * host.memory("Hugepagesize")
+        what = "held as huge pages"
+    else:
+        now, what = _locked_bytes(taken.holder), "locked"
+    if now >= taken.bytes:
+        return ""
+    return f"{show_size(taken.bytes)} were {what} at first, at most {show_size(now)} at the end"
+
+
+def _changed_group(group: Path, limit: int, server: "Server") -> str:
+    name = next(name for name in _LIMIT_FILES if (group / name).exists())
+    now = (group / name).read_text(encoding="ascii").strip()
+    # The kernel keeps whole pages.
+    if now != str(limit // mmap.PAGESIZE * mmap.PAGESIZE):
+        shown = show_size(int(now)) if now.isdecimal() else now
+        return f"the limit of the memory cgroup was {show_size(limit)} at first, {shown} at the end"
+    outside = set(server.pids()) - _members(group / "cgroup.procs")
+    return f"{len(outside)} server processes were out of the memory cgroup" if outside else ""
 
 
 def recover(note: Note) -> str:
@@ -255,7 +293,7 @@ def _dissolve(group: Path, home: Path) -> None:
     while group.is_dir():
         try:
             # Remove the limit first: it could prevent the move back.
-            for name in ("memory.limit_in_bytes", "memory.max"):
+            for name in _LIMIT_FILES:
                 if (group / name).exists():
                     (group / name).write_text("-1" if "limit" in name else "max", encoding="ascii")
             for pid in _members(group / "cgroup.procs"):
@@ -360,4 +398,6 @@ def _ballast(host: Host, keep: int) -> Iterator[Bound]:
         with journal.held("ballast", lambda: None, child=child, bytes=size):
             # Touching a page costs about 0.2 us per KiB on a slow machine.
             pool.ready(timeout=60 + size / (256 << 20))
-            yield Bound("ballast", size, f"{size >> 20:,} MiB locked by process {pool.pids[0]}")
+            holder = pool.pids[0]
+            how = f"{size >> 20:,} MiB locked by process {holder}"
+            yield Bound("ballast", size, how, holder=holder)

@@ -54,7 +54,9 @@ def _little_memory() -> Iterator[str]:
         if not why:
             try:
                 stack.enter_context(
-                    memory_bound.bound("hugepages", no_server, host, keep_bytes=KEPT_MEMORY)
+                    memory_bound.bound(
+                        "hugepages", no_server, host, keep_bytes=KEPT_MEMORY, note=print
+                    )
                 )
             except ReplayerError as error:
                 why = str(error)

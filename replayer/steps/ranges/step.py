@@ -150,7 +150,10 @@ def _bounded(spec: Spec, files: list[Path], context: Context) -> Iterator[None]:
         )
     # Memory that the process holds already is not charged to the group.
     limit = cached + keys.memory_per_session * spec.sessions
-    with memory_bound.bound(_GROUP, context.server, context.host, limit_bytes=limit) as taken:
+    note = context.findings.note
+    with memory_bound.bound(
+        _GROUP, context.server, context.host, limit_bytes=limit, note=note
+    ) as taken:
         context.findings.facts |= {"reads.how": taken.how, "reads.limit_bytes": taken.bytes}
         yield
 

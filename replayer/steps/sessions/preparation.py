@@ -54,9 +54,13 @@ def bounded_memory(spec: Spec, context: Context) -> Iterator[memory_bound.Bound 
     if spec.memory not in memory_bound.KINDS:
         yield None
         return
-    limit = spec.limit(ServerMemory.of(context))
     with memory_bound.bound(
-        spec.memory, context.server, context.host, limit_bytes=limit, keep_bytes=spec.keep
+        spec.memory,
+        context.server,
+        context.host,
+        limit_bytes=spec.limit(ServerMemory.of(context)),
+        keep_bytes=spec.keep,
+        note=context.findings.note,
     ) as taken:
         yield taken
 
