@@ -78,13 +78,14 @@ class ReadCounts:
     def pass_time(self, time_ns: int) -> None:
         """Note the time of an entry; count a place at which times go back.
 
-        Processes write into one log, so that neighbours may be swapped.
+        Processes write into one log, so that neighbours may be swapped: by a second, where times
+        have whole seconds only.
         """
         behind = self.latest_ns - time_ns
-        if behind >= _SWAPPED_NS:
+        if behind > _SWAPPED_NS:
             self.back += 1
             self.most_back_ns = max(self.most_back_ns, behind)
-        if behind <= 0 or behind >= _SWAPPED_NS:
+        if behind <= 0 or behind > _SWAPPED_NS:
             self.latest_ns = time_ns
 
     def skip(self, reason: str, count: int = 1) -> None:

@@ -1,6 +1,7 @@
 """Logs of MySQL and MariaDB: who did what, when it began, and what cannot be replayed."""
 
 import gzip
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -168,6 +169,20 @@ def test_times_of_a_general_log_that_go_back_are_said(converted: Callable[..., A
     _, notes, _, _ = converted(general=_GENERAL_9 + _GENERAL_9[_GENERAL_9.index("2026") :])
 
     assert any("times go back: 1, by up to" in note for note in notes)
+
+
+@pytest.mark.parametrize("log", [_SLOW_9, _SLOW_MARIADB])
+def test_times_of_a_slow_log_that_go_back_are_said(
+    converted: Callable[..., Any], log: str
+) -> None:
+    """So do they where one log was appended twice; once, it has no such place."""
+    first = log.index("# Time:")
+    later = re.sub(r"(# Time: (?:2026-11-|2611))22", r"\g<1>23", log[first:])
+    _, notes, _, _ = converted(slow=log + later + log[first:])
+    _, none, _, _ = converted(slow=log + later)
+
+    assert any("times go back: 1, by up to 24 h" in note for note in notes)
+    assert not any("times go back" in note for note in none)
 
 
 def test_a_general_log_of_mariadb(converted: Callable[..., Any]) -> None:

@@ -198,6 +198,8 @@ class _Log:
             self.finish()
             try:
                 self._time_ns = self._clock.ns(match[1] or dated(match[2]))
+                # Entries are written when statements have ended, in the order of these times.
+                self._reading.pass_time(self._time_ns)
             except ValueError:
                 self._reading.hurt(f"{line[8:]} is not a time")
             self._exact, self._resumed = match[1] is not None, False
