@@ -146,6 +146,34 @@ def start(
 
 
 @contextlib.contextmanager
+def running(
+    arguments: Sequence[str | Path],
+    *,
+    output: Path | int,
+    folder: Path | None = None,
+    bound: bool = False,
+    patience: float,
+) -> Iterator[Conversation]:
+    """Start a program as `start` does, and end it with the `with` block if it still runs then.
+
+    It gets SIGTERM, and SIGKILL if it has not ended `patience` seconds later.  A signal that
+    reaches replayer while the program starts does not leave it running.
+    """
+    process = None
+    try:
+        with signals.shield():
+            process = start(arguments, output=output, folder=folder, bound=bound)
+        yield process
+    finally:
+        if process is not None and process.poll() is None:
+            with signals.shield():
+                process.terminate()
+                if not ended(process, within=patience):
+                    process.kill()
+                    process.wait()
+
+
+@contextlib.contextmanager
 def printed(
     arguments: Sequence[str | Path], *, environment: Mapping[str, str], timeout: float
 ) -> Iterator[IO[str]]:

@@ -16,7 +16,7 @@ from replayer.boots import loaders, sequence, state, systemd_unit, teardown, tur
 from replayer.boots.kernels import KernelEntry
 from replayer.boots.sequence import BootObservation
 from replayer.boots.turns import Stop
-from replayer.errors import Impossible, Interrupted, NotFound, ReplayerError
+from replayer.errors import Impossible, NotFound, ReplayerError
 from replayer.machine.free_space import free_bytes
 from replayer.units import show_size
 
@@ -217,16 +217,10 @@ def performed(
     """
     output = inner.path / f"turn-{turn}.txt"
     inner.forget(output.name)
-    process = shell.start(command, output=output, folder=folder)
-    try:
+    with shell.running(command, output=output, folder=folder, patience=_END_SECONDS) as process:
         while not shell.ended(process, within=_POLL_SECONDS):
             if left():
                 process.terminate()
-    except Interrupted:
-        process.terminate()
-        if not shell.ended(process, within=_END_SECONDS):
-            process.kill()
-        raise
     if not process.returncode:
         return ""
     text = output.read_text(encoding="utf-8", errors="replace").strip()

@@ -333,17 +333,11 @@ def _perform(arguments: Sequence[str]) -> Path:
     """Run `replayer` with these arguments, and return the path of its result."""
     # Without a name, so that nothing of it is left after a kill.
     with tempfile.TemporaryFile() as output:
-        process = shell.start(
-            [*interpreter.module("replayer"), *arguments], output=output.fileno(), bound=True
-        )
-        try:
+        words = [*interpreter.module("replayer"), *arguments]
+        with shell.running(
+            words, output=output.fileno(), bound=True, patience=_STOPS_WITHIN
+        ) as process:
             status = process.wait()
-        except BaseException:
-            with signals.shield():
-                process.terminate()
-                if not shell.ended(process, within=_STOPS_WITHIN):
-                    process.kill()
-            raise
         output.seek(0)
         lines = output.read().decode(errors="replace").splitlines()
     results = [line.removeprefix("result: ") for line in lines if line.startswith("result: ")]

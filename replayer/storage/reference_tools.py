@@ -228,16 +228,13 @@ def pg_test_fsync(program: Path, folder: Path, *, seconds: int) -> dict[str, flo
     """
     output = folder / "printed"
     output.write_bytes(b"")
-    child = shell.start([program, "-s", str(seconds), "-f", folder / "file"], output=output)
-    try:
+    words = [program, "-s", str(seconds), "-f", folder / "file"]
+    with shell.running(words, output=output, patience=_GRACE_SECONDS) as child:
         deadline = time.monotonic() + 10 * seconds + _GRACE_SECONDS
         while _PG_NEXT not in (printed := output.read_text("utf-8", "replace")):
             if child.poll() is not None or time.monotonic() > deadline:
                 raise ReplayerError(f"pg_test_fsync failed: {printed[-200:].strip()}")
             time.sleep(0.1)
-    finally:
-        child.terminate()
-        child.wait()
     first = printed.partition(_PG_NEXT)[0]
     return {name: float(rate) for name, rate in re.findall(r"(\w+)\s+([\d.]+) ops/sec", first)}
 

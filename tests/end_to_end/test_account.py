@@ -121,7 +121,10 @@ def test_a_block_of_a_cached_run_is_one_that_the_server_missed(measured: Measure
 
     assert account.operation == "block"
     assert account.operations == pytest.approx(ledger.riops * ledger.window_seconds)
-    assert on_processor(shares(account)) > max(shares(account).get(part, 0.0) for part in WAITS)
+    share = shares(account)
+    # On a busy machine the client waits for a processor as well, and its session for the client.
+    busy = on_processor(share) + share.get(Spent.CLIENT, 0.0)
+    assert busy > max(share.get(part, 0.0) for part in WAITS if part is not Spent.CLIENT)
 
 
 ROW = "update=100 hot=0.1%/99.9%"

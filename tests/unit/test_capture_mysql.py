@@ -172,9 +172,7 @@ def test_times_of_a_general_log_that_go_back_are_said(converted: Callable[..., A
 
 
 @pytest.mark.parametrize("log", [_SLOW_9, _SLOW_MARIADB])
-def test_times_of_a_slow_log_that_go_back_are_said(
-    converted: Callable[..., Any], log: str
-) -> None:
+def test_times_of_a_slow_log_that_go_back_are_said(converted: Callable[..., Any], log: str) -> None:
     """So do they where one log was appended twice; once, it has no such place."""
     first = log.index("# Time:")
     later = re.sub(r"(# Time: (?:2026-11-|2611))22", r"\g<1>23", log[first:])
