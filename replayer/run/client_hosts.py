@@ -16,7 +16,7 @@ class ClientHosts:
     """The hosts that got the jobs of one pool, and the progress of their jobs."""
 
     def __init__(self, clients: Clients, sessions: Sequence[int], window: str) -> None:
-        """Take the number of sessions of each job, in the order of the jobs."""
+        """Take the number of sessions of each job, in order, and the window's name in tables."""
         self._names = clients.names
         self._window = window
         self._sessions = list(sessions)
@@ -30,14 +30,14 @@ class ClientHosts:
         self._done[job] = done
 
     def note(self, seconds: float) -> str:
-        """Return each host's rate: `db1 12,345/s, db2 12,101/s`."""
+        """Return each host's operations per second over `seconds`: `db1 12,345/s, db2 12,101/s`."""
         per_second = {name: self._sum(name) / max(1e-9, seconds) for name in self._working()}
         return ", ".join(f"{name} {rate:,.0f}/s" for name, rate in per_second.items())
 
     def record(
         self, findings: StepRecorder, shares: Sequence[ClientShare], seconds: float | None
     ) -> None:
-        """Record each host's share in a window of `seconds`; None if the window was cut short."""
+        """Record each host's share in a window; `seconds` is None if the window was cut short."""
         if not shares:
             return
         total = sum(self._done.values())

@@ -37,7 +37,7 @@ class Task(Protocol):
 
 
 class Progress(Protocol):
-    """The conversation on stderr, and the events of the run that other programs read."""
+    """The output of a run: lines on stderr, and events that other programs read."""
 
     def task(
         self, title: str, total: float | None = None
@@ -56,20 +56,20 @@ class Progress(Protocol):
 
 @dataclass
 class Context:
-    """The surroundings of one step; the runner makes one for each step of each repeat."""
+    """The objects that one step may use; the runner makes a new Context for every execution."""
 
     host: Host
     workload: Workload
     progress: Progress
     sampler: Sampler
-    """It runs while the step runs; `sampler.mark()` sets the edges of a measured window."""
+    """Samples the kernel's counters during the step; `sampler.mark()` sets an end of a window."""
     storage: Path
     """A folder on the disk under test, for steps that make their own files."""
     database_server: Server | None = None
     """None if no step of the workload needs a database."""
     repeat: int = 1
     done: Sequence[StepResult] = field(default_factory=tuple)
-    """The results of this run so far."""
+    """The results of the steps of this run that have ended."""
     clients: Clients = LOCAL_CLIENTS
     """The hosts whose processes are the sessions of the database."""
     findings: StepRecorder = field(default_factory=StepRecorder)
@@ -86,21 +86,25 @@ class Context:
 
     @property
     def engine(self) -> Engine:
-        """Return the engine, at the server's version."""
+        """Return the engine, with the verbs for the version of the server."""
         return self.server.engine
 
     def still(self) -> float:
-        """Return the seconds that this step and those after it take by their keys."""
+        """Return the least seconds from the begin of this step to the end of this repeat.
+
+        They are the sum for all steps that have no result in this repeat. The keys of each step
+        give its seconds; a step whose keys give none counts as 0.
+        """
         done = {step.name for step in self.done if step.repeat == self.repeat}
         return sum(step.lasts() for step in self.workload.steps if step.name not in done)
 
     def promise_anew(self, left: float, why: str) -> None:
-        """Print a new promise where `left` more seconds of the run break the one that was made."""
+        """Print a new promised time if `left` more seconds of the run break the last promise."""
         if words := self.promise.renewed(left, why):
             self.progress.say(words)
 
     def figures(self, **values: float) -> None:
-        """Report live figures of the step, named as in events.FIGURES; call this where it polls."""
+        """Report live figures of the step, named as in events.FIGURES; call this repeatedly."""
         self.progress.tell(Figures(values=tidy(values)))
 
     @contextlib.contextmanager

@@ -1,9 +1,10 @@
 """The display of a step's numbers, from which reports make lines and charts.
 
-Without a display, a report lists the step's measurements. A step with another form has a module
-`display` in its folder. It holds `form(result) -> Form` and, optionally, `charts(sides)`, which
-yields Charts, and `sections(result, most=N, width=N)`, which yields the parts that pages have room
-for. It imports little, because reports are read more often than steps are run.
+Without a display, a report lists the step's measurements. A step that is shown in another way has
+a module `display` in its folder. The module holds `form(result) -> Form`. It may also hold
+`charts(sides)`, which yields Charts, and `sections(result, most=N, width=N)`, which yields parts
+that only a page has room for. It imports little, because reports are read more often than steps
+are run.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -78,33 +79,38 @@ class Brief:
     """A step in one line for a reader who does not know replayer; each text may be ""."""
 
     did: str = ""
-    """Its work in plain words: `9,745 files, 50 threads, cold`."""
+    """The step's work in plain words: `9,745 files, 50 threads, cold`."""
     results: Sequence[str] = ()
-    """Its one or two results, each with its unit."""
+    """The step's one or two main results, each with its unit."""
     proof: str = ""
-    """A separate proof in a few words, next to temperature and ledger: `0 dirty pages left`."""
+    """The step's own proof in a few words, if it has one: `0 dirty pages left`."""
     subject: str = ""
-    """The words before `clause` in the headline; steps with the same share one sentence."""
+    """The words before `clause` in the headline; steps with the same subject share one sentence."""
     clause: str = ""
-    """Its result as the end of a sentence: `391,685 blocks/s from memory`."""
+    """The step's result as the end of a sentence: `391,685 blocks/s from memory`."""
 
 
 @dataclass(frozen=True)
 class Form:
-    """The lines shown first for a result, and the contents that need not be repeated after them."""
+    """The lines that a report shows first for a step's result.
+
+    `metrics`, `tables` and `facts` name the contents that need not be repeated after these lines.
+    """
 
     parts: Sequence[Part] = ()
     verbatim: Sequence[Part] = ()
-    """Lines that programs search for; they are shown for every repeat too."""
+    """Lines that programs search for; a report on several repeats shows those of each repeat."""
     metrics: frozenset[str] = frozenset()
     tables: frozenset[str] = frozenset()
     facts: frozenset[str] = frozenset()
     headline: Sequence[str] = ()
-    """The metrics that the end of the report repeats; if empty, the first two with a direction."""
+    """The metrics that the end of the report repeats.
+
+    If empty, it repeats the first two of which more or less is better."""
     glosses: Mapping[str, str] = field(default_factory=dict)
     """Metric -> what it counts, for metrics whose name does not show that to a stranger."""
     units: Mapping[str, str] = field(default_factory=dict)
-    """Column of the step's own series -> unit, unless it is a count per second."""
+    """Column of the step's own series -> its unit; a column not named is a count per second."""
     brief: Brief = Brief()
     """The step in one line, for the report's first screen."""
 
@@ -119,7 +125,7 @@ class ChartTrace:
     y: Sequence[float]
     texts: Sequence[str] = ()
     name: str = ""
-    """Distinguishes it from other traces of the same side."""
+    """Distinguishes this trace from other traces of the same side."""
     style: int = 0
     """For a line: the index of its dash pattern; lines of one style belong together."""
 
@@ -139,14 +145,14 @@ class Chart:
 
 
 Results = Sequence[tuple[str, StepResult]]
-"""The finished steps of one side: pairs of a run's id and one of its steps."""
+"""The finished steps of one side of a comparison: pairs of a run's id and a step's result."""
 
 
 class Display(Protocol):
     """The functions of a step's display that reports use."""
 
     def form(self, result: StepResult) -> Form:
-        """Return how one result is shown."""
+        """Return the form in which a report shows one result."""
         ...
 
     def charts(self, sides: Sequence[Results]) -> Iterator[Chart]:

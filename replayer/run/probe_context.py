@@ -64,7 +64,7 @@ class ProbeSpec(StepSpec):
 
 @dataclass
 class ProbeContext:
-    """One probe's surroundings; its files are in `workspace`, which removes them at its end."""
+    """The objects that one probe works with; `workspace` holds its files, and removes them."""
 
     spec: ProbeSpec
     host: Host
@@ -95,7 +95,7 @@ class ProbeContext:
         filled: bool = True,
         direct: bool = True,
     ) -> list[IoTarget]:
-        """Make the files of each client and return them; a named device takes their place."""
+        """Make and return the files of each client; if a device is named, return that instead."""
         if self.spec.device:
             return [self._device(block_size)] * self.spec.clients
         whole = count * bytes_each * self.spec.clients
@@ -144,7 +144,7 @@ class ProbeContext:
                     os.close(fd)
 
     def run_io(self, title: str, jobs: Sequence[IoJob], targets: Sequence[IoTarget]) -> IoRun:
-        """Run jobs with a bar, watch the device meanwhile, and keep their per-second counts."""
+        """Run jobs, show a progress bar, watch the device, and keep the operations per second."""
         marks: list[int] = []
         jobs = [_adapted(job, targets[0]) for job in jobs]
         if any(job.writes for job in jobs):
@@ -171,7 +171,10 @@ class ProbeContext:
     def _say_window(
         self, jobs: Sequence[IoJob], targets: Sequence[IoTarget], io: IoRun, marks: Sequence[int]
     ) -> None:
-        """Record the measured window of a probe that has only one, on this host."""
+        """Record the measured window of a probe that has only one, on this host alone.
+
+        At a second window, or with client hosts, the findings get no window.
+        """
         alone = self._first_ns is None and not self.clients.names
         results = [io.of(place) for place in range(len(jobs))]
         self.findings.window = (
@@ -222,7 +225,8 @@ class ProbeContext:
     def io_rows(self, io: IoRun, jobs: Sequence[IoJob], targets: Sequence[IoTarget]) -> None:
         """Add rows for each job to the table `io`: one for each client, and one for all together.
 
-        A row shows whether the processors or the interpreter were its limit, and so does a note.
+        Each row shows whether the processors or the interpreter limited the jobs. If so, a note
+        says so too.
         """
         for place, job in enumerate(jobs):
             if len(targets) > 1:
@@ -344,9 +348,10 @@ class ProbeContext:
         *,
         rounds: int = 2,
     ) -> None:
-        """Measure A B A B with a tool and add the medians and their ratio to `cross_check`.
+        """Measure with replayer and with another tool in turn, and compare both.
 
-        `ours` and `theirs` each make one measurement, in `unit`.
+        `ours` and `theirs` each make one measurement, in `unit`. The medians and their ratio are
+        added to the table `cross_check`. If the tool is not installed, only a note is added.
         """
         if reference_tools.installed(program) is None:
             self.findings.note(f"cross-check skipped: {program} is not installed")
@@ -364,7 +369,7 @@ class ProbeContext:
     def compared(
         self, what: str, program: str, unit: str, mine: Sequence[float], other: Sequence[float]
     ) -> None:
-        """Add the medians of our figures and a tool's, and their ratio, to `cross_check`."""
+        """Add a row to the table `cross_check`: replayer's median, the tool's, and their ratio."""
         self.findings.row(
             "cross_check",
             what=what,
@@ -390,7 +395,7 @@ def _idle(sampler: Sampler, begin_ns: int, end_ns: int) -> float | None:
 
 
 def _adapted(job: IoJob, target: IoTarget) -> IoJob:
-    """Return a direct job in the form for files without O_DIRECT: with fsync and fadvise."""
+    """Return the job; if the files have no O_DIRECT, a direct job with fdatasync and fadvise."""
     if not job.direct or target.direct:
         return job
     sync = Sync.FDATASYNC if job.writes and job.sync is Sync.NONE else job.sync

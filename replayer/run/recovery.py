@@ -1,4 +1,4 @@
-"""Recovery of what an earlier replayer took and could not give back, as after a SIGKILL."""
+"""Recovery of things that an earlier replayer took and did not give back, as after a SIGKILL."""
 
 from collections.abc import Callable
 
@@ -36,7 +36,7 @@ _CLEAN = "`replayer clean` removes the note"
 
 
 def give_back(say: Callable[[str], None]) -> None:
-    """Give back everything whose owner is gone, and report each thing in one line.
+    """Give back every thing whose process is gone, and report each thing in one line.
 
     A note that cannot be trusted is reported; nothing else is done because of it.
     """
@@ -52,7 +52,7 @@ def give_back(say: Callable[[str], None]) -> None:
 
 
 def recovered(note: Note) -> str:
-    """Give back what a note describes, and return what was done; drop a note that is false."""
+    """Give back what a note describes; return what was done. Remove a note that is not trusted."""
     try:
         return _given_back(note)
     except journal.Untrusted as error:

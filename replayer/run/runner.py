@@ -63,7 +63,7 @@ class RunRequest:
     watched: str = ""
     """The database's host, if the run works there and was requested from another host; else ""."""
     collectors: tuple[str, ...] = field(default_factory=active_collectors.chosen)
-    """The active collectors that watch its steps."""
+    """The names of the active collectors that watch the steps of the run."""
 
     @property
     def needs_database(self) -> bool:
@@ -113,7 +113,7 @@ class _Stage:
         )
 
     def context(self, run: Run, sampler: Sampler, repeat: int = 1) -> Context:
-        """Return the surroundings of one step."""
+        """Return the objects that one step may use."""
         return Context(
             host=self.order.host,
             workload=self.order.workload,
@@ -131,9 +131,9 @@ class _Stage:
 def execute(order: RunRequest, progress: Progress) -> Generator[Run]:
     """Run every step of every repeat, and yield the Run so far.
 
-    The Run is yielded first, when host and engine are known, after each step, and at the end. The
-    last Run has the final status. A step's failure is raised after the Run that records it was
-    yielded. A step that cannot be done here is `skipped` with its reason.
+    It is yielded at the begin, as soon as host and engine are known, after each step, and at the
+    end. The last Run has the final status. If a step fails, the error is raised after the Run that
+    records it was yielded. A step that cannot be done here is `skipped` with its reason.
     """
     taken_up = order.resumed is not None
     order.promise.begin()
@@ -195,7 +195,7 @@ def _ready(run: Run, stage: _Stage) -> Run:
 
 
 def _left(run: Run, server: Server | None) -> Run:
-    """Return the run with the facts on what replayer leaves on the server."""
+    """Return the run with facts on the things that replayer leaves behind on the server."""
     left = {} if server is None else server.list_leftovers()
     if run.engine is None or not left:
         return run
@@ -262,7 +262,7 @@ def _server(order: RunRequest) -> contextlib.AbstractContextManager[Server]:
 
 
 def _started(server: Server) -> EngineFacts:
-    """Start the server and return its facts; an error reports whether the server went away."""
+    """Start the server and return its facts; an error names the reason if the server was lost."""
     try:
         server.start()
         return server.facts()
@@ -274,7 +274,10 @@ def _started(server: Server) -> EngineFacts:
 
 
 def _check(spec: StepSpec, context: Context) -> None:
-    """Check that a step is possible before anything is done; a Skip is left for its turn."""
+    """Raise Impossible before the first step if a step cannot be done; ignore a Skip.
+
+    The step raises the Skip again when its turn comes.
+    """
     with contextlib.suppress(Skip):
         step_plugin.load(spec.step).check(spec, context)
 
@@ -333,7 +336,7 @@ def _perform(
 
 
 def _marked(outcome: Outcome, stage: _Stage) -> Outcome:
-    """Return the outcome with the server's own actions as marks on its series."""
+    """Return the outcome; its series marks the actions of the server, such as a checkpoint."""
     if outcome.series is None or stage.server is None:
         return outcome
     return outcome.model_copy(update={"series": log_events.marked(outcome.series, stage.server)})

@@ -1,4 +1,4 @@
-"""The link between the runner and the active collectors: the context of a step, their recordings.
+"""The link between the runner and the active collectors: what they get, and what they record.
 
 No step knows a collector. A step only reports its measured window (`findings.window`).
 """
@@ -25,13 +25,13 @@ from replayer.watch.active_collectors import Recordings
 from replayer.watch.sampler import columns_of
 
 _AT_ONCE = 1.0
-"""Seconds in which a lost connection fails; an error after a longer time is a slow server."""
+"""An error within these seconds means a lost connection; a later one means a slow server."""
 
 
 def recordings(
     names: Sequence[str], host: Host, device: str | None, server: Server | None
 ) -> Recordings:
-    """Return the recordings of a step, by the collectors of these names."""
+    """Return the recordings that the named collectors are to make during a step."""
     watchers: set[int] = set()
 
     def scene(opened: contextlib.ExitStack, folder: Path) -> CollectorContext:
@@ -56,7 +56,7 @@ def recordings(
 
 
 def keep(findings: StepRecorder, watched: Recordings) -> None:
-    """Add the recordings of a step's window to its findings; only their cost without a window."""
+    """Add the collectors' costs and, if the step has a window, their recordings to its findings."""
     findings.costs |= {name: round(cost, 6) for name, cost in sorted(watched.costs.items())}
     if findings.window is None:
         return
@@ -94,11 +94,11 @@ class _Asking:
         self._watchers = watchers
         self._database: Database | None = None
         self._statements: dict[str, Sequence[str]] = {}
-        """Verb -> its statements: to find its files takes longer than most of them run."""
+        """Verb -> its statements, kept because finding them takes longer than most of them run."""
         self._closed = False
 
     def __call__(self, name: str) -> Sequence[Mapping[str, Any]]:
-        """Return the rows of a verb; the connection begins with the profiler's statements only."""
+        """Return the rows of a verb; if the connection was lost, try once more on a new one."""
         before, began = self._database, time.monotonic()
         try:
             return self._tried(name)

@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 
 class Footprint(NamedTuple):
-    """The data of one step; two steps on the same data take its room once."""
+    """The sizes of one step's data; data that several steps share is counted once."""
 
     data: object
     """Identifies the data: equal values mean the same data."""
     disk_bytes: int
-    """Most bytes on disk, including what is written next to the data meanwhile."""
+    """Most bytes on disk, including those that are written next to the data during the step."""
     cached_bytes: int = 0
-    """The bytes of it that are to stay in the page cache."""
+    """The bytes of the data that are to stay in the page cache."""
 
 
 class Step(Protocol):
@@ -40,7 +40,7 @@ class Step(Protocol):
         """Do the step's work, and write each measurement into the context's recorder at once."""
 
     def spec_of(self, table: dict[str, Any]) -> type[StepSpec]:  # noqa: ARG002
-        """Return the keys of one table, if they depend on what the table names."""
+        """Return the Spec for one TOML table; for the step `probe` it depends on the table."""
         return self.Spec
 
     def describe(self, spec: Any) -> str:  # noqa: ARG002
@@ -54,9 +54,9 @@ class Step(Protocol):
         """Raise Impossible or Skip if the step cannot be done; called before the first step."""
 
     def check_files(self, spec: Any) -> None:
-        """Raise Impossible if the files that the step names show that it cannot be done.
+        """Raise Impossible if the files that the step names show that the step cannot be done.
 
-        A dry run calls it: there is no server.
+        A dry run calls this method: there is no server.
         """
 
     def needs_database(self, spec: Any) -> bool:  # noqa: ARG002

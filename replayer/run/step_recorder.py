@@ -38,7 +38,7 @@ class MeasuredWindow:
     """The measured window of a step, and the work done in it; its account covers this window."""
 
     begin_ns: int
-    """Marks of the sampler, in nanoseconds of its clock."""
+    """`begin_ns` and `end_ns`: marks of the sampler, in nanoseconds of the sampler's clock."""
     end_ns: int
     operations: float
     operation: str
@@ -76,7 +76,11 @@ class StepRecorder:
     def measure(
         self, metric: str, value: float, unit: str, better: Better = Better.MORE, says: str = ""
     ) -> None:
-        """Add one number, named `<step>.<quantity>`; `says` names a metric of the same meaning."""
+        """Add one number, named `<step>.<quantity>`.
+
+        `says` names another metric of the step with the same information: a comparison counts both
+        as one.
+        """
         self.measurements.append(
             Measurement(metric=metric, value=value, unit=unit, better=better, says=says)
         )

@@ -43,7 +43,7 @@ _LOGGED = re.compile(r"(?m)^([^\t\n]*?\b(STATEMENT|CONTEXT|QUERY|DETAIL):  )(.*(
 """A message of PostgreSQL's log that may have a statement or its values, with all its lines."""
 _WITH_VALUES = re.compile(r"=\(|contains \(|arameters: |\n")
 _PLACES = ("PWD", "OLDPWD")
-"""Variables with the name of a secret that hold folders."""
+"""Environment variables that hold folders, although their names look like those of secrets."""
 
 
 @dataclass
@@ -150,7 +150,7 @@ def without_secrets(text: str) -> str:
 
 
 def _without_values(match: re.Match[str]) -> str:
-    """Return a message of a server's log without the statement, or the values, that it quotes."""
+    """Return a message of a server's log with *** in place of its statement or values."""
     if match[2] == "DETAIL" and not _WITH_VALUES.search(match[3]):
         return match[0]
     return f"{match[1]}{_HIDDEN}"

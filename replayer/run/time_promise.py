@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _KEPT = 1.5
-"""A promise is kept within this multiple of it."""
+"""A promise counts as kept if the run takes at most this multiple of the promised seconds."""
 
 
 class TimePromise:
@@ -35,17 +35,20 @@ class TimePromise:
 
     @property
     def progress(self) -> str:
-        """Return the time so far against the promise; "" without a promise."""
+        """Return the elapsed and the promised time in words; "" without a promise."""
         if math.isinf(self._seconds):
             return ""
         return f"{show_duration(round(self.elapsed))} of {about(self._seconds)}"
 
     def spare(self, left: float) -> float:
-        """Return the seconds that may be lost if `left` more are needed; negative if too late."""
+        """Return the seconds that the run may lose and still keep the promise.
+
+        The run needs `left` more seconds. A negative result means that the promise is broken.
+        """
         return _KEPT * self._seconds - self.elapsed - left
 
     def postpone(self, seconds: float) -> None:
-        """Add seconds to the promise that the user gave, such as those of `--wait`."""
+        """Extend the promise by seconds that the user allowed, such as those of `--wait`."""
         self._seconds += seconds
 
     def renewed(self, left: float, why: str) -> str:

@@ -1,4 +1,4 @@
-"""The cold count: bytes read, by the counters of the server, /proc, page cache and device."""
+"""The cold count: read a table from disk once, and compare four counters of the bytes read."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -24,34 +24,37 @@ from replayer.watch import interference
 COUNT, CLOCK, READS, PROCESSES = (
     "table/count reads", "counters, clock", "counters, reads", "/proc against the device"
 )  # fmt: skip
-"""The names of the findings."""
+"""The names of the four findings of a cold count."""
 _READ_SHARE = 0.75
-"""A count of all values reads at least this share of the files that hold rows.
+"""The least share of the bytes in the files with rows that a count of all values must read.
 
-The rest holds none: headers, free pages, the top of an index.  It was 1 to 14 % of the tables of
-98,304 rows of the engines whose proofs are kept."""
+The other bytes hold no rows: headers, free pages, the top of an index.  They were 1 to 14 % of the
+tables of 98,304 rows of the engines whose proofs are kept."""
 _COLD_TRIES = 3
-"""Counts until one read the files: another program may drop the page cache during one."""
+"""The most counts that are tried until one reads enough.
+
+Another program may drop the page cache during a count."""
 _BYPASSED = 0.05
-"""Of a table that was just written, at most this share is in the page cache where the server
-bypasses it."""
+"""A server bypasses the page cache if at most this share of a table just written is in it."""
 _COUNTED_SHARE = 0.5
-"""A server counts pages that it asked for, and its files also have pages that it only reserved."""
+"""The server's own counter must show at least this share of the bytes that were read.
+
+A server counts only the pages that it asked for.  Its files also have pages that it reserved."""
 _TOO_MANY = 4
-"""A counter of reads that has so many times what the device gave does not count blocks."""
+"""A server's counter above this multiple of the bytes really read does not count blocks."""
 _CLOCK_SECONDS, _CLOCK_SHARE = 0.1, 0.05
 _LATE_TRIES, _LATE_SECONDS, _STILL = 16, 0.3, 5
-"""A server may count a second late: its counters are read until they stand still for a while."""
+"""A server may update its counters a second late: they are read until they no longer change."""
 
 
 class ReadAccounts(NamedTuple):
-    """All accounts at one end of the count; None where there is none."""
+    """All counters, read once just before or just after the count; None for a missing counter."""
 
     clock: float | None
-    """The server's."""
+    """The server's own clock, in seconds."""
     asked: float
     answered: float
-    """This machine's clock when the server was asked for its own, and when it had answered."""
+    """`asked` and `answered`: this machine's clock just before and just after `clock` was read."""
     counted_bytes: int | None
     process_bytes: int | None
     device_bytes: int | None
@@ -68,7 +71,7 @@ class ColdCount:
         self._disks = underneath.stack_of(self._files, self._host)
 
     def attempt(self) -> Iterator[Finding]:
-        """Make the table cold, count it, and compare the accounts one by one."""
+        """Remove the table from memory, count its rows, and yield a finding for each counter."""
         around = self._goes_around()
         for _ in range(_COLD_TRIES):
             self._make_cold()
@@ -85,7 +88,10 @@ class ColdCount:
         yield _processes(before, after)
 
     def _goes_around(self) -> bool:
-        """Return whether the server bypasses the page cache, in which it just wrote nothing."""
+        """Return whether the server bypasses the page cache; True if that cannot be measured.
+
+        A server that bypasses the page cache left hardly any page of its new table there.
+        """
         share = residency(self._files).share
         return share is None or share <= _BYPASSED
 
@@ -113,9 +119,10 @@ class ColdCount:
         )
 
     def _settled(self) -> tuple[float | None, float, float, int | None]:
-        """Return the server's clock and the bytes that it counted, once they stand still.
+        """Return (server's clock, time asked, time answered, bytes that the server counted).
 
-        Between them are the times at which it was asked and had answered.
+        The counters are read again until the number of reads no longer changes.  The two times are
+        of this machine's clock.  Clock and bytes are None if the engine has no verb `counters`.
         """
         engine = self._trials.database.engine
         if engine.verb(protocol.COUNTERS) is None:
@@ -138,7 +145,7 @@ class ColdCount:
 
 
 def attempt(server: Server, trials: VerbTrials, folder: Path | None, why: str) -> Sequence[Finding]:
-    """Return the findings of a cold count; `why` is the reason if there is no folder."""
+    """Return the findings of a cold count; without a folder all are untested, because of `why`."""
     names = (COUNT, CLOCK, READS, PROCESSES)
     if folder is None:
         return [Finding(name=name, proven=None, found=why) for name in names]

@@ -27,10 +27,10 @@ _SLOW_TRIP = 0.005
 
 
 def lines(names: Sequence[str], engine: Engine | None, url: str) -> list[PreflightLine]:
-    """Return the lines of all hosts, in their order; all hosts are tried at the same time.
+    """Return the check lines of all hosts, in the order of `names`; hosts are checked in parallel.
 
     With an engine, each host also tries to reach the server at `url`. Raises Impossible if this
-    host cannot reach that server.
+    host has to look up the server's password and cannot reach the server.
     """
     connector = _connector(engine, url) if engine else None
     with ThreadPoolExecutor(_AT_ONCE) as pool:
@@ -71,7 +71,10 @@ def _presence(about: HostDescription) -> str:
 
 
 def _clock(name: str, there: HostDescription, offset: Offset) -> PreflightLine:
-    """Return the line on its two clocks, monotonic and time of day, compared with this host's."""
+    """Return the line that compares a remote host's two clocks with those of this host.
+
+    The clocks are the monotonic one and the time of day.
+    """
     here = remote_calls.about()
     wall_ns = offset.ns + (there.realtime_ns - there.monotonic_ns)
     wall_ns -= here.realtime_ns - here.monotonic_ns

@@ -1,4 +1,4 @@
-"""Marks: the remarks UNVERIFIED in an engine's files, each with the answer of a proof."""
+"""Marks: comments with the word UNVERIFIED in an engine's files, each with a proof's answer."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,7 +21,9 @@ _ASKED_BY = {
     "slob/files": "files",
     "slob/procedure": "clock in a procedure",
 }
-"""Verb -> the finding that answers its mark; the mark of another verb is answered by its trial."""
+"""Verb -> name of the finding that answers the mark in the verb's file.
+
+The mark of a verb that is missing here is answered by the trial of that verb."""
 
 
 def answer(
@@ -34,7 +36,7 @@ def answer(
 
 
 def _marks(engine: Engine) -> Iterator[tuple[str, str, str]]:
-    """Yield the verb, the file and the words of each mark, also of those that are inherited."""
+    """Yield (verb, file, text) of each mark in the engine's files, inherited files included."""
     if MARK in engine.spec.counters:
         yield "counters", f"{engine.name}/engine.toml", engine.spec.counters
     for name in engine.verbs():
@@ -51,7 +53,7 @@ def _folder(engine: Engine, verb: Verb) -> Path:
 
 
 def _words(text: str) -> str:
-    """Return the sentence of a comment that has the mark, with the one before it; "" if none."""
+    """Return a comment's sentence with the mark, and those before and after; "" without a mark."""
     lines = [one.strip().removeprefix("--").strip() for one in text.splitlines() if "--" in one]
     sentences = _SENTENCE.split(" ".join(lines))
     place = next((n for n, one in enumerate(sentences) if MARK in one), None)

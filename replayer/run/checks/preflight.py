@@ -1,8 +1,8 @@
-"""Checks of this machine, line by line: each thing is tried, harmlessly, and not guessed.
+"""Checks of this machine, one line each: a thing is tried, without harm, and not guessed.
 
-Each public function here with the single parameter `case` makes a line; it need not be registered.
-The lines are shown in the order of this file. `needed` marks a line without which the default
-workload is impossible.
+Each public function here whose only parameter is `case` makes one line, without being registered.
+The lines are shown in the order of this file. If the answer of a line with `needed` is no, the
+default workload is impossible.
 """
 
 import inspect
@@ -75,7 +75,7 @@ class Case:
 
     @cached_property
     def engine(self) -> engine.Engine:
-        """Return the engine of a run that names none."""
+        """Return the default engine, which a run uses if the user names none."""
         return engine.load(engine.default())
 
     @cached_property
@@ -88,7 +88,7 @@ class Case:
 
     @cached_property
     def data(self) -> Path:
-        """Return the folder that would hold the data."""
+        """Return the absolute path of the data folder, which need not exist yet."""
         return Path(os.path.realpath(self.data_dir or journal.home() / "data"))
 
     @cached_property
@@ -101,12 +101,15 @@ class Case:
 
     @cached_property
     def facts(self) -> dict[str, Fact]:
-        """Return the facts of the machine."""
+        """Return name -> value of the facts of the machine and of the data folder's disk."""
         return machine_facts.read_facts(self.host, self.data)
 
     @cached_property
     def tables(self) -> tuple[int, int]:
-        """Return the bytes that the workload needs on disk, about, and the most it wants cached."""
+        """Return two estimates of the workload in bytes: on disk, and in the page cache.
+
+        Steps use the page cache in turn, so the second is the largest of any step.
+        """
         steps = workload_file.load(self.workload).steps
         taken = [footprint.of(spec, self.engine.block_size) for spec in steps]
         prints = [one for one in taken if one is not None]
@@ -184,7 +187,7 @@ def free_space(case: Case) -> PreflightLine:
 
 
 def direct_reads(case: Case) -> PreflightLine:
-    """Try O_DIRECT in the data folder, which direct sessions and direct walks need."""
+    """Try a read with O_DIRECT in the data folder; direct sessions and direct walks need that."""
     direct = case.engine.spec.sessions.memory.get("direct")
     since = direct.since if direct else 0
     refused = _direct(case.here)
@@ -202,7 +205,7 @@ def direct_reads(case: Case) -> PreflightLine:
 
 
 def memory_size(case: Case) -> PreflightLine:
-    """Compare memory with what cached sessions keep in it."""
+    """Compare the usable memory with the bytes that cached sessions keep in memory."""
     usable, wanted = case.host.usable_memory_bytes(), case.tables[1]
     finding = f"{show_size(usable)} usable, cached sessions of `run {case.workload}` want "
     finding += show_size(wanted)
@@ -232,7 +235,7 @@ def drop_caches(case: Case) -> PreflightLine:
 
 
 def residency_proof(case: Case) -> PreflightLine:
-    """Read and drop a file in the data folder, and see whether its residency is measured right."""
+    """Test whether the system shows which pages of a file in the data folder are in memory."""
     seen = _seen(case.here)
     if isinstance(seen, str):
         todo = "give a --data-dir on a local disk: nothing can be proven to be cold here"
@@ -306,7 +309,7 @@ def pressure(case: Case) -> PreflightLine:
 
 
 def sleep(case: Case) -> PreflightLine:
-    """Check whether the sleep of sessions can be traced; the account of their time needs it."""
+    """Check whether the kernel can trace the sleep of sessions, for the account of their time."""
     try:
         with tempfile.TemporaryDirectory(prefix="replayer-check-") as folder:
             perf.of_scheduler(case.host, Path(folder)).end()
@@ -388,7 +391,7 @@ def container(case: Case) -> PreflightLine:
 
 
 def other_servers(case: Case) -> PreflightLine:
-    """List the other versions of the server that --pg-bindir could take."""
+    """List the other installed versions of the server, which --pg-bindir could name."""
     mine = case.server.folder if isinstance(case.server, Programs) else None
     versions = [_version(case, folder) for folder in _folders(case) if folder != mine]
     text = "; ".join(filter(None, versions))
@@ -396,7 +399,7 @@ def other_servers(case: Case) -> PreflightLine:
 
 
 def bench_tools(case: Case) -> PreflightLine:
-    """Look for the programs with which `make bench` compares."""
+    """Look for the programs with whose results `make bench` compares those of replayer."""
     del case
     missing = [package for program, package in _TOOLS.items() if shell.find(program) is None]
     if not missing:
@@ -408,7 +411,7 @@ def bench_tools(case: Case) -> PreflightLine:
 
 
 def leftovers(case: Case) -> PreflightLine:
-    """Look for what other replayers hold now, or left behind."""
+    """Look for things that another replayer uses now, or left behind when it was killed."""
     del case
     notes = list(journal.notes())
     left = [note.kind for note in notes if note.abandoned]
@@ -488,7 +491,7 @@ def _direct(folder: Path) -> str:
 
 
 def _forgetting(folder: Path) -> int | None:
-    """Return the bytes of a file that stay in memory after it was dropped; None if that failed."""
+    """Return the bytes of a test file still in memory after a drop; None if that is not known."""
     try:
         with tempfile.NamedTemporaryFile(dir=folder, prefix=".replayer-check-") as file:
             file.write(bytes(_MIB))

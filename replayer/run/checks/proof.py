@@ -20,7 +20,7 @@ class TrialOutcome(StrEnum):
 
 
 class VerbTrial(Noun):
-    """One verb, executed once."""
+    """The trial of one verb: its result, or the reason why it was not executed."""
 
     verb: str
     outcome: TrialOutcome
@@ -43,13 +43,13 @@ class Finding(Noun):
 
 
 class MarkAnswer(Noun):
-    """A remark UNVERIFIED in one of the engine's files, and what this server shows about it."""
+    """A comment with the word UNVERIFIED in an engine's file, and what this server shows of it."""
 
     file: str
     asks: str
-    """The remark's own words."""
+    """The text of the comment."""
     proven: bool | None
-    """None if it could not be asked here."""
+    """None if it could not be tested on this server."""
     found: str
 
 
@@ -65,12 +65,12 @@ class EngineProof(Noun):
     when: str
     rows: int
     unverified: str = ""
-    """The engine's words on what was never verified: the questions for this proof."""
+    """What was never verified, in the words of the engine's own file; "" if nothing."""
     findings: tuple[Finding, ...] = ()
     trials: tuple[VerbTrial, ...] = ()
     missing_rights: tuple[str, ...] = ()
     marks: tuple[MarkAnswer, ...] = ()
-    """Each mark UNVERIFIED of the engine's files."""
+    """The answer to each comment with the word UNVERIFIED in the engine's files."""
 
     def count(self, outcome: TrialOutcome) -> int:
         """Return the number of verbs with that outcome."""
@@ -84,7 +84,7 @@ class EngineProof(Noun):
 
 
 def verdict_of(proof: EngineProof) -> str:
-    """Return the answer in one sentence."""
+    """Return one sentence: how many verbs ended in which way, and what was refuted or untested."""
     counts = ", ".join(
         f"{proof.count(outcome)} {outcome}" for outcome in TrialOutcome if proof.count(outcome)
     )

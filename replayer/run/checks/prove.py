@@ -1,4 +1,4 @@
-"""Prove an engine on a real server: every verb once, and the properties its numbers depend on.
+"""Prove an engine on a real server: try each verb, and the properties that results depend on.
 
 A table of 6,144 rows is made verb by verb, grown to 98,304 rows, hashed, flushed, read cold and
 removed.  A verb that fails does not end the proof: its error is kept, and the next verb is tried.
@@ -28,7 +28,7 @@ from replayer.tables import checksum, persons, relations, unwritten
 from replayer.units import show_size
 
 _OF_STATISTICS = ("profile/calls", "profile/statements", "capture/statements", "watch/statements")
-"""Verbs that need the server's extension for statements."""
+"""Verbs that need the server's extension that counts statements."""
 _WHY_NOT = {
     **dict.fromkeys(_OF_STATISTICS, "the server lacks the extension that counts statements"),
     "capture/": "it is for a server's log: `replayer capture` asks for it",
@@ -53,16 +53,16 @@ _ASK = (
     "replay/guarded", "replay/waits",
     "mix/activity", "mix/waits", "mix/others",
 )  # fmt: skip
-"""Verbs that only ask."""
+"""Verbs that need no table: they only ask the server for values."""
 _MOST_PLACES = 5
 _RANGES = "ranges by the sort key"
 
 
 def prove(server: Server, say: Callable[[str], None], files: Path | None = None) -> EngineProof:
-    """Return the proof of a server's engine; what is made for it is removed again.
+    """Return the proof of a server's engine; remove all tables that were made for the proof.
 
-    `files` is the server's data directory by the user's word, None to look for it.  Raises
-    Impossible if a table of the user's, or of an earlier run, is in its place.
+    `files` is the server's data directory as the user named it, None to look for it.  Raises
+    Impossible if the table persons1 is there already and is not of an earlier, killed proof.
     """
     trials = VerbTrials(Database(server.engine, server.start()))
     try:
@@ -74,7 +74,7 @@ def prove(server: Server, say: Callable[[str], None], files: Path | None = None)
 
 
 def _refuse_table(database: Database) -> None:
-    """Raise Impossible for a table of a run; remove that of a check that was killed."""
+    """Raise Impossible if a run's table is there; remove the table of a proof that was killed."""
     there = persons.state(database)
     if there is None:
         return
@@ -92,9 +92,9 @@ class DataPlace(NamedTuple):
 
     folder: Path | None
     why: str
-    """Why there is none."""
+    """Why `folder` is None; "" if it is known."""
     location: Finding
-    """True if the server itself led to it."""
+    """The finding whether the server's own answers led to the data directory."""
 
 
 def _place(server: Server, files: Path | None) -> DataPlace:
@@ -147,7 +147,7 @@ def _proof(
 
 
 def _ask(trials: VerbTrials, schema: str) -> None:
-    """Execute the verbs that only ask, but for those of an extension that is not there."""
+    """Execute the verbs that only ask, without those of an extension that the server lacks."""
     statistics = trials.attempt("profile/extension")
     there = trials.database.engine.named("profile/extension") is None or bool(statistics)
     if statistics:
@@ -158,7 +158,10 @@ def _ask(trials: VerbTrials, schema: str) -> None:
 
 
 def _held(server: Server, trials: VerbTrials) -> Finding:
-    """Return whether the verb `holder` sees the session that holds this check's own lock."""
+    """Return the finding whether the verb `holder` lists the session that holds this check's lock.
+
+    At least one session must be listed.
+    """
     if trials.database.engine.named("holder") is None:
         return Finding(name="holder", proven=None, found="the engine has no verb `holder`")
     # Another connection, so that there is one to be seen if the lock's is not.
@@ -169,20 +172,20 @@ def _held(server: Server, trials: VerbTrials) -> Finding:
 
 
 def _lock(trials: VerbTrials) -> None:
-    """Take the lock of a server that is this check's own, and give it back."""
+    """Take and release the lock of a server that was started for this check alone."""
     holder = f"replayer {__version__} --prove"
     for name in ("lock_database", "lock", "hold", "unlock"):
         trials.attempt(name, holder=holder)
 
 
 def _layouts(database: Database) -> list[str]:
-    """Return the engine's layouts of tables, its default first."""
+    """Return the names of the engine's table layouts, the default first."""
     first = database.engine.spec.layout
     return sorted(database.engine.layouts(), key=lambda name: name != first) or [first]
 
 
 def _other_layout(table: TableTrials, say: Callable[[str], None]) -> Finding:
-    """Make and remove a table of a layout that is not the engine's first."""
+    """Make, test and remove a table in a layout that is not the engine's default."""
     say(f"{table_trials.FEW:,} rows as {table.layout}")
     try:
         table.make()
@@ -193,7 +196,7 @@ def _other_layout(table: TableTrials, say: Callable[[str], None]) -> Finding:
 
 
 def _cleaned(table: TableTrials) -> None:
-    """Remove the table with its verbs; what they leave is removed by the build step's own way."""
+    """Remove the table verb by verb; then drop all that is left of it, as the step `build` does."""
     trials = table.trials
     trials.roll_back()
     table.remove()
@@ -209,7 +212,7 @@ def _schema(trials: VerbTrials) -> str:
 
 
 def _guarded(name: str, trials: VerbTrials, test: Callable[[], Finding]) -> Finding:
-    """Return the finding of a test, or the error that kept it from an answer."""
+    """Return the finding of a test; if the test raises an error, a finding with that error."""
     try:
         return test()
     except ReplayerError as error:
@@ -220,14 +223,14 @@ def _guarded(name: str, trials: VerbTrials, test: Callable[[], Finding]) -> Find
 
 
 def _tested(table: TableTrials) -> Finding:
-    """Return whether the table of 6,144 rows has the sums that it must have."""
+    """Return the finding whether the table of 6,144 rows has the right row count and checksums."""
     return _guarded(
         f"doubling, {table.layout}", table.trials, lambda: _counted(table, table_trials.FEW)
     )
 
 
 def _counted(table: TableTrials, rows: int) -> Finding:
-    """Hold the checksums of table/count against what must have been built."""
+    """Compare the result of the verb table/count with the rows and checksums that were built."""
     name = f"doubling, {table.layout}"
     counted = table.trials.attempt("table/count")
     table.trials.attempt("table/scan")
@@ -244,7 +247,7 @@ def _counted(table: TableTrials, rows: int) -> Finding:
 
 
 def _hashed(database: Database) -> Finding:
-    """Compare the hash of all rows with that of the rows that the rule gives."""
+    """Compare the hash of all stored rows with the hash of the rows from `list_rows`."""
     stored = [
         (int(row["id"]), str(row["lastname"]))
         for row in database.query(f"SELECT id, lastname FROM {persons.NAME}")  # noqa: S608
@@ -257,7 +260,7 @@ def _hashed(database: Database) -> Finding:
 
 
 def _ranged(table: TableTrials) -> Finding:
-    """Return whether ranges of rows, which the step `ranges` reads, have the rows of the rule."""
+    """Return the finding whether two ranges of stored rows have the id sums of `list_rows`."""
     made = [id_ for id_, _ in list_rows(table.rows)]
     sums = table.read_ranges()
     found = f"two ranges have the sums {' and '.join(f'{one:,}' for one in sums)} of their ids"
@@ -268,7 +271,7 @@ def _ranged(table: TableTrials) -> Finding:
 
 
 def list_rows(rows: int) -> list[tuple[int, str]]:
-    """Return the ids and last names that a table of at least so many rows has by its definition."""
+    """Return pairs of id and last name, by the table's rule, for at least `rows` rows."""
     made = [(persons.FIRST_ID + n, name) for n, name in enumerate(persons.SEEDS)]
     while len(made) < rows:
         made += [(id_ + n, f"{name}{n}") for n, (id_, name) in enumerate(made, 1)]
@@ -276,7 +279,7 @@ def list_rows(rows: int) -> list[tuple[int, str]]:
 
 
 def hash_of(rows: Sequence[tuple[int, str]]) -> str:
-    """Return the sha256 of rows in the order of their ids and names, one `id TAB name` a line."""
+    """Return the SHA-256, in hexadecimal, of lines `id TAB name`, sorted by id, then by name."""
     text = "".join(f"{id_}\t{name}\n" for id_, name in sorted(rows))
     return hashlib.sha256(text.encode()).hexdigest()
 
@@ -284,7 +287,7 @@ def hash_of(rows: Sequence[tuple[int, str]]) -> str:
 def _flushed(
     server: Server, table: TableTrials, schema: str, place: DataPlace, began: int
 ) -> Iterator[Finding]:
-    """Flush; then test what is still dirty, and the list of files against the disk."""
+    """Flush the table; yield a finding on pages that are still dirty, and one on its files."""
     trials, folder = table.trials, place.folder
     table.vacuum()
     trials.attempt("flush")
@@ -314,7 +317,7 @@ def _clean(server: Server, database: Database, folder: Path) -> Finding:
 
 
 def _files(database: Database, folder: Path, began: int) -> Finding:
-    """Compare the files that the server lists with those that are there, and with its bytes."""
+    """Compare the size of the files that the server lists with the table size that it reports."""
     listed = database.execute(VerbName("files"))
     there: list[Path] = []
     with contextlib.suppress(Skip):  # not even the folders that it lists are there
@@ -332,7 +335,7 @@ def _files(database: Database, folder: Path, began: int) -> Finding:
 
 
 def _written_since(folder: Path, began: int) -> str:
-    """Return where files under a folder were written since this check began, in words."""
+    """Return in words the folders with the most bytes in files written since this check began."""
     sizes: dict[str, int] = {}
     for parent, _, names in os.walk(folder):
         for name in names:

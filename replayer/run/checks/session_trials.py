@@ -1,4 +1,4 @@
-"""Trials of the verbs of sessions: the SLOB method's table and procedure, a mix's statements."""
+"""Trials of the verbs that sessions use: those of the SLOB method and of statement mixes."""
 
 from replayer import __version__
 from replayer.engines.connection import Row
@@ -10,19 +10,24 @@ from replayer.tables.pgio import TableSet
 _TABLE, _INSERTED = "pgio1", "pgio0"
 _ROWS = 6_144
 _WANTED = TableSet(tables=1, rows=_ROWS, seed=-1)
-"""Its mark separates a table of this check from a run's, whose seed is never negative."""
+"""The table of this check: its negative seed marks it, as the seed of a run is never negative."""
 _SECONDS = 0.2
 _OPERATIONS = 20_000
-"""So many that they take longer than a clock's step, and so few that a clock that stands still, and
-with it a slice without an end, does no harm."""
+"""The most operations of the one slice.
+
+They take longer than one step of the clock.  They also end the slice if the clock stands still."""
 _MADE_BY = f"replayer {__version__}"
 _CLOCK = "clock in a procedure"
 _MASK = 8_191
-"""The power of two above the number of rows, less 1: rows are dealt to keys by a permutation."""
+"""The least power of two above the number of rows, less 1: a permutation gives each row its key."""
 
 
 def attempt_all(trials: VerbTrials) -> list[Finding]:
-    """Load one small table, run one slice and one statement of each kind; remove the table."""
+    """Load a small table, run the session procedure and statements of each kind, drop the table.
+
+    Returns one finding: whether the clock moves inside the procedure.  If a run's table is there,
+    nothing is done, and the finding says so.
+    """
     if trials.database.engine.named("slob/slice") is None:
         why = "the engine has no session procedure, and its steps are skipped"
         return [Finding(name=_CLOCK, proven=None, found=why)]
@@ -49,7 +54,7 @@ def attempt_all(trials: VerbTrials) -> list[Finding]:
 
 
 def _may_go(row: Row) -> bool:
-    """Return whether a table does not stop the check: another name, or left by a killed check."""
+    """Return whether a table has a name that the check does not use, or is of a killed check."""
     if row["name"] not in (_TABLE, _INSERTED):
         return True
     return bool(row["ours"]) and row["made_as"] in (None, "", _WANTED.mark)
@@ -73,7 +78,7 @@ def _load(trials: VerbTrials) -> None:
 
 
 def _slice(trials: VerbTrials) -> Finding:
-    """Run one slice of a session; test that the clock moved inside of it."""
+    """Call the session procedure once; return whether the clock moved inside the procedure."""
     attempt, table = trials.attempt, {"table": _TABLE}
     attempt("slob/procedure", table)
     attempt("slob/name", {"number": 1})

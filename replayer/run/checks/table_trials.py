@@ -11,10 +11,11 @@ FEW = 6_144
 GROWN = 98_304
 """Rows of the table whose hash and files are compared."""
 CHECKS_OWN = "check --prove"
-"""In the place of the table's compression it is the mark of this check: no build step can ask for a
-compression of that name, so that no table of a run has it."""
+"""The compression that is recorded for a table of this check, to tell it from the table of a run.
+
+A build step cannot ask for a compression of this name."""
 SEGMENT_ROWS = FEW // 2
-"""So few that the doubling to 6,144 rows makes a segment from another one."""
+"""Rows of one segment: half the table, so that the last doubling makes one segment from another."""
 _NAME_BYTES = 20.0
 
 

@@ -27,7 +27,8 @@ class VerbTrials:
     ) -> Sequence[Row]:
         """Execute a verb and return its rows; () if the engine has none, or if it failed.
 
-        A verb that is executed again keeps its first result, but for a failure.
+        The first result of a verb is kept.  A later one replaces it only if the later one failed,
+        or if the first one succeeded without rows and the later one has rows.
         """
         verb = self.database.engine.named(name)
         if verb is None:
@@ -55,7 +56,7 @@ class VerbTrials:
             self._trials[trial.verb] = trial
 
     def roll_back(self) -> None:
-        """End a transaction that something cut short, if there is one; it is not a trial."""
+        """Roll back a transaction that an error left open, if any; record no trial of that."""
         verb = self.database.engine.named("rollback")
         if verb is not None:
             with contextlib.suppress(ReplayerError):
@@ -66,7 +67,10 @@ class VerbTrials:
         return name in self._trials and self._trials[name].outcome is TrialOutcome.FAILED
 
     def all(self, why_not: Mapping[str, str]) -> tuple[VerbTrial, ...]:
-        """Return a trial of every verb that the engine names; `why_not` has reasons by family."""
+        """Return a trial of every verb of the engine, sorted by name, also of those not tried.
+
+        `why_not`: begin of a verb's name -> reason why such verbs are not tried.
+        """
         return tuple(
             self._trials.get(name) or self._untried(name, why_not)
             for name in self.database.engine.verbs()
@@ -90,7 +94,7 @@ class VerbTrials:
 
 
 def _held_against_contract(trial: VerbTrial) -> VerbTrial:
-    """Return the trial as failed if rows lack columns that replayer reads."""
+    """Return the trial; if its rows lack columns that replayer reads, it becomes a failed one."""
     wanted = COLUMNS.get(pattern_of(trial.verb), ())
     lacking = [name for name in wanted if name not in trial.columns]
     if trial.outcome is not TrialOutcome.OK or not trial.rows or not lacking:
@@ -100,7 +104,7 @@ def _held_against_contract(trial: VerbTrial) -> VerbTrial:
 
 
 def _file(engine: Engine, path: Path) -> str:
-    """Return a verb's file from the engine's folder on: no path of this machine is kept."""
+    """Return the path of a verb's file, which begins with the name of the engine's folder."""
     for folder in engine.folders:
         if path.is_relative_to(folder):
             return f"{folder.name}/{path.relative_to(folder).as_posix()}"

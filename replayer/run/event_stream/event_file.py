@@ -1,6 +1,7 @@
-"""RESULTS/.RUN.events: the events of a running run, readable by its owner, removed at its end.
+"""RESULTS/.RUN.events: the events of a run that is under way, readable by the file's owner only.
 
-After a kill the next command removes it, by its note in the journal.
+The file is removed when the run ends. If the run is killed, the next command of replayer finds the
+file by its note in the journal and removes it.
 """
 
 import contextlib
@@ -18,7 +19,7 @@ _NAME = re.compile(r"\..+\.events", re.DOTALL)
 _BEGINNING = b'{"event"'
 _OWNER_ONLY = 0o600
 _MOST_BYTES = 256 << 20
-"""Size of the file at which no more is written: at a few hundred bytes a second, after a week."""
+"""Largest size of the file; at a few hundred bytes a second it is reached after a week."""
 _PIECE = 1 << 20
 
 
@@ -65,7 +66,7 @@ class EventFile:
             self._folder.close()
 
     def write(self, data: bytes) -> None:
-        """Append some lines; drop them once the file has its largest size."""
+        """Append lines to the file, or drop them if the file has its largest size."""
         self._size += len(data)
         if self._size <= _MOST_BYTES:
             os.write(self._fd, data)

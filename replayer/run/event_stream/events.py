@@ -38,7 +38,7 @@ _LONGEST_LINE = 4 << 20
 _LONGEST = 400
 """Characters kept of any text that another user may have chosen."""
 RUNNING, TO_COME = "running", "to come"
-"""States of a step that has not ended; after that its state is a model.Status."""
+"""States of a step before its end; after its end the state is a value of model.Status."""
 
 
 class FigureKind(NamedTuple):
@@ -96,7 +96,7 @@ class Planned(BaseModel):
     step: str = ""
     about: str = ""
     seconds: float | None = None
-    """Expected seconds, from an earlier run on this machine or from its keys; None if unknown."""
+    """Expected seconds, from an earlier run on this machine or the step's keys; None if unknown."""
     source: str = ""
     """The earlier run that gives `seconds`; "" if the step's own keys give it."""
 
@@ -114,14 +114,14 @@ class Number(BaseModel):
 
 
 class PlannedSteps(_Event):
-    """All steps, in order."""
+    """All planned steps of a run, in the order in which they are done."""
 
     event: Literal["plan"] = "plan"
     steps: tuple[Planned, ...]
 
 
 class RunState(_Event):
-    """The run, and the path of its result; "" while it has none."""
+    """The state of the run; `path` is the file of its result, "" while there is none."""
 
     event: Literal["run"] = "run"
     id: str
@@ -133,7 +133,7 @@ class RunState(_Event):
     started: str = ""
     notes: tuple[str, ...] = ()
     advice: tuple[str, ...] = ()
-    """Remarks on its numbers, at its end."""
+    """Remarks on the run's numbers; they are there when the run has ended."""
 
 
 class RunLocation(_Event):
@@ -167,17 +167,17 @@ class StepEnded(_Event):
     seconds: float
     measured: dict[str, float | None]
     figures: tuple[Number, ...] = ()
-    """Its leading metrics first, then a few others."""
+    """Some metrics of the step, its leading ones first."""
     proof: str = ""
     """Temperature of the data before the step, and origin of its blocks, in a few words."""
     doubt: str = ""
-    """Its data in place of the requested, as `asked cold, got hot`; "" if it was as requested."""
+    """The difference from the requested data, as `asked cold, got hot`; "" if there is none."""
     earlier: bool = False
-    """True if it was done before the run was resumed."""
+    """True if the step was done before the run was resumed."""
 
 
 class TaskBegin(_Event):
-    """A task begins that takes a while."""
+    """A task that takes a while begins."""
 
     event: Literal["task"] = "task"
     number: int
@@ -376,7 +376,7 @@ class EventReader:
         self._at = ""
 
     def feed(self, data: bytes) -> Iterator[Event]:
-        """Take the next bytes, and yield the complete events; other lines are left out."""
+        """Take the next bytes and yield the complete events; skip lines that are not events."""
         *lines, rest = (self._rest + data).split(b"\n")
         # A longer line is not an event, and the part of it that follows is not one either.
         self._rest = rest if len(rest) <= _LONGEST_LINE else b""
@@ -472,7 +472,7 @@ class EventReader:
 
 
 def shortened(text: str) -> str:
-    """Return text that another user may have chosen, cut to the room in a line."""
+    """Return a text, cut to 400 characters if it is longer; another user may have chosen it."""
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
 
 

@@ -47,7 +47,7 @@ def pulse(sampler: Sampler, server: Server | None, progress: Progress) -> Iterat
 
 
 def tell(machine: "ActivityMeter", tail: Tail | None, out: Callable[[events.Event], None]) -> None:
-    """Send events about what is new since the last call."""
+    """Send the machine's activity and the server's messages since the last call to `out`."""
     values = machine.values()
     if values:
         out(events.MachineActivity(values=values))

@@ -1,4 +1,4 @@
-"""The conversation of a run, published as events to other processes.
+"""The output of a run, published as events to other processes.
 
 A separate thread writes the events. So neither a slow disk nor a reader that stands still ever
 delays a measurement. Events that find no room in the queue are dropped and counted.
@@ -42,7 +42,7 @@ Clock = Callable[[], float]
 
 
 class EventWriter(threading.Thread):
-    """A thread that writes lines somewhere; `write` may raise OSError, and may block."""
+    """A thread that passes events, as lines, to `write`, which may block or raise OSError."""
 
     def __init__(self, write: Callable[[bytes], object]) -> None:
         super().__init__(name="replayer-events", daemon=True)
@@ -63,7 +63,7 @@ class EventWriter(threading.Thread):
             self._changed.notify()
 
     def end(self) -> None:
-        """Write the rest of the queue, as far as the reader takes it in time; end the thread."""
+        """Let the thread write the queue and end; return after 2 s even if it has not ended."""
         with self._changed:
             self._ended = True
             self._changed.notify()
@@ -85,23 +85,23 @@ class EventWriter(threading.Thread):
 
 
 class EventPublisher:
-    """A conversation that is also published as events; call `end` after the last one."""
+    """A Progress that also publishes its output as events; call `end` after the last event."""
 
     def __init__(self, conversation: Progress, clock: Clock = time.monotonic) -> None:
         self._conversation, self._clock = conversation, clock
         self._numbers = itertools.count(1)
         self._outlets: list[EventWriter] = []
         self._before: deque[Event] = deque(maxlen=_KEPT)
-        """Earlier events, which a later outlet gets first."""
+        """Earlier events, which a `write` that is added later gets first."""
         self._next_figures = 0.0
 
     def end(self) -> None:
-        """Write the rest of all queues, as far as the readers take it in time."""
+        """End all writers after they have written their queues; wait at most 2 s for each."""
         for outlet in self._outlets:
             outlet.end()
 
     def add(self, write: Callable[[bytes], object]) -> EventWriter:
-        """Write all events to one more outlet, earlier ones too; return its writer."""
+        """Pass all events to `write` too, the kept earlier ones first; return the writer."""
         outlet = EventWriter(write)
         for event in self._before:
             outlet.tell(event)
@@ -115,7 +115,7 @@ class EventPublisher:
         return sum(outlet.dropped for outlet in self._outlets)
 
     def tell(self, event: Event) -> None:
-        """Publish an event; figures at most twice a second."""
+        """Publish an event; drop figures that come within half a second of the last ones."""
         if isinstance(event, events.Figures):
             now = self._clock()
             if now < self._next_figures:

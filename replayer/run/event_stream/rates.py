@@ -1,4 +1,4 @@
-"""Live figures computed from totals: reported where a step polls, at most twice a second."""
+"""Live figures that are computed from totals and reported at most twice a second."""
 
 import time
 from collections.abc import Callable
@@ -10,7 +10,10 @@ _EVERY = 0.5
 
 
 class Rates:
-    """Live rates of growing totals, named as in events.FIGURES; make it when the window begins."""
+    """Live rates of growing totals, named as in events.FIGURES.
+
+    Create the object when the window begins: the totals count from that moment.
+    """
 
     def __init__(self, progress: Progress, clock: Callable[[], float] = time.monotonic) -> None:
         self._progress, self._clock = progress, clock
@@ -18,7 +21,10 @@ class Rates:
         self._before: dict[str, float] = {}
 
     def count(self, totals: dict[str, float], **figures: float) -> None:
-        """Take totals since the window's begin, and figures that are reported as they are."""
+        """Report the rates of totals, which count from the window's begin, and figures unchanged.
+
+        Does nothing if the last report is less than half a second ago.
+        """
         now = self._clock()
         passed = now - self._since
         if passed < _EVERY:

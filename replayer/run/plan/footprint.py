@@ -13,7 +13,7 @@ def of(spec: StepSpec, block_size: int) -> Footprint | None:
 
 
 def disk_bytes(footprints: Iterable[Footprint]) -> int:
-    """Return the bytes on disk of the data of several steps, about."""
+    """Return the estimated bytes on disk of several steps; data that steps share counts once."""
     disk: dict[object, int] = {}
     for one in footprints:
         disk[one.data] = max(one.disk_bytes, disk.get(one.data, 0))

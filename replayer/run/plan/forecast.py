@@ -25,7 +25,7 @@ from replayer.run.runner import RunRequest
 from replayer.servers import remote, setting_names
 
 _SAID = frozenset({"step", "name", "once", "probe"})
-"""Keys of a step that another part of its line shows."""
+"""Keys of a step that are not listed again, as another part of the step's line shows them."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ def forecast(order: RunRequest, folders: Sequence[Path]) -> Forecast:
     """Return the forecast of a run, based on the earlier runs in some folders.
 
     Raises ReplayerError for a server at a URL that cannot be asked, and Impossible if the files
-    that a step names show that it cannot be done.
+    that a step names show that the step cannot be done.
     """
     asked = order.workload
     for spec in asked.steps:
@@ -102,7 +102,10 @@ def forecast(order: RunRequest, folders: Sequence[Path]) -> Forecast:
 
 
 def expect(asked: Workload, folders: Iterable[Path]) -> Expectation:
-    """Return what the runs in some folders and the steps' keys show of one run of a workload."""
+    """Return the expected duration of one run of a workload.
+
+    It follows from the earlier runs in some folders and from the steps' keys.
+    """
     return _expected(asked, estimates.earlier(folders, asked.name))
 
 

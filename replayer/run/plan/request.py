@@ -1,4 +1,4 @@
-"""The request of a run, built from the user's words for the engine and its places."""
+"""The request of a run, built from what the user typed for the engine and its folders."""
 
 import getpass
 import sys
@@ -28,9 +28,9 @@ def build_request(
 ) -> RunRequest:
     """Return the request of a run.
 
-    `named` is the engine: a name, the URL of a server, or "" for the default. `collectors` are the
-    active ones that watch; None stands for the default ones. Raises NotFound or Impossible for an
-    engine that does not exist.
+    `named` is the engine: a name, the URL of a server, or "" for the default. `collectors` names
+    the active collectors that watch the steps; None stands for the default ones. Raises NotFound or
+    Impossible for an engine that does not exist.
     """
     url = named if "://" in named else environment.url(named)
     chosen = engine.of_url(named) if "://" in named else engine.load(named or engine.default())
@@ -67,7 +67,7 @@ def refuse_idle(workload: Workload, options: str) -> None:
 def refuse_loopback(order: RunRequest, elsewhere: Sequence[str]) -> None:
     """Raise Impossible for a loopback address in the URL if other hosts must connect to it.
 
-    On each of those hosts it means another server.
+    On each of those hosts the address means that host itself, not this one.
     """
     if order.url is None or not elsewhere:
         return

@@ -1,7 +1,7 @@
-"""The resumption of an interrupted run: its missing steps are done, into the same file.
+"""Resume an interrupted run: do its missing steps, and add their results to the same file.
 
-It needs the same boot of the same machine, and the same database: figures from two different
-circumstances in one run would be taken for its spread.
+Machine, boot and database must be the same as before: otherwise a difference between the two parts
+of the run would look like random variation.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def workload_of(run: Run) -> Workload:
 
 
 def begun(run: Run) -> Run:
-    """Return a run at the start of its resumption: without its end, and without its cut steps."""
+    """Return a run as it is when it is resumed: running, with only its done and skipped steps."""
     return run.model_copy(
         update={
             "status": Status.RUNNING,
@@ -62,7 +62,7 @@ def begun(run: Run) -> Run:
 
 
 def missing(run: Run, planned: Iterator[tuple[int, StepSpec]]) -> Iterator[tuple[int, StepSpec]]:
-    """Yield the turns of a workload that a run has not done, by repeat and name."""
+    """Yield those pairs (repeat, step) of `planned` that the run has neither done nor skipped."""
     done = {(step.repeat, step.name) for step in run.steps if step.status in _WHOLE}
     return ((repeat, spec) for repeat, spec in planned if (repeat, spec.name) not in done)
 

@@ -1,6 +1,6 @@
-"""Words of `replayer run` that plans and variants pass on: parsed, their workload, their time.
+"""Command-line words of `replayer run` in plans and variants: their options, workload and time.
 
-A command's module is loaded by its name: it is above this one.
+A command's module is loaded by its name, because this module must not import commands.
 """
 
 import argparse
@@ -22,13 +22,16 @@ def parse(words: Sequence[str], command: str = "run") -> argparse.Namespace:
 
 
 def workload_of(asked: argparse.Namespace) -> Workload:
-    """Return the workload of parsed words; raise what `replayer run` would refuse."""
+    """Return the workload of parsed words; raise the error with which `replayer run` would end."""
     return workload.load(
         asked.workload, asked.overrides, repeat=asked.repeat, settings=asked.settings
     )
 
 
 def time_of_boots(asked: argparse.Namespace, folder: Path, boots: int) -> str:
-    """Return a sentence about how long the boots take, by earlier runs in the plan's folder."""
+    """Return a sentence on the expected time of `boots` boots, based on earlier runs.
+
+    These are the runs in `folder`, which is the plan's, and in the folder of results.
+    """
     expected = forecast.expect(workload_of(asked), [folder, store.folder()])
     return estimates.time(expected, boots)

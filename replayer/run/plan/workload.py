@@ -28,7 +28,7 @@ from replayer.model import StepSpec, Workload, WorkloadFacts
 from replayer.run import step_plugin
 
 CAPTURE = ".replay"
-"""The end of a capture's name; a capture is a workload of one step, its replay."""
+"""The suffix of a capture's file; as a workload, a capture has one step, which replays it."""
 _TOP = ("description", "engines", "repeat", "settings", "step")
 _MOST_REPEATS = 10_000
 _MOST_SHOWN = 100
@@ -44,8 +44,8 @@ def load(
 ) -> Workload:
     """Read a workload by name or path and apply `step.key=value` and `setting=value` overrides.
 
-    A capture is a workload that replays it. `probe` holds options of the command line: they replace
-    the keys of every step that takes all of them.
+    The file of a capture stands for a workload that replays the capture. `probe` holds options of
+    the command line: they replace the keys of every step that takes all of them.
 
     Raises NotFound for a name that does not exist, Impossible for anything that cannot be
     understood; the message names the file, the step, the key and the nearest right word.
@@ -79,12 +79,12 @@ def load(
 
 
 def server_settings(given: Sequence[str]) -> dict[str, str]:
-    """Return `name=value` texts as settings; raise Impossible for any other text."""
+    """Return name -> value from texts `name=value`; raise Impossible for any other text."""
     return dict(_pair(one, "--pg-set") for one in given)
 
 
 def facts(workload: Workload) -> WorkloadFacts:
-    """Return the description of a workload for a result file, with a digest of all that it does."""
+    """Return what a result file keeps of a workload, with a digest of its settings and steps."""
     steps = tuple(spec.model_dump(mode="json") for spec in workload.steps)
     what = json.dumps([workload.settings, steps], sort_keys=True)
     return WorkloadFacts(
@@ -107,9 +107,10 @@ def _capture(name: str) -> Path:
 
 
 def of_facts(known: WorkloadFacts) -> Workload:
-    """Return the workload that `facts` describes; description and comment are not in it.
+    """Return the workload that a result file describes: the reverse of `facts`.
 
-    Raises Impossible or NotFound for anything that cannot be understood.
+    The workload's description and comment are "". Raises Impossible or NotFound for anything that
+    cannot be understood.
     """
     path = Path(known.source)
     tables = [dict(table) for table in known.steps]
@@ -200,7 +201,7 @@ def _options_of(step: str) -> frozenset[str]:
 
 
 def _literal(text: str) -> Any:
-    """Return the TOML value of a text, else the text: --set build.rows=20M needs no quotes."""
+    """Return the TOML value of a text, or the text itself: --set build.rows=20M needs no quotes."""
     try:
         table = assets.parse_toml(f"value = {text}")
     except ValueError:
@@ -314,7 +315,7 @@ def _pair(given: str, option: str) -> tuple[str, str]:
 
 
 def _comment(text: str) -> str:
-    """Return the comment at the beginning of a workload file: what real thing it imitates."""
+    """Return the comment lines at the beginning of a workload file, without `#`."""
     lines = []
     for line in text.splitlines():
         if not line.startswith("#"):

@@ -44,14 +44,14 @@ class Running(Protocol):
     """A function that runs on another host."""
 
     def receive_messages(self, timeout: float) -> Iterator[Any]:
-        """Yield its messages, and None after `timeout` seconds of silence; end when it ends.
+        """Yield the function's messages, and None after each `timeout` seconds without one.
 
-        Raises HostLost.
+        Ends when the function has ended. Raises HostLost if its host is lost.
         """
         ...
 
     def interrupt(self, number: int) -> None:
-        """Send its process a signal."""
+        """Send the signal `number` to the process of the function."""
         ...
 
     def result(self) -> Any:
@@ -76,7 +76,7 @@ class Agents(Protocol):
     ) -> AbstractContextManager[Running]:
         """Run `work(order, ...)` on the client `on`; "" is the host of the database.
 
-        At the end of the `with` block nothing of it is left on that host.
+        At the end of the `with` block nothing of the work is left on that host.
         """
         ...
 
@@ -129,7 +129,7 @@ def execute_there(order: RunRequest, agents: Agents, progress: Progress) -> Gene
 
 
 class _Elsewhere:
-    """A run on another host, as far as its messages have come."""
+    """A run on another host, rebuilt here from the messages that have come so far."""
 
     def __init__(self, order: RunRequest, running: Running, shown: ProgressReceiver) -> None:
         self._order, self._running, self._shown = order, running, shown

@@ -42,15 +42,15 @@ class Sent:
 
     letter: bytes = field(repr=False)
     passport: Any = field(repr=False)
-    """The data that leads to the clients; None without clients."""
+    """The data with which the database's host connects to the clients; None without clients."""
 
 
 @distributable
 def perform(sent: Sent, asking: Asking) -> None:
     """Run the request of a message; send every Run and all progress, and at last how it ended.
 
-    It needs the main thread of a separate process, in which `signals` are installed. It raises
-    nothing: an error is the last message.
+    The caller is the main thread of a separate process in which `signals` are installed. No error
+    is raised: the last message describes it.
     """
     post = functools.partial(framing.send, out=asking.say_bytes)
     try:
@@ -75,7 +75,7 @@ def _run(sent: Sent, post: Post) -> None:
 
 @contextlib.contextmanager
 def _clients(passport: Any) -> Iterator[Clients]:
-    """Yield the clients of a request; this host itself if it names none."""
+    """Yield the clients to which a passport leads; without a passport, this host itself."""
     if passport is None:
         yield LOCAL_CLIENTS
         return

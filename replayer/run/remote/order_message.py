@@ -41,7 +41,7 @@ class OrderMessage(Noun):
 
 
 def written(order: RunRequest) -> bytes:
-    """Return a request as it travels; raise Impossible for one that only this host can do."""
+    """Return a request as the bytes to send; raise Impossible if only this host can do the run."""
     assert order.url is not None, "only a server at a URL has another host"
     refuse_staying(order)
     letter = OrderMessage(
@@ -128,7 +128,7 @@ def run_here_reason(spec: StepSpec) -> str:
 
 
 def _same_version(keys: Mapping[str, Any]) -> None:
-    """Raise Impossible for another version, whose letters may have other keys."""
+    """Raise Impossible if the message comes from another version, which may use other keys."""
     version, where = str(keys["version"]), str(keys["watched"])
     if version != __version__:
         raise Impossible(

@@ -1,4 +1,4 @@
-"""The hosts that take part in a run, and the host it works on: this one or the database's."""
+"""The hosts that take part in a run, and where the run works: here or on the database's host."""
 
 import contextlib
 from collections.abc import Iterator

@@ -18,7 +18,7 @@ Post = Callable[[Mapping[str, Any]], None]
 
 
 class ProgressSender:
-    """A context.Progress that sends what is to be shown to another host."""
+    """A context.Progress that sends tasks, lines and events to another host, which shows them."""
 
     def __init__(self, post: Post, clock: Callable[[], float] = time.monotonic) -> None:
         self._post, self._clock = post, clock
@@ -47,7 +47,7 @@ class ProgressSender:
         self._post({"kind": "event", "event": event.model_dump(mode="json")})
 
     def changed(self, number: int, state: Mapping[str, Any]) -> None:
-        """Keep the new state of a task; send all kept states unless some were sent just now."""
+        """Keep the new state of a task; send all kept states, at most every 0.2 seconds."""
         self._waiting.setdefault(number, {}).update(state)
         now = self._clock()
         if now >= self._next:
@@ -81,7 +81,7 @@ class ProgressReceiver:
         self._progress = progress
         self._open: dict[int, tuple[contextlib.ExitStack, Task, str]] = {}
         self.last = ""
-        """The title of the task with the newest message, and its words."""
+        """The title of the task that changed last, and the words behind its bar."""
 
     def __enter__(self) -> Self:
         return self
@@ -91,7 +91,10 @@ class ProgressReceiver:
             self._close(number)
 
     def show(self, message: Mapping[str, Any]) -> None:
-        """Show one message of a ProgressSender; KeyError, TypeError or ValueError for any other."""
+        """Show one message of a ProgressSender.
+
+        Raises KeyError, TypeError or ValueError for any other message.
+        """
         if message["kind"] == "say":
             self._progress.say(str(message["text"]))
         elif message["kind"] == "event":

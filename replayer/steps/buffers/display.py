@@ -7,7 +7,7 @@ from replayer.run.display import Chart, ChartTrace, Form, Results, WholeTable
 
 
 def form(result: StepResult) -> Form:
-    """Return the display: the table, which has everything that is measured."""
+    """Return the form: the table `buffers`, which holds all measurements of the step."""
     metrics = frozenset(one.metric for one in result.measurements)
     return Form(
         [WholeTable("buffers")] if "buffers" in result.tables else [],

@@ -19,13 +19,15 @@ from replayer.steps.buffers.spec import Spec
 from replayer.units import show_size
 
 HAS_WINDOW = False
-"""Every size has its own windows, so the step has none."""
+"""Every size has its own windows, so the step as a whole has none."""
 _STILL = 0.01
-"""Buffers are full if the missed share falls, between two windows, by at most this part of it."""
+"""Buffers count as full if the share of missed blocks falls little from window to window.
+
+The share may fall by at most this part of its value in the window before."""
 
 
 def footprint(spec: Spec, block_size: int) -> Footprint:
-    """Return the size of the tables."""
+    """Return the sizes of the tables that the statements work on."""
     return spec.footprint(block_size)
 
 
@@ -37,7 +39,7 @@ def check(spec: Spec, context: Context) -> None:
 
 
 def run(spec: Spec, context: Context) -> None:
-    """Measure every size, and record its share of blocks found."""
+    """Measure each size of the buffers, and record the share of blocks found in them."""
     check(spec, context)
     for size in sorted(set(spec.sizes)):
         sized = spec.model_copy(update={"shared_buffers": size})
@@ -51,7 +53,7 @@ def run(spec: Spec, context: Context) -> None:
 def _measure(
     spec: Spec, asked: LevelRequest, size: int, context: Context, database: Database
 ) -> None:
-    """Measure windows until two successive ones are alike, or time is up; record the last."""
+    """Measure windows until the buffers are full or `longest` has passed; record the last one."""
     seconds, before = 0.0, 1.0
     for level in _levels(spec, asked, context, database):
         seconds += level.seconds

@@ -30,7 +30,7 @@ _MEASURED = VerbName("table/measured")
 
 @dataclass(frozen=True, slots=True)
 class _Point:
-    """The counters at one end of a doubling."""
+    """The counters just before or just after a doubling."""
 
     clock_ns: int
     wal_bytes: int | None
@@ -56,7 +56,7 @@ class Build:
 
     @property
     def doublings(self) -> Sequence[Mapping[str, Any]]:
-        """Return the rows of the doublings that are done."""
+        """Return the rows of the table `doublings`, one for each doubling that is done."""
         return self.findings.tables.get("doublings", ())
 
     def run(self, existing: BuildState | None) -> None:
@@ -69,7 +69,7 @@ class Build:
         self._measure(elapsed, whole=existing is None)
 
     def _double_all(self, done: int | None) -> float:
-        """Do every doubling that is left, all of them if `done` is None; return the seconds."""
+        """Do the doublings after number `done`, or the whole build if None; return the seconds."""
         todo = doubling.doublings(self.spec.rows, after=done or 0)
         sessions = self.spec.sessions or len(os.sched_getaffinity(0))
         rows = rows_built(self.spec)
@@ -121,7 +121,7 @@ class Build:
             )
 
     def _resume(self, existing: BuildState) -> int:
-        """Remove the leftovers of a doubling that was cut short; return the last whole doubling."""
+        """Remove what is left of a cut doubling; return the number of the last whole doubling."""
         done = existing.doubling or 0
         every = persons.segments(self.database)
         unfinished = [segment for segment in every if segment.doubling > done]
@@ -183,7 +183,7 @@ class Build:
 
     @contextlib.contextmanager
     def _told_what_is_kept(self) -> Iterator[None]:
-        """Add the remaining part of the table to the message of an error on the server."""
+        """Add to an error of the server how many rows of the table are kept."""
         try:
             yield
         except ReplayerError as error:

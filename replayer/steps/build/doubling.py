@@ -63,7 +63,7 @@ class DoublingTask(NamedTuple):
     source: int
     target: int
     first_row: int
-    """The number of rows before the old segment's first one."""
+    """The number of rows before the first row of the old segment."""
     target_row: int
     rows: int
 
@@ -76,7 +76,7 @@ class NewSegment(NamedTuple):
 
 
 def doublings(rows_wanted: int, after: int = 0) -> list[Doubling]:
-    """Return the doublings that lead to at least that many rows, without the first `after`."""
+    """Return the doublings that lead to at least `rows_wanted` rows, except the first `after`."""
     planned: list[Doubling] = []
     rows = len(SEEDS)
     while rows < rows_wanted:
@@ -114,7 +114,7 @@ def _digits(last: int) -> float:
 
 
 def tasks(doubling: Doubling, segment_rows: int) -> list[DoublingTask]:
-    """Return the new segments of a doubling; none while the table is smaller than a segment."""
+    """Return one task for each new segment; [] while the table is smaller than a segment."""
     sources = doubling.rows // segment_rows
     return [
         DoublingTask(
@@ -143,7 +143,7 @@ class DoublingJob:
     """The number of the doubling whose tasks may be begun."""
     begin: tuple[str, ...] = ()
     commit: tuple[str, ...] = ()
-    """Statements that begin and end the transaction of a task."""
+    """`begin` and `commit`: the statements that begin and end the transaction of a task."""
 
 
 class Builder:

@@ -14,7 +14,7 @@ from replayer.steps.build.spec import Spec
 from replayer.tables.persons import SEEDS, Shape
 
 _MOST_SEGMENTS = 1024
-"""If the size of a segment is not given, it grows, so that there are at most so many segments."""
+"""The most segments of a table if the user gives no size: larger tables get larger segments."""
 _MARGIN_BYTES = 256 << 20
 _MARGIN_SHARE = 0.05
 _COMPRESSIONS = VerbName("{layout}/compressions")
@@ -33,7 +33,7 @@ def layout_of(spec: Spec, engine: Engine) -> str:
 
 
 def grows_whole(engine: Engine, layout: str) -> bool:
-    """Return whether a doubling is one statement always: the layout has no segments."""
+    """Return whether the layout has no segments, so that each doubling is one statement."""
     return engine.verb(_DOUBLE.of(layout=layout)) is None
 
 
@@ -132,7 +132,10 @@ def rows_built(spec: Spec) -> int:
 def check_space(
     spec: Spec, shape: Shape, context: Context, database: Database, *, freed: int
 ) -> None:
-    """Raise Impossible when the data's file system is too small, with both numbers."""
+    """Raise Impossible, with the bytes needed and free, if the data's file system is too small.
+
+    `freed` is the bytes of the table that is there, which count as free.
+    """
     folder = context.server.data_directory()
     verb = database.engine.verb(_ESTIMATE.of(layout=shape.layout))
     if folder is None or verb is None:

@@ -28,7 +28,7 @@ _LOG_BYTES = 256 << 20
 
 
 def footprint(spec: Spec, _block_size: int) -> Footprint:
-    """Return the bytes of the table with the least compression, and of its image in the log."""
+    """Return an estimate of the bytes of the table, hardly compressed, and of the server's log."""
     doublings = len(doubling.doublings(spec.rows))
     row = 21.5 + doubling.average_name(doublings)
     size = int(1.2 * row * doubling.rows_after(doublings)) + _LOG_BYTES
@@ -66,7 +66,7 @@ def run(spec: Spec, context: Context) -> None:
 
 
 def _goes_on(spec: Spec, shape: Shape, existing: BuildState) -> bool:
-    """Return whether an interrupted build of the same table is there."""
+    """Return whether the existing table is an interrupted build of the same table."""
     same = existing.shape == shape and existing.rows_wanted == spec.rows
     return same and not existing.whole and existing.doubling is not None
 

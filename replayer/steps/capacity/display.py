@@ -1,4 +1,4 @@
-"""Display of a search: its trials in order, the multiple with its interval, and the hold."""
+"""Display of a search: its trials, the highest multiple, and the long run at the required rate."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -32,7 +32,7 @@ Row = Mapping[str, Any]
 
 
 def form(result: StepResult) -> Form:
-    """Return the display: trials, multiple with its interval, limiting resource, and the hold."""
+    """Return the form: trials, highest multiple with its interval, limiting resource, long run."""
     parts: list[Part] = [
         _trials(result.tables.get("trials", ())),
         *_answer(result),
@@ -114,7 +114,7 @@ def _hold(result: StepResult) -> Iterator[Sentence]:
 
 
 def charts(sides: Sequence[Results]) -> Iterator[Chart]:
-    """Yield a chart of the response times of sustained trials by rate."""
+    """Yield a chart of response times by rate, from the trials whose rate was sustained."""
     traces = [
         ChartTrace(
             side,

@@ -18,7 +18,7 @@ from replayer.watch.histogram import Latencies
 
 _NEITHER = Better.NEITHER
 DISTURBED = "disturbed"
-"""A hold that failed, but not for sure because of this machine."""
+"""The result of a long run at the required rate that failed, perhaps because of other programs."""
 _DISTURBED = 0.1
 """Share of the time of all processors that other programs use, above which a trial is disturbed."""
 _ALMOST = 0.999
@@ -58,7 +58,7 @@ def disturbance(trials: Sequence[CapacityTrial]) -> str:
 
 
 def timed(level: LevelResult) -> dict[str, Latencies]:
-    """Return the response times that the objective applies to, by a prefix for their group.
+    """Return prefix of a group -> response times of its statements, which the objective limits.
 
     Statements that only burn CPU time have their own group: they must not dilute the times of
     statements that read and write.  Scans are left out: a scan takes time in proportion to its
@@ -76,7 +76,7 @@ _APART = frozenset({"scan", "compute"})
 
 
 def _judged(level: LevelResult) -> Latencies:
-    """Return the response times to show: the slower group of those under the objective."""
+    """Return the response times to show: those of the group in `timed` with the higher p99."""
     slower = sorted(timed(level).values(), key=lambda times: times.percentile_ns(99))
     return slower[-1] if slower else level.response
 
@@ -172,7 +172,7 @@ def _record_first(findings: StepRecorder, found: Capacity, trials: Sequence[Capa
 
 
 def record_hold(findings: StepRecorder, trial: CapacityTrial) -> None:
-    """Record whether the required rate was held for long within the objective."""
+    """Record whether the long run at the required rate stayed within the objective."""
     level = trial.level
     findings.row("hold", **_columns(trial))
     ended = "within" if trial.ended is SearchTrial.HELD else "exceeded"

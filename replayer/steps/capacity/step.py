@@ -41,7 +41,7 @@ from replayer.units import show_count, show_duration
 from replayer.watch import interference, quiet_machine
 
 HAS_WINDOW = False
-"""Every trial has its own window, so the step has none."""
+"""Every trial has its own window, so the step as a whole has none."""
 _SAMPLE_SECONDS = 0.1
 _WARM_UP_SECONDS = 5.0
 _BUSY_CLIENTS = 0.9
@@ -64,7 +64,7 @@ def uses_client_hosts(_spec: Spec) -> bool:
 
 
 def footprint(spec: Spec, block_size: int) -> Footprint:
-    """Return the size of the tables."""
+    """Return the sizes of the tables that the statements work on."""
     return spec.footprint(block_size)
 
 
@@ -100,7 +100,7 @@ def run(spec: Spec, context: Context) -> None:
 
 
 class _GaveUp(Exception):
-    """Other programs disturbed one trial after the other."""
+    """Raised to end a search because other programs disturbed one trial after the other."""
 
 
 class _Search:
@@ -118,8 +118,9 @@ class _Search:
         )
         self._began = time.monotonic()
         self._waited = 0.0
-        """Seconds of void trials and of waiting: the key `wait` limits them, and `decide` ignores
-        them."""
+        """Seconds of void trials and of waiting for a quiet machine.
+
+        The key `wait` limits them.  The time limit of `decide` does not count them."""
         self.trials: list[CapacityTrial] = []
         own = context.promise is NO_PROMISE
         self._promise = TimePromise(spec.lasts()) if own else context.promise
@@ -165,7 +166,7 @@ class _Search:
         return trial.ended
 
     def _left(self) -> float:
-        """Return the seconds that the run still takes, by the number of trials that count."""
+        """Return the expected seconds until the end of the run: search, hold and later steps."""
         counted = sum(not trial.void for trial in self.trials)
         return self._spec.search_lasts(counted) + self._spec.hold + self._later
 
@@ -174,15 +175,15 @@ class _Search:
             self._context.progress.say(words)
 
     def _lose(self, seconds: float) -> None:
-        """Count time that others cost; what the user gave for it belongs to the promise."""
+        """Count seconds lost to other programs; those that `wait` allows extend the promise."""
         given = min(seconds, max(0.0, self._spec.wait - self._waited))
         self._promise.postpone(given)
         self._waited += seconds
 
     def _wait_until_quiet(self, why: str) -> None:
-        """Wait until others leave the machine alone; raise _GaveUp if there is no time for that.
+        """Wait until other programs no longer disturb; raise _GaveUp if they do so for too long.
 
-        Without the key `wait` there is as much time as keeps the promise.
+        The key `wait` sets how long. Without the key it is as long as the promise can be kept.
         """
         spec, context = self._spec, self._context
         most = spec.wait - self._waited if spec.wait else self._promise.spare(self._left())
@@ -218,7 +219,10 @@ class _Search:
         return trial
 
     def _tell(self, trial: CapacityTrial) -> None:
-        """Print how a trial ended and how far the run is, and a new promise if that is due."""
+        """Print how a trial ended, and the run's elapsed and promised time.
+
+        If the promised time can no longer be kept, print a new one.
+        """
         ended = "void, others disturbed it" if trial.void else trial.ended.value
         words = f"trial {len(self.trials)}: {trial.multiple:.2f} times: {ended}"
         self._context.progress.say(f"{words} ({self._promise.progress})")
@@ -286,6 +290,6 @@ def outcome_of(objective: str, level: LevelResult) -> tuple[SearchTrial, str]:
 
 
 def _over(wanted: tuple[Goal, ...], level: LevelResult) -> str:
-    """Return the goals that a level misses, "" if none."""
+    """Return the goals that a level misses, in words; "" if it misses none."""
     over = [(name, missed(wanted, times)) for name, times in timed(level).items()]
     return ", ".join(f"{name}{words}" for name, words in over if words)

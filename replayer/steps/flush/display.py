@@ -9,7 +9,7 @@ _TOLD = frozenset({"proven", "buffers.dirty", "pages.dirty_bytes", "files"})
 
 
 def form(result: StepResult) -> Form:
-    """Return the proof, or a prominent warning where there is none."""
+    """Return a form with the proof, or with a prominent warning if nothing was proven."""
     get = result.facts.get
     if get("proven") is None:
         return Form(glosses=_GLOSSES, brief=_brief(result, proof=""))

@@ -30,7 +30,7 @@ class Spec(StepSpec):
 
 
 def run(_spec: Spec, context: Context) -> None:
-    """Flush, and prove it."""
+    """Flush the table, measure the time, and prove that nothing of it is left to write."""
     findings = context.findings
     findings.writes = True
     with context.database() as database:
@@ -82,7 +82,7 @@ def _vacuum(state: BuildState, context: Context, database: Database) -> None:
 
 
 def _files(context: Context, database: Database) -> tuple[list[Path] | None, str]:
-    """Return the table's files, or why they cannot be reached."""
+    """Return the table's files and ""; or None and the reason why they cannot be reached."""
     folder = context.server.data_directory()
     if folder is None:
         return None, context.server.explain_missing_files().why

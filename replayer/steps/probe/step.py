@@ -35,7 +35,7 @@ def run_here_reason(_spec: StepSpec) -> str:
 
 
 def uses_client_hosts(spec: ProbeSpec) -> bool:
-    """Return whether hosts can be the clients of a probe, each with its own files."""
+    """Return whether other hosts can be the clients of the probe, each with its own files."""
     return probes.load(spec.probe).ON_HOSTS and not spec.device
 
 
@@ -51,7 +51,10 @@ def spec_of(table: dict[str, Any]) -> type[StepSpec]:
 
 
 def footprint(spec: ProbeSpec, _block_size: int) -> Footprint:
-    """Return the bytes of the probe's files; those of another probe are removed by then."""
+    """Return the bytes of the probe's files.
+
+    All probes count as the same data: each removes its files before the next probe begins.
+    """
     needs = 0 if spec.device else probes.load(spec.probe).needs(spec, Host())
     return Footprint("files of probes", spec.clients * needs)
 
@@ -87,7 +90,7 @@ def run(spec: ProbeSpec, context: Context) -> None:
 
 
 def _dealt(spec: ProbeSpec, context: Context) -> ProbeSpec:
-    """Return the keys, with one client for each host where hosts are the clients.
+    """Return the keys; if other hosts are the clients, `clients` is the number of these hosts.
 
     Raise Impossible for options that work on this host alone.
     """

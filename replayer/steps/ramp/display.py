@@ -22,7 +22,7 @@ Row = Mapping[str, Any]
 
 
 def form(result: StepResult) -> Form:
-    """Return the display: the curve with bars, the law's coefficients, resources, the answer."""
+    """Return the form: the curve, the scalability law's coefficients, resources, the answer."""
     first, proof = result.facts.get("ramp.first"), result.facts.get("ramp.proof")
     tone = Tone.BAD if first == "unclear" else Tone.GOOD
     answer = [Sentence(f"limiting resource: {proof}", tone)] if proof else []
@@ -131,7 +131,7 @@ def _resources(rows: Sequence[Row]) -> TableRows:
 
 
 def charts(sides: Sequence[Results]) -> Iterator[Chart]:
-    """Yield charts of the curve with its law, response times, and resource use by level."""
+    """Yield three charts by sessions: throughput with the law, response times, resource use."""
     runs = [(side, one) for side, results in enumerate(sides) for _, one in results]
     curve = [trace for side, one in runs for trace in _curves(side, one.tables)]
     if not curve:

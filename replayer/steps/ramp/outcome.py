@@ -24,7 +24,7 @@ _NEITHER = Better.NEITHER
 
 @dataclass(frozen=True, eq=False)
 class RampTrial:
-    """One repeat of one level."""
+    """One repeat of one level; `settled` is True if its rate was steady."""
 
     level: LevelResult
     point: LevelPoint
@@ -156,7 +156,10 @@ def _measure(findings: StepRecorder, trials: Sequence[RampTrial], found: Saturat
 
 
 def _waits(trials: Sequence[RampTrial], knee: int) -> Iterator[str]:
-    """Yield the server's waits from the knee on, those with the most sessions first."""
+    """Yield texts `NAME SESSIONS` on the server's waits at the knee and above it.
+
+    SESSIONS is the average number of sessions in the wait; the largest comes first.
+    """
     flat = [trial.level for trial in trials if trial.point.sessions >= knee]
     names = {name for level in flat for name in level.waits}
     means = {name: fmean(level.waits.get(name, 0.0) for level in flat) for name in names}

@@ -23,7 +23,7 @@ from replayer.steps.ramp.outcome import RampTrial, record, record_trial
 from replayer.steps.ramp.spec import Spec
 
 HAS_WINDOW = False
-"""Every level has its own window, so the step has none."""
+"""Every level has its own window, so the step as a whole has none."""
 _SAMPLE_SECONDS = 0.05
 
 
@@ -33,7 +33,7 @@ def uses_client_hosts(_spec: Spec) -> bool:
 
 
 def footprint(spec: Spec, block_size: int) -> Footprint:
-    """Return the size of the tables."""
+    """Return the sizes of the tables that the statements work on."""
     return spec.footprint(block_size)
 
 
@@ -85,7 +85,7 @@ def _between(trials: Sequence[RampTrial]) -> list[int]:
 def _trial(
     spec: Spec, loads: Iterator[LevelRequest], sessions: int, context: Context, database: Database
 ) -> RampTrial:
-    """Measure one level; repeat it, each time longer, until it was steady."""
+    """Measure one level; repeat it with twice the time until it is steady, or took `longest`."""
     seconds = spec.shortest
     title = f"{sessions} session{'s' if sessions > 1 else ''}"
     while True:
@@ -102,6 +102,6 @@ def _trial(
 
 
 def _settled(level: LevelResult) -> bool:
-    """Return whether the answers of every second of the window were steady, from the first on."""
+    """Return whether the answers per second were steady from the first second of the window."""
     found = steadiness.steady(level.answers[: int(level.seconds)])
     return found.start == 0 and not found.left

@@ -1,4 +1,4 @@
-"""Display of ranges: how many a second, from where, and what each cost."""
+"""Display of the step `ranges`: ranges per second, the origin of their data, their cost."""
 
 from replayer.model import ReadOrigin, StepResult
 from replayer.run.display import Brief, Form
@@ -21,7 +21,7 @@ _GLOSSES = {
 
 
 def form(result: StepResult) -> Form:
-    """Return the explanations; everything else is shown in the usual way."""
+    """Return a form that explains the metrics; the report lists the results as usual."""
     return Form(
         headline=("ranges.completed", "ranges.service.p50", "ranges.service.p99"),
         facts=frozenset({"reads.kind"}),

@@ -30,5 +30,5 @@ class Spec(StepSpec):
 
     @property
     def asked(self) -> ReadOrigin:
-        """Return the origin of reads that is asked for."""
+        """Return the origin of the reads that the key `reads` requests."""
         return ReadOrigin(self.reads)

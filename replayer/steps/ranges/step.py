@@ -34,16 +34,16 @@ _GROUP = "cgroup"
 _RANGE = VerbName("table/range")
 _IDLE = 50
 _LARGER = 4
-"""The table is at least so many times as large as what is left to cache it."""
+"""For physical reads the table is at least this many times as large as the caches."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Built(TableSet):
-    """The table of the step `build`, of which rows are counted from 1."""
+    """The table of the step `build`, whose rows are numbered from 1."""
 
     @property
     def names(self) -> list[str]:
-        """Return its name."""
+        """Return a list with the name of the table."""
         return [persons.NAME]
 
 
@@ -68,7 +68,7 @@ def check(spec: Spec, context: Context) -> None:
 
 
 def run(spec: Spec, context: Context) -> None:
-    """Bring the memory to the state asked for, let the sessions read, and record the ledger."""
+    """Cache or drop the table as requested, let sessions read ranges, and record the results."""
     check(spec, context)
     with context.database() as database:
         rows = persons.needs(database).rows
@@ -117,7 +117,7 @@ def _is_direct(context: Context) -> bool:
 
 
 def _settings(spec: Spec, context: Context) -> dict[str, str]:
-    """Return the server's settings for the step: none to read from memory."""
+    """Return name -> value of the server's settings for physical reads; {} for cached reads."""
     if spec.reads == "cached":
         return {}
     keys = context.engine.spec.sessions
@@ -159,7 +159,10 @@ def _bounded(spec: Spec, files: list[Path], context: Context) -> Iterator[None]:
 
 
 def _brought(spec: Spec, files: list[Path], context: Context) -> Cold:
-    """Fill the page cache with the table, or drop it; replayer's own server was just restarted."""
+    """Read the table into the page cache for cached reads; drop it for physical reads.
+
+    Returns the coldness that was reached.
+    """
     ours = context.server.can_stop
     wanted = Temperature.HOT if spec.reads == "cached" else Temperature.COLD
     if wanted is Temperature.COLD and ours:
@@ -169,9 +172,9 @@ def _brought(spec: Spec, files: list[Path], context: Context) -> Cold:
 
 
 def _measure_idle(database: Database, context: Context) -> Traffic:
-    """Return what the server asks the kernel for in `_IDLE` statements that read no table.
+    """Return the reads that the server asks the kernel for in 50 statements that read no table.
 
-    ClickHouse reads its own accounts in /proc for every statement.
+    For example, ClickHouse reads its own counters in /proc for every statement.
     """
     first = interference.point(context.host, interference.pids_of(context.server))
     for _ in range(_IDLE):
@@ -181,7 +184,7 @@ def _measure_idle(database: Database, context: Context) -> Traffic:
 
 
 def _without(idle: Traffic, level: LevelResult) -> LevelResult:
-    """Return a level without the reads that its statements need for no table."""
+    """Return a level less the reads that the same number of statements without a table needs."""
     own, done = level.use.own, level.completed * level.seconds / _IDLE
     if own is None:
         return level
@@ -230,9 +233,10 @@ def _record(spec: Spec, context: Context, level: LevelResult, cold: Cold) -> Non
 
 
 def _balance(spec: Spec, context: Context, level: LevelResult) -> Ledger | None:
-    """Return the ledger, whose blocks are the reads that the server asked the kernel for.
+    """Return the ledger, in which one block is one read that the server asked the kernel for.
 
-    A range that needed no such read was answered from the engine's own buffers.
+    A range without such a read counts as found in the engine's own buffers.  None if the reads of
+    the server or of the device are not counted.
     """
     own, seconds = level.use.own, level.use.seconds
     if own is None or level.use.device is None:
@@ -257,7 +261,7 @@ def _balance(spec: Spec, context: Context, level: LevelResult) -> Ledger | None:
 
 
 def _tell_path(context: Context, level: LevelResult, empty_s: float) -> None:
-    """Report what sessions by the driver's cursor cost, next to their numbers."""
+    """Record the seconds of an empty statement by the driver's cursor, and a note on them."""
     median = level.service.percentile_ns(50) / 1e9
     context.findings.measure("ranges.path", empty_s, "s", Better.NEITHER)
     context.findings.note(

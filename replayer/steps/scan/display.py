@@ -5,11 +5,11 @@ from replayer.run.display import Brief, Form
 from replayer.units import show_count, show_duration
 
 _PLACES = {Temperature.HOT: " from memory", Temperature.LUKEWARM: " partly from memory"}
-"""Words of the headline for scans that are not cold; a cold one is the usual case."""
+"""Temperature -> the words in the headline for where the data was; a cold scan needs none."""
 
 
 def form(result: StepResult) -> Form:
-    """Return the explanation; everything else is shown in the usual way."""
+    """Return a form that only explains `scan.elapsed`; the report lists the results as usual."""
     return Form(glosses={"scan.elapsed": "all statements"}, brief=_brief(result))
 
 

@@ -27,8 +27,9 @@ _FULL = "full count"
 _STATEMENTS = {"avg": VerbName("table/scan"), _FULL: VerbName("table/count")}
 """Name of a statement in the report -> its verb; the last one reads all of the table."""
 _READ_AT_LEAST = 0.5
-"""A statement that reads all of the table reads at least this share of its files' stored bytes: it
-need not read their indexes."""
+"""The least share of the stored bytes of the table's files that a full count must read.
+
+It need not read the indexes in them."""
 _WARM_UP = VerbName("table/warm_up")
 _BUFFERED = VerbName("buffered")
 _AROUND = 0.05
@@ -74,7 +75,7 @@ def describe(spec: Spec) -> str:
 
 
 def run(spec: Spec, context: Context) -> None:
-    """Bring the table to its temperature before each statement, and execute the statement."""
+    """Bring the table to the requested temperature before each statement, and execute that."""
     files: list[Path] = []
     with context.database() as database:
         state = persons.needs(database)
@@ -139,7 +140,7 @@ def _scan(spec: Spec, context: Context, files: list[Path], name: str, verb: Verb
 def _held_against_the_table(cold: Cold, brought: int) -> Cold:
     """Return the coldness of a statement that must read the whole table and read `brought` bytes.
 
-    It is lukewarm at best if it read too little of the table.
+    If these are too few bytes, a cold statement is reported as lukewarm.
     """
     stored = cold.stored_bytes or 0
     if cold.got is not Temperature.COLD or brought >= _READ_AT_LEAST * stored:
@@ -153,7 +154,10 @@ def _held_against_the_table(cold: Cold, brought: int) -> Cold:
 
 
 def _theirs(database: Database, before: OthersActivity | None, cold: Cold) -> tuple[int, int]:
-    """Return the bytes that other sessions read since `before`, and how many are not counted."""
+    """Return two numbers: bytes that other sessions read, and sessions with unknown reads.
+
+    The bytes count from `before`.
+    """
     block = database.engine.block_size
     proven = cold.got is Temperature.COLD
     after, uncounted = other_sessions.look_counted(
@@ -164,18 +168,19 @@ def _theirs(database: Database, before: OthersActivity | None, cold: Cold) -> tu
 
 
 def _spare(cold: Cold) -> float:
-    """Return the bytes of the table that need not be from the device, for the statement to be cold.
+    """Return how many bytes of the table a cold statement may find in memory.
 
-    Others may have read as many.
+    Other sessions may have read as many.
     """
     return (1 - temperature.DEVICE_SHARE) * (cold.stored_bytes or 0)
 
 
 def _beside(cold: Cold, their_bytes: int, uncounted: int) -> Cold:
-    """Return the coldness of a statement next to which other sessions read so many bytes.
+    """Return the coldness of a statement during which other sessions read `their_bytes` bytes.
 
-    The server's processes read them, too, so that they prove nothing for this statement.  What
-    `uncounted` sessions read meanwhile is not known.
+    The server's counters include these bytes.  If they are many, the reads of the server do not
+    prove that this statement was cold, and the result is `unknown`.  So it is if there are
+    `uncounted` sessions, whose reads are not known.
     """
     many = their_bytes > _spare(cold)
     if cold.got is not Temperature.COLD or not (many or uncounted):
@@ -190,17 +195,17 @@ def _beside(cold: Cold, their_bytes: int, uncounted: int) -> Cold:
 
 
 def _needed(grew: int, missed: int) -> int:
-    """Return the bytes that a statement had to read, which need not be every file.
+    """Return the bytes that a statement had to read: `grew` or `missed`.
 
-    These are the bytes that it brought into the page cache.  Where the server bypasses the page
-    cache, they are the blocks that it did not have.  The server's counters include all its users
+    `grew` is the growth of the page cache in bytes.  If the server bypasses the page cache, the
+    result is `missed`, which the server counts as read.  The server's counters include all users
     and may come late.
     """
     return missed if grew <= _AROUND * missed else grew
 
 
 def _made(spec: Spec, context: Context, files: list[Path]) -> Cold:
-    """Bring the table to the temperature that was asked for, where its files can be reached."""
+    """Bring the table to the requested temperature; do nothing if its files cannot be reached."""
     if files:
         return temperature.make(spec.cold, context.server, files, context.host)
     why, todo = context.server.explain_missing_files()
@@ -217,9 +222,10 @@ def _missed(database: Database) -> int:
 
 
 def _after_start(cold: Cold, files: list[Path], database: Database) -> tuple[Cold, int | None]:
-    """Return the coldness that a statement meets, and the bytes that are in the page cache.
+    """Return the table's coldness just before a statement, and its bytes in the page cache.
 
-    A server that starts may read some of the table by itself, and so may its other users.
+    A server may read some of the table when it starts, and so may its other users.  The bytes are
+    None if they cannot be measured.
     """
     seen = residency(files)
     if cold.got is Temperature.COLD and (seen.share or 0.0) > temperature.COLD_SHARE:
@@ -264,12 +270,15 @@ def _warmest(scanned: Sequence[_Scanned]) -> Cold:
 
 
 def _busiest(scanned: Sequence[_Scanned]) -> Foreign:
-    """Return the foreign traffic of the statement that was disturbed most."""
+    """Return the work of other programs during the statement that they disturbed most."""
     return max((one.foreign for one in scanned), key=lambda others: others.cpu_share or 0.0)
 
 
 def _window(scanned: Sequence[_Scanned], rows: int) -> MeasuredWindow:
-    """Return the window of the longer statement: between the two, everything is made cold again."""
+    """Return the window of the longer statement.
+
+    A window of both would include the time in which the table is made cold for the second one.
+    """
     longest = max(scanned, key=lambda one: one.seconds)
     return MeasuredWindow(
         begin_ns=longest.begin_ns,

@@ -1,4 +1,4 @@
-"""Display of a walk: threads, times of listing and reading, and entries, as in measure_reads."""
+"""Display of a walk: threads, seconds, directory entries, as MemSQL's measure_reads.rb prints."""
 
 from collections.abc import Iterator, Sequence
 from statistics import median
@@ -21,7 +21,7 @@ _GLOSSES = {
 
 
 def form(result: StepResult) -> Form:
-    """Return measure_reads's table."""
+    """Return the form, with the table of measure_reads.rb: seconds of listing and of reading."""
     rows, metrics = [], set()
     for phase in _PHASES:
         times = {name: result.value(f"walk.{phase}.{name}") for name in _TIMES}
@@ -61,7 +61,7 @@ def _brief(result: StepResult) -> Brief:
 
 
 def charts(sides: Sequence[Results]) -> Iterator[Chart]:
-    """Yield the chart of seconds by phase and kind, medians of the repeats."""
+    """Yield a chart of user, system and real seconds of both phases: medians of the repeats."""
     traces = [
         ChartTrace(number, "bar", x=list(seconds), y=list(seconds.values()))
         for number, results in enumerate(sides)

@@ -21,7 +21,7 @@ class FileListing:
 
     sizes: dict[str, int]
     other_names: Mapping[str, int]
-    """Further names of these files (hard links, bind mounts), not to be read again -> size."""
+    """Path -> size of further names of the same files (hard links, bind mounts), not read again."""
     entries: int
     user: float
     system: float
@@ -60,9 +60,10 @@ def folders_of(spec: Spec, files: Iterable[str]) -> Sequence[str]:
 
 
 def list_files(folders: Iterable[str], wanted: set[str] | None) -> FileListing:
-    """List the folders, with all folders below if `wanted` is None, and time it.
+    """List the files in some folders and measure the time of the listing.
 
-    A file with several names is listed by its first name only: read again, it would come from
+    `wanted` holds the paths of the files to list; None means all files, also in folders below. A
+    file with several names is listed under the first one only: a second read would come from
     memory.
     """
     sizes: dict[str, int] = {}
@@ -113,7 +114,7 @@ def _entries(folders: Iterable[str], *, deep: bool) -> Iterator["os.DirEntry[str
 
 
 def need_direct(files: Iterable[str]) -> None:
-    """Raise Skip where the file system cannot bypass the page cache."""
+    """Raise Skip if the files cannot be read with O_DIRECT, which bypasses the page cache."""
     first = next(iter(files))
     why_not = file_reader.why_not_direct(first)
     if why_not:

@@ -27,7 +27,7 @@ _MOST_NAMES = 3
 
 
 def measure_walk(findings: StepRecorder, listing: FileListing, reading: WalkMeasurement) -> None:
-    """Add the numbers of measure_reads: files, bytes, seconds of listing and reading, MB/s."""
+    """Add the numbers that measure_reads.rb prints: files, bytes, seconds of each phase, MB/s."""
     findings.measure("walk.files", len(reading.files), "files", Better.NEITHER)
     findings.measure("walk.bytes", reading.bytes, "bytes", Better.NEITHER)
     for kind, phase in (("list", listing), ("read", reading)):
@@ -44,7 +44,10 @@ def measure_walk(findings: StepRecorder, listing: FileListing, reading: WalkMeas
 def device_reads(
     spec: Spec, reading: WalkMeasurement, cold: Cold, device: str | None
 ) -> Reads | None:
-    """Return the walk's reads if the device did all of them: a block at a time for each thread."""
+    """Return the walk's reads, to compare with those of a probe; None if they were not all cold.
+
+    Each thread has one block under way at a time.
+    """
     if cold.got is not Temperature.COLD or device is None:
         return None
     return Reads(
@@ -57,7 +60,7 @@ def device_reads(
 
 
 def facts_of(spec: Spec, listing: FileListing, reading: WalkMeasurement) -> dict[str, Fact]:
-    """Return the other facts of a walk."""
+    """Return name -> value of the facts of a walk, such as threads, mode and number of reads."""
     return {
         "threads": spec.threads,
         "mode": spec.mode,
@@ -82,7 +85,7 @@ def notes_of(
     reading: WalkMeasurement,
     cold: Cold,
 ) -> Iterator[str]:
-    """Yield a sentence for each irregularity of the walk."""
+    """Yield a sentence for each kind of irregularity, such as files that grew during the walk."""
     paths = list(listing.sizes)
     missing = {paths[number] for haul in reading.hauls for number in haul.missing}
     yield from _other_names(listing)
@@ -96,7 +99,7 @@ def notes_of(
 
 
 def foreign_notes(cold: Cold, delta: DeviceDelta | None) -> Sequence[str]:
-    """Return sentences on foreign traffic at the device while the files were read."""
+    """Return sentences on other programs' use of the device while the files were read."""
     if delta is None:
         return ()
     needed = cold.stored_bytes if cold.own_bytes is None else cold.own_bytes
@@ -104,7 +107,7 @@ def foreign_notes(cold: Cold, delta: DeviceDelta | None) -> Sequence[str]:
 
 
 def _named(what: str, paths: Iterable[str]) -> Iterator[str]:
-    """Yield one sentence that names the first of some files."""
+    """Yield one sentence that names the first three of some files; nothing if there are none."""
     ordered = sorted(paths)
     if ordered:
         more = len(ordered) - _MOST_NAMES
@@ -113,7 +116,7 @@ def _named(what: str, paths: Iterable[str]) -> Iterator[str]:
 
 
 def _other_names(listing: FileListing) -> Iterator[str]:
-    """Yield a sentence if files have further names: they were not read again by these."""
+    """Yield a sentence if files have further names: each file was read under one name only."""
     names = listing.other_names
     if names:
         size = show_size(sum(names.values()))

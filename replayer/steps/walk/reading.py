@@ -33,9 +33,9 @@ class WalkMeasurement:
     """Bytes that the threads' processes read from the device, as the kernel counts them."""
     hauls: Sequence[ReadResult]
     pieces: int
-    """Ranges of files that were dealt; 0 if each file was dealt whole."""
+    """The number of ranges of files that threads took in turn; 0 if they took whole files."""
     points: Sequence[tuple[int, float]]
-    """Bytes read so far, with the clock."""
+    """Pairs of the clock in nanoseconds and the bytes that were read until then."""
 
     @property
     def real(self) -> float:
@@ -73,7 +73,7 @@ def watched_disk(spec: Spec, context: Context) -> contextlib.AbstractContextMana
 
 
 def pieces_of(spec: Spec, listing: FileListing) -> tuple[Range, ...]:
-    """Return the ranges of files that are dealt to threads; () if files are dealt whole."""
+    """Return the ranges of files that threads take in turn; () if they take whole files."""
     if spec.deal == "files":
         return ()
     return file_reader.deal(tuple(listing.sizes.values()), spec.threads, spec.block_size)
@@ -136,7 +136,7 @@ def _said(pool: WorkerPool, task: Task, opened_ns: int, context: Context) -> Ite
 def _points(
     reports: Iterable[ReadProgress], opened_ns: int, last_ns: int, total: int
 ) -> list[tuple[int, float]]:
-    """Return the bytes that all processes had read, by clock, from nothing to all."""
+    """Return pairs of the clock in ns and the bytes read until then, from 0 to `total`."""
     points = [(opened_ns, 0.0)]
     latest: dict[int, int] = {}
     for one in sorted(reports, key=lambda one: one.clock_ns):

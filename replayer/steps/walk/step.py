@@ -32,7 +32,7 @@ def needs_database(spec: Spec) -> bool:
 
 
 def run_here_reason(spec: Spec) -> str:
-    """Return why a folder is walked on this host: on another, only the server's files are read."""
+    """Return why the walk of a folder must run on this host; "" for the files of a table."""
     return (
         f"path = {str(spec.path)!r} is a folder of the host that replayer is called on, and of "
         f"another one only the database's files are read"
@@ -56,7 +56,7 @@ def check(spec: Spec, _context: Context) -> None:
 
 
 def run(spec: Spec, context: Context) -> None:
-    """Make the files cold, list them, read them."""
+    """Bring the files to the requested temperature, list them and read them."""
     check(spec, context)
     files = files_of(spec, context)
     server = context.database_server if spec.path is None else None
