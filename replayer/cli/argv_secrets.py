@@ -1,11 +1,11 @@
-"""Secrets on the command line: they are removed from it before anything else happens.
+"""Secrets on the command line: they are hidden before anything else is done.
 
 `hidden` returns the arguments with *** for every secret, so that no message that quotes an argument
 can disclose it.  It also overwrites the secrets in the memory that `ps` shows.  `revealed` returns
-the original argument, for the one place that opens a connection.
+the original argument; only the code that opens a connection, or needs the token, calls it.
 
-The parser of URLs accepts careless forms: with @ / : ? # or & in a password, without the slashes of
-the scheme, without a host.  Any text that may be a part of a secret counts as secret.
+Invalid URLs are handled, too: with @ / : ? # or & in a password, without the slashes of the scheme,
+without a host.  Any text that may be a part of a secret is treated as secret.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 SECRET = re.compile(r"pass?w|pwd|passphrase|secret|token", re.IGNORECASE)
-"""Parameters of a URL that hold a secret."""
+"""The names of URL parameters whose values are secret."""
 PLAIN = frozenset(
     re.findall(
         r"\w+",
@@ -34,7 +34,10 @@ PLAIN = frozenset(
         """,
     )
 )
-"""Parameters that may follow a secret.  Any other name may be the rest of a secret with an &."""
+"""The names of URL parameters that end a secret value.
+
+Text after & with any other name may still be a part of the secret.
+"""
 
 _ENGINE = "--engine"
 _TOKEN = "--live-token"  # noqa: S105 - the option, not a token
@@ -45,7 +48,7 @@ _DATABASE = re.compile(
     r"[\w+-]*(sql|postgres|maria|citus|columnstore)[\w+-]*:.*@", re.IGNORECASE | re.DOTALL
 )
 _ARGUMENTS = (45, 46)
-"""arg_start and arg_end in proc_pid_stat(5), counted after the name of the program."""
+"""The indices of arg_start and arg_end in proc_pid_stat(5), after the program's name."""
 _typed: dict[str, str] = {}
 
 
@@ -70,7 +73,7 @@ def hidden(words: Sequence[str]) -> list[str]:
 
 
 def revealed(text: str) -> str:
-    """Return the original of an argument in which `hidden` put ***; any other text unchanged."""
+    """Return the original of an argument in which `hidden` put ***; other text is unchanged."""
     return _typed.get(text, text)
 
 
@@ -92,7 +95,7 @@ def _masked(word: str, spans: list[tuple[int, int]]) -> str:
 
 
 def _spans(word: str, *, of_engine: bool) -> list[tuple[int, int]]:
-    """Return the begin and the end of each secret in a word, in order."""
+    """Return (begin, end) of each secret in an argument, in order."""
     scheme = word.find("://")
     if scheme < 0 and not of_engine:
         return []
@@ -104,7 +107,10 @@ def _spans(word: str, *, of_engine: bool) -> list[tuple[int, int]]:
 
 
 def _of_user(word: str, start: int, *, slashes: bool) -> Iterator[tuple[int, int]]:
-    """Yield the span between the user name's colon and the last @, or in the place of a port."""
+    """Yield (begin, end) of the password: between the user name's colon and the last @.
+
+    Without an @, text in the place of a port that is no number is yielded.
+    """
     last = word.rfind("@")
     colon = _COLON.search(word, start)
     if colon is None or word.startswith("[", start):
@@ -118,7 +124,7 @@ def _of_user(word: str, start: int, *, slashes: bool) -> Iterator[tuple[int, int
 
 
 def _of_query(word: str, start: int) -> Iterator[tuple[int, int]]:
-    """Yield the spans of the values of secret parameters, each with its possible rest."""
+    """Yield (begin, end) of each secret parameter's value, up to the next name in PLAIN."""
     begin = -1
     for parameter in re.finditer(r"(?:^|[?&])([^=&?]*)=?", word[start:]):
         name, place = parameter[1], start + parameter.start()
@@ -132,7 +138,7 @@ def _of_query(word: str, start: int) -> Iterator[tuple[int, int]]:
 
 
 def _overwrite(secrets: list[bytes]) -> None:
-    """Put an x for each byte of these secrets into the memory that /proc/PID/cmdline shows.
+    """Overwrite each byte of the secrets with x in the memory that /proc/PID/cmdline shows.
 
     Does nothing if the kernel does not show the address of that memory.
     """

@@ -1,4 +1,4 @@
-"""Addresses to listen at, as users write them: loopback, unless the user gives another address."""
+"""Addresses to listen at, as users write them; the default host is the loopback address."""
 
 import contextlib
 import errno
@@ -16,9 +16,9 @@ _WRITTEN = re.compile(
     r"|:?(?P<alone>[0-9]+)"
     r"|(?:\[(?P<six>[^\[\]]+)\]|(?P<host>[^:\[\]]*))(?::(?P<port>.*))?"
 )
-"""`::1`, `8080` or `:8080`, `[::1]:8080` or `db:8080`."""
+"""The forms of an address: `::1`, `8080` or `:8080`, `[::1]:8080` or `db:8080`."""
 _FIRST_FREE = 1024
-"""The first port that needs no right, as the kernel is set by default."""
+"""The first port that a program without privileges can use, by the kernel's default."""
 _WAITING = 64
 """Backlog of the listening socket: the most connections that wait to be accepted."""
 
@@ -55,7 +55,7 @@ def parsed(text: str, option: str) -> Address:
 
 
 def reaches_only_itself(number: str) -> bool:
-    """Return whether a text is a numeric loopback address; a name is not."""
+    """Return whether a text is a numeric loopback address; False for any name."""
     with contextlib.suppress(ValueError):
         return ipaddress.ip_address(number.partition("%")[0]).is_loopback
     return False
@@ -71,7 +71,7 @@ def is_loopback(address: Address, option: str) -> bool:
 
 
 def bound(address: Address, option: str) -> socket.socket:
-    """Return a listening socket; raise Impossible if the address is in use or not this host's."""
+    """Return a listening socket; raise Impossible if the address is in use or not of this host."""
     family, kind, protocol, _, where = _places(address, option)[0]
     listening = socket.socket(family, kind, protocol)
     try:

@@ -56,7 +56,7 @@ class CommandParser(argparse.ArgumentParser):
     load: Callable[[], Any] | None = None
 
     def prepare(self) -> None:
-        """Let the command add its arguments, if it has not done so yet."""
+        """Let the command add its arguments, unless it has done so already."""
         if self.load is not None:
             command, self.load = self.load(), None
             self.epilog = command.EPILOG
@@ -65,14 +65,14 @@ class CommandParser(argparse.ArgumentParser):
             self.set_defaults(perform=command.run)  # not "run": some arguments have that name
 
     def error(self, message: str) -> NoReturn:
-        """Print what is wrong and where help is, in two lines, and exit: no list of all options."""
+        """Print what is wrong and which command shows the help, in two lines, and exit with 2."""
         command = self.prog.removeprefix("replayer").strip()
         # `help` knows commands, not what stands below one.
         where = f"{self.prog} --help" if " " in command else f"replayer help {command}".rstrip()
         self.exit(2, f"{self.prog}: error: {message}\n`{where}` shows what it takes\n")
 
     def _get_value(self, action: argparse.Action, arg_string: str) -> Any:
-        """Return an argument's value; refuse a text that is no number with a message for users."""
+        """Return an argument's value; if a number is not one, raise an error in plain words."""
         try:
             return super()._get_value(action, arg_string)
         except argparse.ArgumentError as error:
@@ -81,7 +81,7 @@ class CommandParser(argparse.ArgumentParser):
             raise
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
-        """Refuse a value that is not one of the choices; suggest the nearest, do not list all."""
+        """Raise an error for a value that is no choice; suggest only the most similar choice."""
         if action.choices is not None and value not in action.choices:
             if action.metavar == "COMMAND" and value in assets.workloads():
                 raise argparse.ArgumentError(
@@ -93,7 +93,8 @@ class CommandParser(argparse.ArgumentParser):
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
         """Let the command add its arguments, then parse as argparse does.
 
-        The command that does not know an option refuses it: its help is the right one.
+        An unknown option is refused here, in the parser of the command, so that the message names
+        that command's help.
         """
         self.prepare()
         known, unknown = super().parse_known_args(args, namespace)
@@ -102,7 +103,7 @@ class CommandParser(argparse.ArgumentParser):
         return known, unknown
 
     def _meant(self, unknown: Sequence[str]) -> str:
-        """Return the options that may have been meant, as words that follow the unknown ones."""
+        """Return a question with the options that may have been meant; "" if none is similar."""
         options = [option for option in self._option_string_actions if option.startswith("--")]
         close = [
             match
@@ -114,7 +115,7 @@ class CommandParser(argparse.ArgumentParser):
 
 
 def every(parent: argparse.ArgumentParser) -> Iterator[tuple[str, argparse.ArgumentParser]]:
-    """Yield (full name, parser) of each command below a parser; import all their modules."""
+    """Yield (full name, parser) of each command below a parser; import the modules of all."""
     for action in parent._actions:  # noqa: SLF001 - argparse has no other way to them
         if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001
             for one in action.choices.values():

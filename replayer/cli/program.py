@@ -1,4 +1,4 @@
-"""The program: argv -> one command -> exit status; the only place that catches ReplayerError."""
+"""The program: it runs one command and returns its exit status; only here errors are caught."""
 
 import json
 import sys
@@ -43,7 +43,7 @@ def _performed(arguments: Sequence[str]) -> int:
 
 
 def _complain(sentence: str, status: int, arguments: Sequence[str]) -> None:
-    """Print an error on stderr; as JSON if `--progress json` makes all of stderr JSON."""
+    """Print an error on stderr; as JSON with `--progress json`, as all of stderr is JSON then."""
     pairs = zip(("", *arguments), arguments, strict=False)
     if any(pair == ("--progress", "json") or pair[1] == "--progress=json" for pair in pairs):
         sentence = json.dumps({"event": "error", "text": sentence, "status": status})

@@ -1,4 +1,4 @@
-"""Options of a run that `run` has, and the commands that make several runs pass on to each."""
+"""Options of `replayer run` that commands which make several runs have, too, and pass on."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ if TYPE_CHECKING:
 
 
 def add_run_options(add: Callable[..., object], *, programs: bool = True) -> None:
-    """Add the options of a run's work, server and disk, by the `add_argument` of a parser or group.
+    """Add the options of a run's workload, server and disk.
 
-    Without `programs` the folder of the server's programs is not an option.
+    `add` is the `add_argument` of a parser or of a group. Without `programs`, there is no option
+    for the folder of the server's programs.
     """
     add(
         "--set",
@@ -70,7 +71,7 @@ def add_left_out(add: Callable[..., object]) -> None:
 
 
 def add_results(add: Callable[..., object], use: str = "results are") -> None:
-    """Add the option for the folder of the results; `use` is what it is for."""
+    """Add the option for the folder of results; `use` completes "where ..." in its help."""
     add(
         "--results",
         type=Path,
@@ -85,7 +86,7 @@ def split_names(text: str) -> list[str]:
 
 
 def list_run_arguments(args: argparse.Namespace) -> tuple[str, ...]:
-    """Return the options that were given as arguments of `replayer run`, with absolute paths."""
+    """Return the given options as arguments of `replayer run`, with absolute paths."""
     return tuple(part for pair in _pairs(args) for part in pair)
 
 

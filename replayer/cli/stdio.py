@@ -1,7 +1,8 @@
 """Protection against broken standard streams: closed ones, a lost terminal, a full disk.
 
-Reports go to stdout.  If one cannot be written, that is an error with a one-sentence message.
-Progress messages go to stderr.  If its reader is gone, they are dropped, and the run continues.
+Reports go to stdout.  If a report cannot be written, the program ends with a message of one
+sentence.  Progress messages go to stderr.  If the reader of stderr is gone, they are dropped, and
+the run continues.
 """
 
 import codecs
@@ -15,20 +16,22 @@ from typing import IO, Any, TextIO, cast
 from replayer.errors import ReplayerError
 
 _STANDARD = (("stdin", os.O_WRONLY), ("stdout", os.O_RDONLY), ("stderr", os.O_WRONLY))
-"""Each stream with the mode in which /dev/null replaces it if it is closed: reading from stdin and
-writing to the others must fail as before."""
+"""(stream, mode in which /dev/null replaces it if it is closed).
+
+Reading from stdin and writing to the others must fail as before.
+"""
 
 SPELLED = "replayer.spelled"
-"""Name of the handler of characters that a stream cannot encode: µs becomes us, others ?."""
+"""The name of the error handler for characters that a stream cannot encode: µs becomes us."""
 _SPELLINGS = {
     "µ": "u", "·": "-", "…": "...", "±": "+-", "─": "-", "│": "|", "├": "+", "└": "+",
     "▁": "1", "▂": "2", "▃": "3", "▄": "4", "▅": "5", "▆": "6", "▇": "7", "█": "8",
 }  # fmt: skip
-"""Character that reports have -> the text for it on a terminal without it."""
+"""Character that reports use -> its replacement if the stream cannot encode it."""
 
 
 def _spell(error: UnicodeError) -> tuple[str, int]:
-    """Return the text for characters that cannot be encoded, and the place to go on from."""
+    """Return (replacement of the characters, index at which encoding continues)."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     lacking = error.object[error.start : error.end]
@@ -40,10 +43,10 @@ codecs.register_error(SPELLED, _spell)
 
 @contextlib.contextmanager
 def guarded() -> Iterator[None]:
-    """Give the process three open standard streams, whose failures are replayer's own errors.
+    """Give the process three open standard streams, and handle failed writes to them.
 
-    In the `with` block, a failed write to stdout raises ReplayerError, or BrokenPipeError if its
-    reader went away.  A failed write to stderr is ignored.
+    In the `with` block, a failed write to stdout raises ReplayerError, or BrokenPipeError if the
+    reader of stdout is gone.  A failed write to stderr is ignored.
     """
     _open_closed()
     before = sys.stdout, sys.stderr
@@ -59,7 +62,7 @@ def guarded() -> Iterator[None]:
 
 
 def _open_closed() -> None:
-    """Open /dev/null in place of each closed stream: else the next file would get its number."""
+    """Open /dev/null for each closed stream, so that no file gets the stream's descriptor."""
     for number, (name, flags) in enumerate(_STANDARD):
         try:
             os.fstat(number)
@@ -104,7 +107,7 @@ class _Stream:
             self._tell(error)
 
     def _give_up(self) -> None:
-        """Send the buffer's content to /dev/null: Python would try to write it again at exit."""
+        """Redirect the stream to /dev/null: Python writes an unwritten buffer again at exit."""
         with contextlib.suppress(OSError, ValueError):
             nowhere = os.open(os.devnull, os.O_WRONLY)
             os.dup2(nowhere, self._stream.fileno())

@@ -1,4 +1,5 @@
-"""Followers of a run that is under way: the terminal, a page in a browser, Prometheus.
+"""Followers of a run while it is performed: the terminal, a page in a browser, Prometheus.
 
-`options` are the command line's, `followed_run` performs a run for all who follow it.
+`options` has the options for the command line. `followed_run` performs a run and reports to all of
+its followers.
 """

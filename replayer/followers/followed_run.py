@@ -1,6 +1,6 @@
-"""Perform a run for all who follow it: the terminal, the live page, Prometheus and other programs.
+"""Perform a run for all that follow it: the terminal, the live page, Prometheus, other programs.
 
-Whatever performs a run for the user does it here, so that each such command has the same options.
+Each command that performs a run uses this module, so that all of them have the same options.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class FollowedRun:
-    """The terminal and the metrics of one run, and how long it may take."""
+    """The followers of one run, and its time limit."""
 
     output: RunOutput
     metrics: MetricsSidecar
     timeout: float | None
-    """In seconds; None: without a limit."""
+    """The time limit in seconds; None for no limit."""
 
     def perform(
         self,
@@ -53,10 +53,10 @@ class FollowedRun:
     ) -> None:
         """Perform the run of a request, and store it in `kept` after every step.
 
-        `earlier` are the folders with results from which its duration is estimated.  `place` are
-        the hosts that take part, by default this one.  `between` is called with the run so far
-        after each of its steps.  Raises Impossible if the run cannot be done; then it leaves no
-        file.
+        `earlier` are folders with results, from which the duration of the run is estimated.
+        `place` has the hosts that take part, by default only this one.  `between` is called after
+        each step, with the run as it is then.  Raises Impossible if the run cannot be performed;
+        then no result file is left.
         """
         foreseen = plan(order, earlier)
         try:
@@ -81,11 +81,12 @@ class FollowedRun:
 
 @contextlib.contextmanager
 def followed(args: argparse.Namespace, *, last: bool = True) -> Iterator[FollowedRun]:
-    """Yield the run, followed according to the options of `configure_followers`.
+    """Yield an object that performs a run and reports to the followers that the options ask for.
 
-    The live page stays afterwards for the time of --live-for; with `last` false, where another run
-    follows, only until the browsers have the report.  Raises Impossible for an address at which
-    this host cannot listen, or which others could reach.
+    The options are those of `configure_followers`.  After the run, the live page stays for the time
+    of --live-for; with `last` false, because another run follows, it stays only until open browsers
+    have the report.  Raises Impossible for an address at which this host cannot listen, or which
+    other hosts can reach if the options do not allow that.
     """
     with (
         RunOutput.of(args) as output,
@@ -100,7 +101,10 @@ def followed(args: argparse.Namespace, *, last: bool = True) -> Iterator[Followe
 def _live_page(
     args: argparse.Namespace, output: RunOutput
 ) -> contextlib.AbstractContextManager[Live | None]:
-    """Return the page that follows the run, if one is wanted; raise Impossible if it cannot be."""
+    """Return the live page if --live is given, else an empty context.
+
+    Raises Impossible if the options contradict each other or the page cannot be served.
+    """
     if args.live is None:
         if args.live_token is not None or args.live_for is not None:
             raise Impossible("--live-token and --live-for are of the page of --live: give that too")
@@ -112,7 +116,7 @@ def _live_page(
 
 
 def _stays(args: argparse.Namespace) -> float | None:
-    """Return how many seconds the page stays after the run; None: until Ctrl-C."""
+    """Return how many seconds the page stays after the run; None is until Ctrl-C."""
     if args.live_for is not None:
         return float(args.live_for)
     return None if sys.stdin.isatty() and sys.stderr.isatty() else 0.0

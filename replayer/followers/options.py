@@ -1,4 +1,4 @@
-"""The options by which a command lets its run be followed, and how long it may take."""
+"""The options that select the followers of a run, and its time limit."""
 
 import argparse
 import functools
@@ -10,7 +10,7 @@ _GIVEN = ("progress", "timeout", "metrics", "metrics_public", "live", "live_toke
 
 
 def configure_followers(parser: argparse.ArgumentParser) -> None:
-    """Add the options that `followed_run` reads."""
+    """Add the options that `followed_run` uses."""
     add = parser.add_argument_group("progress, live page and time limit").add_argument
     add(
         "--progress",
@@ -70,7 +70,11 @@ def configure_followers(parser: argparse.ArgumentParser) -> None:
 
 
 def pass_followers_on(given: argparse.Namespace, asked: argparse.Namespace) -> None:
-    """Copy to the options `asked` of a run each option that the user gave to its caller."""
+    """Copy each of these options that the user gave from `given` to `asked`.
+
+    `given` are the arguments of a command that starts a run, and `asked` are the arguments of that
+    run.
+    """
     default = argparse.ArgumentParser()
     configure_followers(default)
     for name in _GIVEN:

@@ -27,12 +27,18 @@ _LAST_SECONDS = 1.2
 _ASKED_SECONDS = 8.0
 """Seconds to wait for open pages to request the report; their script does so by itself."""
 _REPORT_SECONDS = 20.0
-"""Seconds in which open pages must see the end of the run and get the report; the run's process
-waits for this."""
+"""The longest time in seconds, after the run, for open pages to see its end and get the report.
+
+The run's process waits for this.
+"""
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Serve the page; the arguments are three descriptors: socket, orders (in), links (out)."""
+    """Serve the page; the arguments are three file descriptors.
+
+    They are the listening socket, the pipe from which orders are read, and the pipe to which links
+    are written.
+    """
     os.nice(_NICE)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     logging.disable(logging.CRITICAL)

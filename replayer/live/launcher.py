@@ -1,4 +1,4 @@
-"""The launcher of the live page: bind the address, start its process, print the link, end it."""
+"""The launcher of the live page: binds the address, starts and ends the page's process."""
 
 import contextlib
 import json
@@ -15,9 +15,9 @@ from replayer.errors import Impossible, Interrupted
 OPTION = "--live"
 _SHORTEST_TOKEN = 16
 _PATIENCE = 5.0
-"""Seconds that the page's process has to end by itself."""
+"""The time in seconds that the page's process has to end by itself; then it is killed."""
 _REPORT_SECONDS = 25.0
-"""Seconds that it has to end if a browser waits for the report."""
+"""The time in seconds that the page's process has to end if a browser waits for the report."""
 
 
 def refuse_open(address: Address, token: str | None) -> None:
@@ -50,7 +50,7 @@ class Live:
         self._leaving = False
 
     def __enter__(self) -> Self:
-        """Start the page's process; the kernel kills it when this process is gone."""
+        """Start the page's process; the kernel kills it if the process of the run ends."""
         with signals.shield():
             orders, self._orders = os.pipe()
             words, theirs = os.pipe()
@@ -84,13 +84,13 @@ class Live:
                 self._process.wait()
 
     def follow(self, result: Path) -> None:
-        """Make the page show the run of a result file."""
+        """Make the page show the run that is stored in this result file."""
         # Path.cwd() fails if the current folder was removed: call it only if it is needed.
         folder = "/" if result.is_absolute() else str(Path.cwd())
         self._order(result=str(result.absolute()), folder=folder)
 
     def stay(self, seconds: float | None) -> None:
-        """Keep the page with the finished report for that many seconds; with None until Ctrl-C.
+        """Keep the page with the finished report for `seconds`; None is until Ctrl-C.
 
         With 0, wait only until the pages that are open now have received the report.
         """

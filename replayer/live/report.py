@@ -1,4 +1,4 @@
-"""The report of the run that the live page followed: the same page as that of `report --html`."""
+"""The report of the run on the live page: the same page as that of `replayer report --html`."""
 
 from pathlib import Path
 

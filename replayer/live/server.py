@@ -1,4 +1,4 @@
-"""The web server of the live page: only GET, only for browsers that have opened a link.
+"""The web server of the live page: only GET, and only for browsers that have opened a link.
 
 The Host header of a request must be one of the page's host names.
 """
@@ -37,19 +37,24 @@ else:
 _SECONDS = 0.5
 """Seconds between two messages to a browser."""
 _QUIET_SECONDS = 10.0
-"""Seconds without news after which a browser gets a heartbeat; sending it also shows whether the
-browser's host is still there."""
+"""Seconds without news after which a browser gets a message anyway.
+
+Sending it shows whether the browser's host is still there.
+"""
 _MOST_OF_A_BROWSER = 8
 """The most pages that one browser (one cookie) may have open at a time."""
 _MOST_READERS = 512
 """The most open pages of all browsers: 64 cookies with 8 pages each."""
 _MOST_CONNECTIONS = 800
-"""The most open connections, with or without access: a thousand files are what most systems allow,
-and a server that cannot accept a connection tries it again without a pause."""
+"""The most open connections, with or without access.
+
+Most systems allow a process a thousand open files. A server that cannot accept a connection would
+try again without a pause.
+"""
 _IDLE_SECONDS = 10.0
 """Seconds in which a connection must send a request."""
 _LARGEST = 4096
-"""The most bytes of a request's body; the body is never read."""
+"""The largest size of a request's body in bytes; the body is never read."""
 _POLICY = re.compile(r'http-equiv="Content-Security-Policy" content="([^"]*)"')
 _COMMON = {
     "Cache-Control": "no-store",
@@ -67,11 +72,11 @@ class Rooms:
     def __init__(self, view: View, access: PageAccess, opened: Callable[[], None]) -> None:
         self.view, self.access = view, access
         self.opened = opened
-        """Called when a browser has opened a link."""
+        """The function to call when a browser has opened a link."""
         self._readers: Counter[str] = Counter()
         """Cookie -> number of its open pages; only cookies with an open page are in it."""
         self.delivering = self.delivered = 0
-        """Number of requests that wait for the report, and that have received it."""
+        """The number of requests that wait for the report, and that have received it."""
         self._report: asyncio.Task[str] | None = None
 
     @property
@@ -81,7 +86,7 @@ class Rooms:
 
     @contextlib.contextmanager
     def reading(self, cookie: str) -> Iterator[bool]:
-        """Count a page while it follows the run; yield False if too many pages do so already."""
+        """Count a page while it follows the run; yield False if there are too many already."""
         if self._readers[cookie] >= _MOST_OF_A_BROWSER or self.readers >= _MOST_READERS:
             yield False
             return
@@ -93,11 +98,14 @@ class Rooms:
             self._readers += Counter()  # this drops the counts of zero
 
     def is_awaited(self, *, soon: bool) -> bool:
-        """Return whether a request waits for the report, or an open page may `soon` request it."""
+        """Return whether a request waits for the report.
+
+        With `soon`, also return True if an open page has not requested it yet.
+        """
         return bool(self.delivering) or (soon and self.delivered < self.readers)
 
     async def report(self) -> str:
-        """Return the report as HTML; it is made once, in a thread."""
+        """Return the report as HTML; it is made once, in a separate thread."""
         if self._report is None:
             self._report = asyncio.create_task(asyncio.to_thread(self._made))
         return await asyncio.shield(self._report)
@@ -122,7 +130,7 @@ def application(rooms: Rooms) -> web.Application:
 
 
 class PageServer(HTTPServer):
-    """A server that closes a connection that is one too many."""
+    """A web server that closes new connections while too many are open."""
 
     _open = 0
 
@@ -136,7 +144,7 @@ class PageServer(HTTPServer):
         super().handle_stream(stream, address)
 
     def on_close(self, server_conn: object) -> None:
-        """Count the end of a connection."""
+        """Subtract a connection that has ended from the open ones."""
         self._open -= 1
         super().on_close(server_conn)
 
@@ -152,7 +160,7 @@ def server_of(rooms: Rooms) -> PageServer:
 
 
 class _Guarded(web.RequestHandler):
-    """A request handler that refuses each request without access."""
+    """A request handler that refuses requests of browsers that have not opened a link."""
 
     rooms: Rooms
 
@@ -198,9 +206,9 @@ class _Nothing(_Guarded):
 
 
 class _Page(_Guarded):
-    """The page that follows the run; it turns a link's token into a cookie.
+    """The page that follows the run; a link's token is replaced by a cookie.
 
-    Then it removes the token from the browser's address.
+    The token is then removed from the browser's address.
     """
 
     def may_look(self) -> bool:

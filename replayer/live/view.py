@@ -16,7 +16,7 @@ _RECENT = 240
 
 
 class View:
-    """The state of a run according to the events read so far; `look` reads new events."""
+    """The state of a run from the events read so far; `look` reads new events."""
 
     def __init__(self) -> None:
         self.reader = EventReader()
@@ -26,16 +26,16 @@ class View:
         self._recent: deque[tuple[int, events.Event]] = deque(maxlen=_RECENT)
 
     def follow(self, result: Path, folder: Path = Path("/")) -> None:
-        """Read the events of the run in file `result` from now on.
+        """Read the events of the run with the result file `result` from now on.
 
-        `folder` is the current folder of the run's process: the run's events may have a relative
-        path, and this process has another current folder.
+        `folder` is the current folder of the run's process: paths in the events may be relative to
+        it, and this process has another current folder.
         """
         self._follower, self._folder = Follower(result), folder
 
     @property
     def path(self) -> Path:
-        """Return the run's current result file: if its folder is full, the run uses another."""
+        """Return the run's current result file; it changes if the folder of the first is full."""
         assert self.reader.run is not None, "it has begun"
         return self._folder / self.reader.run.path
 
@@ -54,13 +54,13 @@ class View:
 
     @property
     def under_way(self) -> bool:
-        """Return whether a run has begun, and its last event was not read yet."""
+        """Return whether a run has begun, and its end has not been read yet."""
         return self.reader.run is not None and not self.ended
 
     def message(self, heard: int) -> tuple[int, str]:
-        """Return the number of events, and the JSON message for a browser that has `heard` of them.
+        """Return (number of events so far, JSON message for a browser that has got `heard`).
 
-        With 0, or if the browser is too far behind, the message has all points.
+        With `heard` 0, or if the browser is too far behind, the message has all points.
         """
         whole = not heard or (len(self._recent) == _RECENT and self._recent[0][0] > heard + 1)
         points: list[dict[str, Any]] = (

@@ -1,1 +1,1 @@
-"""Reports of results: model -> rich renderables, HTML, CSV, Markdown; nothing here prints."""
+"""Reports: turn results into rich renderables, HTML, CSV and Markdown; nothing here prints."""

@@ -1,4 +1,4 @@
-"""A page in the user's browser, from a temporary file of that user."""
+"""Open an HTML page in the user's browser, from a private temporary file."""
 
 import os
 import tempfile
@@ -13,9 +13,9 @@ _DISPLAYS = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
 def open_page(page: str) -> str:
     """Write a page into a new private file and open it; return a sentence with its path.
 
-    The browser reads the file after this process has ended, so it stays: its folder is one that
-    the system empties.  Without a display or as root no browser is started.  Raises ReplayerError
-    if the file cannot be written.
+    The browser may read the file after this process has ended, so the file is not removed.  No
+    browser is started without a display or as root.  Raises ReplayerError if the file cannot be
+    written.
     """
     try:
         handle, name = tempfile.mkstemp(prefix="replayer-report-", suffix=".html")

@@ -1,7 +1,7 @@
-"""One report as nouns: a subject makes a Document, and each writer puts it on its medium.
+"""The classes that a report consists of: `documents` builds a Document, a writer renders it.
 
-The texts are plain: a writer cleans and escapes them.  A chart is on a page alone, and spark lines
-are on a terminal alone.
+The texts are plain: a writer cleans and escapes them.  A chart is shown only on an HTML page, and
+spark lines only on a terminal.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,13 +13,13 @@ from replayer.run.display import Sentence, Tone, Verbatim
 
 @dataclass(frozen=True)
 class Texts:
-    """Short texts after each other; a terminal begins a new line only between two of them."""
+    """Short texts in a row; a terminal breaks lines only between two texts, not inside one."""
 
     texts: Sequence[str]
     gap: str = "   "
     tone: Tone = Tone.PLAIN
     gloss: str = ""
-    """A remark on them, which follows in a quiet colour."""
+    """A remark that follows the texts in a quiet colour."""
 
     def __str__(self) -> str:
         """Return the texts on one line."""
@@ -27,13 +27,13 @@ class Texts:
 
     @property
     def text(self) -> str:
-        """Return the texts as one, for media on which lines break between any two words."""
+        """Return the texts and the gloss in one string, for media that wrap lines themselves."""
         return self.gap.join(filter(None, (*self.texts, self.gloss)))
 
 
 @dataclass(frozen=True)
 class Facts:
-    """Labels with their values; a value without a label belongs to the one above."""
+    """Labels with their values; a value whose label is "" belongs to the label above it."""
 
     pairs: Sequence[tuple[str, str | Texts]]
 
@@ -45,12 +45,12 @@ class Bullets:
     texts: Sequence[str]
     tone: Tone = Tone.PLAIN
     most: int | None = None
-    """The most of them that a terminal shows."""
+    """The largest number of sentences that a terminal shows; None for all."""
 
 
 @dataclass(frozen=True)
 class Numbered:
-    """A list of sentences with the numbers by which others name them."""
+    """Sentences, each with a number by which other parts of the report refer to it."""
 
     items: Sequence[tuple[int, Sentence]]
     more: str = ""
@@ -64,48 +64,48 @@ class Table:
     headings: Sequence[str]
     rows: Sequence[Sequence[str]]
     numbers: Sequence[int] = ()
-    """The columns that are aligned to the right."""
+    """The indices of the columns that are aligned to the right."""
     bars: Sequence[str] = ()
-    """A bar of characters for each row, which a terminal has as the last column."""
+    """A bar of characters for each row, which a terminal shows in one more column, the last."""
     bar: str = ""
-    """The heading of the bars."""
+    """The heading of the column of bars."""
     most: int | None = None
-    """The most rows that a terminal shows."""
+    """The largest number of rows that a terminal shows; None for all."""
     more: str = ""
-    """The options that show the others."""
+    """The command-line options with which a terminal shows all rows."""
     tones: Sequence[Tone] = ()
-    """The tone of each row's last cell, its verdict, if that is not one of the usual words."""
+    """The tone of each row's last cell, its verdict; () if the cell's words decide the colour."""
     is_last_folded: bool = False
-    """True if the last column has sentences, which a terminal folds."""
+    """True if the last column has sentences, which a terminal wraps."""
     is_wordy: bool = False
-    """True if its cells are lines of words, which a narrow medium folds."""
+    """True if the cells are lines of words, which a narrow medium wraps."""
     is_dense: bool = False
-    """True if it has many columns of numbers: a terminal has little room between them."""
+    """True if the table has many columns of numbers: a terminal leaves little room between them."""
     is_list: bool = False
-    """True if its rows explain themselves: a terminal has them without headings, in two columns."""
+    """True if the rows need no headings: a terminal prints them without, in two columns."""
 
 
 @dataclass(frozen=True)
 class SparkLines:
-    """Lines of a label, values as blocks, and a text about them: a terminal's chart."""
+    """A terminal's chart: each line has a label, a series of values as blocks, and a text."""
 
     rows: Sequence[tuple[str, Sequence[float | None], str]]
 
 
 @dataclass(frozen=True)
 class Curve:
-    """The points of a chart that belong together."""
+    """The points of a chart that are drawn in one colour, such as one line or one row of bars."""
 
     name: str
     x: Sequence[Any]
     y: Sequence[Any]
     kind: Literal["line", "points", "both", "bar"] = "both"
     color: int | str = 0
-    """The number of a colour, or `better` or `worse`."""
+    """The number of a colour in the page's palette, or `better` or `worse`."""
     texts: Sequence[str] = ()
-    """For each point the text that a pointer on it shows."""
+    """For each point, the text that is shown when the pointer is on it."""
     style: Mapping[str, Any] = field(default_factory=dict)
-    """Its other properties, in the terms of the page's script; none is a text of a result."""
+    """The curve's other properties, by the names that the page's script uses."""
 
 
 @dataclass(frozen=True)
@@ -118,81 +118,81 @@ class Figure:
     x: str = ""
     y: str = ""
     axes: Mapping[str, Any] = field(default_factory=dict)
-    """The other properties of its layout, in the terms of the page's script."""
+    """Other properties of the chart's layout, by the names that the page's script uses."""
 
 
 @dataclass(frozen=True)
 class TimeSeries:
-    """Panels over the time of day: a page's chart, in which a reader chooses a part of it."""
+    """A page's chart: panels over the time of day, in which a reader can zoom."""
 
     title: str
     begin: float
-    """In seconds since 1970."""
+    """The time at which the chart begins, in seconds since 1970."""
     seconds: Sequence[float]
-    """The end of each point, after the begin."""
+    """The end of the interval of each point, in seconds after `begin`."""
     panels: Sequence[tuple[str, Sequence[Curve]]]
-    """The title of each panel, and its curves, which have a value for each point."""
+    """The title of each panel, and its curves; a curve has one `y` for each of `seconds`."""
     marks: Sequence[tuple[float, str]] = ()
-    """Seconds after the begin of an event that is marked, and the text on it."""
+    """Events to mark: (seconds after `begin`, text)."""
     note: str = ""
 
 
 @dataclass(frozen=True)
 class FlameGraph:
-    """Frames that are as wide as the time that they took, for a page."""
+    """A page's chart of a call tree: a frame is as wide as the time that it took."""
 
     name: str
     title: str
     frames: Mapping[str, Any]
-    """Lists with a value for each frame, in the terms of the page's script."""
+    """Columns with a value for each frame, by the names that the page's script uses."""
     rows: int
     """The depth of the deepest frame."""
 
 
 @dataclass(frozen=True)
 class RepeatSeries:
-    """The series of one repeat of a step."""
+    """The time series that was recorded during one repeat of a step."""
 
     side: str
     run: str
     step: str
     repeat: int
     seconds: Sequence[float]
-    """The end of each interval, after the begin."""
+    """The end of each interval, in seconds after the start of the series."""
     window: tuple[float, float] | None
     marks: Sequence[tuple[float, str, str]]
-    """Seconds after the begin, the kind of what happened, and a text about it."""
+    """Events to mark: (seconds after the start, kind of event, text)."""
     panels: Sequence[tuple[str, bool, Sequence[tuple[str, Sequence[float | None]]]]]
-    """For each panel its title, whether its lines are stacked, and their names and values."""
+    """Panels: (title, True if its lines are stacked, [(name of a line, its values)])."""
 
 
 @dataclass(frozen=True)
 class SeriesChoice:
-    """Series on a page, of which a reader chooses one."""
+    """A page's chart that shows one of several series; a reader selects which one."""
 
     series: Sequence[RepeatSeries]
     averaged: int
-    """The number of intervals of which a point is the mean."""
+    """The number of intervals whose mean is one point of the chart."""
 
 
 @dataclass(frozen=True)
 class Section:
-    """Parts under a heading."""
+    """A heading with parts of the report below it."""
 
     title: str
     parts: Sequence["Part"]
     is_main: bool = False
-    """True if a terminal draws a line after its heading."""
+    """True if a terminal draws a line to the right of the heading."""
     is_named: bool = False
-    """True if its heading is a name, which is shown as it is, and also if nothing is below it."""
+    """True if the heading is a name: its case is kept, and it is shown even without parts."""
     on_page: int = 0
-    """Its place on a page: before the others if it is less than 0, after them if it is more."""
+    """The sort key on a page: a section below 0 comes before all parts at 0."""
     is_folded: bool = False
-    """True if a page shows its heading alone until a reader opens it."""
+    """True if a page shows only the heading until a reader opens the section."""
     is_for_page: bool = False
-    """True if no other medium has room for it."""
+    """True if only a page shows the section."""
     is_printed: bool = False
-    """True if it is open on paper although it is folded on the page."""
+    """True if the section is open on paper, although it is folded on the page."""
     note: str = ""
     """A remark next to the heading of a folded section on a page."""
 
@@ -204,7 +204,7 @@ Part = Union[Text, Table, SparkLines, Chart, Section]  # noqa: UP007 - Section h
 
 @dataclass(frozen=True)
 class Document:
-    """A report: its title, its answer, the parts that the answer rests on, and notes."""
+    """A report: its title, its answer, the parts on which the answer is based, and notes."""
 
     title: str
     headline: Sentence
@@ -212,22 +212,22 @@ class Document:
     lead: Sequence[str] = ()
     """Sentences that belong to the answer."""
     answer: Sequence[Part] = ()
-    """Parts that belong to the answer: a terminal has them next to it, under a heading."""
+    """Parts that belong to the answer: a terminal shows them next to the headline."""
     notes: Sequence[str] = ()
-    """Remarks on how it was made, and on what it leaves out."""
+    """Remarks on how the report was made, and on what it leaves out."""
     made: str = ""
-    """From what and when it was made, which a page shows."""
+    """A sentence for a page: from which results the report was made, and when."""
     is_answer_last: bool = False
-    """True if a terminal has the answer at the end, where what was printed before is long."""
+    """True if a terminal shows the answer at the end, because the other parts are long."""
     data: Sequence[Sequence[object]] = ()
-    """The rows of its CSV, headings first, with numbers as they were measured."""
+    """The rows of the CSV report, headings first, with numbers as they were measured."""
 
 
 def blank(*values: float | None) -> list[object]:
-    """Return cells of a CSV; a value that is not known is empty."""
+    """Return the values as cells of a CSV; None becomes ""."""
     return ["" if value is None else value for value in values]
 
 
 def count(number: int, noun: str) -> str:
-    """Return a number with a noun in its singular or plural."""
+    """Return a number with a noun in the singular or plural, such as `1,200 runs`."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -1,4 +1,4 @@
-"""Reports in the forms that a command's options ask for: as files, on stdout, on the terminal."""
+"""Writing a report where a command's options ask for: terminal, stdout or files."""
 
 from __future__ import annotations
 
@@ -32,11 +32,14 @@ else:
 
 
 Forms = Mapping[str, Callable[[], str]]
-"""Form, such as html, which is also the option for its file -> the function that makes its text."""
+"""Form of a report, such as html -> function that returns its text; `--html` names its file."""
 
 
 def add_forms(add: Callable[..., Any], what: str, **texts: str) -> None:
-    """Add the options that ask for files; `texts` are help texts of single forms."""
+    """Add the options --html, --csv and --markdown; `what` names the report in their help texts.
+
+    `texts` replaces the help text of single forms.
+    """
     for form in ("html", "csv", "markdown"):
         text = texts.get(form, f"write {what} as {form} (- is stdout)")
         add(f"--{form}", metavar="FILE", help=text)
@@ -50,10 +53,11 @@ def tell(
     others: Forms | None = None,
     is_file_enough: bool = False,
 ) -> None:
-    """Print a document or its JSON, then write it into the files that were asked for.
+    """Print a document or its JSON, then write the files that the options ask for.
 
-    `others` are a command's own texts, in place of the document's or for its other options.  The
-    report is not printed where a file is stdout, or with `is_file_enough` where there is any file.
+    `others` are forms of the command that replace those of the document, or add to them.  The
+    document is not printed if a file is stdout (`-`) or, with `is_file_enough`, if there is any
+    file.
     """
     forms: Forms = {
         "html": lambda: page_writer.page(document),
@@ -71,7 +75,7 @@ def tell(
 
 
 def write(args: argparse.Namespace, forms: Forms) -> None:
-    """Write the files that were asked for; raise Impossible if one cannot be written."""
+    """Write the files that the options ask for; raise Impossible if one cannot be written."""
     for name, wanted in _asked(args, forms).items():
         put(wanted, forms[name]())
 
@@ -81,7 +85,7 @@ def _asked(args: argparse.Namespace, forms: Forms) -> dict[str, str]:
 
 
 def forms_of_runs(sides: Sequence[Side], comparison: Comparison | None, refused: str = "") -> Forms:
-    """Return the reports of groups of runs.
+    """Return the forms of the report of groups of runs.
 
     `refused` is the reason why there is no comparison of two sides.
     """

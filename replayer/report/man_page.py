@@ -1,4 +1,4 @@
-"""The manual page, made of the output of --help, so that both have one source."""
+"""The manual page, made from the output of --help, so that both have the same text."""
 
 import argparse
 import os
@@ -11,7 +11,7 @@ _WIDTH = "80"
 
 
 def commands(top: argparse.ArgumentParser) -> dict[str, str]:
-    """Return command -> its one-line help; import none of the commands' modules."""
+    """Return command -> its one-line help, without importing the commands' modules."""
     return {
         choice.dest: str(choice.help)
         for action in top._actions  # noqa: SLF001 - argparse has no other way to them
@@ -21,7 +21,7 @@ def commands(top: argparse.ArgumentParser) -> dict[str, str]:
 
 
 def page(top: argparse.ArgumentParser) -> str:
-    """Return the manual page as roff, section 1; import all commands' modules."""
+    """Return the manual page, section 1, in roff; this imports the modules of all commands."""
     # argparse takes the width of a line from the environment.
     before = os.environ.get("COLUMNS")
     os.environ["COLUMNS"] = _WIDTH

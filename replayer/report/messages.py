@@ -1,4 +1,4 @@
-"""Lines that a command prints next to its report: remarks on stderr, short results on stdout."""
+"""Lines that a command prints in addition to its report: remarks on stderr, results on stdout."""
 
 import sys
 

@@ -9,12 +9,12 @@ of text, and of lone surrogates."""
 
 
 NAME = 120
-"""The most characters of a label that are shown: a longer text is not a name."""
+"""The most characters of a label that are shown."""
 NOTE = 600
 
 
 def sanitize(text: object) -> str:
-    """Return text on one line, with each control or invisible character as a visible escape."""
+    """Return text on one line; each control or invisible character becomes a visible escape."""
     words = str(text)
     if words.isprintable():
         return words
@@ -22,7 +22,7 @@ def sanitize(text: object) -> str:
 
 
 def short(text: object, most: int = NAME) -> str:
-    """Return text on one line; if it is longer than `most`, cut it and add its length."""
+    """Return text on one line; cut it if it is longer than `most`, and add its full length."""
     words = sanitize(text)
     if len(words) <= most:
         return words
@@ -30,7 +30,7 @@ def short(text: object, most: int = NAME) -> str:
 
 
 def lines(texts: Iterable[object], separator: str = ", ") -> str:
-    """Return cleaned texts in one line, without the empty ones."""
+    """Return cleaned texts in one line, with `separator` between them; empty ones are left out."""
     return separator.join(sanitize(text) for text in texts if str(text))
 
 

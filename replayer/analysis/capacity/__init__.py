@@ -1,1 +1,1 @@
-"""The capacity of a machine or a database: scalability, saturation, ceilings."""
+"""The capacity of a machine or a database: its scalability, saturation and ceilings."""

@@ -1,7 +1,7 @@
 """Search for the highest multiple of a rate that is sustained: double, bisect, repeat both ends.
 
-The search knows nothing about machines.  It asks for trials of one multiple each.  A trial meets
-the objective, fails it, or could not be offered by the clients.
+The search does not run anything itself: it asks for a trial at one multiple after the other.  A
+trial meets the objective, fails it, or could not be offered by the clients.
 """
 
 import math
@@ -23,16 +23,16 @@ else:
 USUAL_TRIALS = 10
 """The number of trials that a search usually takes."""
 _NOISES = {0.005: 18, 0.01: 18, 0.02: 18, 0.04: 16, 0.08: 13, 0.16: 11, 0.25: 6}
-"""Standard deviation of a capacity's logarithm from trial to trial -> its prior weight."""
+"""Standard deviation of the logarithm of the capacity between trials -> its prior weight."""
 _FLUKE = 0.02
-"""The share of trials that end by chance, independent of the capacity."""
+"""The share of trials whose result is chance and does not depend on the capacity."""
 _BEYOND = 0.5
-"""The distance of the capacity beyond the tried multiples that is considered, as a logarithm."""
+"""How far beyond the tried multiples the capacity may be, as a natural logarithm."""
 _POINTS = 1000
 
 
 class SearchTrial(StrEnum):
-    """The result of a trial of one multiple."""
+    """The result of a trial at one multiple."""
 
     HELD = "held"
     """Sustained, and within the objective."""
@@ -43,27 +43,30 @@ class SearchTrial(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
-    """The result of a search, in multiples of its rate."""
+    """The result of a search; all values are multiples of its rate."""
 
     accepted: float | None
-    """The highest multiple that held in all its trials, at least two; None if not even the smallest
-    one did."""
+    """The highest multiple that held in all its trials, at least two; None if none did."""
     refused: float | None
-    """The lowest multiple above it that failed in all its trials, at least two; None if no multiple
-    did that was allowed and that the clients could offer."""
+    """The lowest multiple above `accepted` that failed in all its trials, at least two.
+
+    None if no multiple did that was allowed and that the clients could offer.
+    """
     low: float
     """The lower end of the 95 percent interval of the capacity; 0 if nothing held."""
     high: float
-    """Its upper end; infinite if nothing failed."""
+    """The upper end of the same interval; infinite if nothing failed."""
     clear: bool
-    """True if the search came to its end, and no multiple between `accepted` and `refused` had
-    trials that disagreed."""
+    """True if the search was finished, and trials agreed at all multiples between both ends.
+
+    The ends are `accepted` and `refused`.
+    """
     disputed: tuple[float, ...]
     """All multiples whose trials disagreed."""
     not_offered: float | None
     """The lowest multiple that the clients could not offer; None if they offered all."""
     trials: tuple[tuple[float, SearchTrial], ...]
-    """In the order in which they were run."""
+    """(multiple, result) of each trial, in the order in which they were run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,14 +143,14 @@ class _Book:
 
     @property
     def wanted(self) -> int:
-        """Return the number of trials that must agree at both ends: one more if any disagreed."""
+        """Return how many trials must agree at each end: 2, or 3 if any trials disagreed."""
         return 3 if self.disputed else 2
 
     def sure(self, rung: int, ended: SearchTrial) -> bool:
         """Return whether a rung has enough trials, and all of them ended in this way.
 
-        A search that was cut could not run its ends again.  There a trial that held at a higher
-        rung counts as well, or one that failed at a lower one.
+        A search that was cut short could not run its ends again.  For it, a trial that held at a
+        higher rung counts as well, or one that failed at a lower rung.
         """
         if not self.unanimous(rung, ended):
             return False
@@ -160,7 +163,7 @@ class _Book:
     def low(self, *, sure: bool = False) -> int | None:
         """Return the highest rung whose trials all held, below the rung of `high`.
 
-        With `sure`, it must have enough trials.  None if there is none.
+        With `sure`, it must have enough trials.  Returns None if there is no such rung.
         """
         test = self.sure if sure else self.unanimous
         ceiling = self.high()
@@ -174,7 +177,7 @@ class _Book:
     def high(self, *, sure: bool = False) -> int | None:
         """Return the lowest rung whose trials all failed, above the highest that surely held.
 
-        With `sure`, it must have enough trials.  None if there is none.
+        With `sure`, it must have enough trials.  Returns None if there is no such rung.
         """
         test = self.sure if sure else self.unanimous
         floor = max((r for r in self.tried if self.sure(r, SearchTrial.HELD)), default=None)
@@ -200,11 +203,11 @@ def search(
     `enough` is called before each trial except the first; the search ends when it returns True.
 
     From the start, the multiple is doubled as long as it holds, or halved until it holds.  Then the
-    bracket is bisected down to the resolution.  Before halving, the multiple that failed is run
-    again at once: a failure by chance would cost a search of everything below.  Both ends of the
-    bracket are run again before they are accepted.  If the trials of an end disagree, it is not an
-    end.  The search goes on beyond it, in steps that double, and from then on three trials must
-    agree instead of two.
+    bracket between a multiple that held and one that failed is bisected down to the resolution.
+    Before halving, the multiple that failed is run once more: after a failure by chance, all lower
+    multiples would be searched in vain.  Both ends of the bracket are run again before they are
+    accepted.  If the trials of an end disagree, it is not an end.  The search continues beyond it,
+    in steps that double, and from then on three trials must agree instead of two.
 
     The interval contains both ends and the 95 percent credible interval of the capacity.  In this
     model, each trial has its own capacity, whose logarithm is normally distributed.  Its standard
@@ -223,9 +226,9 @@ def search(
 def search_steps(
     limits: SearchLimits, enough: Callable[[], bool] = _never_enough
 ) -> Generator[float, SearchTrial, Capacity]:
-    """Yield each multiple to try, and take how its trial ended; return the result at the end.
+    """Yield each multiple to try, and receive how its trial ended; return the result at the end.
 
-    The search is that of `search`, of which this is one step at a time.
+    It is the search of `search` as a generator.
     """
     book = _Book(limits)
     for rung in _rungs(book):
@@ -237,7 +240,7 @@ def search_steps(
 
 
 def so_far(trials: Sequence[tuple[float, SearchTrial]], limits: SearchLimits) -> Capacity:
-    """Return the capacity from the trials of a search that was interrupted: it is never clear."""
+    """Return the capacity from the trials of an interrupted search; it is never `clear`."""
     step = math.log1p(limits.resolution)
     rungs = [(round(math.log(multiple / limits.start) / step), ended) for multiple, ended in trials]
     book = _Book(limits, rungs)
@@ -246,7 +249,7 @@ def so_far(trials: Sequence[tuple[float, SearchTrial]], limits: SearchLimits) ->
 
 
 def _rungs(book: _Book) -> Iterator[int]:
-    """Yield the next rung to try, until there is none."""
+    """Yield each rung to try next, until both ends of the bracket are sure or impossible."""
     octave = max(1, round(math.log(2) / math.log1p(book.limits.resolution)))
     yield 0
     while True:
@@ -262,11 +265,11 @@ def _rungs(book: _Book) -> Iterator[int]:
 
 
 def _bracket(book: _Book, low: int | None, high: int | None, octave: int) -> int | None:
-    """Return the rung to try for a missing end of the bracket.
+    """Return the rung to try if an end of the bracket is missing.
 
-    None if both ends are known, or if no rung within the limits can give the missing one.
-    It is an octave (a factor of 2) away.  But if an end was lost because its trials disagreed, the
-    rung is near that end, and in later trials farther and farther away.
+    It is None if both ends are known, or if no rung within the limits can be the missing end.  The
+    rung is an octave (a factor of 2) away.  But if an end was lost because its trials disagreed,
+    the rung is near that end, and in later trials farther and farther away.
     """
     highest, lowest = max(book.tried, default=0), min(rung for rung, _ in book.history)
     if high is None and book.tried and highest < book.top:
@@ -287,9 +290,9 @@ def _bracket(book: _Book, low: int | None, high: int | None, octave: int) -> int
 
 
 def _stride(book: _Book, octave: int, beyond: Sequence[int]) -> int:
-    """Return the distance in rungs to the next trial: an octave, or 1, 2, 4 ... after a dispute.
+    """Return the distance in rungs to the next trial: an octave; after a dispute 1, 2, 4 ...
 
-    `beyond` are the rungs that were tried beyond those whose trials disagreed.
+    A dispute is a rung whose trials disagreed.  `beyond` are the rungs that were tried beyond it.
     """
     return min(octave, 1 << len(beyond)) if book.disputed else octave
 
@@ -301,7 +304,10 @@ def _between(book: _Book, low: int, high: int) -> int | None:
 
 
 def _again(book: _Book, low: int | None, high: int | None) -> int | None:
-    """Return the end that must be run again, the lower one first; None if both are sure."""
+    """Return the end of the bracket that must be run again, the lower one first.
+
+    None if both ends are sure.
+    """
     if low is not None and not book.sure(low, SearchTrial.HELD):
         return low
     if high is not None and not book.sure(high, SearchTrial.FAILED):
@@ -310,7 +316,7 @@ def _again(book: _Book, low: int | None, high: int | None) -> int | None:
 
 
 def _capacity(book: _Book) -> Capacity:
-    """Return the result of the trials so far, in multiples of the rate."""
+    """Return the result of the search from the trials so far."""
     low, high = book.low(sure=True), book.high(sure=True)
     inside = [
         rung
@@ -338,9 +344,10 @@ def _capacity(book: _Book) -> Capacity:
 
 
 def _believed(trials: Sequence[tuple[float, SearchTrial]]) -> tuple[float, float]:
-    """Return the 95 percent credible interval of the capacity, summed over all noises.
+    """Return the 95 percent credible interval (low, high) of the capacity, as multiples.
 
-    Without usable trials it is (0, infinity).
+    The chances are summed over all values of the noise.  Without usable trials, it is (0,
+    infinity).
     """
     known = [(math.log(m), ended) for m, ended in trials if ended is not SearchTrial.NOT_OFFERED]
     if not known:

@@ -1,4 +1,4 @@
-"""Ceilings: a device's reads per second without a database, to compare with a database's."""
+"""Ceilings: reads per second of a device without a database, to compare with a database's reads."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -20,7 +20,7 @@ _LIMITS = defaultdict(
 
 @dataclass(frozen=True)
 class ProbeCeiling:
-    """Reads per second of a probe, and the limit if it was not the storage."""
+    """The reads per second of a probe, and what limited it if that was not the storage."""
 
     per_second: float
     limit: str = ""
@@ -36,10 +36,11 @@ def ceiling(
     access: str = "random",
     host: Mapping[str, Fact] | None = None,
 ) -> ProbeCeiling | None:
-    """Return the direct reads of a probe with this device, block size in bytes and depth, or None.
+    """Return the reads of a probe with this device, block size in bytes and depth; else None.
 
-    The newest run with such a probe counts, by the median of its repeats.  With `host`, only runs
-    on a machine with the same name, device model and file system count.
+    Only direct reads count.  The newest run with such a probe is used, and the median of its
+    repeats.  With `host`, only runs on a machine with the same name, device model and file system
+    count.
     """
     for run in sorted(runs, key=lambda run: run.started, reverse=True):
         if host is not None and any(run.host.get(k) != host.get(k) for k in _SAME_MACHINE):
@@ -62,7 +63,8 @@ def ceiling(
 def beside(run: Run, others: Iterable[Run]) -> Run:
     """Return the run with a fact `ceiling` in each step that can be compared with a probe.
 
-    These are the finished steps that report their reads from the device, all of one kind.
+    These are the finished steps that report their reads from the device, if a probe in `others` had
+    reads of the same kind.
     """
     wanted = {
         index: step.reads
@@ -91,8 +93,8 @@ def beside(run: Run, others: Iterable[Run]) -> Run:
 def share(reads: Reads, most: ProbeCeiling) -> str:
     """Return text such as `RIOPS 35,928 = 84 % of 8 KiB random reads at depth 4`.
 
-    RIOPS is the SLOB method's word for random reads of one block.  Sequential reads are shown as
-    reads/s.  If the probe's own limit was not the storage, the text reports it.
+    RIOPS is the SLOB method's word for random reads of one block per second.  Sequential reads are
+    shown as reads/s.  If the probe was not limited by the storage, the text reports its limit.
     """
     what = "RIOPS" if reads.access == "random" else "reads/s"
     size = show_size(reads.block_bytes).replace(".00", "")

@@ -1,4 +1,4 @@
-"""Client hosts in a result: their processors, which may have been the limit, and their start."""
+"""Client hosts in a result: their start, and processors that may have been the limit."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -6,19 +6,19 @@ from typing import Any
 from replayer.model import Run, StepResult
 
 TABLE = "hosts"
-"""Name of the table with one row for each client host and window, in the order of measurement."""
+"""The name of the table with one row for each client host and window, in order of measurement."""
 SPREAD = "cluster.start_spread_us"
-"""Time between the first and the last host's start, in the worst of the step's windows."""
+"""Fact: microseconds between the starts of the first and the last host, in the worst window."""
 BOUND = "cluster.start_bound_us"
-"""The largest possible error of this time."""
+"""Fact: the largest possible error of the time in SPREAD, in microseconds."""
 CLIENT_BOUND = 0.8
-"""A client host that is busier than this share of its processors' time may be the limit."""
+"""A client host whose processors are busier than this share may be the limit."""
 
 Row = Mapping[str, Any]
 
 
 def last_window(result: StepResult) -> tuple[Sequence[Row], int]:
-    """Return the rows of the last window, and the number of windows."""
+    """Return the rows of the last window, and the number of windows; ([], 0) without rows."""
     windows: list[list[Row]] = []
     for row in result.tables.get(TABLE, ()):
         # A host that appears again begins another window.
@@ -29,9 +29,9 @@ def last_window(result: StepResult) -> tuple[Sequence[Row], int]:
 
 
 def bound(result: StepResult, run: Run) -> dict[str, float]:
-    """Return client host -> highest share of processor time, of those that were ever too busy.
+    """Return client host -> its highest share of processor time, for hosts that were ever too busy.
 
-    The database's own host is not judged: the server keeps it busy.
+    The host of the database is left out: the server keeps it busy.
     """
     busiest: dict[str, float] = {}
     for row in result.tables.get(TABLE, ()):

@@ -1,11 +1,11 @@
 """Saturation: the resource that limits throughput first, by the laws of queueing networks.
 
 Utilization law, U = X * D: if a resource is busy by U at X statements per second, one statement has
-the demand D = U / X.  So the throughput cannot exceed X <= capacity / D.  Little's law,
-N = X * (R + Z): sessions = throughput * (response + time between two statements).  (Denning and
-Buzen, 1978; Lazowska et al., Quantitative System Performance, 1984.)
-The limiting resource is the busiest one at the load at which throughput no longer grows.  The
-queues in which sessions wait confirm it.
+the demand D = U / X. So the throughput cannot exceed X <= capacity / D. Little's law, N = X * (R +
+Z): sessions = throughput * (response + time between two statements). (Denning and Buzen, 1978;
+Lazowska et al., Quantitative System Performance, 1984.) The limiting resource is the one that is
+busiest at the load at which throughput no longer grows.  It is confirmed by the queues in which
+sessions wait.
 """
 
 import math
@@ -26,9 +26,9 @@ else:
     special = Later("scipy.special")
 
 SATURATED = 0.85
-"""A resource that is less busy than this does not limit anything."""
+"""A resource whose utilization is below this share does not limit anything."""
 FLAT = 0.95
-"""The curve is flat from the first level that has this share of the highest throughput."""
+"""The curve is flat from the first level with at least this share of the highest throughput."""
 LITTLE = 0.02
 """Little's law must hold at every level, with an error of at most this share of the sessions."""
 _BUSY_AT_LIMIT = 0.5
@@ -37,7 +37,7 @@ _MAJORITY = 0.5
 _MANY = 1 / 3
 _LEVEL = 0.975
 _MANY_OTHERS = 0.1
-"""The use of a resource by others is reported if it is at least this share of its whole use."""
+"""The use of a resource by other work is reported from this share of its whole use on."""
 
 
 class WaitReason(StrEnum):
@@ -50,9 +50,9 @@ class WaitReason(StrEnum):
     LOCKS = "row locks"
     INTERNAL = "the server's own locks"
     CLIENTS = "their turn between clients and server"
-    """Waiting in a client's process, or in the server's before it has received the statement."""
+    """The session waits in a client's process, or in the server's before it has the statement."""
     UNTOLD = "what the server does not name"
-    """For a server that reports only that a statement is running."""
+    """The server reports only that a statement is running."""
     OTHER = "something else"
 
 
@@ -62,10 +62,10 @@ class ResourceUse:
 
     busy: float
     capacity: float | None
-    """All that there is of the resource; None if not known, and its utilization is then unknown."""
+    """The whole amount of the resource; None if not known, as then is the utilization."""
     unit: str
     lines: frozenset[WaitReason]
-    """The queues of sessions that wait for it."""
+    """The queues in which sessions wait for the resource."""
     own: float | None = None
     """The part of `busy` for the work that is measured; None if all of it was."""
     ceiling: str = ""
@@ -74,9 +74,9 @@ class ResourceUse:
     stopped: float | None = None
     """The share of the time in which the resource was used up; None if that is not counted."""
     through: frozenset[str] = frozenset()
-    """Resources through which it is used: if one of these is full, that one is the limit."""
+    """Resources through which this one is used: if one of them is full, it is the limit."""
     held: bool = False
-    """True if work holds it instead of using it up, as memory: its demand has no meaning."""
+    """True if work occupies the resource, such as memory: a demand has no meaning."""
 
     @property
     def utilization(self) -> float | None:
@@ -92,9 +92,12 @@ class LevelPoint:
     throughput: float
     """Completed statements per second."""
     response: float
-    """Mean seconds from the start of a statement to its answer."""
+    """The mean time in seconds from the start of a statement to its answer."""
     in_flight: float
-    """Mean number of sessions with a running statement, counted independently of the two above."""
+    """The mean number of sessions with a running statement; it is counted independently.
+
+    It does not follow from `throughput` and `response`.
+    """
     uses: Mapping[str, ResourceUse] = field(default_factory=dict)
     """Name of a resource -> its use."""
     standing: Mapping[WaitReason, float] = field(default_factory=dict)
@@ -111,7 +114,7 @@ class LevelPoint:
 
 @dataclass(frozen=True, slots=True)
 class Mean:
-    """A mean and its 95 percent interval by Student's t; infinite for a single value."""
+    """A mean and its 95 percent interval by Student's t; it is infinite for a single value."""
 
     value: float
     low: float
@@ -130,29 +133,29 @@ class Mean:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """One resource over all levels."""
+    """The use of one resource over all levels."""
 
     name: str
     unit: str
     demand: Mean | None
-    """Demand of one statement, in units of the resource times seconds; None if it is only held."""
+    """The mean demand of a statement, in the resource's unit times seconds; None if `held`."""
     bound: float | None
-    """The highest throughput that it allows; None if its capacity is not known."""
+    """The highest throughput that the resource allows; None if its capacity is not known."""
     busiest: Mean | None
-    """Its utilization above the knee, or at the highest level if the curve still grows there."""
+    """The utilization above the knee, or at the highest level if throughput still grows there."""
     stopped: float | None
     """The share of the time in which the resource was used up; None if that is not counted."""
     others: float
-    """The share of its use, at the same levels, that was not for the work that is measured."""
+    """The share of the use, at the same levels, that was for other work than the measured one."""
     ceiling: str
     lines: frozenset[WaitReason]
     through: frozenset[str]
     held: bool
 
     def full(self, least: float) -> bool:
-        """Return whether it limits work: its utilization is at least `least`.
+        """Return whether the resource limits work: its utilization is at least `least`.
 
-        A resource that is only held, such as memory, must be almost full.
+        A resource that work only occupies, such as memory, must be almost full.
         """
         least = max(least, _FULL_MEMORY) if self.held else least
         return self.busiest is not None and self.busiest.value >= least
@@ -163,15 +166,15 @@ class Saturation:
     """The resource that limits throughput first, and the proof."""
 
     resource: str | None
-    """None if it is unclear."""
+    """The name of the resource; None if it is unclear which one it is."""
     proof: str
     """One sentence: the observations, or why it is unclear."""
     knee: int
-    """The first level with nearly the highest throughput: the highest level if nothing is flat."""
+    """The first level with nearly the highest throughput; the highest level if none is flat."""
     flat: bool
     """True if a level above the knee was measured."""
     highest: Mean
-    """Throughput of the knee and the levels above it."""
+    """The mean throughput at the knee and at the levels above it."""
     loads: tuple[Load, ...]
     """All resources, the busiest first; those of unknown capacity last."""
 
@@ -206,8 +209,8 @@ def at_limit(points: Sequence[LevelPoint], limit: Sequence[LevelPoint]) -> Satur
     """Return the limiting resource at a rate that was too high.
 
     `limit` are the points of that rate, at least one; `points` are all points.  An objective for
-    latencies fails before a resource is busy all the time.  So a utilization of one half is enough
-    here.
+    latencies fails before a resource is busy all the time.  Therefore a resource with a utilization
+    of at least one half may be the limit here.
     """
     return _saturation(points, limit, _BUSY_AT_LIMIT, "")
 
@@ -215,8 +218,8 @@ def at_limit(points: Sequence[LevelPoint], limit: Sequence[LevelPoint]) -> Satur
 def at_highest(points: Sequence[LevelPoint], highest: Sequence[LevelPoint]) -> Saturation:
     """Return the use of each resource at the highest rate, if no rate was too high.
 
-    `highest` are the points of that rate, at least one; `points` are all points.  The resource of
-    the result is None, as nothing was at its limit.
+    `highest` are the points of that rate, at least one; `points` are all points.  The field
+    `resource` of the result is None, as nothing was at its limit.
     """
     return _saturation(points, highest, math.inf, "nothing failed")
 
@@ -250,7 +253,7 @@ def _loads(points: Sequence[LevelPoint], flat: Sequence[LevelPoint]) -> list[Loa
 
 
 def _load(name: str, points: Sequence[LevelPoint], flat: Sequence[LevelPoint]) -> Load:
-    """Return a resource's load: its demand from all points, its utilization from the flat ones."""
+    """Return the use of a resource: its demand from all points, its utilization from `flat`."""
     known = [(p.uses[name], p.throughput) for p in points if name in p.uses and p.throughput > 0]
     uses = [point.uses[name] for point in flat if name in point.uses]
     shares = [share for use in uses if (share := use.utilization) is not None]
@@ -284,7 +287,10 @@ def _others(uses: Sequence[ResourceUse]) -> float:
 
 
 def _bound(demand: Mean | None, uses: Sequence[ResourceUse]) -> float | None:
-    """Return the throughput that uses up all of a resource that other work leaves free."""
+    """Return the throughput that uses all of a resource that other work leaves free.
+
+    None if this is not known.
+    """
     left = [use.capacity - use.busy + _own(use) for use in uses if use.capacity]
     if demand is None or demand.value <= 0 or not left:
         return None
@@ -294,7 +300,7 @@ def _bound(demand: Mean | None, uses: Sequence[ResourceUse]) -> float | None:
 def _judged(
     loads: Sequence[Load], flat: Sequence[LevelPoint], least: float, why_open: str
 ) -> tuple[str | None, str]:
-    """Return the limiting resource and the proof, or None and why it is unclear."""
+    """Return (limiting resource, proof), or (None, why it is unclear)."""
     busy = {load.name for load in loads if load.full(least)}
     full = [load for load in loads if load.name in busy and not load.through & busy]
     if not full:
@@ -322,13 +328,13 @@ def _meet(one: Load, other: Load) -> bool:
 
 
 def _standing(flat: Sequence[LevelPoint]) -> dict[WaitReason, Mean]:
-    """Return queue -> share of the sessions in it; {} if the server could not be asked."""
+    """Return queue -> share of the working sessions in it; {} if the server could not be asked."""
     lines = dict.fromkeys(line for point in flat for line in point.standing)
     return {line: Mean.of(_shares(flat, {line})) for line in lines}
 
 
 def _shares(flat: Sequence[LevelPoint], lines: Collection[WaitReason]) -> list[float]:
-    """Return for each point with such data the share of working sessions in any of these queues."""
+    """Return, for each point that knows its queues, the share of sessions in these ones."""
     return [
         sum(amount for line, amount in point.standing.items() if line in lines) / everybody
         for point in flat
@@ -337,7 +343,7 @@ def _shares(flat: Sequence[LevelPoint], lines: Collection[WaitReason]) -> list[f
 
 
 def _here(load: Load, flat: Sequence[LevelPoint]) -> Mean | None:
-    """Return the share of sessions in the queues of a resource; None if not known."""
+    """Return the share of working sessions in the queues of a resource; None if not known."""
     shares = _shares(flat, load.lines)
     return Mean.of(shares) if shares else None
 
@@ -350,15 +356,15 @@ def _longest_other(load: Load, standing: Mapping[WaitReason, Mean]) -> Mean:
 def _has_longest(
     load: Load, flat: Sequence[LevelPoint], standing: Mapping[WaitReason, Mean]
 ) -> bool:
-    """Return whether the queue for a resource is longer than any other queue."""
+    """Return whether the queues of a resource have more sessions than any other queue."""
     here = _here(load, flat)
     return here is not None and here.value > _longest_other(load, standing).value
 
 
 def _has_most(load: Load, flat: Sequence[LevelPoint], standing: Mapping[WaitReason, Mean]) -> bool:
-    """Return whether the queue for a resource is long, and twice as long as any other queue.
+    """Return whether the queue of a resource is long, and twice as long as any other queue.
 
-    A long one has at least a third of the working sessions.
+    It is long if it has at least a third of the working sessions.
     """
     here, other = _here(load, flat), _longest_other(load, standing)
     return here is not None and here.value >= max(_MANY, 2 * other.value)
@@ -367,9 +373,9 @@ def _has_most(load: Load, flat: Sequence[LevelPoint], standing: Mapping[WaitReas
 def _by_line_alone(
     loads: Sequence[Load], flat: Sequence[LevelPoint], why_open: str
 ) -> tuple[str | None, str]:
-    """Return the resource and the proof from the queues, if no resource of known capacity is full.
+    """Return (limiting resource, proof) from the queues alone, or (None, why it is unclear).
 
-    The resource is None if it is unclear.
+    This is for the case that no resource of known capacity is full.
     """
     busiest = next((load for load in loads if load.busiest is not None), None)
     most = f"the busiest resource is {_words(busiest)}" if busiest else "no capacity is known"
@@ -386,7 +392,7 @@ def _by_line_alone(
 
 
 def _proof(lead: Load, loads: Sequence[Load], flat: Sequence[LevelPoint]) -> str:
-    """Return the proof in one line: the leader, the next resource, the sessions that waited."""
+    """Return the proof in one line: the resource, the next one, the sessions that waited."""
     parts = [_words(lead)]
     runner_up = next((o for o in loads if o is not lead and o.busiest is not None), None)
     if runner_up is not None:

@@ -27,7 +27,7 @@ else:
 Floats = NDArray[np.float64]
 
 LEAST_LOADS = 4
-"""The least number of loads: with three coefficients, fewer leave nothing to estimate an error."""
+"""The fewest loads: with three coefficients, fewer leave nothing to estimate an error."""
 REDRAWN = 400
 """The number of bootstrap samples."""
 _PARAMETERS = 3
@@ -49,7 +49,7 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class Scalability:
-    """A fitted law; `loads` are the smallest and the largest measured load."""
+    """The fitted law; `loads` are the smallest and the largest measured load."""
 
     scale: Estimate
     """Throughput at a load of 1."""
@@ -57,11 +57,14 @@ class Scalability:
     coherency: Estimate
     loads: tuple[float, float]
     peak: Estimate | None
-    """The load with the highest throughput.  None if the law has no peak, or if the peak is beyond
-    the measured loads and the coherency may be 0.  `high` is infinite if the coherency may be 0."""
+    """The load with the highest throughput.
+
+    None if the law has no peak, or if the peak is beyond the measured loads and the coherency may
+    be 0.  `high` is infinite if the coherency may be 0.
+    """
 
     def throughput(self, load: float) -> float:
-        """Return the throughput of the law at a load."""
+        """Return the throughput at a load according to the law."""
         coefficients = (self.scale.value, self.contention.value, self.coherency.value)
         return float(_law(np.asarray(load, np.float64), *coefficients))
 
@@ -75,7 +78,7 @@ class Scalability:
 
     @property
     def limit(self) -> float:
-        """Return the limit of throughput by contention alone (Amdahl); infinite without any."""
+        """Return the throughput limit by contention alone (Amdahl); infinite without any."""
         return self.scale.value / self.contention.value if self.contention.value else math.inf
 
 
@@ -140,7 +143,7 @@ def _coefficients(x: Floats, y: Floats, near: Floats | tuple[float, float]) -> F
 
 
 def _slopes(load: Floats, scale: float, contention: float, coherency: float) -> Floats:
-    """Return the derivatives of the law by its coefficients: an array loads x 3."""
+    """Return the derivatives of the law by its coefficients: an array (loads, 3)."""
     below = 1 + contention * (load - 1) + coherency * load * (load - 1)
     by_contention = -scale * load * (load - 1) / below**2
     slopes: Floats = np.stack([load / below, by_contention, load * by_contention], axis=1)
@@ -150,7 +153,7 @@ def _slopes(load: Floats, scale: float, contention: float, coherency: float) -> 
 def _bootstrap(
     x: Floats, y: Floats, best: Floats, random: np.random.Generator, redrawn: int
 ) -> Floats:
-    """Return the coefficients of `redrawn` bootstrap samples: an array redrawn x 3."""
+    """Return the coefficients of `redrawn` bootstrap samples: an array (redrawn, 3)."""
     line = _law(x, *best)
     slopes = _slopes(x, *best)
     leverage = np.clip(np.diag(slopes @ np.linalg.pinv(slopes)), 0.0, _LARGEST_LEVERAGE)
@@ -179,7 +182,7 @@ def _peak(
     wider: float,
     span: tuple[float, float],
 ) -> Estimate | None:
-    """Return the load with the highest throughput; None if there is none that the data support."""
+    """Return the load with the highest throughput; None without one that the data support."""
     if not coherency.value:
         return None
     value = math.sqrt((1 - contention.value) / coherency.value)

@@ -1,20 +1,22 @@
 """Change points of a series: e-divisive, with a permutation test.
 
 Method: D. S. Matteson and N. A. James, *A Nonparametric Approach for Multiple Change Point Analysis
-of Multivariate Data*, JASA 109 (2014), with the exponent 1 of the distance.  A series is divided
-where the energy distance of its two sides is largest, if permutations of its values rarely give
-one as large; then each part is divided in the same way.  The right side may end before the part
-does, so that a level that came and went is found, too.
+of Multivariate Data*, JASA 109 (2014), with the exponent 1 of the distance.  A series is divided at
+the place at which the energy distance between its two sides is largest.  It is divided only if
+permutations of its values rarely have a distance as large.  Then each part is divided in the same
+way.  The right side may end before the part does, so that a level that existed only for a time is
+found, too.
 
-For one number per run the energy distance of two samples is twice the integral of the squared
+For one number per run, the energy distance of two samples is twice the integral of the squared
 difference of their distribution functions (G. J. Szekely and M. L. Rizzo, *Energy statistics*,
-2013).  This is what is computed, on a grid, so that ten thousand runs take a fraction of a second
-and not the square of their number.  Values far from a part's median are drawn nearer first, so that
-one wild run at an end is not a change.
+2013).  This integral is computed on a grid, so that ten thousand runs take a fraction of a second,
+and the time does not grow with the square of their number.  Values far from a part's median are
+moved nearer to it first, so that one extreme run at an end is not a change.
 
-Permutations take runs for independent, and those of one boot or one week resemble each other.  A
-division therefore counts only if a change explains the series much better than resemblance alone
-(`level_changes`, with the likelihood ratio test of Robbins, Gallagher, Lund and Aue, 2011).
+Permutations assume that runs are independent, but the runs of one boot or one week resemble each
+other.  A division therefore counts only if a change explains the series much better than this
+resemblance alone (`level_changes`, with the likelihood ratio test of Robbins, Gallagher, Lund and
+Aue, 2011).
 """
 
 import math
@@ -29,7 +31,7 @@ from replayer.analysis.differences.level_changes import Changes, Floats
 
 
 class _Division(Protocol):
-    """A function that returns the place at which a part is divided; None if none is shown."""
+    """A function that returns the index at which to divide a part; None if there is no change."""
 
     def __call__(self, part: Floats, *, windows: bool = True) -> int | None: ...
 
@@ -37,19 +39,19 @@ class _Division(Protocol):
 ALPHA = 0.01
 """The allowed chance that a series without any change is divided, over all series together."""
 SHORTEST = 3
-"""The fewest values of a part: one or two runs that are off may be off by themselves."""
+"""The fewest values of a part: one or two extreme runs may be extreme by chance."""
 _SEED = 2014
 _GRID = 32
 """The number of steps of the grid on which distribution functions are compared."""
 _FAR = 6.0
-"""Values are drawn nearer to the median than this many times the noise."""
+"""Values farther from the median than this many times the noise are moved to this distance."""
 _DENSE = 32
-"""Near each end of a part every place is tried."""
+"""The number of values at each end of a part where every place is tried."""
 _PLACES = 128
-"""Between the ends about that many places are tried; the best is then looked for around it."""
+"""The approximate number of places tried between the ends; then all near the best are tried."""
 _MOST_PERMUTATIONS = 9999
 _HITS = 1
-"""Permutations are so many that this number of them is the limit for a change to be shown."""
+"""The most orders, the real one included, with so large an energy if a change is shown."""
 _BATCH_VALUES = 100_000
 _WINDOW = 8
 """The shortest right side that ends before the part does; others are 2, 4, 8, ... times as long."""
@@ -58,9 +60,9 @@ _TO_SIGMA = 1.4826
 
 
 def find(values: Floats, *, family: int = 1) -> list[int]:
-    """Return the indices of the first value after each change, in order.
+    """Return the index of the first value after each change, in order.
 
-    `family` is the number of series that are searched together; the allowed chance of a false
+    `family` is the number of series that are searched together.  The allowed chance of a false
     change is divided among them.
     """
     alpha = ALPHA / max(1, family)
@@ -75,8 +77,8 @@ def find(values: Floats, *, family: int = 1) -> list[int]:
 def _settled(values: Floats, places: list[int], divided: _Division) -> list[int]:
     """Return the places, each moved to the best division of the values between its neighbours.
 
-    The first places were found when others were not known yet.  A place is left out if no change
-    is shown between its neighbours.
+    This is necessary because the first places were found before the others were known.  A place is
+    left out if there is no change between its neighbours.
     """
     kept = list(places)
     number = 0
@@ -106,9 +108,9 @@ def _divisions(values: Floats, divided: _Division) -> Iterator[int]:
 def _divided(
     part: Floats, *, noise: float, alpha: float, random: np.random.Generator, windows: bool = True
 ) -> int | None:
-    """Return the place at which a part is divided; None if no change is shown.
+    """Return the index at which a part is divided; None if no change is shown.
 
-    Without `windows` the right side ends where the part does.
+    Without `windows`, the right side always ends where the part does.
     """
     scaled = _scaled(part, noise)
     if not scaled.any():
@@ -123,19 +125,20 @@ def _divided(
 
 
 def _changed_bound(count: int) -> float:
-    """Return the bound of twice the logarithm of a change's likelihood ratio to resemblance alone.
+    """Return the bound that twice the log likelihood ratio of a change must exceed.
 
-    Up to 2 to 3 percent of series of `count` runs without a change exceed it at their best place,
-    with an autocorrelation from 0 to 0.8: found by simulation (tests/benchmarks/history.py).
+    The ratio is that of a change to mere resemblance of neighbouring runs.  Of series of `count`
+    runs without a change, up to 2 to 3 percent exceed the bound at their best place, with an
+    autocorrelation from 0 to 0.8.  This was found by simulation (tests/benchmarks/history.py).
     """
     return 18 - 80 / count
 
 
 def _ratio(scaled: Floats, place: int) -> float:
-    """Return twice the logarithm of the likelihood ratio of a change at a place to none.
+    """Return twice the logarithm of the likelihood ratio of a change at `place` to no change.
 
-    Its right side ends where the part does, or within a window.  Neither side is white noise:
-    each run may resemble the one before it.
+    The right side of the change ends where the part does, or earlier; the best of these counts.
+    Each run may resemble the one before it: neither side is white noise.
     """
     lengths = (_WINDOW << number for number in range(len(scaled).bit_length()))
     ends = [len(scaled), *(place + own for own in lengths if place + own < len(scaled))]
@@ -145,7 +148,7 @@ def _ratio(scaled: Floats, place: int) -> float:
 
 
 def _noise(values: Floats) -> float:
-    """Return the standard deviation between neighbours, which a change of level hardly moves."""
+    """Return the standard deviation of neighbours; a change of level hardly affects it."""
     if len(values) < 2:
         return 0.0
     steps = np.abs(np.diff(values))
@@ -155,21 +158,21 @@ def _noise(values: Floats) -> float:
 
 
 def _scaled(part: Floats, noise: float) -> Floats:
-    """Return the distances from the median in units of the noise, none of them far."""
+    """Return the distances from the median, in units of the noise; large ones are cut."""
     scaled: Floats = np.clip((part - float(np.median(part))) / noise, -_FAR, _FAR)
     return scaled
 
 
 def _cells(scaled: Floats) -> NDArray[np.intp]:
-    """Return the cell of the grid that each value lies in."""
+    """Return, for each value, the index of the cell of the grid in which it is."""
     cells: NDArray[np.intp] = np.rint((scaled + _FAR) * ((_GRID - 1) / (2 * _FAR))).astype(np.intp)
     return cells
 
 
 def _is_shown(cells: NDArray[np.intp], alpha: float, random: np.random.Generator) -> bool:
-    """Return whether permutations rarely give an energy as large as the one that was found.
+    """Return whether permutations rarely have an energy as large as that of the given order.
 
-    It stops as soon as the answer is no.
+    The computation stops as soon as the answer is no.
     """
     count = min(_MOST_PERMUTATIONS, math.ceil(_HITS / alpha) - 1)
     # Of more series than that each has a share that none of them is: the likelihood has it.
@@ -205,7 +208,7 @@ def _tried(size: int) -> NDArray[np.intp]:
 
 
 def _best(cells: NDArray[np.intp], *, windows: bool = True) -> int:
-    """Return the place with the largest energy: of those tried, then of all around it."""
+    """Return the place with the largest energy: the best that is tried, or one near it."""
     places = _tried(len(cells))
     place = int(places[int(_energies(cells[None, :], places, windows)[0].argmax())])
     every = max(1, len(cells) // _PLACES)
@@ -225,8 +228,9 @@ def _energies(
 ) -> Floats:
     """Return the largest n m / (n + m) times the energy distance, for each row and each place.
 
-    `rows` are series of cells, one per row.  n values lie before the place, m from there to the end
-    or within a window.  The result has the shape (rows, places), in steps of the grid.
+    Each of `rows` is a series of cells. n is the number of values before the place. m is the number
+    of values from the place to the end of the right side, which is the end of the row or, with
+    `windows`, an earlier place.  The result has the shape (rows, places), in steps of the grid.
     """
     count, size = rows.shape
     blocks = np.searchsorted(places, np.arange(size), side="right")
@@ -252,9 +256,11 @@ def _energies(
 
 
 def _window_ends(places: NDArray[np.intp], size: int) -> Iterator[NDArray[np.intp]]:
-    """Yield for each place the index of the place where its right side ends: all, then windows.
+    """Yield arrays: for each place, the index of the place where its right side ends.
 
-    It is 0 where a window is the one before it, as places may be further apart than a window.
+    The first array is for right sides up to the end, each further one for a longer window.  An
+    element is 0 if the window is the same as a shorter one, because places may be farther apart
+    than a window.
     """
     yield np.full(len(places), len(places), dtype=np.intp)
     length, before = _WINDOW, np.zeros(len(places), dtype=np.intp)

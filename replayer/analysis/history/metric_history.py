@@ -25,11 +25,11 @@ from replayer.results.metrics_cache import MetricsCache
 _BESIDE = 5
 """The number of runs on each side of a change whose facts are compared."""
 _COMPARED = 400
-"""The most runs on each side for the size of a change, which is from all pairs of them."""
+"""The most runs on each side from which the size of a change is computed, by all their pairs."""
 _MOST_ALIKE = 0.95
 _Place = tuple[str, str, str, str, str]
 _Load = Callable[[str], Run | None]
-"""A function from a run's id to the run."""
+"""A function that returns the run with this id; None if its file cannot be read."""
 
 
 class HistoryPoint(Noun):
@@ -40,26 +40,26 @@ class HistoryPoint(Noun):
     """The start in seconds since 1970."""
     value: float
     fact: str
-    """The value of the fact that was asked for; "" if the run does not have it."""
+    """The value of the fact that the user selected; "" if the run does not have it."""
     boot: str
 
 
 class HistoryLevel(Noun):
-    """The runs between two changes."""
+    """The runs between two neighbouring changes."""
 
     median: float
     runs: int
     boots: int
-    """0 if the boot of a run is not known."""
+    """The number of boots of these runs; 0 if the boot of a run is not known."""
 
 
 class HistoryChange(Noun):
     """A change of a metric's level."""
 
     at: int
-    """The index of the first point after it."""
+    """The index of the first point after the change."""
     run: str
-    """The first run after it."""
+    """The id of the first run after the change."""
     when: float
     before: HistoryLevel
     after: HistoryLevel
@@ -69,9 +69,9 @@ class HistoryChange(Noun):
     high: float | None
     """The 95 percent interval of `share`; None if there are too few runs."""
     worse: bool | None
-    """None for a metric without a good direction."""
+    """True if the change is for the worse; None for a metric without a good direction."""
     facts: tuple[Difference, ...] = ()
-    """The facts that changed at the same time, those that are known to have an effect first."""
+    """The facts that changed at the same time: first the selected one, then known causes."""
 
 
 class MetricHistory(Noun):
@@ -90,17 +90,17 @@ class MetricHistory(Noun):
 
     @property
     def is_short(self) -> bool:
-        """Return whether there are too few runs for any change."""
+        """Return whether there are too few runs to find any change."""
         return len(self.points) < 2 * change_points.SHORTEST
 
     @property
     def is_worse(self) -> bool:
-        """Return whether its newest change is for the worse."""
+        """Return whether the newest change of the metric is for the worse."""
         return bool(self.changes and self.changes[-1].worse)
 
 
 class RunHistory(Noun):
-    """The history of all metrics that were asked for."""
+    """The history of all metrics that the user selected."""
 
     fact: str
     runs: int
@@ -108,7 +108,10 @@ class RunHistory(Noun):
 
     @property
     def newest(self) -> tuple[MetricHistory, HistoryChange] | None:
-        """Return the newest change, and of several at the same time the largest."""
+        """Return (metric, its newest change) of the newest change; None without any.
+
+        Of several changes at the same time, it is the largest.
+        """
         changes = [(one, change) for one in self.series for change in one.changes[-1:]]
         return max(
             changes, key=lambda pair: (pair[1].when, abs(pair[1].share or math.inf)), default=None
@@ -123,11 +126,12 @@ def trace(
     threshold: float = 0.0,
     warn: Callable[[str], None] = lambda _: None,
 ) -> RunHistory:
-    """Return the history of metrics over stored runs, which are in the order of their start.
+    """Return the history of metrics over stored runs, which are sorted by their start.
 
     `fact` is the key whose value each run has, such as host.kernel.release.  `metrics` are patterns
-    of names, with or without the step's; by default the leading metric of each step.  Changes by
-    less than the share `threshold` are left out.  `warn` gets a sentence if runs were left out.
+    of names, with or without the name of the step; by default, the leading metric of each step is
+    used.  Changes by less than the share `threshold` are left out.  `warn` gets a sentence if runs
+    were left out.
     """
     known = [run for run in _meant(runs, metrics) if run.values]
     if known and len(known) < len(runs):
@@ -142,7 +146,11 @@ def trace(
 
 
 def _meant(runs: Sequence[MeasuredRun], metrics: Sequence[str]) -> Sequence[MeasuredRun]:
-    """Return the runs with their leading metrics, or with all if one that is asked for is not."""
+    """Return the runs with the values of their leading metrics.
+
+    If a pattern of `metrics` matches none of these, the values of all metrics that match are read
+    instead.
+    """
     leading = {value.name for run in runs for value in run.values}
     if all(any(_is_meant(name, [pattern]) for name in leading) for pattern in metrics):
         return runs
@@ -159,7 +167,10 @@ def _meant(runs: Sequence[MeasuredRun], metrics: Sequence[str]) -> Sequence[Meas
 
 
 def _is_meant(name: str, patterns: Sequence[str]) -> bool:
-    """Return whether a name fits a pattern, as it is or without the name of the step."""
+    """Return whether a name matches a pattern, with or without the name of the step.
+
+    Without patterns, it is True.
+    """
     plain = name.split(".", 1)[-1]
     return not patterns or any(
         fnmatchcase(name, pattern) or fnmatchcase(plain, pattern) for pattern in patterns
@@ -167,7 +178,7 @@ def _is_meant(name: str, patterns: Sequence[str]) -> bool:
 
 
 def _series(runs: Sequence[MeasuredRun], metrics: Sequence[str]) -> Iterator[MetricHistory]:
-    """Yield a series for each metric of each work, engine and machine."""
+    """Yield a series for each metric of each workload, its settings, engine and machine."""
     found: dict[_Place, list[tuple[MeasuredRun, MeasuredValue]]] = {}
     for run in runs:
         for value in run.values:
@@ -209,7 +220,10 @@ def _with_changes(
 
 
 def _notable(values: statistics.Floats, places: list[int], threshold: float) -> list[int]:
-    """Return the places without those at which the level moves by less; the smallest goes first."""
+    """Return the places without those where the level changes by less than `threshold`.
+
+    The place of the smallest change is removed first; then the changes are computed again.
+    """
     kept = list(places)
     while kept:
         parts = [float(np.median(part)) for part in np.split(values, kept)]
@@ -251,11 +265,12 @@ def _change(
 
 
 def resembling_ratio(before: Sequence[float], after: Sequence[float]) -> statistics.Ratio | None:
-    """Return the ratio of runs after a change to those before it, in the order of their start.
+    """Return the ratio of runs after a change to those before it, both sorted by their start.
 
-    Each run may resemble the one before it, so that all of them show less than as many independent
-    ones: with an autocorrelation `a` the variance of their mean is (1 + a) / (1 - a) times as large
-    (G. Box, G. Jenkins and G. Reinsel, *Time Series Analysis*).  The interval is so much wider.
+    Each run may resemble the one before it, so dependent runs prove less than as many independent
+    ones.  With an autocorrelation `a`, the variance of their mean is (1 + a) / (1 - a) times as
+    large (G. Box, G. Jenkins and G. Reinsel, *Time Series Analysis*).  The interval of the ratio is
+    widened by the square root of this factor.
     """
     ratio = statistics.ratio(before, after)
     if ratio is None or ratio.low is None or ratio.high is None or ratio.low <= 0:
@@ -282,9 +297,9 @@ def _level(points: Sequence[HistoryPoint]) -> HistoryLevel:
 def _changed(
     before: Sequence[Run | None], after: Sequence[Run | None], fact: str
 ) -> tuple[Difference, ...]:
-    """Return the facts that no run after a change shares with the runs before it.
+    """Return the facts of which the runs after a change have no value in common with those before.
 
-    None is a run that cannot be read.
+    None in `before` or `after` is a run that cannot be read.
     """
     sides = [[run for run in runs if run is not None] for runs in (before, after)]
     if not all(sides):
@@ -306,10 +321,10 @@ def _loaded(path: Path) -> Run | None:
 
 
 def show_day(when: float) -> str:
-    """Return a time as date and time of day in UTC."""
+    """Return a time, in seconds since 1970, as date and time of day in UTC."""
     return f"{datetime.fromtimestamp(when, UTC):%Y-%m-%d %H:%M}"
 
 
 def show_values(values: Sequence[str]) -> str:
-    """Return the values of a fact on one side of a change."""
+    """Return the values of a fact on one side of a change as text."""
     return " or ".join(values) if values != (MISSING,) else "not known"

@@ -1,1 +1,1 @@
-"""Analysis of a source's profile: use of resources, and windows of any length."""
+"""Analysis of a profile of a database server: use of resources, and windows of any length."""

@@ -1,8 +1,8 @@
-"""Rate a profile for a verdict: one to five stars, each missing one with a reason.
+"""How far a profile can be relied on: one to five stars, each missing one with a reason.
 
-Azure Migrate rates an assessment by the share of data points that are there.  Here a star stands
-for each of five things: the resources that decide are known, over a day, over a week, minute by
-minute, and lately.
+Azure Migrate rates an assessment by the share of data points that are there.  Here there is a star
+for each of five conditions: the deciding resources are known nearly all the time; the profile
+covers a day; it covers a week; its values are averages over a minute or less; it is not old.
 """
 
 from collections.abc import Iterator
@@ -16,12 +16,12 @@ from replayer.units import show_duration
 
 MOST = 5
 _ENOUGH = 0.95
-"""Share of the time for which a resource must be known."""
+"""The share of the time for which a resource must be known; also the share of a day or week."""
 _WEEK = 7
 _OLD = 30
-"""Days after which a profile is old: a month's end lies between."""
+"""A profile that ended more days ago than this is old: the end of a month is after it."""
 _AHEAD = 1
-"""Days by which local times may be ahead."""
+"""Days that a profile may end in the future, because it may have local times."""
 _DECIDING = (
     # Columns of which any one is enough.
     ("cpu_cores", "server_cpu_cores"),
@@ -40,16 +40,16 @@ class Confidence(Noun):
     stars: int
     """From 0 to MOST."""
     reasons: tuple[str, ...]
-    """For each star that is missing, why."""
+    """The reason for each missing star."""
 
     @property
     def words(self) -> str:
-        """Return the stars as text, as `***-- 3 of 5 stars`."""
+        """Return the stars as text, such as `***-- 3 of 5 stars`."""
         return f"{'*' * self.stars}{'-' * (MOST - self.stars)} {self.stars} of {MOST} stars"
 
 
 def rate(profile: ResourceProfile, now: float) -> Confidence:
-    """Return the stars of a profile at a time in seconds since 1970."""
+    """Return the stars of a profile at the time `now`, in seconds since 1970."""
     reasons = tuple(_reasons(profile, now))
     return Confidence(stars=MOST - len(reasons), reasons=reasons)
 
@@ -83,7 +83,7 @@ def _reasons(profile: ResourceProfile, now: float) -> Iterator[str]:
 
 
 def _longest(profile: ResourceProfile) -> float:
-    """Return the longest time in seconds that a deciding resource's values are averages over."""
+    """Return the longest time, in seconds, over which a deciding resource's values are averaged."""
     names = ("cpu", "server_cpu", "read_iops", "write_iops", "transactions")
     known = [rolling_windows.resolution(usage.signal(profile, NAMED[name])) for name in names]
     return max((seconds for seconds in known if seconds == seconds), default=0.0)  # noqa: PLR0124

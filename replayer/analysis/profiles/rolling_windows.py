@@ -4,8 +4,9 @@ A row is valid from `end - span` to `end`.  Time without a row, or with NaN, is 
 no mean, no percentile and no share.  A window's mean is weighted by time, so rows of different
 lengths may be mixed.  A window counts if four fifths of it are known.
 
-A row shows nothing of windows that are shorter than itself: an average of 58 MB/s over an hour once
-had a minute of 413 MB/s in it.  Such windows are unknown, instead of as flat as the row.
+A row shows nothing about windows that are shorter than the row: an average of 58 MB/s over an hour
+once contained a minute of 413 MB/s.  Therefore such windows are not known, rather than equal to the
+row.
 """
 
 from collections.abc import Sequence
@@ -23,23 +24,23 @@ WINDOWS = (SECOND, MINUTE, TEN_MINUTES)
 PERCENTILES = (50.0, 95.0, 99.0)
 MINUTES_A_DAY = 1440.0
 ENOUGH = 0.8
-"""Share of a window that must be known."""
+"""The share of a window that must be known."""
 _EDGE = 0.05
-"""Share of a window that may be missing if all rows together are shorter than the window."""
+"""The share of a window that may be missing if all rows together are shorter than the window."""
 _TOUCHING = 0.05
-"""Seconds that may lie between two consecutive rows, because stamps are rounded."""
+"""The longest gap in seconds between consecutive rows: stamps are rounded."""
 _JITTER = 1.1
-"""A row may be longer than the window by this factor: a row of 1.05 s still shows one second."""
+"""The largest length of a row / length of a window: a row of 1.05 s still shows one second."""
 _MOST_POINTS = 200
 
 
 @dataclass(frozen=True, eq=False)
 class Signal:
-    """The known values of one quantity, in rows that follow each other and do not overlap.
+    """The known values of one quantity, in consecutive rows that do not overlap.
 
-    `begins` and `ends` are in seconds, `values` are means over each row.  `weights` are per second:
-    a mean over several rows is weighted by them in addition to time.  For example, a time per
-    operation is weighted by the operations.  All arrays have one element for each row.
+    `begins` and `ends` are in seconds, `values` are means over each row.  A mean over several rows
+    is weighted by their length and by `weights`, which are per second: for example, a time per
+    operation is weighted by the operations per second.  All arrays have one element for each row.
     """
 
     begins: Numbers
@@ -60,10 +61,10 @@ class Signal:
 
 @dataclass(frozen=True, eq=False)
 class Windows:
-    """The means over windows of one length, in seconds; all arrays have one element per window.
+    """The means over windows of one length in seconds; all arrays have one element per window.
 
     `shares` are the seconds that each window represents in percentiles.  A window that begins where
-    a row begins has the share 0: it may be the one with the most, and counts in no percentile.
+    a row begins has the share 0: it counts in no percentile, but it may have the largest mean.
     """
 
     length: float
@@ -74,14 +75,14 @@ class Windows:
 
 @dataclass(frozen=True)
 class WindowPercentiles:
-    """Percentiles of the means over windows of one length, and the window with the most."""
+    """Percentiles of the means over windows of one length, and the largest mean."""
 
     window: float
     percentiles: tuple[float, ...]
     """One value for each of PERCENTILES."""
     most: float
     most_end: float
-    """The end of the window with the most, in the signal's seconds."""
+    """The end of the window with the largest mean, in the same seconds as the signal."""
     seconds: float
     """The seconds that the percentiles are based on."""
 
@@ -89,9 +90,9 @@ class WindowPercentiles:
 def signal(
     ends: Numbers, spans: Numbers, values: Numbers, weights: Numbers | None = None
 ) -> Signal:
-    """Return a signal of the rows whose value and weight are known; `ends` must not fall.
+    """Return a signal of the rows whose value and weight are known; `ends` must not decrease.
 
-    If a row's span overlaps the row before, it begins at the end of that row.
+    A row that overlaps the row before it is cut: it begins where that one ends.
     """
     before = np.concatenate(([-np.inf], ends[:-1]))
     begins = np.maximum(ends - spans, before)
@@ -101,7 +102,7 @@ def signal(
 
 
 def joined(one: Signal, most: float) -> Signal:
-    """Join consecutive rows with equal values to one row, of at most `most` seconds.
+    """Return a signal with consecutive equal values joined to one row of at most `most` seconds.
 
     This is for values that are averages over several rows and are repeated in each of them.
     """
@@ -125,7 +126,7 @@ def resolution(one: Signal) -> float:
 
 
 def reason_unknown(one: Signal, length: float) -> str:
-    """Return why windows of this length are not known; "" if they are, for most of the time."""
+    """Return why windows of `length` seconds are not known; "" if most of the time they are."""
     if not len(one.ends):
         return "not in the profile"
     fine = float(one.lengths[one.lengths <= length * _JITTER].sum())
@@ -137,7 +138,8 @@ def reason_unknown(one: Signal, length: float) -> str:
 def sliding(one: Signal, length: float) -> Windows:
     """Return the means over all windows that end where a row ends, or begin where a row begins.
 
-    Rows are flat, so the mean over a moving window is largest at one of these.
+    The value within a row is constant, so the mean of a moving window is largest at one of these
+    places.
     """
     fine = one.lengths <= length * _JITTER
     begins, row_ends, values = one.begins[fine], one.ends[fine], one.values[fine]
@@ -176,9 +178,9 @@ class _Moving:
         self._area = _Integral(begins, ends, values if alike else weights * values)
 
     def means(self, ends: Numbers) -> tuple[Numbers, NDArray[np.bool_]]:
-        """Return the means over the known windows among those with these ends, and a mask of them.
+        """Return (means, mask) of the windows with these ends; only known windows have a mean.
 
-        The mask has one element for each end.
+        The mask has one element for each end: True if the window is known.
         """
         known = self._time.between(ends - self._length, ends)
         counts = (known >= ENOUGH * self._length) & (ends >= self._from) & (ends <= self._to)
@@ -194,7 +196,7 @@ class _Moving:
 
 
 class _Integral:
-    """The integral of a step function that is 0 between its rows."""
+    """The integral of a step function that is 0 between the rows."""
 
     def __init__(self, begins: Numbers, ends: Numbers, heights: Numbers) -> None:
         self._at = np.column_stack((begins, ends)).ravel()
@@ -208,7 +210,7 @@ class _Integral:
 
 
 def spread(windows: Windows) -> WindowPercentiles | None:
-    """Return the percentiles of windows; None if none of them is known."""
+    """Return the percentiles of windows and their largest mean; None if no window is known."""
     if not windows.shares.any():
         return None
     top = int(np.argmax(windows.means))
@@ -222,15 +224,16 @@ def spread(windows: Windows) -> WindowPercentiles | None:
 
 
 def quantile(values: Numbers, weights: Numbers, percentile: float) -> float:
-    """Return the smallest value that at least `percentile` percent of the weight do not exceed.
+    """Return the smallest value that covers `percentile` percent of the weight of all values.
 
-    `weights` are not negative, and not all 0.
+    A value covers the weight of all values that do not exceed it.  `weights` are not negative, and
+    not all 0.
     """
     return quantiles(values, weights, (percentile,))[0]
 
 
 def quantiles(values: Numbers, weights: Numbers, percentiles: Sequence[float]) -> tuple[float, ...]:
-    """Return the quantiles for several percentiles, as `quantile` does for one."""
+    """Return the value of `quantile` for each of several percentiles."""
     counted = weights > 0
     values, weights = values[counted], weights[counted]
     order = np.argsort(values)
@@ -250,9 +253,10 @@ def at_quantile(windows: Windows, percentile: float) -> int:
 
 
 def minutes_above(windows: Windows, level: float) -> float:
-    """Return the minutes for which means are above a level, scaled to a day from longer times.
+    """Return the minutes a day for which means are above a level.
 
-    Of less than a day they are the minutes that were seen: nothing is known of the rest of the day.
+    For a profile of less than a day, these are the minutes that were seen: the rest of the day is
+    not known.
     """
     total = float(windows.shares.sum())
     above = float(windows.shares[windows.means > level].sum())
@@ -260,7 +264,10 @@ def minutes_above(windows: Windows, level: float) -> float:
 
 
 def minutes_in_all(windows: Windows) -> float:
-    """Return the minutes that `minutes_above` is of: a day's, or those that are known if fewer."""
+    """Return the minutes that the result of `minutes_above` is a part of.
+
+    These are the minutes of a day, or the known minutes if they are fewer.
+    """
     rows = windows.shares[windows.shares > 0]
     # The first window ends after its own length, of which only its last row has a share.
     seconds = float(rows.sum() + windows.length - rows[0]) if len(rows) else 0.0
@@ -268,7 +275,7 @@ def minutes_in_all(windows: Windows) -> float:
 
 
 def exceedance(windows: Windows) -> tuple[Sequence[float], Sequence[float]]:
-    """Return rising levels, and the minutes above each, as `minutes_above`; at most 200 points."""
+    """Return (increasing levels, minutes above each as by `minutes_above`); at most 200 points."""
     if not windows.shares.any():
         return (), ()
     counted = windows.shares > 0
@@ -280,7 +287,7 @@ def exceedance(windows: Windows) -> tuple[Sequence[float], Sequence[float]]:
 
 
 def mean_between(one: Signal, begin: float, end: float) -> float | None:
-    """Return the mean from begin to end; None if less than four fifths of this time are known."""
+    """Return the mean from `begin` to `end`; None if less than four fifths of this are known."""
     lengths = np.minimum(one.ends, end) - np.maximum(one.begins, begin)
     inside = lengths > 0
     known = float(lengths[inside].sum())
@@ -291,9 +298,10 @@ def mean_between(one: Signal, begin: float, end: float) -> float | None:
 
 
 def grid(one: Signal, edges: Numbers) -> tuple[Numbers, Numbers]:
-    """Return the means between neighbouring edges, and the largest values of rows that end there.
+    """Return (means, largest values) for each interval between two neighbouring edges.
 
-    Both arrays have one element less than `edges`; NaN where nothing is known.
+    The largest value is that of the rows that end in the interval, but at least the mean.  NaN is
+    an interval of which nothing is known.
     """
     means = np.full(len(edges) - 1, np.nan)
     if not len(one.ends):

@@ -1,4 +1,4 @@
-"""Use of each resource in a profile: percentiles, how complete they are, the busiest minute."""
+"""Use of each resource in a profile: percentiles, the busiest minute, and how complete it is."""
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -21,8 +21,10 @@ from replayer.units import show, show_duration
 
 DAY = 86400.0
 _MOSTLY = 0.95
-"""A reason against completeness is given if a resource is known for less than this share of the
-time, or if the profile is shorter than this share of a day."""
+"""A resource that is known for less than this share of the time makes a profile incomplete.
+
+The same is true of a profile that is shorter than this share of a day.
+"""
 
 
 class Resource(NamedTuple):
@@ -33,13 +35,13 @@ class Resource(NamedTuple):
     unit: str
     """A unit that units.show knows, or cores, MB/s or ms."""
     columns: tuple[str, ...]
-    """The resource is known in rows in which all of these columns are."""
+    """The columns that are added up; the resource is known only in rows that have all of them."""
     also: tuple[str, ...] = ()
-    """Columns that are added in rows in which they are known."""
+    """Columns that are also added, in rows that have them."""
     weight: str = ""
-    """The column that weights the means of this resource; "" for time only."""
+    """The column by which the means of this resource are weighted; "" for time only."""
     load: bool = True
-    """True if it grows with the load; memory and data do not."""
+    """True if the resource grows with the load; memory and size of data do not."""
 
 
 RESOURCES = (
@@ -79,7 +81,7 @@ RESOURCES = (
 )
 NAMED: Mapping[str, Resource] = {resource.name: resource for resource in RESOURCES}
 LEADING = ("transactions", "statements", "iops", "mbps", "cpu", "server_cpu")
-"""The first of these resources that is known defines the busiest minute of a profile."""
+"""The first of these resources that is known and not always 0 defines the busiest minute."""
 
 
 class Usage(NamedTuple):
@@ -87,9 +89,9 @@ class Usage(NamedTuple):
 
     resource: Resource
     share: float
-    """Share of the time between start and end of the profile in which it is known, 0 to 1."""
+    """The share, 0 to 1, of the profile's time in which the resource is known."""
     resolution: float
-    """Median length in seconds of the averages, weighted by time."""
+    """The median time in seconds, weighted by time, over which a value is averaged."""
     spreads: Mapping[float, WindowPercentiles]
     """Length of a window in seconds -> percentiles, for the known lengths."""
     unknown: Mapping[float, str]
@@ -97,9 +99,9 @@ class Usage(NamedTuple):
 
 
 class ProfileWindow(NamedTuple):
-    """One window of a profile, from begin to end in seconds since 1970, with means of columns.
+    """One window of a profile, from `begin` to `end` in seconds since 1970.
 
-    `columns` holds only the columns that are known in this window.
+    `columns` has the mean of each column that is known in this window.
     """
 
     begin: float
@@ -136,7 +138,7 @@ def _sum(profile: ResourceProfile, names: Sequence[str]) -> Numbers:
 def usages(
     profile: ResourceProfile, lengths: Sequence[float] = rolling_windows.WINDOWS
 ) -> tuple[Usage, ...]:
-    """Return the use of every resource that is known at any time, for these window lengths."""
+    """Return the use of each resource that the profile knows, for windows of these lengths."""
     known = ((resource, signal(profile, resource)) for resource in RESOURCES)
     return tuple(_usage(profile, one, rows, lengths) for one, rows in known if len(rows.ends))
 
@@ -144,7 +146,7 @@ def usages(
 def usage(
     profile: ResourceProfile, name: str, lengths: Sequence[float] = rolling_windows.WINDOWS
 ) -> Usage:
-    """Return the use of one resource, by its name; it may be unknown all the time."""
+    """Return the use of the resource with this name; it may be unknown all the time."""
     return _usage(profile, NAMED[name], signal(profile, NAMED[name]), lengths)
 
 
@@ -167,7 +169,7 @@ def _usage(
 
 
 def leading(profile: ResourceProfile) -> Resource | None:
-    """Return the resource that defines a profile's busiest minute; None if there is none."""
+    """Return the resource that defines the busiest minute; None if the profile has no load."""
     for name in LEADING:
         rows = signal(profile, NAMED[name])
         if len(rows.ends) and rows.values.any():
@@ -176,13 +178,13 @@ def leading(profile: ResourceProfile) -> Resource | None:
 
 
 def level_windows(profile: ResourceProfile, resource: Resource) -> Windows:
-    """Return the means over minutes, or over the length of rows if these are longer."""
+    """Return a resource's means over minutes, or over windows as long as its rows if longer."""
     rows = signal(profile, resource)
     return rolling_windows.sliding(rows, finest(rows, MINUTE))
 
 
 def finest(rows: Signal, length: float) -> float:
-    """Return the length of a window in seconds, or that of the rows if these are longer."""
+    """Return `length`, or the median length of the rows if that is longer; in seconds."""
     resolution = rolling_windows.resolution(rows)
     return length if not resolution > length else resolution
 
@@ -194,10 +196,10 @@ def moment(
     percentile: float = 100.0,
     window: float = MINUTE,
 ) -> ProfileWindow | None:
-    """Return the window in which a resource is used most, or has its mean at a percentile.
+    """Return the window in which a resource's mean is largest, or is at `percentile`.
 
-    If rows are longer than `window` seconds, the result is as long as a row.  None if nothing is
-    known.
+    If rows are longer than `window` seconds, the window is as long as a row.  Returns None if
+    nothing is known.
     """
     rows = signal(profile, resource)
     means = rolling_windows.sliding(rows, finest(rows, window)) if len(rows.ends) else None
@@ -208,7 +210,7 @@ def moment(
 
 
 def at(profile: ResourceProfile, begin: float, end: float) -> ProfileWindow:
-    """Return the mean of each column from begin to end, if four fifths of this time are known."""
+    """Return the window from `begin` to `end`; a column needs four fifths known."""
     inside = np.flatnonzero((profile.ends > begin) & (profile.ends - profile.spans < end))
     part = slice(int(inside[0]), int(inside[-1]) + 1) if inside.size else slice(0, 0)
     ends, spans = profile.ends[part], profile.spans[part]
@@ -238,21 +240,21 @@ class Grade(StrEnum):
 
 
 class NeedCoverage(NamedTuple):
-    """One need of a verdict, and the share of the time for which it is known, 0 to 1."""
+    """A quantity that a verdict needs, and the share of the time, 0 to 1, for which it is known."""
 
     title: str
     share: float
     without: str
-    """The consequence for a verdict if it is not known."""
+    """The consequence for a verdict if the quantity is not known."""
 
 
 class Completeness(NamedTuple):
-    """The completeness of a profile."""
+    """How complete a profile is."""
 
     grade: Grade
     parts: tuple[NeedCoverage, ...]
     reasons: tuple[str, ...]
-    """The reasons why it is not whole, with their consequences for a verdict."""
+    """The reasons why the profile is not whole, with their consequences for a verdict."""
 
 
 _PARTS = (
@@ -270,11 +272,11 @@ _PARTS = (
     ("network", ("net_in_mbps", "net_out_mbps"), "whether the network suffices is not tested"),
 )  # fmt: skip
 _LEAST = (("CPU",), ("device reads", "transactions", "buffer hits"))
-"""Titles; for any verdict, one of each group must be known."""
+"""Groups of titles: for any verdict, one quantity of each group must be known."""
 
 
 def completeness(profile: ResourceProfile) -> Completeness:
-    """Return the completeness of a profile: the share of time of each need, and a grade."""
+    """Return how complete a profile is: the known share of each quantity, and a grade."""
     parts = [
         NeedCoverage(title, max(profile.coverage(name) for name in names), without)
         for title, names, without in _PARTS
@@ -293,13 +295,13 @@ def completeness(profile: ResourceProfile) -> Completeness:
 
 
 _OF_MACHINE = (("cpu", "cores"), ("server_cpu", "cores"), ("memory", "memory_bytes"))
-"""A resource, and the fact of the machine that it cannot pass."""
+"""(resource, fact of the machine that the use of the resource cannot exceed)."""
 _BEYOND = 1.1
-"""A busiest minute may pass it by so much, as clocks are not exact."""
+"""The busiest minute may exceed that fact by this factor, because clocks are not exact."""
 
 
 def contradictions(profile: ResourceProfile) -> Iterator[str]:
-    """Yield a sentence for each resource of which more was in use than the machine has."""
+    """Yield a sentence for each resource whose use was more than the machine has."""
     for name, fact in _OF_MACHINE:
         resource, whole = NAMED[name], getattr(profile.source, fact)
         most = moment(profile, resource)
@@ -413,7 +415,10 @@ _WRITTEN = {"tuples_inserted": "rows inserted", "tuples_updated": "rows updated"
 
 
 def kinds(profile: ResourceProfile) -> dict[str, float]:
-    """Return kind of statement -> share of statements, else of the rows written; may be empty."""
+    """Return kind of statement -> its share, 0 to 1, of the statements; {} if not known.
+
+    If statements were not counted, the shares are those of the rows written.
+    """
     if profile.statements:
         return {one.kind: one.share for one in profile.statements}
     for names in ({name: name for name in _KINDS}, _WRITTEN):
@@ -425,9 +430,9 @@ def kinds(profile: ResourceProfile) -> dict[str, float]:
 
 
 def clock(second: float) -> str:
-    """Return a second since 1970 as date and time of day, in UTC.
+    """Return a time in seconds since 1970 as date and time of day, in UTC.
 
-    Imported stamps without a zone are kept as if they were UTC, so they appear as in their file.
+    Imported stamps without a zone are treated as UTC, so they appear as in their file.
     """
     try:
         return datetime.fromtimestamp(round(second), UTC).strftime("%Y-%m-%d %H:%M:%S")

@@ -12,7 +12,7 @@ def part(name: str) -> str:
 
 
 def kinds() -> str:
-    """Return the live figures as JSON for the script: name -> title and unit."""
+    """Return the figures of the live page as JSON for its script: name -> title and unit."""
     return json.dumps(
         {name: {"title": one.title, "unit": one.unit} for name, one in FIGURES.items()}
     )

@@ -1,1 +1,1 @@
-"""The subjects of reports: each makes a document, and knows no writer."""
+"""The subjects of reports: each module builds a Document, and does not depend on any writer."""

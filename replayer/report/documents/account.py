@@ -1,4 +1,4 @@
-"""The account and the profile of a step's window."""
+"""The parts of a report about a step's window: the account of its time, and the CPU profile."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,14 +18,14 @@ _CPU = frozenset(
         *(Spent.SCHEDULER, Spent.FAULTS, Spent.NETWORK, Spent.LOCKING, Spent.KERNEL),
     }
 )
-"""The parts of a session's time in which it ran on a processor."""
+"""The parts of an account that are time on a processor; a session waits in all other parts."""
 _USER = (Spent.SERVER, Spent.CLIENT)
 _FUNCTIONS = 20
 _WAITS = 8
 LATENCY = "block_latency.seconds"
-"""The table of block_latency; the report has a line of it next to the account."""
+"""The name of the table of the collector block_latency; one line next to the account shows it."""
 _LEAST = 0.0005
-"""The smallest share that is shown."""
+"""The smallest share that is shown, from 0 to 1."""
 _SHOWN = 0.005
 """The smallest number of sessions that is shown: less would be printed as 0.00."""
 _LONGEST = 20
@@ -42,7 +42,7 @@ _SCALES = (Scale(1.0, "s"), Scale(1e-3, "ms"), Scale(1e-6, "µs"), Scale(1e-9, "
 
 
 def parts(result: StepResult) -> Iterator[Part]:
-    """Yield the account, profile and costs of a step; nothing for a step that was not watched."""
+    """Yield the account, CPU profile and collectors' costs of a step, as far as it has them."""
     if result.account is not None:
         yield from _account(result.account)
     if result.profile is not None:
@@ -58,7 +58,10 @@ def parts(result: StepResult) -> Iterator[Part]:
 
 
 def _device(seconds: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield percentiles of the device's times for reads and writes, from block_latency's rows."""
+    """Yield, for each kind of request, a text with p50 and p99 of the device's times.
+
+    `seconds` are rows of the table of block_latency.
+    """
     for kind in dict.fromkeys(str(row["kind"]) for row in seconds):
         requests: Counter[int] = Counter()
         for row in seconds:
@@ -75,7 +78,7 @@ def _device(seconds: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 def _bucket_end(requests: Mapping[int, int], share: float) -> int:
     """Return the end of the histogram bucket in which that share of the requests is reached.
 
-    A bucket ends at twice its begin.
+    A bucket ends at twice its beginning; `requests` has the beginning of each bucket -> count.
     """
     left = share * sum(requests.values())
     for low in sorted(requests):
@@ -95,7 +98,7 @@ def middle(results: Sequence[StepResult]) -> StepResult | None:
 
 
 def whole(account: Account) -> float:
-    """Return the seconds of sessions' time per operation."""
+    """Return the time of all sessions per operation, in seconds; 0 if there was no operation."""
     if not account.operations > 0:
         return 0.0
     return account.sessions * account.seconds / account.operations
@@ -130,7 +133,7 @@ def scaled(seconds: float) -> Scale:
 
 
 def _little(account: Account) -> Iterator[str]:
-    """Yield the terms of Little's law: all sessions = sum of the average number in each part."""
+    """Yield the terms of Little's law: sessions = sum of the average number in each part."""
     scale = account.operations / account.seconds if account.seconds > 0 else 0.0
     on_processor = sum(account.session.get(part, 0.0) for part in _CPU)
     yield f"{three(account.sessions)} ="
@@ -157,7 +160,7 @@ def _cpu(account: Account, scale: Scale) -> Iterator[str]:
 
 
 def _kernel(account: Account, scale: Scale) -> Iterator[str]:
-    """Yield the parts of the server's kernel time, the longest first; nothing without parts."""
+    """Yield the parts of the server's kernel time, longest first; nothing for a single part."""
     spent = account.cpu.get("server", {})
     kernel = {part: seconds for part, seconds in spent.items() if part not in _USER}
     if len(kernel) < 2:
@@ -168,7 +171,7 @@ def _kernel(account: Account, scale: Scale) -> Iterator[str]:
 
 
 def _waits(waits: Mapping[str, float]) -> Iterator[str]:
-    """Yield the longest waits as shares of the sessions' time, then the share of all others."""
+    """Yield the longest waits as shares of the sessions' time, then the sum of all other waits."""
     ordered = sorted(waits.items(), key=lambda item: -item[1])
     for name, share in ordered[:_WAITS]:
         if share >= _LEAST:
@@ -201,7 +204,7 @@ def _functions(profile: StackProfile) -> Iterator[Part]:
 
 
 def _whose(whose: str) -> str:
-    """Return the owner of a sample in a short form, so that two columns fit on the screen."""
+    """Return the class of a sample's process in short, so that two columns fit on the screen."""
     if whose == flame.KERNEL_THREADS:
         return "kthreads"
     return whose.replace(", kernel", " k")

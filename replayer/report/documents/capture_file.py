@@ -1,4 +1,4 @@
-"""The report of a replay file, without any value of a statement."""
+"""The report of a capture file; it shows no value (constant) of a statement."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -10,7 +10,7 @@ from replayer.run.display import Sentence, Tone
 from replayer.units import show_count, show_duration, show_size
 
 SHOWN = 20
-"""The most fingerprints that are shown; the JSON has more."""
+"""The largest number of fingerprints that are shown; the JSON has more."""
 _LONGEST = 280
 """The most characters of a text that are shown."""
 _LOGS = 3
@@ -18,7 +18,7 @@ _HEADINGS = ("", "kind", "statements", "time", "share", "mean", "longest", "rows
 
 
 def parts(summary: CaptureSummary, path: Path) -> Iterator[Part]:
-    """Yield the parts of the report: the capture, its heaviest statements, what is not in it."""
+    """Yield the report's parts: the capture, its heaviest statements, and what the file lacks."""
     yield Section(_title(summary.source), [Facts(_facts(summary, path))], is_main=True)
     yield from _heaviest(summary)
     yield from _missing(summary)
@@ -74,7 +74,7 @@ def _busiest(summary: CaptureSummary) -> str:
 
 
 def _clock(moment_ns: int) -> str:
-    """Return a time in UTC as text; "unknown" if datetime cannot represent it, in a bad file."""
+    """Return a time in UTC as text; "unknown" if datetime cannot represent it (damaged file)."""
     try:
         moment = datetime.fromtimestamp(moment_ns // 1_000_000_000, UTC)
     except (ValueError, OverflowError, OSError):

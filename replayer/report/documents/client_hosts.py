@@ -1,4 +1,4 @@
-"""The shares of client hosts in the work of a step."""
+"""The part of a report about client hosts: what share of a step's work each of them did."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _HEADINGS = (
 
 
 def parts(result: StepResult, run: Run) -> Iterator[Part]:
-    """Yield the table of client hosts, and sentences on it; nothing if all clients were on one."""
+    """Yield a step's table of client hosts and sentences on it; nothing without that table."""
     if not result.tables.get(TABLE):
         return
     if words := client_hosts.bound_words(result, run):
@@ -36,7 +36,7 @@ def parts(result: StepResult, run: Run) -> Iterator[Part]:
 
 
 def sections(sides: Sequence[Side]) -> Iterator[Section]:
-    """Yield the client hosts of each step of each side's last run, if there are any."""
+    """Yield one section with the client hosts of each side's last run; nothing without any."""
     last = [side.runs[-1] for side in sides if side.runs]
     steps = [
         Section(f"{step.name}, {run.id}", [*parts(step, run)])
@@ -49,24 +49,25 @@ def sections(sides: Sequence[Side]) -> Iterator[Section]:
 
 
 def _title(result: StepResult) -> str:
-    """Return a title with the name of the window that the rows belong to; "" without rows."""
+    """Return a title with the name of the step's last window; "" if the table has no rows."""
     last, windows = client_hosts.last_window(result)
     many = f", the last of {windows} windows" if windows > 1 else ""
     return f"client hosts: {last[0]['window']}{many}" if last else ""
 
 
 def _rows(result: StepResult) -> list[list[str]]:
-    """Return a row for each host of the last window, in the columns of _HEADINGS, and their sum.
+    """Return a row for each host in the last window, and a row with their sum if there are several.
 
-    `busy` is the busy share of the host's processors.  `cores` is the number of them that
-    replayer's clients used.  `agent` is the CPU time of the agent that controls the clients.
+    The columns are those of _HEADINGS. `busy` is the busy share of the host's processors.  `cores`
+    is the number of processors that replayer's clients used.  `agent` is the CPU time of the agent
+    that controls the clients.
     """
     last, _ = client_hosts.last_window(result)
     return [*map(_row, last), *([_sum(last)] if len(last) > 1 else [])]
 
 
 def _start(result: StepResult) -> str:
-    """Return a sentence on the time between the starts of the hosts; "" if it is not known."""
+    """Return a sentence on how far apart in time the hosts started; "" if this is not known."""
     spread, bound = result.facts.get(SPREAD), result.facts.get(BOUND)
     if not isinstance(spread, int | float) or not isinstance(bound, int | float):
         return ""
@@ -113,7 +114,7 @@ def _known(last: Sequence[Row], key: str) -> list[float]:
 
 
 def _total(last: Sequence[Row], key: str) -> float | None:
-    """Return the sum over all hosts; None if the value of one host is not known."""
+    """Return the sum of the hosts' values; None if the value of one host is not known."""
     known = _known(last, key)
     return sum(known) if len(known) == len(last) else None
 

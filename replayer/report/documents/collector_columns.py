@@ -1,4 +1,4 @@
-"""The columns of a collector that reports show: those that it selects, by default all of them."""
+"""The columns of collectors that reports show: those that a collector selects, else all."""
 
 from collections.abc import Iterator, Sequence
 
@@ -7,11 +7,11 @@ from replayer.collectors import CollectorColumns, Panel
 from replayer.model import Series
 
 _DRAWN = 2
-"""Number of a collector's columns that are drawn if it does not select any."""
+"""The number of columns that are drawn if a collector does not select any."""
 
 
 def sheet(collector: str, series: Series) -> CollectorColumns | None:
-    """Return the title and columns of a collector's line in a report; None if it wants no line."""
+    """Return the title and columns of a collector's line in a report; None if it has no line."""
     module = registry.load("collectors", collector)
     if hasattr(module, "SHEET"):
         own: CollectorColumns | None = module.SHEET
@@ -27,7 +27,7 @@ def panels(series: Series) -> Iterator[tuple[str, Panel]]:
 
 
 def is_drawn(column: str) -> bool:
-    """Return whether a column of a series may be drawn."""
+    """Return whether charts may show a column: a step's own, or one its collector selects."""
     collector, _, name = column.partition(".")
     if collector not in registry.names("collectors"):
         return True

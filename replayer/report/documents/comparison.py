@@ -1,4 +1,4 @@
-"""The report of a comparison: its answer, every metric, why, and what else differs."""
+"""The report of a comparison: answer, every metric, where the time went, other differences."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -27,7 +27,7 @@ _LEAST_P = 0.001
 
 
 def shortened(comparison: Comparison, names: Mapping[str, str]) -> Comparison:
-    """Return a copy of a comparison with other names of its sides; `names` is old -> new.
+    """Return a copy of a comparison whose sides are renamed; `names` is old name -> new name.
 
     A side without a new name gets its own name in a shorter form.
     """
@@ -48,8 +48,9 @@ def document(
 ) -> Document:
     """Return the report of a comparison: its answer and, with `full`, every detail.
 
-    `asked` is the command that makes this comparison, which the next steps name.  `functions` are
-    the differences of CPU profiles, for a page, and `width` the characters of a statement.
+    `asked` is the command line that makes this comparison; it is the base of the commands that the
+    report suggests next.  `functions` are parts on the differences of the CPU profiles, for a page.
+    `width` is the number of characters to which statements are cut.
     """
     data = [*csv_rows.compared(comparison)]
     comparison = shortened(comparison, {})
@@ -67,7 +68,7 @@ def document(
 
 
 def differing(comparison: Comparison) -> frozenset[str]:
-    """Return the names of the steps of which a metric differs, or likely does."""
+    """Return the names of the steps that have a metric which differs or likely differs."""
     return frozenset(row.step for row in comparison.rows if row.verdict in SHOWN | LIKELY)
 
 
@@ -83,7 +84,7 @@ def _details(comparison: Comparison, functions: Sequence[Part]) -> Iterator[Sect
 
 
 def _environment(comparison: Comparison) -> Iterator[Part]:
-    """Yield a table of each sort of what else differs between the sides."""
+    """Yield a table for each sort of difference between the environments of the two sides."""
     headings = ("fact", comparison.base.name, comparison.other.name)
     for sort, title in _SORTS.items():
         rows = [
@@ -101,7 +102,7 @@ def _environment(comparison: Comparison) -> Iterator[Part]:
 
 
 def _metrics(comparison: Comparison) -> Iterator[Part]:
-    """Yield the verdict on every metric, by step; a page folds the steps without a difference."""
+    """Yield a section with the verdicts of each step; a page folds steps without a difference."""
     yield Sentence(sentence(comparison))
     sides = (comparison.base, ", the base"), (comparison.other, "")
     yield Facts(
@@ -153,7 +154,7 @@ def _cells(row: MetricRow, comparison: Comparison) -> list[str]:
 
 
 def sentence(comparison: Comparison) -> str:
-    """Return the number of metrics with each verdict, in one line; repeated facts do not count."""
+    """Return a line with the number of metrics for each verdict; repeated facts count once."""
     rows = [row for row in comparison.rows if row.verdict is not None]
     known = {(row.step, row.metric) for row in rows}
     # A metric that repeats another one is not a second fact.
@@ -164,7 +165,7 @@ def sentence(comparison: Comparison) -> str:
 
 
 def explained(comparison: Comparison) -> list[str]:
-    """Return the legend of the table, one text per topic."""
+    """Return the legend of the table of metrics, one text per topic."""
     names = f"{sanitize(comparison.other.name)} / {sanitize(comparison.base.name)}"
     unit = comparison.unit.value
     ratio = (
@@ -198,12 +199,12 @@ def _boots(boots: int) -> str:
 
 
 def values(distinct: Iterable[str]) -> str:
-    """Return the values that a fact has on one side; of many values, only the first four."""
+    """Return the values of a fact on one side as one text; of more than four, the first four."""
     known = [sanitize(value) for value in distinct]
     return " | ".join(known[:4]) + (f" | … {len(known) - 4} more" if len(known) > 4 else "")
 
 
 def _heading(row: MetricRow) -> str:
-    """Return a step's name, followed by the kind of step if that is another word."""
+    """Return a step's name, followed by its kind if that differs from the name."""
     kind = row.metric.partition(".")[0]
     return sanitize(row.step) if kind == row.step else f"{sanitize(row.step)} ({sanitize(kind)})"

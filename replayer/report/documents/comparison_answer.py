@@ -19,21 +19,22 @@ from replayer.units import show
 
 _MOST_ROWS = 8
 _MOST_UNCLEAR = 4
-"""The most rows of metrics of which nothing was shown, where no other metric has a row."""
+"""The most rows to show if no metric differs: these are leading metrics."""
 _MOST_SUSPECTS = 4
 _MOST_WARNINGS = 3
 _BAR = 6
-"""Characters of a bar on each side of its middle."""
+"""Characters of a bar to the left and to the right of its middle."""
 _SHORTEST_SCALE = math.log(1.1)
-"""The bars' scale shows at least this ratio, so that small changes have short bars."""
+"""The scale of the bars goes to this log ratio at least, so that small changes have short bars."""
 _OFTEN = 1.995
 """Ratios from here on are shown with two digits, such as 2.6."""
 
 
 def answer(comparison: Comparison, asked: str = "", *, full: bool = False) -> list[Part]:
-    """Return what belongs to the headline: the scope, what differs, remarks, and the next commands.
+    """Return the parts of the answer: scope, what differs, remarks, and the next commands.
 
-    `asked` is the command that makes the comparison, and `full` is true if all details are shown.
+    `asked` is the command line that makes the comparison. `full` is true if the report has all
+    details; if not, the answer names the option `--full`.
     """
     metrics = _metrics(comparison)
     more = "" if full else " (--full)"
@@ -59,7 +60,7 @@ def answer(comparison: Comparison, asked: str = "", *, full: bool = False) -> li
 
 
 def _metrics(comparison: Comparison) -> list[MetricRow]:
-    """Return the metrics that the answer shows: those that differ, else the leading ones."""
+    """Return the metrics that the answer shows: those that differ; if none does, leading ones."""
     rows = [*first_rows(comparison, SHOWN), *first_rows(comparison, LIKELY)]
     if rows:
         return rows[:_MOST_ROWS]
@@ -67,7 +68,7 @@ def _metrics(comparison: Comparison) -> list[MetricRow]:
 
 
 def _scope(comparison: Comparison) -> str:
-    """Return how many units of which kind were compared, and for what the answer holds."""
+    """Return a sentence: how many runs and boots were compared, and for what the answer holds."""
     sides = comparison.base, comparison.other
     runs = sum(len(side.runs) for side in sides)
     each = " + ".join(str(len(side.runs)) for side in sides)
@@ -96,9 +97,9 @@ def _row(row: MetricRow, comparison: Comparison) -> tuple[str, ...]:
 
 
 def _bars(rows: Sequence[MetricRow]) -> Iterator[str]:
-    """Yield a bar for each row: from the middle to the right if it is worse, left if it is better.
+    """Yield a bar for each row, from the middle to the right if it is worse, to the left if better.
 
-    The longest one has the largest ratio, and all are on the same log axis.
+    The length is the logarithm of the ratio; all rows have the same scale.
     """
     sizes = [0.0 if not row.ratio else abs(math.log(row.ratio)) for row in rows]
     longest = max([_SHORTEST_SCALE, *sizes])
@@ -121,7 +122,10 @@ def _times(value: float | None) -> str:
 
 
 def _verdict(row: MetricRow, unit: Unit) -> str:
-    """Return the verdict in a word; the scope adds that it holds for these runs only."""
+    """Return the verdict in a word, with the runs needed to settle it if it is unclear.
+
+    The words "in these runs" are left out, because the line on the scope has them.
+    """
     word = name_verdict(row).removesuffix(" in these runs")
     if row.more is None or row.more > MOST_MORE:
         return word
@@ -131,7 +135,10 @@ def _verdict(row: MetricRow, unit: Unit) -> str:
 
 
 def _rest(comparison: Comparison, shown: Sequence[MetricRow]) -> str:
-    """Return how many other metrics there are of each verdict; repeated facts do not count."""
+    """Return a text with the number of metrics not in `shown`, by verdict; "" if there are none.
+
+    A metric that repeats the fact of another one is not counted.
+    """
     names = {(row.step, row.metric) for row in comparison.rows}
     others = [
         row
@@ -149,7 +156,11 @@ def _rest(comparison: Comparison, shown: Sequence[MetricRow]) -> str:
 
 
 def _remarks(comparison: Comparison, more: str) -> Iterator[tuple[str, str]]:
-    """Yield (where, suspect or believe, its words); `more` names the option that shows all."""
+    """Yield (label, text) of the remarks; the label is "" if it is the same as the one before.
+
+    The labels are `likely`, `where` (the time went), `suspect`, `believe` (doubts) and `next`.
+    `more` is the option that shows all remarks.
+    """
     yield from _needed(comparison)
     several = len({row.step for row in comparison.rows}) > 1
     for number, why in enumerate(comparison.why):
@@ -172,7 +183,7 @@ def _remarks(comparison: Comparison, more: str) -> Iterator[tuple[str, str]]:
 
 
 def _settling(comparison: Comparison) -> str:
-    """Return what would make the answer surer: more runs, or boots in turns; "" if it is sure."""
+    """Return what makes the answer surer: more runs, or boots in turns; "" if nothing does."""
     rows = [row for row in comparison.rows if row.leading and row.verdict]
     fewest = units_to_show(1.0, 1)
     if comparison.family == 0:
@@ -193,7 +204,7 @@ def _settling(comparison: Comparison) -> str:
 
 
 def _needed(comparison: Comparison) -> Iterator[tuple[str, str]]:
-    """Yield the number of samples that would show what is likely, if there are not too many."""
+    """Yield how many samples a side may prove what is likely; nothing if it takes too many."""
     needed = [
         min(len(row.base_values), len(row.other_values)) + row.more
         for row in first_rows(comparison, LIKELY)
@@ -206,7 +217,7 @@ def _needed(comparison: Comparison) -> Iterator[tuple[str, str]]:
 
 
 def _beliefs(comparison: Comparison, more: str) -> Iterator[tuple[str, str]]:
-    """Yield the doubts: the first ones, and the number of the others."""
+    """Yield the first doubts, and how many more there are."""
     accounts = [
         f"{why.step}: {words}"
         for why in comparison.why

@@ -1,4 +1,4 @@
-"""The rows of CSV of runs or of a comparison, one measurement or metric each."""
+"""The rows of a CSV report: one for each measurement of runs, or metric of a comparison."""
 
 from collections.abc import Iterator, Sequence
 
@@ -27,11 +27,11 @@ _OF_A_HOST = {
 """Quantity of a client host -> its unit."""
 _COMPARED = (*_ROW, "p_holm", "verdict", "more")
 _SHIFTED = ("shift", "shift_low", "shift_high")
-"""Columns for parts of an account, if there are any: a part's shift, in its unit."""
+"""Columns that exist only with an account: the shift of one of its parts, in the row's unit."""
 
 
 def measured(sides: Sequence[Side]) -> Iterator[Sequence[object]]:
-    """Yield every measurement of every repeat."""
+    """Yield the headings, then a row for every measurement of every repeat."""
     yield _RUN
     for side in sides:
         for run in side.runs:
@@ -46,7 +46,10 @@ def measured(sides: Sequence[Side]) -> Iterator[Sequence[object]]:
 
 
 def _client_hosts(step: StepResult) -> Iterator[tuple[str, float, str]]:
-    """Yield each client host's share in the last window, as `hosts.<host>.<quantity>`."""
+    """Yield (metric, value, unit) for each client host's share in the last window.
+
+    The metric is `hosts.<host>.<quantity>`.
+    """
     for row in last_window(step)[0]:
         for key, unit in _OF_A_HOST.items():
             if row.get(key) is not None:
@@ -54,7 +57,7 @@ def _client_hosts(step: StepResult) -> Iterator[tuple[str, float, str]]:
 
 
 def compared(comparison: Comparison) -> Iterator[Sequence[object]]:
-    """Yield the metrics of a comparison, and the parts of its accounts."""
+    """Yield the headings, a row for each metric, and a row for each part of the steps' accounts."""
     names = comparison.base.name, comparison.other.name
     shifted = _SHIFTED if comparison.why else ()
     yield (*_COMPARED, "base_group", "other_group", *shifted)
@@ -66,7 +69,10 @@ def compared(comparison: Comparison) -> Iterator[Sequence[object]]:
 
 
 def _part(why: Why, part: AccountPart, names: tuple[str, str]) -> Sequence[object]:
-    """Return a row for a part of a step's account, `<step>.time.<part>`, with a shift, no ratio."""
+    """Return the row of a part of a step's account: it has a shift, but no ratio.
+
+    The row's metric is `<step>.time.<part>`.
+    """
     keys = part.model_dump(mode="json") | {
         "step": why.step,
         "metric": f"{why.step}.time.{part.part}",

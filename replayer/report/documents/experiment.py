@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 _HEADINGS = ("effect", "from -> to", "change", "95 % interval", "verdict")
 _MOST_INTERACTIONS = 8
 _NARROW = 2.0
-"""An interval of fewer percents has a digit after the point."""
+"""An interval narrower than this number of percents is shown with a digit after the point."""
 _CSV = (
     *("metric", "effect", "first", "second", "change", "low", "high"),
     *("p_corrected", "verdict", "settled", "better", "unit"),
 )
 _LEAST_PERCENT = 3.0
-"""The axis of effects reaches so far to both sides, at least."""
+"""The axis of effects extends at least to this percentage in both directions."""
 _COLORS: dict[str, int | str] = {
     "worse": "worse",
     "better": "better",
@@ -66,7 +66,7 @@ def _section(answer: ExperimentAnswer, metric: str) -> Section:
 
 
 def _sentences(answer: ExperimentAnswer) -> Iterator[str]:
-    """Yield the answer: for each metric the causes, their shares, and the unexplained rest."""
+    """Yield sentences: first one for each metric with the factors' effects, then what is open."""
     for metric in answer.metrics:
         yield _answer(answer, metric)
     for words in answer.plan.not_switched:
@@ -109,9 +109,9 @@ def _not_shown(effect: Effect) -> str:
 
 
 def _explanation(answer: ExperimentAnswer, gap: Explained) -> str:
-    """Return how far two sides are apart, the share of each factor in that, and the rest.
+    """Return how far two sides are apart, each factor's share of that, and the unexplained rest.
 
-    A percent without a sign counts in the direction of the difference.
+    A percentage without a sign has the same direction as the difference between the sides.
     """
     turned = gap.gap.change < 0 and _is_apart(gap.gap)
     mains = _mains(answer, gap.metric)
@@ -129,7 +129,7 @@ def _explanation(answer: ExperimentAnswer, gap: Explained) -> str:
 
 
 def _is_apart(gap: Share) -> bool:
-    """Return whether a difference is shown, or cannot be judged as each side has one run."""
+    """Return whether a difference is shown; also True without an interval (single runs)."""
     return gap.low is None or gap.high is None or not gap.low <= 0 <= gap.high
 
 
@@ -146,14 +146,14 @@ def _apart(answer: ExperimentAnswer, gap: Explained, *, turned: bool) -> str:
 
 
 def _does(effect: Effect, *, turned: bool) -> str:
-    """Return the share of a difference that a factor causes, or that it causes the opposite."""
+    """Return how much of a difference a factor causes, or that it has the opposite effect."""
     if (effect.share.change < 0) is turned:
         return f"does {_counted(effect.share, turned=turned)} of it"
     return f"does the opposite, {_size(effect.share)} {_interval(effect.share)}"
 
 
 def _counted(share: Share, *, turned: bool) -> str:
-    """Return a share such as `17 % (15 to 19)`; if turned, less is the positive direction."""
+    """Return a share and its interval such as `17 % (15 to 19)`; `turned` reverses the signs."""
     bounds = _bounds(share, turned=turned)
     return f"{_plain(share, share.change, turned=turned)} %{f' ({bounds})' if bounds else ''}"
 
@@ -166,7 +166,7 @@ def _bounds(share: Share, *, turned: bool) -> str:
 
 
 def _plain(share: Share, value: float, *, turned: bool) -> str:
-    """Return a value of a share without its sign if that is the direction that counts."""
+    """Return a percentage without its unit and without a plus sign; `turned` reverses its sign."""
     text = _percent(-value if turned else value, digits=_digits(share))
     text = text.removesuffix(" %").removeprefix("+")
     return text.removeprefix("-") if not float(text) else text
@@ -200,7 +200,7 @@ def _percent(share: float, *, digits: int | None = None) -> str:
 
 
 def _size(share: Share) -> str:
-    """Return the change of a share, as exactly as its interval allows."""
+    """Return a relative change in percent, with as many digits as its interval needs."""
     return _percent(share.change, digits=_digits(share))
 
 
@@ -213,7 +213,10 @@ def _interval(share: Share) -> str:
 
 
 def _digits(share: Share) -> int | None:
-    """Return the digits of a narrow interval, whose ends would look equal; None for the usual."""
+    """Return the digits after the point for a narrow interval, whose ends would else look equal.
+
+    None for any other interval: the value then decides.
+    """
     if share.low is None or share.high is None:
         return None
     return 1 if 100 * (share.high - share.low) < _NARROW else None
@@ -228,7 +231,7 @@ def _levels(answer: ExperimentAnswer, effect: Effect) -> str:
 
 
 def _verdict(answer: ExperimentAnswer, effect: Effect) -> str:
-    """Return the verdict on an effect in words, its first word one that has a colour."""
+    """Return the verdict on an effect in words; the words before a comma decide its colour."""
     if effect.verdict == NOTHING:
         return f"nothing, within {_exactly(answer)}"
     if effect.verdict == OPEN:
@@ -242,7 +245,10 @@ def _verdict(answer: ExperimentAnswer, effect: Effect) -> str:
 
 
 def _listed(answer: ExperimentAnswer, metric: str) -> list[Effect]:
-    """Return the effects to list: all factors, interactions that are shown, and some others."""
+    """Return the effects to list: all single factors, then interactions, those shown first.
+
+    All interactions that were shown are listed, and others up to eight interactions in total.
+    """
     effects = answer.of_metric(metric)
     mains = [e for e in effects if not e.interaction]
     mixed = sorted(
@@ -255,7 +261,7 @@ def _listed(answer: ExperimentAnswer, metric: str) -> list[Effect]:
 
 
 def _row(answer: ExperimentAnswer, effect: Effect) -> tuple[str, str, str, str, str]:
-    """Return the cells of an effect, as in HEADINGS."""
+    """Return the cells of an effect, in the columns of the table of effects."""
     return (
         effect.title,
         _levels(answer, effect),
@@ -266,7 +272,7 @@ def _row(answer: ExperimentAnswer, effect: Effect) -> tuple[str, str, str, str, 
 
 
 def _explained(answer: ExperimentAnswer) -> list[str]:
-    """Return the legend: how it was measured, and what the numbers mean."""
+    """Return the legend: how the effects were measured, and what the numbers mean."""
     mixed = any(e.aliases for e in answer.effects) or not all(e.sure for e in answer.effects)
     how = (
         f"Measured: {answer.runs} runs, {answer.blocks} blocks of {answer.block_runs} "
@@ -356,7 +362,7 @@ def _curve(effects: Sequence[Effect], kind: str) -> Curve:
 
 
 def _interaction(answer: ExperimentAnswer, metric: str, pair: tuple[str, str]) -> Figure:
-    """Return a plot of two factors' interaction: parallel lines would be none."""
+    """Return a plot of two factors' interaction: without one, the lines are parallel."""
     cells = [cell for cell in answer.cells if cell.metric == metric and cell.factors == pair]
     curves = []
     for number, level in enumerate(dict.fromkeys(cell.levels[1] for cell in cells)):

@@ -1,4 +1,4 @@
-"""The explanation of a metric's difference, in words: which part took longer, and by how much."""
+"""Why a metric differs, in words: which part of an operation took longer, and by how much."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -15,15 +15,15 @@ from replayer.report.sanitize import sanitize
 from replayer.units import three
 
 _TOLD = 0.005
-"""A part below this share of the time on both sides is not named as unchanged."""
+"""A part below this share of the time on both sides is not listed as unchanged."""
 _MOST_CAUSES = 6
 _NOT_SHOWN = "where the most of it is was not shown"
 _MOSTLY = 0.5
-"""Parts that moved explain most of the difference only if they are at least this share of it."""
+"""Parts that moved are enough as an explanation if they are this share of the difference."""
 
 
 def section(why: Why, comparison: Comparison) -> Section:
-    """Return the explanation of one step: a sentence, causes and doubts, and all parts."""
+    """Return the explanation of one step: a sentence, possible causes, doubts, and all parts."""
     row = next(
         row for row in comparison.rows if (row.step, row.metric) == (why.step, why.metrics[0])
     )
@@ -42,12 +42,15 @@ def section(why: Why, comparison: Comparison) -> Section:
 
 
 def summarize(why: Why, comparison: Comparison) -> str:
-    """Return where a step's difference is, without the metric and its ratio."""
+    """Return where a step's time differs, as a sentence without the metric and its ratio."""
     return sanitize(_account(why, comparison))
 
 
 def doubt(why: Why, comparison: Comparison) -> Iterator[str]:
-    """Yield doubts: how many accounts of each side do not close, or have only one proof."""
+    """Yield doubts about the accounts, with the number of windows of each side that they concern.
+
+    An account is doubtful if it does not close, or if it closes by the kernel's counters alone.
+    """
     names = sanitize(comparison.base.name), sanitize(comparison.other.name)
     for words, counts in (
         ("the account does not close", why.open),
@@ -63,7 +66,7 @@ def doubt(why: Why, comparison: Comparison) -> Iterator[str]:
 
 
 def explained(comparison: Comparison) -> list[str]:
-    """Return the legend of the explanations, a text each; [] if there are no explanations."""
+    """Return the legend of the explanations as a list of one text; [] without explanations."""
     if not any(why.parts for why in comparison.why):
         return []
     base, other = sanitize(comparison.base.name), sanitize(comparison.other.name)
@@ -80,14 +83,14 @@ def explained(comparison: Comparison) -> list[str]:
 
 
 def _rows(why: Why) -> list[list[str]]:
-    """Return a row for the whole and one for each part, in the columns of `_headings`."""
+    """Return a row for the whole time and one for each part, in the columns of the headings."""
     parts = [part for part in (why.whole, *why.parts) if part is not None]
     unit = _unit(why)
     return [_row(part, unit, is_whole=part is why.whole) for part in parts]
 
 
 def _headings(comparison: Comparison, why: Why) -> list[str]:
-    """Return the headings of `_rows`: the unit, the groups' names, and the statistics' names."""
+    """Return the headings of the table of an account's parts: unit, sides, and statistics."""
     names = comparison.base.name, comparison.other.name
     return [f"{_unit(why)[1]} a {why.operation}", *names, "difference", "95 % interval", "p", ""]
 
@@ -141,7 +144,7 @@ def _named(why: Why, factor: float, unit: Unit) -> str:
 
 
 def _likely(part: AccountPart, why: Why, factor: float, unit: Unit) -> str:
-    """Return a part without proof in words: its share of the difference and its likelihood."""
+    """Return words on a part that was not shown to move: its shift, and how likely it is."""
     of = f" of {_number(why.whole.shift / factor)}" if why.whole else ""
     p = "" if part.p is None else f"p {part.p:.2g}"
     how = "likely" if part.change is PartChange.LIKELY else "unclear"
@@ -169,7 +172,7 @@ def _moved(part: AccountPart, factor: float) -> str:
 
 
 def _unchanged(why: Why) -> str:
-    """Return the larger parts for which it was shown that they hardly moved, if at all."""
+    """Return a text with the larger parts that are shown to be unchanged; "" if there are none."""
     least = _TOLD * (why.whole.base if why.whole else 0.0)
     names = [
         part.part
@@ -196,7 +199,7 @@ def _unit(why: Why) -> Scale:
 
 
 def _number(value: float) -> str:
-    """Return a difference with two significant digits, or all digits before the point if more."""
+    """Return a signed difference with two significant digits; digits before the point are kept."""
     return f"{value:+.{_digits(value)}f}"
 
 

@@ -1,8 +1,8 @@
-"""The accounts and profiles on a page: bars of the accounts' parts, and flame graphs.
+"""Charts for a page: bars of the accounts' parts, and flame graphs of the CPU profiles.
 
 A flame graph is drawn as an icicle: a caller is above the functions that it called.  The width of a
-frame is its CPU time per operation.  The graph of the difference of two sides has the widths of the
-second side ("other"); its colours show the difference per operation.
+frame is its CPU time per operation.  In the graph of the difference of two sides, the widths are
+those of the second side ("other"), and the colours show the difference per operation.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -24,9 +24,9 @@ _MOST = 16
 _WINDOWS = 40
 """The most windows of a step and side whose profiles are merged; of more, every n-th is used."""
 _FAINT = 0.02
-"""The full colour stands for at least this share of the whole time: small differences stay pale."""
+"""The strongest colour stands for this share of the whole time or more: small shifts stay pale."""
 FEWEST = 30
-"""The fewest samples of a side of which functions are compared."""
+"""Functions of two sides are compared only if each side has at least this many samples."""
 _COLORS = {"kernel": 1, "server": 0, "client": 2, "kernel threads": 5, "others": 6, "replayer": 3}
 COLORS = (
     "Blue is code of the server, violet the kernel, slate the client, yellow the kernel's own "
@@ -36,18 +36,18 @@ COLORS = (
 
 
 class WatchedFlames(NamedTuple):
-    """The windows of a step on one side that have accounts."""
+    """The accounts and the merged profile of a step's windows on one side."""
 
     side: str
     accounts: tuple[Account, ...]
     stacks: dict[str, float]
     """Stack -> CPU seconds per operation; {} without a profile."""
     samples: int
-    """The number of samples of these stacks."""
+    """The number of samples in `stacks`, without those of other programs."""
 
 
 class StepFlames(NamedTuple):
-    """A step, with each side that has accounts of it."""
+    """A step that has accounts, and the sides on which it has them."""
 
     name: str
     operation: str
@@ -57,7 +57,8 @@ class StepFlames(NamedTuple):
 def steps(sides: Sequence[Side]) -> Iterator[StepFlames]:
     """Yield the steps that have accounts.
 
-    If windows of a step count different operations, only those with the most frequent one are used.
+    If the windows of a step count different operations, only windows with the most frequent
+    operation are used.
     """
     for name in step_names(sides):
         watched = [
@@ -111,7 +112,7 @@ def accounts(watched: Sequence[StepFlames]) -> Iterator[tuple[str, Figure]]:
 
 
 def parts(step: StepFlames) -> tuple[Scale, list[tuple[str, list[float]]]] | None:
-    """Return a unit, and (part, values in that unit): a session's time per operation.
+    """Return (unit, [(part, its value on each side)]): a session's time per operation in each part.
 
     A value is the median of one side's windows.  Returns None if no window has times of sessions.
     """
@@ -127,7 +128,10 @@ def _middle(accounts_: Iterable[Account], part: Spent) -> float:
 
 
 def flames(watched: Sequence[StepFlames]) -> tuple[list[tuple[str, FlameGraph]], int]:
-    """Return (step's name, flame graph) of each side, and the number of graphs left out."""
+    """Return the flame graphs of all steps and sides, and the number of graphs left out.
+
+    A graph is given as (step's name, flame graph).  At most 16 are made.
+    """
     profiled = [(step, one) for step in watched for one in step.sides if one.stacks]
     several = len({one.side for _, one in profiled}) > 1
     charts = [
@@ -150,11 +154,11 @@ def _flame(step: StepFlames, stacks: Mapping[str, float], side: str, of_side: st
 def differing(
     comparison: Comparison, watched: Sequence[StepFlames], shown: Collection[str]
 ) -> list[list[Part]]:
-    """Return the differences of two sides' profiles, for each step that both have profiles of.
+    """Return the differences of two sides' CPU profiles: a list of parts for each step.
 
-    Each has a graph, its legend, and a table of functions.  Only steps in `shown` have one, of
-    which a metric differs or likely does, and only with at least FEWEST samples on each side: else
-    a reader would take chance for a difference.
+    The parts are a graph, its legend, and a table of functions.  `shown` are the names of the steps
+    with a metric that differs or likely differs: only these are compared, and only if each side has
+    at least FEWEST samples.  Otherwise a reader would take chance for a difference.
     """
     names = comparison.base.name, comparison.other.name
     differences = []
@@ -166,7 +170,7 @@ def differing(
 
 
 def too_few(watched: Sequence[StepFlames], shown: Collection[str]) -> list[str]:
-    """Return a sentence for each step that differs and has too few samples for its functions."""
+    """Return a sentence for each step in `shown` that has too few samples to compare functions."""
     return [
         f"{step.name}: functions are not compared, as there are too few samples "
         f"({', '.join(f'{one.samples} of {one.side}' for one in step.sides)}; {FEWEST} are needed)"
@@ -216,10 +220,10 @@ def _differing(
 
 
 def _frames(drawn: Sequence[flame.Drawn], scale: Scale) -> dict[str, Any]:
-    """Return frames for the page's script; a value is a frame's time less that of its callees.
+    """Return frames as columns for the page's script.
 
-    Callees count only if they are drawn.  `parents` are indices of earlier frames; the frame of the
-    whole has -1.
+    A value is the frame's time less the time of the frames that are drawn below it.  `parents` are
+    indices of earlier frames; the root has -1.
     """
     own = _own(drawn, [one.other / scale.seconds for one in drawn])
     return {
@@ -231,7 +235,7 @@ def _frames(drawn: Sequence[flame.Drawn], scale: Scale) -> dict[str, Any]:
 
 
 def _own(drawn: Sequence[flame.Drawn], whole: Sequence[float]) -> list[float]:
-    """Return the absolute value of each frame's own part: without the frames drawn below it."""
+    """Return the absolute value of `whole` of each frame, less that of the frames below it."""
     own = list(whole)
     for one, value in zip(drawn, whole, strict=True):
         if one.parent is not None:
@@ -253,7 +257,7 @@ def _graph(
 
 
 def tables(steps: Sequence[StepFlames]) -> Iterator[Table]:
-    """Yield a table of the parts of each step's account."""
+    """Yield, for each step, a table of the parts of its account, with a column for each side."""
     for step in steps:
         shares = parts(step)
         if shares:

@@ -31,9 +31,9 @@ from replayer.run.display import Sentence, Tone
 from replayer.units import show
 
 _MOST_FACTS, _MOST_LISTED = 6, 30
-"""The most facts of a change that a terminal shows, and that are in the report."""
+"""The most facts of a change: those that a terminal shows, and those that are in the report."""
 _MOST_LINES = 60
-"""The most lines for changes of the fact in one chart."""
+"""The most vertical lines in one chart, each at a change of the fact that the user chose."""
 _HEIGHT = 360
 _TONES = {True: Tone.BAD, False: Tone.GOOD, None: Tone.PLAIN}
 _WORDS = {True: "worse", False: "better", None: ""}
@@ -60,7 +60,7 @@ def document(history: RunHistory) -> Document:
 
 
 def _headline(history: RunHistory) -> str:
-    """Return the finding in one sentence: the newest change, or that there is none."""
+    """Return the finding in one sentence: the newest change of a level, or that there is none."""
     newest = history.newest
     if newest is None:
         return f"no level changed that {count(history.runs, 'run')} can show"
@@ -73,7 +73,7 @@ def _headline(history: RunHistory) -> str:
 
 
 def _remarks(history: RunHistory) -> Iterator[str]:
-    """Yield sentences about the whole history: its extent, and what it cannot show."""
+    """Yield sentences about the whole history: how many runs it has, and what it cannot prove."""
     times = [point.when for one in history.series for point in one.points]
     changed = sum(bool(one.changes) for one in history.series)
     yield (
@@ -88,13 +88,13 @@ def _remarks(history: RunHistory) -> Iterator[str]:
 
 
 def _work(one: MetricHistory) -> str:
-    """Return the work, the engine and the machine of a series in one line."""
+    """Return the workload, its settings, the engine and the machine of a series in one line."""
     words = (one.workload, one.work, one.engine, one.machine and f"on {one.machine}")
     return " · ".join(word for word in words if word)
 
 
 def _size(change: HistoryChange) -> str:
-    """Return the size of a change, with its sign; its two levels if they have no ratio."""
+    """Return a change in percent, with its sign; its two levels if they have no ratio."""
     if change.share is None:
         return f"from {change.before.median:.4g} to {change.after.median:.4g}"
     return f"{change.share:+.1%}"
@@ -108,7 +108,7 @@ def _interval(change: HistoryChange) -> str:
 
 
 def _now(one: MetricHistory) -> str:
-    """Return the number of runs and the level since the last change."""
+    """Return the number of runs, and the metric's level since the last change."""
     begin = one.changes[-1].at if one.changes else 0
     level = show(median(point.value for point in one.points[begin:]), one.unit)
     if one.is_short:
@@ -118,14 +118,14 @@ def _now(one: MetricHistory) -> str:
 
 
 def _facts(change: HistoryChange, most: int = _MOST_LISTED) -> list[str]:
-    """Return what else changed at the same time, a sentence for each; of many, the first ones."""
+    """Return the facts that changed at the same time, a text each; of many, the first `most`."""
     words = [_fact(one) for one in change.facts[:most]]
     more = len(change.facts) - most
     return [*words, f"and {more} more facts"] if more > 0 else words
 
 
 def _caution(change: HistoryChange) -> str:
-    """Return why a change may be less than it seems; "" if nothing is known."""
+    """Return a caution if all runs before or after a change are of one boot; else ""."""
     single = [
         side
         for side, level in (("before", change.before), ("after", change.after))
@@ -161,7 +161,7 @@ def _row(one: MetricHistory, change: HistoryChange) -> Sequence[object]:
 
 
 def _course(one: MetricHistory) -> SparkLines:
-    """Return the values as blocks, from the lowest value to the highest."""
+    """Return the values as a spark line, from the lowest value to the highest."""
     values = [point.value for point in one.points]
     low, high = min(values), max(values)
     # The lowest gets the lowest block, which is not that of 0.
@@ -192,12 +192,12 @@ def _fact(one: Difference) -> str:
 
 
 def _is_work(key: str) -> bool:
-    """Return whether a fact is what was asked of the server, and not the server."""
+    """Return whether a fact is about the requested work, and not about the server."""
     return not key.startswith("engine.")
 
 
 def _chart(one: MetricHistory) -> Figure:
-    """Return the values over time, their levels, and where the fact changed."""
+    """Return a chart of values over time, with their levels and changes of the chosen fact."""
     times = [_milliseconds(point.when) for point in one.points]
     values = [point.value for point in one.points]
     texts = [f"{point.run}  {point.fact}" for point in one.points]
@@ -212,7 +212,7 @@ def _chart(one: MetricHistory) -> Figure:
 
 
 def _levels(one: MetricHistory, times: Sequence[float]) -> Curve:
-    """Return the median between two changes as a line over its runs, with gaps between them."""
+    """Return the level between two changes, their median, as a line over those runs."""
     bounds = [0, *(change.at for change in one.changes), len(times)]
     medians = [one.changes[0].before.median] if one.changes else []
     medians += [change.after.median for change in one.changes]
@@ -225,7 +225,7 @@ def _levels(one: MetricHistory, times: Sequence[float]) -> Curve:
 
 
 def _new_facts(one: MetricHistory) -> list[int]:
-    """Return the index of each point whose fact differs from that of the point before."""
+    """Return the index of each point whose fact differs from that of the point before it."""
     return [
         number
         for number, (before, point) in enumerate(pairwise(one.points), start=1)
@@ -234,5 +234,5 @@ def _new_facts(one: MetricHistory) -> list[int]:
 
 
 def _milliseconds(when: float) -> float:
-    """Return a time as the page's script has dates: milliseconds since 1970, to the second."""
+    """Return a time in milliseconds since 1970, cut to whole seconds, for the page's script."""
     return 1000.0 * int(datetime.fromtimestamp(when, UTC).timestamp())

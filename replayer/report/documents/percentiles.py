@@ -9,18 +9,18 @@ PERCENTILES = (
     99.999,
 )
 _LEAST_BEYOND = 10
-"""The least observations beyond a percentile to show it: with fewer its value is chance."""
+"""The fewest observations beyond a percentile to show it: with fewer, its value is chance."""
 
 
 def supported(count: int) -> list[float]:
-    """Return the PERCENTILES that have ten or more of `count` observations beyond them."""
+    """Return those PERCENTILES that at least ten of `count` observations exceed."""
     return [p for p in PERCENTILES if round(count * (1 - p / 100), 6) >= _LEAST_BEYOND]
 
 
 def of(payloads: Iterable[str]) -> tuple[list[float], list[float]]:
-    """Return percentiles and the milliseconds at each, of all histograms added up.
+    """Return percentiles and the milliseconds at each, from the sum of all stored histograms.
 
-    Both are empty if there are too few operations.
+    Both lists are empty if there are too few operations.
     """
     total = stored_histogram.merged(payloads)
     shares = supported(total.get_total_count()) if total is not None else []

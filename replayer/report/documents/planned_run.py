@@ -9,7 +9,7 @@ from replayer.units import show_duration, show_size
 
 
 def parts(forecast: Forecast) -> Iterator[Part]:
-    """Yield the forecast of one run: its steps in the order in which they are done."""
+    """Yield the forecast of one run: its steps in the order in which they run, then the total."""
     title = f"{forecast.workload}, {forecast.server}"
     yield Section(title, [Facts([("data", _disk(forecast.disk))])], is_main=True)
     for part in forecast.parts:

@@ -1,4 +1,4 @@
-"""The report of a profile: what its busiest window needed, and how sure that is."""
+"""The report of a profile: what the busiest window needed, and how reliable this is."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
@@ -46,12 +46,12 @@ from replayer.units import show, show_count, show_duration, show_size
 _MOST_TABLES = 8
 _MOST_GAPS = 5
 _LEVELS = (0.25, 0.5, 0.75, 0.9)
-"""Shares of a resource's maximum; for each the report shows the minutes a day above it."""
+"""Shares of a resource's maximum; the report shows the minutes a day above each of them."""
 _TONES = {Grade.WHOLE: Tone.GOOD, Grade.PARTIAL: Tone.UNCLEAR, Grade.POOR: Tone.BAD}
 _WATCHED = ("transactions", "cpu", "iops", "mbps", "sessions_active")
 _POINTS = 400
 _WHOLE_DAY = 0.95
-"""Share of a day from which on minutes are those of a day."""
+"""A profile that covers this share of a day counts as a whole day."""
 _GRADES = {
     Grade.WHOLE: "all that decides is known: enough for a verdict",
     Grade.PARTIAL: "enough for a verdict, which leaves out what is named here",
@@ -71,18 +71,18 @@ _SHORT = {
 
 
 class UsageLevel(NamedTuple):
-    """The minutes a day for which a resource is used above a level."""
+    """The minutes a day in which the use of a resource is above a level."""
 
     title: str
     unit: str
     level: float
     minutes: float
     whole: float
-    """The minutes that it is of: those of a day, or of the profile if that is shorter."""
+    """The minutes in which the use is known: those of a day, or fewer in a shorter profile."""
 
 
 class ProfileSummary(NamedTuple):
-    """The content of a report on a profile."""
+    """The content of a report on a profile, before it is put into words."""
 
     profile: ResourceProfile
     usages: tuple[Usage, ...]
@@ -90,16 +90,16 @@ class ProfileSummary(NamedTuple):
     ratios: Ratios
     moment: ProfileWindow | None
     leading: str
-    """The title of the resource whose busiest minute `moment` is."""
+    """The title of the resource that decided which window is the busiest one (`moment`)."""
     levels: tuple[UsageLevel, ...]
-    """The levels that the user requested."""
+    """The levels that the user requested, with the minutes above each."""
     confidence: Confidence
     wanted: Requirement | None
     """The requirement with the margin that the user asked for; None if there was no load."""
 
     @property
     def recommendation(self) -> tuple[RecommendedSize, ...]:
-        """Return the size of a machine that would fit."""
+        """Return the resources of a machine that would fit; () if there is no requirement."""
         return () if self.wanted is None else recommend(self.wanted)
 
 
@@ -113,7 +113,8 @@ def summary(
 ) -> ProfileSummary:
     """Return the summary of a profile; `above` are levels, such as `read_iops=3000`.
 
-    `now` is in seconds since 1970; None is the end of the profile.
+    `growth` is a factor of the load, and `headroom` a share that is added. `now` is in seconds
+    since 1970; None is the end of the profile.
 
     Raises NotFound for an unknown resource, and Impossible for a level that is not a number or for
     a resource that the profile does not have.
@@ -133,7 +134,7 @@ def summary(
 
 
 def _wanted(profile: ResourceProfile, growth: float, headroom: float) -> Requirement | None:
-    """Return the requirement of a profile; None for one from which no size follows."""
+    """Return the requirement that follows from a profile; None if no size follows from it."""
     requirement.check_margin(growth, headroom)
     try:
         return requirement.of(profile, growth=growth, headroom=headroom)
@@ -228,7 +229,7 @@ def _facts(one: ProfileSummary) -> list[tuple[str, str]]:
 
 
 def _headline(one: ProfileSummary) -> str:
-    """Return the answer of a profile in a sentence: what its busiest window needed, how sure."""
+    """Return the answer in a sentence: what the busiest window needed, and how sure this is."""
     wanted = one.wanted
     sure = f"Confidence {one.confidence.words}"
     if wanted is None or one.moment is None:
@@ -242,7 +243,7 @@ def _headline(one: ProfileSummary) -> str:
 
 
 def _needed(need: Need) -> str:
-    """Return a measured need in words, as `400 transactions/s`."""
+    """Return a measured need in words, such as `400 transactions/s`, without the part of others."""
     rate = need.unit == "1/s"
     own = need.measured - need.others
     amount = show_count(own) if rate else show(own, need.unit)
@@ -256,7 +257,7 @@ def _coverage(complete: Completeness) -> str:
 
 
 def _windows(usages: Sequence[Usage], length: float) -> Section:
-    """Return the percentiles of each resource over windows of one length."""
+    """Return a section with each resource's percentiles over windows of `length` seconds."""
     known = ((one, one.spreads[length]) for one in usages if length in one.spreads)
     rows = [
         [name_resource(one.resource), *_numbers(one, spread), usage.clock(spread.most_end)]
@@ -273,7 +274,7 @@ def _numbers(one: Usage, spread: WindowPercentiles) -> Iterator[str]:
 
 
 def _reasons(usages: Sequence[Usage], length: float) -> Iterator[str]:
-    """Yield sentences: the resources without known windows of that length, and the reason."""
+    """Yield a sentence for each reason why resources have no known windows of `length` seconds."""
     unknown: dict[str, list[str]] = {}
     for one in usages:
         if length in one.unknown:
@@ -284,7 +285,7 @@ def _reasons(usages: Sequence[Usage], length: float) -> Iterator[str]:
 
 
 def _moment(one: ProfileSummary) -> Iterator[Section]:
-    """Yield the use of each resource in the busiest window."""
+    """Yield a section with the use of each resource in the busiest window; nothing without one."""
     if one.moment is None:
         return
     begin, end = one.moment.begin, one.moment.end
@@ -302,7 +303,7 @@ def _moment(one: ProfileSummary) -> Iterator[Section]:
 
 
 def _minutes(one: ProfileSummary) -> Section:
-    """Return the minutes a day above shares of each resource's maximum."""
+    """Return a section: minutes a day in which each resource exceeds shares of its maximum."""
     of = _period(_known_minutes(one))
     rows = _level_rows(one)
     parts: list[Part] = [
@@ -320,20 +321,20 @@ def _describe_level(level: UsageLevel) -> str:
 
 
 def _period(minutes: float) -> str:
-    """Return what minutes above a level are of: `a day`, or `of the 4 known` of a short profile."""
+    """Return words that follow a number of minutes: `a day`, or `of the 4 known`."""
     if minutes > usage.DAY / 60 * _WHOLE_DAY:
         return "a day"
     return f"of the {minutes:.3g} known"
 
 
 def _known_minutes(one: ProfileSummary) -> float:
-    """Return the minutes of the longest known resource, at most a day's."""
+    """Return the minutes that are known of the resource that is known longest; at most a day's."""
     made = (usage.level_windows(one.profile, each.resource) for each in one.usages)
     return max(map(rolling_windows.minutes_in_all, made), default=0.0)
 
 
 def _level_rows(one: ProfileSummary) -> list[list[str]]:
-    """Return a row for each resource: its maximum, and the minutes a day above shares of it."""
+    """Return a row for each resource: its maximum, and the minutes a day above each of _LEVELS."""
     rows = []
     for resource in usage.RESOURCES:
         made = usage.level_windows(one.profile, resource)
@@ -348,7 +349,7 @@ def _level_rows(one: ProfileSummary) -> list[list[str]]:
 
 
 def _work(one: ProfileSummary) -> Iterator[Section]:
-    """Yield the kind of work."""
+    """Yield a section on the kind of work: reads, request sizes, hit ratio, transactions."""
     ratios = one.ratios
     pairs = [
         ("reads", _joined(_share(ratios.reads_of_requests, "of the device's requests"),

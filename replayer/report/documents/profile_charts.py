@@ -1,4 +1,4 @@
-"""The charts of a profile: its series over the time of day, and the minutes above each level."""
+"""The charts of a profile: its resources over the time of day, and the minutes above each level."""
 
 from collections.abc import Iterator, Sequence
 
@@ -26,11 +26,14 @@ _PANELS = (
 )
 _DECIDING = ("transactions", "cpu", "iops", "mbps", "net_out", "sessions_active")
 _APART = 0.02
-"""A line of largest values is drawn if it is above the mean by this share of the maximum."""
+"""A line of the largest values is drawn if, at one point, it exceeds the mean by this share.
+
+It is a share of the maximum.
+"""
 _SEVERAL = 1.5
-"""A point of so many rows' length has several in it."""
+"""A point that is this many times as long as a row of the profile has several rows in it."""
 _SHORTEST = 0.02
-"""A level is drawn if it is exceeded for at least that many minutes a day."""
+"""A level is drawn only if the resource exceeds it for at least this many minutes a day."""
 _ROUND = (1, 2, 5, 10, 15, 20, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 86400)
 _UNITS = {"1/s": "per s"}
 
@@ -41,13 +44,13 @@ def name_length(seconds: float) -> str:
 
 
 def name_resource(resource: Resource) -> str:
-    """Return a resource's title, with its unit if that is not clear from the title or numbers."""
+    """Return a resource's title, with its unit unless the title or the numbers show the unit."""
     title, unit = resource.title, resource.unit
     return title if unit in {"bytes", "sessions", "locks"} else f"{title}, {_UNITS.get(unit, unit)}"
 
 
 def edges(profile: ResourceProfile, most: int) -> rolling_windows.Numbers:
-    """Return the limits of at most `most` equal parts of the profile's time, as Unix seconds.
+    """Return the limits of at most `most` equal parts of the profile's time, in seconds since 1970.
 
     No part is shorter than the time over which a value of the profile is averaged.
     """
@@ -60,7 +63,7 @@ def edges(profile: ResourceProfile, most: int) -> rolling_windows.Numbers:
 
 
 def over_time(profile: ResourceProfile) -> Iterator[TimeSeries]:
-    """Yield the profile over the time of day, if any of it is known."""
+    """Yield the chart of the resources over the time of day; nothing if no resource is known."""
     limits = edges(profile, _POINTS)
     panels = [(title, list(_lines(profile, limits, names))) for title, names in _PANELS]
     if not any(lines for _, lines in panels):
@@ -79,9 +82,9 @@ def over_time(profile: ResourceProfile) -> Iterator[TimeSeries]:
 def _lines(
     profile: ResourceProfile, edges: rolling_windows.Numbers, names: Sequence[str]
 ) -> Iterator[Curve]:
-    """Yield a line of each resource's means, and one of its largest values if that differs.
+    """Yield a line of each resource's means, and one of its largest values if these are higher.
 
-    Where a point is no longer than a row of the profile there is no other value in it.
+    A point that has only one row of the profile has no separate largest value.
     """
     several = edges[1] - edges[0] > _SEVERAL * profile.source.averaged_seconds
     for color, name in enumerate(names):
@@ -95,9 +98,9 @@ def _lines(
 
 
 def exceedance(profile: ResourceProfile, of: str) -> Iterator[Figure]:
-    """Yield a chart of the minutes that each resource is above each level.
+    """Yield a chart of the minutes for which each resource is above each level; nothing if unknown.
 
-    `of` completes "minutes" in its title, such as `a day`.
+    `of` follows the word "minutes" in the chart's title, such as `a day`.
     """
     curves: list[Curve] = []
     for name in _DECIDING:

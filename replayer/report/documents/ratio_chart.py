@@ -1,7 +1,7 @@
 """The chart of a comparison: the ratio of each metric with its interval, on a log axis.
 
-Every metric is turned so that right is worse: a rate that halves and a time that doubles are both
-at 2.  So the same fact has the same place, whatever it is measured by.
+The ratio of a metric of which more is better is inverted, so that right is always worse: a rate
+that halves and a time that doubles are both at 2.
 """
 
 import math
@@ -22,9 +22,9 @@ from replayer.report.sanitize import sanitize
 from replayer.units import show
 
 _FAR = 3.0
-"""The axis of ratios extends at most this many times as far from 1 as most ratios do."""
+"""The axis extends at most this many times as far from 1 as four fifths of the ratios do."""
 _LEAST_END = math.log(1.06)
-"""The axis shows at least this much on both sides of 1."""
+"""The axis extends at least this far to both sides of 1, as a natural logarithm."""
 _ROOM = 0.05
 _SMALLEST = 1e-6
 _TICKS = (1.01, 1.02, 1.05, 1.1, 1.2, 1.5, 2, 3, 5, 10, 20, 50, 100, 1000, 10_000, 100_000, 1e6)
@@ -38,15 +38,14 @@ _KINDS: dict[str, tuple[int | str, int]] = {
     _SAME: (0, 2),
     _UNCLEAR: (5, 3),
 }
-"""The kinds of verdicts -> their colour and symbol."""
+"""Kind of verdict -> its colour and symbol."""
 
 
 def intervals(comparison: Comparison, chosen: Sequence[MetricRow] | None = None) -> Figure | None:
-    """Return a chart of ratios with their intervals, the worst on top.
+    """Return a chart of ratios with their intervals, the worst on top; None if there is no ratio.
 
-    `chosen` are the rows to show, None for all judged metrics.  One extreme metric must not
-    stretch the axis: values beyond it are marks at its edge.  Returns None if there is no ratio
-    to show.
+    `chosen` are the rows to show; None for all metrics with a verdict.  One extreme metric must not
+    stretch the axis, so values beyond the axis are marks at its edge.
     """
     wanted = comparison.rows if chosen is None else chosen
     rows = [row for row in wanted if row.ratio and row.low is not None and row.verdict]
@@ -100,7 +99,7 @@ def _key(row: MetricRow) -> _Key:
 
 
 def _titles(rows: Sequence[MetricRow], comparison: Comparison) -> dict[_Key, str]:
-    """Return (step, metric) -> the name on the axis, which no two metrics share."""
+    """Return (step, metric) -> its name on the axis; no two metrics have the same name."""
     names = {_key(row): sanitize(name_row(row, comparison)) for row in rows}
     known = list(names.values())
     return {
@@ -118,21 +117,21 @@ def _kind(row: MetricRow) -> str:
 
 
 def _place(row: MetricRow) -> tuple[int, float]:
-    """Return a sort key: worse, better, likely, unclear, the same; large changes first."""
+    """Return a sort key: worse, better, likely, unclear, same; in each, large changes first."""
     order = (_WORSE, _BETTER, _LIKELY, _UNCLEAR, _SAME)
     return order.index(_kind(row)), -abs(_logarithm(row.ratio, row))
 
 
 def _logarithm(ratio: float | None, row: MetricRow) -> float:
-    """Return the natural logarithm of a ratio, turned so that more is worse."""
+    """Return the natural logarithm of a ratio, with its sign set so that more is worse."""
     value = math.log(max(ratio or 0.0, _SMALLEST))
     return -value if row.better is Better.MORE else value
 
 
 def _ends(row: MetricRow) -> tuple[float, float]:
-    """Return the ends of a row's interval as logarithms, turned so that more is worse.
+    """Return the ends of a row's interval as logarithms, with signs set so that more is worse.
 
-    Both are at the ratio itself for a row of which the interval claims more than the verdict.
+    Both ends are the ratio itself if the interval shows a difference but the verdict does not.
     """
     own = _logarithm(row.ratio, row)
     if row.alone:
@@ -142,7 +141,7 @@ def _ends(row: MetricRow) -> tuple[float, float]:
 
 
 def _range(rows: Sequence[MetricRow]) -> tuple[float, float]:
-    """Return the ends of an axis that shows most ratios with their intervals, and always 1."""
+    """Return the ends of an axis, as logarithms, that shows 1 and most intervals."""
     lows = sorted(_ends(row)[0] for row in rows)
     highs = sorted(_ends(row)[1] for row in rows)
     cut = len(rows) // 5
@@ -155,7 +154,7 @@ def _range(rows: Sequence[MetricRow]) -> tuple[float, float]:
 
 
 def _ticks(ends: tuple[float, float]) -> list[tuple[float, str]]:
-    """Return (place, text) of the ticks, of which 1 is always one."""
+    """Return (ratio, text) of the axis's ticks; there is always one at 1."""
     least = _NARROWEST * (ends[1] - ends[0])
     chosen = [0.0]
     for tick in _TICKS:
@@ -194,7 +193,7 @@ def _interval_curve(rows: Sequence[MetricRow], kind: str, titles: dict[_Key, str
 def _marks(
     rows: Sequence[MetricRow], ends: tuple[float, float]
 ) -> list[tuple[bool, MetricRow, str]]:
-    """Return (right of the axis, row, text) for ratios and ends of intervals beyond the axis."""
+    """Return (is right of the axis, row, text) for ratios and interval ends beyond the axis."""
     marks = []
     for row in rows:
         own = _logarithm(row.ratio, row)
@@ -233,7 +232,7 @@ def _beyond(
 
 
 def _in_words(row: MetricRow) -> str:
-    """Return the figures of a row as they were measured, not turned."""
+    """Return the verdict and the figures of a row as they were measured, not inverted."""
     return (
         f"{name_verdict(row)}: {row.ratio:.3f} times ({row.low:.3f} to {row.high:.3f}), "
         f"{show(row.base, row.unit)} and {show(row.other, row.unit)}"

@@ -1,4 +1,4 @@
-"""Rows and facts of a result as the parts of a document, with units from the ends of their keys."""
+"""Rows and facts of a result as parts of a document; the end of a key shows its unit."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -26,7 +26,7 @@ _WHOLE = {"bytes": show_size, "seconds": show_duration, "elapsed": show_duration
 
 
 def records(rows: Sequence[Mapping[str, Any]], *, first: int = 3, last: int = 7) -> Table:
-    """Return rows with the same keys as a table; of many rows, those in the middle are left out.
+    """Return rows as a table; of many rows, only the first `first` and the last `last` are shown.
 
     The last word of a key is its unit (`table_bytes`, `elapsed_ns`), as in a result file.
     """
@@ -40,9 +40,9 @@ def records(rows: Sequence[Mapping[str, Any]], *, first: int = 3, last: int = 7)
 
 
 def condensed(rows: Sequence[Mapping[str, Any]], most: int = 3) -> list[Texts]:
-    """Return a line for each row: its words and its numbers that are not 0; the largest row first.
+    """Return a line for each row, largest first: its words, and its numbers that are not 0.
 
-    Rows beyond the first `most` are only counted: the result file has them.
+    Of rows beyond the first `most`, only the number is shown: the result file has them.
     """
     ordered = sorted(rows, key=_largest, reverse=True)
     lines_ = []
@@ -72,7 +72,7 @@ def heading(key: str) -> str:
 
 
 def cell(key: str, value: Any) -> str:
-    """Return a value in the unit that the last word of its key names."""
+    """Return a value as text, in the unit that the end of its key names; "-" for None."""
     if value is None:
         return "-"
     if isinstance(value, bool):

@@ -1,4 +1,4 @@
-"""The comparison of two groups of replays: totals, fingerprints that moved, divergences."""
+"""The report of a comparison of replays: totals, statements that changed, other answers."""
 
 from collections.abc import Iterator, Sequence
 
@@ -24,7 +24,7 @@ _HEADINGS = ("fingerprint", "verdict", "executions", "time", "ratio", "95 % inte
 
 
 def sections(comparison: Comparison, *, width: int = WIDTH) -> list[Section]:
-    """Return a section for each replay step of a comparison; [] if there are none.
+    """Return a section for each replay step of a comparison; [] if it is not one of replays.
 
     A fingerprint's text is cut to `width` characters.
     """
@@ -76,7 +76,7 @@ def _sentences(compared: Compared, comparison: ReplayComparison, diverging: int)
 
 
 def _whole(compared: Compared) -> str:
-    """Return the verdict on the whole work: its time and its errors."""
+    """Return the verdicts on the time and on the errors of the replay as a whole."""
     words = []
     if compared.time is not None:
         words.append(f"time {_judged(compared.time)}")
@@ -138,6 +138,6 @@ def _divergences(one: FingerprintComparison, width: int) -> Iterator[list[str]]:
 
 
 def short(text: str, width: int) -> str:
-    """Return the beginning of a statement's normalised text, on one line."""
+    """Return a statement's normalised text on one line, cut to `width` characters."""
     words = sanitize(" ".join(text.split()))
     return words if len(words) <= width else f"{words[: width - 1]}…"

@@ -1,6 +1,6 @@
-"""The charts of runs on a page: repeats, latencies, ledgers, series, and those of steps' displays.
+"""The charts of runs on a page: repeats, latencies, ledgers, series, and charts of step displays.
 
-A colour that is a verdict is "worse" (red) or "better" (green); no number is red or green.
+A colour that is a verdict is "worse" (red) or "better" (green); no colour number is red or green.
 """
 
 import math
@@ -22,7 +22,7 @@ _MOST_NUMBERS = 200_000
 """The most numbers in all series of a page: each takes up to 2.7 bytes, and a page must stay under
 1.6 MB."""
 _ELSE = ("diskstats.rkB/s", "cpu.%usr")
-"""The columns to overlay if a step has no series of its measurements."""
+"""The columns to overlay if a step has no series of its own measurements."""
 _FEWEST_SECONDS = 2
 _MOST_SECONDS = 3600
 _FEW = 12
@@ -30,13 +30,13 @@ _FEW = 12
 _MANY = 200
 """Above this number of repeats, no line connects them."""
 _IMPORTED = "iostat."
-"""The prefix of columns of a series that another tool recorded."""
+"""The prefix of columns that another tool recorded."""
 _SPREAD = (0.1, 0.9)
-"""The quantiles, over several runs, that limit the band drawn for a second."""
+"""The quantiles of several runs between which the band of a second is drawn."""
 
 
 def done(side: Side, step: str = "") -> Iterator[tuple[Run, StepResult]]:
-    """Yield the finished steps of a side: those with that name, or all of them."""
+    """Yield (run, result) of a side's finished steps; only steps of that name unless it is ""."""
     for run in side.runs:
         for result in run.steps:
             if result.status is Status.DONE and step in ("", result.name):
@@ -44,14 +44,14 @@ def done(side: Side, step: str = "") -> Iterator[tuple[Run, StepResult]]:
 
 
 def step_names(sides: Iterable[Side]) -> list[str]:
-    """Return the names of all finished steps, in order."""
+    """Return the names of all finished steps, each once, in the order of the runs."""
     return list(dict.fromkeys(result.name for side in sides for _, result in done(side)))
 
 
 def leading(results: Sequence[StepResult]) -> Measurement | None:
     """Return the metric that represents a step: its first rate, else its first other metric.
 
-    Metrics that have no good direction do not count.  Returns None if there is no other.
+    Metrics without a good direction do not count.  Returns None if there is no other metric.
     """
     known = [m for m in results[0].measurements if m.better is not Better.NEITHER]
     rates = [m for m in known if m.better is Better.MORE]
@@ -59,9 +59,9 @@ def leading(results: Sequence[StepResult]) -> Measurement | None:
 
 
 def repeats(sides: Sequence[Side]) -> Iterator[tuple[str, Figure]]:
-    """Yield (step's name, chart of its leading metric): one point per repeat, one colour per side.
+    """Yield (step's name, chart of its leading metric), with a point for each repeat.
 
-    A step with only one point has no chart.
+    Each side has its own colour.  A step of which no side has two points has no chart.
     """
     for name in step_names(sides):
         results = [result for side in sides for _, result in done(side, name)]
@@ -105,7 +105,10 @@ def _repeats(side: Side, number: int, name: str, metric: Measurement) -> Curve:
 
 
 def latencies(sides: Sequence[Side]) -> Iterator[tuple[str, Figure]]:
-    """Yield (step's name, chart of latency by percentile); histograms of repeats are added up."""
+    """Yield (step's name, chart of latency by percentile) for each step with latencies.
+
+    The histograms of all repeats of a side are added up.
+    """
     for name in step_names(sides):
         kinds = {
             kind for side in sides for _, result in done(side, name) for kind in result.latency
@@ -141,17 +144,20 @@ def latencies(sides: Sequence[Side]) -> Iterator[tuple[str, Figure]]:
 
 
 def _payloads(side: Side, name: str, kind: str) -> list[str]:
-    """Return the histograms of one kind of operation of one step."""
+    """Return the stored histograms of one kind of operation, of all finished repeats."""
     return [r.latency[kind].payload for _, r in done(side, name) if kind in r.latency]
 
 
 def _nines(percentile: float) -> float:
-    """Return the place of a percentile on an axis on which each further nine has equal width."""
+    """Return the place of a percentile on an axis where 90, 99, 99.9, ... have equal distances."""
     return -math.log10(1 - percentile / 100)
 
 
 def ledgers(sides: Sequence[Side]) -> Figure | None:
-    """Return a chart of the origins of blocks, per second: medians of each step and side."""
+    """Return a stacked chart of where blocks came from, per second; None without any ledger.
+
+    Each bar is one step on one side, and shows medians of its results.
+    """
     layers = {"shared buffers": [], "page cache": [], "device": []}  # type: dict[str, list[float]]
     names, verdicts = [], []
     for name in step_names(sides):
@@ -186,7 +192,7 @@ def ledgers(sides: Sequence[Side]) -> Figure | None:
 def of_steps(sides: Sequence[Side]) -> Iterator[tuple[str, Figure]]:
     """Yield (step's name, chart) for the charts that the displays of steps define.
 
-    The name is that of the first step of its kind: all charts of a kind are in its section.
+    If several steps are of one kind, the name is that of the first: one chart shows all of them.
     """
     present = {result.step for side in sides for _, result in done(side)}
     for step in sorted(present):
@@ -206,7 +212,7 @@ def of_steps(sides: Sequence[Side]) -> Iterator[tuple[str, Figure]]:
 
 
 def _drawn(chart: display.Chart, sides: Sequence[Side]) -> Figure:
-    """Return a step's chart as a figure."""
+    """Return a chart that a step's display defines as a figure."""
     axes = {"zero": chart.zero, **({"log_x": True} if chart.log_x else {})}
     curves = [_traced(trace, sides) for trace in chart.traces]
     return Figure(chart.name, chart.title, curves, x=chart.x, y=chart.y, axes=axes)
@@ -226,7 +232,7 @@ def _traced(trace: display.ChartTrace, sides: Sequence[Side]) -> Curve:
 
 
 def series(sides: Sequence[Side]) -> Iterator[SeriesChoice]:
-    """Yield all series as one part, with fewer points if there are very many."""
+    """Yield one part with all series, if there are any; very many points are averaged."""
     chosen = [
         (side, run, result, result.series)
         for side in sides
@@ -258,7 +264,7 @@ Line = tuple[str, Column]
 
 
 def _panels(one: Series, result: StepResult) -> list[tuple[str, bool, list[Line]]]:
-    """Return the panels of a series, from top to bottom: title, stacked or not, lines."""
+    """Return (title, True if stacked, lines) of each panel of a series, from top to bottom."""
     columns = one.columns
     own = [
         name
@@ -286,7 +292,7 @@ def _panels(one: Series, result: StepResult) -> list[tuple[str, bool, list[Line]
 
 
 def _imported(columns: Mapping[str, Column]) -> dict[str, tuple[bool, dict[str, Column]]]:
-    """Return the panel for the devices' columns that another tool recorded."""
+    """Return a panel of the devices' reads and writes per second that another tool recorded."""
     device = {
         name.removeprefix(_IMPORTED): values
         for name, values in columns.items()
@@ -296,9 +302,10 @@ def _imported(columns: Mapping[str, Column]) -> dict[str, tuple[bool, dict[str, 
 
 
 def overlays(sides: Sequence[Side]) -> Iterator[tuple[str, Figure]]:
-    """Yield (step's name, chart) for steps with series on two or more sides, second by second.
+    """Yield (step's name, chart of one column second by second) for steps on two or more sides.
 
-    For each side it has the median of all its runs, and a band that contains eight of ten of them.
+    Each side has a line, the median of all its windows.  If a side has several windows, it also has
+    a band from their 10 % quantile to their 90 % quantile.
     """
     for name in step_names(sides):
         grouped = [[result for _, result in done(side, name)] for side in sides]
@@ -320,7 +327,7 @@ def overlays(sides: Sequence[Side]) -> Iterator[tuple[str, Figure]]:
 
 
 def _shared(grouped: Sequence[Sequence[StepResult]]) -> str:
-    """Return the most important column of a step that every side has; "" if there is none."""
+    """Return the most important column that a step has on every side; "" if there is none."""
     known = [
         set().union(*(one.series.columns for one in results if one.series)) for results in grouped
     ]
@@ -350,10 +357,10 @@ def _overlaid(
 
 
 def _by_second(results: Sequence[StepResult], column: str) -> tuple[list[int], NDArray[np.float64]]:
-    """Return whole seconds of the window, and a row of values at them for each result.
+    """Return whole seconds of the window, and an array with a row of values for each result.
 
-    A gap is nan.  Windows may differ in length: only seconds for which at least half of the results
-    have a value are kept.
+    A missing value is nan.  Windows may differ in length: only seconds for which at least half of
+    the results have a value are kept.
     """
     rows = []
     for result in results:

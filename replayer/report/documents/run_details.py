@@ -1,7 +1,8 @@
 """The details of one run: every number with its unit and its proof.
 
-Measurements, tables, facts, latencies and series are shown in the same way for all steps.  If users
-know the numbers of a step in another form, the module `display` in the step's folder defines it.
+Measurements, tables, facts, latencies and series are shown in the same way for all steps.  A step
+whose numbers are usually shown in another form has a module `display` in its folder, which defines
+that form.
 """
 
 import re
@@ -51,7 +52,7 @@ _EMPTY: tuple[object, ...] = (None, "", ())
 
 
 def document(run: Run, path: Path | None = None) -> Document:
-    """Return the details of a run, with the path of its result file if that is given."""
+    """Return the details of a run; `path` is its result file, which is named in the report."""
     one = summary.summarise([run])
     remarks = Numbered(run_summary.numbered(one, [*_further(one, run)]))
     error = f": {run.error}" if run.error and not summary.reasons_of_end(run) else ""
@@ -73,7 +74,7 @@ def document(run: Run, path: Path | None = None) -> Document:
 
 
 def _further(one: RunsSummary, run: Run) -> Iterator[int]:
-    """Yield the numbers of the remarks; not of those that repeat why a step ended the run."""
+    """Yield the numbers of the remarks, without those that repeat why the run ended."""
     ends = [sanitize(reason) for reason in summary.reasons_of_end(run)]
     for number, point in enumerate(one.points, 1):
         if not any(end in point.text for end in ends):
@@ -113,7 +114,10 @@ def _engine(run: Run) -> Iterator[tuple[str, str | Texts]]:
 
 
 def _in_short(one: RunsSummary, run: Run) -> Iterator[tuple[str, Texts]]:
-    """Yield each step's main numbers (medians of repeats), and whether the machine was steady."""
+    """Yield (step, main numbers), and (`control`, how much the machine's speed changed) if known.
+
+    Numbers of a repeated step are medians.
+    """
     yield from ((step.name, _main_numbers(step)) for step in one.lines)
     shares = [
         f"{name} {statistics.median(after) / statistics.median(before) - 1:+.1%}"
@@ -127,7 +131,7 @@ def _in_short(one: RunsSummary, run: Run) -> Iterator[tuple[str, Texts]]:
 
 
 def _main_numbers(step: StepSummary) -> Texts:
-    """Return a step's main numbers, and the place where its data was."""
+    """Return a step's main numbers; in parentheses, where its data was and other remarks."""
     inside = [
         step.data,
         f"medians of {step.repeats}" if step.repeats > 1 else "",
@@ -138,7 +142,7 @@ def _main_numbers(step: StepSummary) -> Texts:
 
 
 def _step(results: Sequence[StepResult], run: Run) -> Section:
-    """Return the details of a step: of its result, or of its repeats together."""
+    """Return the section of a step: all of its one result, or the medians of its repeats."""
     first, took = results[0], show_duration(sum(result.elapsed for result in results))
     kind = "" if first.name == first.step else f" ({first.step})"
     many = f"{len(results)} repeats, " if len(results) > 1 else ""
@@ -152,7 +156,7 @@ def _step(results: Sequence[StepResult], run: Run) -> Section:
 
 
 def _asked(result: StepResult) -> Iterator[str]:
-    """Yield the keys of a step's table in TOML with their values."""
+    """Yield `key=value` for the keys of a step's table in the workload file."""
     for key, value in result.spec.items():
         if key not in ("step", "name", "once") and value not in _EMPTY:
             yield f"{key}={_plain(value)}"
@@ -165,7 +169,7 @@ def _plain(value: object) -> str:
 
 
 def _ends(results: Sequence[StepResult]) -> Iterator[Sentence]:
-    """Yield how results ended that are not done, and why."""
+    """Yield a sentence for the results that did not end as "done": their status and reason."""
     for (status, reason), same in summary.alike(results, lambda r: (r.status, r.reason)):
         if status is not Status.DONE:
             where = summary.repeats_of(same) if len(results) > 1 else ""
@@ -196,7 +200,7 @@ def _result(result: StepResult, run: Run) -> Iterator[Part]:
 
 
 def _repeats(results: Sequence[StepResult], run: Run) -> Iterator[Part]:
-    """Yield medians and ranges of a step's repeats, and all proofs together."""
+    """Yield medians and ranges of a step's repeats, all their proofs, and the account of one."""
     for result in results:
         for part in step_layout.of(result).verbatim:
             yield from step_layout.parts(part, result)
@@ -211,7 +215,7 @@ def _repeats(results: Sequence[StepResult], run: Run) -> Iterator[Part]:
 
 
 def _table(name: str, rows: Sequence[Mapping[str, Any]]) -> Iterator[Part]:
-    """Yield a table; one of a collector is condensed, because it has very many columns."""
+    """Yield a table of a result; for a collector, a few lines, because it has very many columns."""
     if name.partition(".")[0] in registry.names("collectors"):
         texts = condensed(rows)
         yield Facts([*zip([name, *[""] * (len(texts) - 1)], texts, strict=True)])
@@ -221,7 +225,7 @@ def _table(name: str, rows: Sequence[Mapping[str, Any]]) -> Iterator[Part]:
 
 
 def _middle_ceiling(results: Sequence[StepResult]) -> Iterator[Part]:
-    """Yield the ceiling of the median repeat: one line for any number of repeats."""
+    """Yield one line: the measured ceiling of the repeat whose reads per second are the median."""
     held = [result for result in results if result.facts.get("ceiling")]
     if held:
         ordered = sorted(held, key=lambda one: one.reads.per_second if one.reads else 0.0)
@@ -231,7 +235,7 @@ def _middle_ceiling(results: Sequence[StepResult]) -> Iterator[Part]:
 
 
 def _middle_account(results: Sequence[StepResult]) -> Iterator[Part]:
-    """Yield the account of the median repeat."""
+    """Yield the account of the repeat with the median time per operation."""
     middle = account.middle(results)
     if middle is not None:
         yield Sentence(f"repeat {middle.repeat}, the middle one:", Tone.QUIET)
@@ -254,7 +258,7 @@ def _ranges(results: Sequence[StepResult]) -> Table:
 def _measurements(
     measurements: Sequence[Measurement], glosses: Mapping[str, str]
 ) -> Iterator[tuple[str, Texts]]:
-    """Yield each plain quantity on its own line; those with a common name, `a.b.*`, on one line."""
+    """Yield a line for each measurement; those with a common name, as `a.b.*`, share one."""
     for group, members in groupby(measurements, key=step_layout.group):
         if group:
             words = [f"{step_layout.leaf(m)} {summary.value_of(m)}" for m in members]
@@ -266,7 +270,7 @@ def _measurements(
 
 
 def _latencies(result: StepResult) -> Iterator[tuple[str, str | Texts]]:
-    """Yield percentiles of each histogram, unless the step has measurements of them."""
+    """Yield percentiles of each latency histogram, unless the step has measurements of them."""
     measured = {step_layout.group(m) for m in result.measurements}
     for kind, latency in result.latency.items():
         if not {kind, "latency", f"{kind}.latency", f"latency.{kind}"} & measured:
@@ -274,7 +278,7 @@ def _latencies(result: StepResult) -> Iterator[tuple[str, str | Texts]]:
 
 
 def _facts(facts: Mapping[str, Fact], step: str) -> Iterator[Part]:
-    """Yield short facts on shared lines, each long fact on its own, and facts `a.*` on one line."""
+    """Yield short facts in one line, each long fact on its own, and facts `a.*` in one line."""
     short: list[str] = []
     items: dict[str, list[str]] = {}
     for key, value in facts.items():
@@ -299,7 +303,7 @@ def _fact(key: str, value: Fact) -> str:
 
 
 def _watched(result: StepResult, run: Run, begin: str = "") -> Iterator[Part]:
-    """Yield the collectors' averages over the window, and spark lines of the step's own rates."""
+    """Yield averages of the collectors over the window, and spark lines of the step's own rates."""
     series = result.series
     if series is None or not series.seconds:
         return
@@ -329,7 +333,10 @@ def _watched(result: StepResult, run: Run, begin: str = "") -> Iterator[Part]:
 def _sparks(
     result: StepResult, series: Series
 ) -> Iterator[tuple[str, Sequence[float | None], str]]:
-    """Yield the step's own rates with their ranges; none that has no value, or one point alone."""
+    """Yield (name, values, range as text) of the step's own rates.
+
+    Columns without a value, and series with only one point, are left out.
+    """
     units = step_layout.of(result).units
     for name in sorted(series.columns):
         step, _, label = name.partition(".")

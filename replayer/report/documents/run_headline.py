@@ -1,7 +1,7 @@
-"""The headline of runs: what was measured, and how much of it can be believed.
+"""The headline of runs: what was measured, and which results can be believed.
 
-The steps' displays give the words; this module joins them.  A step that only prepares others (one
-with `once`) is named only if there is no other.
+The display of each step provides the words; this module joins them.  A step that only prepares
+others (one with `once`) is named only if there are no other steps.
 """
 
 import shlex
@@ -15,7 +15,7 @@ from replayer.report.documents.step_summary import StepSummary, Trust
 from replayer.report.sanitize import NAME, NOTE, sanitize, short
 
 _MOST = 4
-"""The most steps whose results the headline has."""
+"""The largest number of steps whose results are in the headline."""
 _ALONE = {
     Trust.YES: "it can be believed",
     Trust.CARE: "it can be believed with care",
@@ -28,7 +28,7 @@ _NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight"
 def headline(runs: Sequence[Run], lines: Sequence[StepSummary]) -> Headline:
     """Return the headline of some runs, from the summaries of their steps.
 
-    That of a sizing is its verdict, which it has been stored with.
+    The headline of a single run that sized a machine is the verdict that is stored with it.
     """
     if len(runs) == 1 and runs[0].sizing is not None and runs[0].headline:
         return Headline(what=sanitize(runs[0].headline))
@@ -40,7 +40,7 @@ def headline(runs: Sequence[Run], lines: Sequence[StepSummary]) -> Headline:
 
 
 def _ending(runs: Sequence[Run]) -> str:
-    """Return how the runs ended, unless all were done."""
+    """Return a sentence on runs that were not finished; "" if all were done or are running."""
     cut = [run for run in runs if run.status not in (Status.DONE, Status.RUNNING)]
     if not cut:
         return ""
@@ -51,7 +51,7 @@ def _ending(runs: Sequence[Run]) -> str:
 
 
 def _results(lines: Sequence[StepSummary]) -> list[str]:
-    """Return a sentence for each kind of result, without a full stop."""
+    """Return a sentence, without a full stop, for each kind of result and for what is left out."""
     done = [line for line in lines if line.repeats]
     known = [line for line in done if line.brief.clause]
     chosen = [line for line in known if not line.once] or known or done
@@ -74,7 +74,10 @@ def _left_out(count: int) -> list[str]:
 
 
 def believed(lines: Sequence[StepSummary]) -> str:
-    """Return how many steps can be believed, which cannot, and which were not done."""
+    """Return words on how many steps can be believed, which cannot, and which were not done.
+
+    Returns "" without steps, or if the only step was not done.
+    """
     if not lines:
         return ""
     trust = [line.trust for line in lines]
@@ -100,14 +103,14 @@ def believed(lines: Sequence[StepSummary]) -> str:
 
 
 def _with_care(good: int, care: int) -> str:
-    """Return how many of the steps that can be believed need care: `care` of `good` + `care`."""
+    """Return words on how many believable steps need care: `care` of `good` + `care`."""
     if good:
         return f"{_number(care)} with care"
     return "with care" if care == 1 else f"{'both' if care == len(_BOTH) else 'all'} with care"
 
 
 def _todo(runs: Sequence[Run]) -> str:
-    """Return the next command: finish the run, repeat it, or compare it."""
+    """Return the next command: finish the run, or run again and compare; "" for several runs."""
     run = runs[-1]
     if run.status not in (Status.DONE, Status.RUNNING):
         return f"replayer run --resume {run.id}"
@@ -125,9 +128,10 @@ def _todo(runs: Sequence[Run]) -> str:
 
 
 def _workload(facts: WorkloadFacts) -> str:
-    """Return the word that `replayer run` takes for a workload: its name, or the user's file.
+    """Return the argument that `replayer run` takes for a workload: its name, or the user's file.
 
-    The file of a workload that ships with replayer may have another path on the other machine.
+    A workload that ships with replayer has its name: its file may have another path on another
+    machine.
     """
     path = PurePath(facts.source)
     ships = path.is_absolute() and path.parent.name == "workloads"

@@ -1,7 +1,7 @@
-"""One screen about a run, with the answer at its bottom, where a terminal shows it.
+"""A report of a run on one screen, with the answer at the bottom, where a terminal stops.
 
 It has a line for each step (what it did, its result, its proof, and whether to believe it), a line
-on where its time went, what changes a decision, and what to do next.
+for each step on where its time went, remarks, and the next commands.
 """
 
 import contextlib
@@ -22,17 +22,17 @@ from replayer.run.display import Sentence, Tone, Verbatim
 from replayer.units import show_size
 
 _MOST_REMARKS = 6
-"""The most remarks that are printed in words; the others are counted."""
+"""The largest number of remarks that are printed; of the others, only the number is printed."""
 _FEWEST_REMARKS = 3
 
 
 def documents(
     run: Run, path: Path | None = None, left: str = "", *, lines: bool = True
 ) -> list[Document]:
-    """Return one screen about a run, with fewer and fewer remarks.
+    """Return the report on one screen several times, each time with one remark fewer.
 
-    `path` is its result file, and `left` a sentence on what replayer left on a server.  With
-    `lines`, the lines that programs search for stand above the table.
+    `path` is the run's result file, and `left` a sentence on what replayer left on a server.  With
+    `lines`, the lines that programs search for are above the table.
     """
     # The remark on the step that ended the run has its error.
     named = run.model_copy(update={"error": ""}) if summary.reasons_of_end(run) else run
@@ -83,7 +83,7 @@ def _title(run: Run) -> str:
 
 
 def name_engine(run: Run) -> str:
-    """Return the engine by its title, such as PostgreSQL, and its version; "" without one."""
+    """Return the engine's title, such as PostgreSQL, and its version; "" without an engine."""
     if run.engine is None:
         return ""
     title = run.engine.name
@@ -93,7 +93,7 @@ def name_engine(run: Run) -> str:
 
 
 def _named(run: Run) -> Iterator[str]:
-    """Yield the user's words about the run: label, notes, tags."""
+    """Yield the user's words about the run: its label, tags and notes."""
     if run.label:
         yield f"label {short(run.label)}"
     yield from (short(f"{name}={text}") for name, text in run.tags.items())
@@ -106,9 +106,10 @@ def _verbatim(run: Run) -> Iterator[Verbatim]:
 
 
 def _remarks(one: RunsSummary, run: Run, most: int) -> Part:
-    """Return what changes a decision, each with the number by which the steps name it.
+    """Return at most `most` remarks, each with the number by which the lines of steps refer to it.
 
-    Those of the whole run are left out first if there are more than `most`, loud ones never.
+    Loud remarks (something was not as requested) are never left out.  Of the others, those about
+    the whole run are left out first.
     """
     loud = [number for number, point in enumerate(one.points, 1) if point.loud]
     others = [number for number, point in enumerate(one.points, 1) if not point.loud]
@@ -120,7 +121,7 @@ def _remarks(one: RunsSummary, run: Run, most: int) -> Part:
 
 
 def _end(run: Run, one: RunsSummary, path: Path | None, left: str) -> Iterator[tuple[str, str]]:
-    """Yield the result file, and the commands for details, page and what to do next."""
+    """Yield (label, text): the result file, then the commands for details, page, next step."""
     where = ""
     if path is not None and path.parent.resolve() != store.folder().resolve():
         where = f" --results {shlex.quote(str(path.parent))}"

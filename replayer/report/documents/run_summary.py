@@ -1,4 +1,4 @@
-"""The summary of runs: what they ran on, a line for each step, and what to know about it."""
+"""The summary of runs: facts about them, a line for each step, and remarks."""
 
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -13,9 +13,9 @@ from replayer.watch import calibration
 _TONES = {Trust.YES: Tone.GOOD, Trust.CARE: Tone.UNCLEAR, Trust.NO: Tone.BAD}
 _WORDS = {Trust.YES: "yes", Trust.CARE: "care", Trust.NO: "no"}
 _MOST_POINTS = 8
-"""The most remarks that are shown; the others are folded."""
+"""The largest number of remarks that are shown; the others are folded."""
 _MOST_PROOFS = 2
-"""The most proofs of a step in few words."""
+"""The largest number of proofs of a step in the brief table."""
 _EXPLAINED = " · each (name) is explained in docs/reference.md#NAME"
 
 
@@ -76,14 +76,17 @@ def _proofs(proofs: Iterable[Proof]) -> list[str]:
 
 
 def _brief_proofs(proofs: Iterable[Proof]) -> list[str]:
-    """Return the proofs in a few words: bad ones first; that an account closes only if alone."""
+    """Return the shortest form of the proofs, bad ones first.
+
+    That the account closes is left out if there is another proof.
+    """
     texts = [proof.brief for proof in sorted(proofs, key=lambda one: one.good) if proof.brief]
     others = [text for text in texts if text != summary.CLOSES]
     return list(dict.fromkeys(others or texts))[:_MOST_PROOFS]
 
 
 def spent(run: Run) -> Section:
-    """Return a line for each step on where its time went."""
+    """Return a section with a line for each step on where its time went; empty if none is known."""
     items = [
         (results[0].name, words)
         for results in summary.by_name(run.steps)
@@ -93,7 +96,7 @@ def spent(run: Run) -> Section:
 
 
 def remarks(one: RunsSummary, numbers: Sequence[int], more: str, *, brief: bool = False) -> Section:
-    """Return the section of the remarks with these numbers, and `more` below them."""
+    """Return a section of the remarks with these numbers, followed by the text `more`."""
     named = any(one.points[number - 1].name for number in numbers)
     title = f"Before you compare{_EXPLAINED if named else ''}"
     shown = Numbered(numbered(one, numbers, brief=brief), more)
@@ -103,10 +106,10 @@ def remarks(one: RunsSummary, numbers: Sequence[int], more: str, *, brief: bool 
 def numbered(
     one: RunsSummary, numbers: Iterable[int], *, brief: bool = False
 ) -> list[tuple[int, Sentence]]:
-    """Return the remarks with these numbers, each with its number.
+    """Return (number, remark) for the remarks with these numbers, counted from 1.
 
-    With `brief`, a remark does not begin with the names of its steps: the lines of these steps have
-    the remark's number.
+    With `brief`, a remark does not begin with the names of its steps: the lines of these steps
+    refer to its number.
     """
     return [
         (number, Sentence(_remark(point, one.runs, brief=brief), tone))
@@ -117,7 +120,10 @@ def numbered(
 
 
 def _remark(point: Remark, runs: int, *, brief: bool) -> str:
-    """Return a remark, its anchor in docs/reference.md, and how many of several runs have it."""
+    """Return a remark, its anchor in docs/reference.md, and how many of several runs have it.
+
+    With `brief`, the names of the steps at its beginning are left out.
+    """
     begin = f"{', '.join(point.steps)}: " if brief and not point.loud else ""
     text = point.text.removeprefix(begin) + (f" ({point.name})" if point.name else "")
     if runs < 2 or point.runs < 2:
@@ -127,9 +133,10 @@ def _remark(point: Remark, runs: int, *, brief: bool) -> str:
 
 
 def find_control(run: Run) -> str:
-    """Return whether the machine kept its speed; "" if it did not, which is a remark, or unknown.
+    """Return a sentence on whether the machine kept its speed during the run.
 
-    Values that overlap prove nothing by themselves: noise may hide a large change.
+    It is "" if the speed is unknown, or if it changed, because then a remark reports that. Values
+    that overlap prove nothing by themselves: noise may hide a large change.
     """
     if calibration.moved(run.control):
         return ""

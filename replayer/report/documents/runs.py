@@ -1,6 +1,6 @@
-"""The report of runs, and of the comparison of two groups of them, for a page and for Markdown.
+"""The report of groups of runs, or of the comparison of two groups, for a page and for Markdown.
 
-Its answer is the comparison's, or the summary of the runs.  Below it are the steps with their
+The answer is that of the comparison, or the summary of the runs.  Below it are the steps with their
 charts and measurements, and every fact about the environment.
 """
 
@@ -33,7 +33,7 @@ from replayer.units import show
 _MOST_RUNS = 200
 _MOST_SIDES = 8
 _PAGE, _TEXT = (200, 400), (20, 100)
-"""The most statements of a table, and characters of each: on a page, and in a text."""
+"""(largest number of rows of a table of statements, characters of a statement): page, Markdown."""
 
 
 def document(
@@ -43,9 +43,9 @@ def document(
     *,
     for_page: bool = True,
 ) -> Document:
-    """Return the report of groups of runs; `refused` is the reason for no comparison.
+    """Return the report of groups of runs; `refused` is the reason why there is no comparison.
 
-    Without `for_page` it has no charts, and less of what is long.
+    Without `for_page`, it has no charts and shorter tables.
     """
     if compared is not None and not for_page:
         return comparison.document(compared)
@@ -82,12 +82,12 @@ def document(
 
 
 def data(sides: Sequence[Side], compared: Comparison | None) -> Iterator[Sequence[object]]:
-    """Return the rows of CSV: those of the comparison if there is one, else every measurement."""
+    """Return the CSV's rows: those of the comparison if there is one, else every measurement."""
     return csv_rows.compared(compared) if compared else csv_rows.measured(sides)
 
 
 def _uncompared(sides: Sequence[Side], refused: str, *, for_page: bool) -> Document:
-    """Return the report of runs alone; that of one group has its headline."""
+    """Return the report of runs without a comparison; a single group has its own headline."""
     most, width = _PAGE if for_page else _TEXT
     steps = list(flame_graphs.steps(sides)) if for_page else []
     why_not = [Sentence(f"Not compared: {refused}")] if refused else []
@@ -113,7 +113,7 @@ def _uncompared(sides: Sequence[Side], refused: str, *, for_page: bool) -> Docum
 def _named(
     sides: Sequence[Side], compared: Comparison | None
 ) -> tuple[list[Side], Comparison | None]:
-    """Return both with names that are short enough for a chart, and unique."""
+    """Return both with names of the sides that are unique and short enough for a chart."""
     names: dict[str, str] = {}
     for side in sides:
         name = short(side.name)
@@ -128,7 +128,7 @@ def _title(sides: Sequence[Side]) -> str:
 
 
 def _made(sides: Sequence[Side]) -> str:
-    """Return how many runs of which workloads there are, and how they ended."""
+    """Return a line: how many runs of which workloads there are, and how they ended."""
     runs = [run for side in sides for run in side.runs]
     workloads = ", ".join(sorted({run.workload.name for run in runs}))
     ended = summary.counted([run.status.value for run in runs]) if runs else "none"
@@ -149,7 +149,7 @@ def _summaries(sides: Sequence[Side]) -> Iterator[Part]:
 def _functions(
     compared: Comparison, steps: Sequence[StepFlames], shown: Collection[str]
 ) -> Iterator[Part]:
-    """Yield the differences of the CPU profiles, and why steps have none."""
+    """Yield the differences of the CPU profiles, and sentences on steps with too few samples."""
     for parts in flame_graphs.differing(compared, steps, shown):
         yield from parts
     yield from (Sentence(words, Tone.QUIET) for words in flame_graphs.too_few(steps, shown))
@@ -166,9 +166,9 @@ def _steps(
     for_page: bool,
     folded: Collection[str] = (),
 ) -> Iterator[Part]:
-    """Yield the section of each step: its charts, its account, and every measurement.
+    """Yield the section of each step: its charts, proofs, flame graphs, and every measurement.
 
-    The steps in `folded` are closed until a reader opens them.
+    On a page, the sections of the steps in `folded` are closed until a reader opens them.
     """
     figures = [*_charts(sides), *flame_graphs.accounts(steps)] if for_page else []
     graphs, left = flame_graphs.flames(steps)
@@ -193,7 +193,7 @@ def _steps(
 
 
 def _proofs(sides: Sequence[Side], name: str) -> Iterator[Section]:
-    """Yield the proofs of a step on each side, together if it was repeated."""
+    """Yield a section with a step's proofs for each side; repeats have their proofs in common."""
     for side in sides:
         results = [result for _, result in run_charts.done(side, name)]
         if not results:
@@ -211,7 +211,7 @@ def _charts(sides: Sequence[Side]) -> Iterator[tuple[str, Figure]]:
 
 
 def _measurements(sides: Sequence[Side], name: str) -> Table:
-    """Return each metric of a step and side: median, minimum, maximum of the repeats."""
+    """Return a step's table: median, minimum, maximum of the repeats by metric and side."""
     metrics = {
         m.metric: m
         for side in sides
@@ -239,7 +239,7 @@ def _ledgers(sides: Sequence[Side]) -> Iterator[Part]:
 
 
 def _everything(sides: Sequence[Side]) -> Iterator[Part]:
-    """Yield the details that few readers need, folded: runs, notes of the steps, every fact."""
+    """Yield folded sections that few readers need: the runs, notes of steps, every fact."""
     notes = [*_notes([run for side in sides for run in side.runs])]
     known = [[facts(run) for run in side.runs] for side in sides]
     rows = [
@@ -284,7 +284,7 @@ def _runs(sides: Sequence[Side]) -> Section:
 
 
 def _notes(runs: Sequence[Run]) -> Iterator[list[str]]:
-    """Yield each note of the steps, with the steps that have it and how often."""
+    """Yield (steps that have the note and how often, note) for each different note of the steps."""
     of_step: dict[str, Counter[str]] = {}
     for run in runs:
         for step in run.steps:

@@ -1,4 +1,4 @@
-"""The report of a search among candidates: the answer, and what was measured of each."""
+"""The report of a search for the first candidate that differs: answer, and all measurements."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def document(answer: SearchAnswer) -> Document:
 
 
 def _sentences(answer: SearchAnswer) -> Iterator[str]:
-    """Yield the answer, its most important sentence first."""
+    """Yield the sentences of the answer, the most important one first."""
     if answer.found is not None:
         yield (
             f"{answer.found} is the first that is {_word(answer)}: {answer.metric} "
@@ -77,7 +77,7 @@ def _sentences(answer: SearchAnswer) -> Iterator[str]:
 
 
 def alike(answer: SearchAnswer) -> str:
-    """Return a sentence that the ends do not differ."""
+    """Return a sentence that the first and the last candidate do not differ."""
     return (
         f"{answer.names[0]} and {answer.names[-1]} do not differ in {answer.metric} "
         f"({answer.change:+.1%}, noise {answer.noise or 0:.1%}, no change is "
@@ -99,7 +99,7 @@ def _table(answer: SearchAnswer, names: Sequence[str]) -> Table:
 
 
 def _remarks(answer: SearchAnswer) -> Iterator[str]:
-    """Yield sentences on the noise and on the runs."""
+    """Yield sentences on the noise between runs, and on the runs."""
     noise = "" if answer.noise is None else f"noise between runs {answer.noise:.1%}; "
     yield f"{noise}the runs are in {answer.results}/"
     if answer.busy:
@@ -123,7 +123,7 @@ def _word(answer: SearchAnswer) -> str:
 
 
 def _places(answer: SearchAnswer) -> Figure:
-    """Return the probability of each place of the change, with that of no change."""
+    """Return a chart: the probability of each place of the change, and of no change."""
     places = {**answer.chances, "no change": answer.no_change}
     chances = [100 * chance for chance in places.values()]
     return Figure(
@@ -136,7 +136,7 @@ def _places(answer: SearchAnswer) -> Figure:
 
 
 def _runs(answer: SearchAnswer, names: Sequence[str]) -> Figure:
-    """Return each run's value, and the median of each candidate that was measured."""
+    """Return a chart of each run's value, and of the median of each candidate in `names`."""
     values = [(name, value) for name in names for value in answer.values(name)]
     medians = [median(answer.values(name)) for name in names]
     x, y = zip(*values, strict=True)

@@ -10,9 +10,9 @@ from replayer.report.document import Table
 def averages(series: Series, collector: str, wanted: Sequence[str] = ()) -> Table | None:
     """Return a table with one line: averages of a collector's columns over the measured window.
 
-    None if it has none of the columns.  A column that is an average per request (r_await, areq-sz)
-    is weighted by the requests of each interval, so that the result is the average of all requests
-    in the window.
+    `wanted` are the columns to show, () for all.  Returns None if the series has none of them.  A
+    column that is an average per request (r_await, areq-sz) is weighted by the requests of each
+    interval, so that the result is the average over all requests in the window.
     """
     begin = f"{collector}."
     columns = {
@@ -48,7 +48,10 @@ def rate(value: float) -> str:
 
 
 def _requests(columns: Mapping[str, Sequence[float | None]], name: str) -> list[float] | None:
-    """Return the requests of each interval if a column is an average per request, else None."""
+    """Return the requests a second in each interval, if a column is an average per request.
+
+    Returns None for any other column, or if the requests are not known.
+    """
     for ending in ("_await", "areq-sz"):
         if name.endswith(ending) and len(name) == len(ending) + 1:
             return [value or 0.0 for value in columns.get(f"{name[0]}/s", ())] or None
@@ -63,7 +66,8 @@ def _requests(columns: Mapping[str, Sequence[float | None]], name: str) -> list[
 def _window(series: Series) -> tuple[list[bool], list[float]]:
     """Return two lists with a value for each interval.
 
-    The first shows whether its middle is in the measured window; the second has its seconds.
+    The first has True if the interval's middle is in the measured window.  The second has the
+    interval's length in seconds.
     """
     ends = series.seconds
     starts = (0.0, *ends[:-1])

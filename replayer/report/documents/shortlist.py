@@ -1,4 +1,4 @@
-"""The report of a shortlist, and the report on whether past predictions held."""
+"""The report of a shortlist of machines, and the report on whether past predictions came true."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -12,14 +12,14 @@ from replayer.sizing.target import Fit
 from replayer.units import show, three
 
 ROWS = 20
-"""Machines that the terminal shows unless more are asked for."""
+"""The number of machines that a terminal shows unless the user asks for more."""
 TONES = {Fit.FITS: Tone.GOOD, Fit.DOES_NOT_FIT: Tone.BAD, Fit.UNCLEAR: Tone.UNCLEAR}
 _CHOICES = 8
-"""Machines whose other disks a terminal shows."""
+"""The number of machines whose other disks a terminal shows."""
 _WHY = 6
-"""Machines whose reasons a terminal shows."""
+"""The number of machines for which a terminal shows why the verdict is unclear."""
 _DETAILED = 100
-"""Machines with a table of their resources on a page."""
+"""The number of machines for which a page has a table of their resources."""
 _COLORS: dict[Fit, int | str] = {Fit.FITS: "better", Fit.UNCLEAR: 5, Fit.DOES_NOT_FIT: "worse"}
 _CSV = (
     *("machine", "disk", "verdict", "known", "gives_first", "times", "price_month", "currency"),
@@ -28,18 +28,18 @@ _CSV = (
 
 
 class PastPrediction(NamedTuple):
-    """A prediction, and the verdict of the run that sized the machine."""
+    """A prediction about a machine, and the verdict of the run that sized the same machine."""
 
     run: str
     prediction: Prediction
     fit: Fit
     first: str
-    """The limiting resource by the measurement; "" if that is not known."""
+    """The limiting resource that the run measured; "" if it is not known."""
     multiple: float | None
 
 
 def document(one: Shortlist, rows: int = ROWS) -> Document:
-    """Return the report; a terminal shows at most `rows` machines."""
+    """Return the report of a shortlist; a terminal shows at most `rows` machines."""
     margin = f"growth {one.growth:g}, headroom {one.headroom:.0%}"
     words = ("shortlist", " + ".join(one.profiles), margin, ", ".join(one.catalogues))
     return Document(
@@ -104,7 +104,7 @@ def _machine(one: MachineChoice, shortlist: Shortlist) -> Sequence[str]:
 
 
 def _other_disks(choices: Sequence[MachineChoice], shortlist: Shortlist) -> Iterator[str]:
-    """Yield a sentence with the other choices of one machine's disk, if it has any."""
+    """Yield a sentence with one machine's other disks and their verdicts, if it has other disks."""
     if len(choices) < 2 or choices[0].fit is Fit.DOES_NOT_FIT:
         return
     words = []
@@ -117,7 +117,7 @@ def _other_disks(choices: Sequence[MachineChoice], shortlist: Shortlist) -> Iter
 
 
 def _remarks(one: Shortlist) -> Iterator[str]:
-    """Yield the remarks on the list: that it is a prediction, and what it leaves out."""
+    """Yield remarks on the list: that it is a prediction, and what it leaves out."""
     yield (
         "a prediction by arithmetic: the times are what there is, divided by what is needed; "
         "`replayer size` on the machine measures it (--from-shortlist)"
@@ -149,7 +149,7 @@ def _describe(one: Margin) -> str:
 
 
 def _data(one: Shortlist) -> Iterator[Sequence[object]]:
-    """Yield a row for each resource of each machine."""
+    """Yield a row of the CSV for each resource of each machine."""
     for each in one.candidates:
         head = (each.machine, each.disk, each.fit.value, each.known, each.first,
                 *blank(each.multiple, each.price_month), one.currency)  # fmt: skip
@@ -159,7 +159,7 @@ def _data(one: Shortlist) -> Iterator[Sequence[object]]:
 
 
 def _chart(one: Shortlist) -> Iterator[Figure]:
-    """Yield a chart of price and room, one point a machine; none if no price is known."""
+    """Yield a chart of price and capacity, one point per machine; none if no price is known."""
     known = [
         each
         for each in one.candidates
@@ -193,7 +193,7 @@ def _times(value: float | None) -> str:
 
 
 def _check_headline(past: Sequence[PastPrediction]) -> str:
-    """Return how many predictions held, in a sentence."""
+    """Return a sentence with the number of predictions that came true, and that are undecided."""
     outcomes = [one.prediction.outcome(one.fit) for one in past]
     held, failed, open_ = (outcomes.count(word) for word in ("held", "did not hold", "undecided"))
     if not held + failed:
@@ -202,7 +202,7 @@ def _check_headline(past: Sequence[PastPrediction]) -> str:
 
 
 def check(past: Sequence[PastPrediction]) -> Document:
-    """Return the report on whether past predictions held."""
+    """Return the report on whether past predictions came true."""
     rows = [
         (
             one.prediction.machine,

@@ -1,4 +1,4 @@
-"""One page about the same workload on several engines: a column for each, the answer first.
+"""The report of the same workload on several engines: a column for each engine, the answer first.
 
 The JSON is the `asdict` of what `line_up` returns.
 """
@@ -21,12 +21,12 @@ _METRICS: Mapping[str, tuple[tuple[str, str], ...]] = {
     "scan": (("time", "scan.elapsed"),),
     "ranges": (("rate", "ranges.completed"), ("p50", "ranges.service.p50")),
 }
-"""Step -> (row's name, metric); a step without an entry has its leading metric."""
+"""Kind of step -> ((name of a row, metric), ...); others have a row, the leading metric."""
 
 
 @dataclass(frozen=True)
 class SideBySide:
-    """The document: the answer, a table with a column for each engine, and what to know."""
+    """The content of the report: the answer, a table with a column for each engine, and notes."""
 
     headline: str
     scope: str
@@ -36,7 +36,7 @@ class SideBySide:
 
 
 def line_up(runs: Sequence[Run]) -> SideBySide:
-    """Return the document of runs, one for each engine, in their order."""
+    """Return the content of the report on these runs; each run is a column, in the given order."""
     names = [sanitize(run_screen.name_engine(run)) for run in runs]
     steps = list(dict.fromkeys(step.name for run in runs for step in run.steps))
     rows = tuple(row for step in steps for row in _rows(step, runs))
@@ -58,7 +58,7 @@ def _scope(runs: Sequence[Run]) -> str:
 
 
 def _headline(runs: Sequence[Run]) -> str:
-    """Return the cold scans in the order of their times, first those that are proven."""
+    """Return a sentence: the times of the cold scans, the proven ones first, each by time."""
     scans = [(run, step) for run in runs for step in run.steps if _is_cold_scan(step)]
     timed = [(run, step, step.value("scan.elapsed")) for run, step in scans]
     known = sorted(
@@ -135,7 +135,10 @@ def _fact(step: StepResult | None, name: str) -> str:
 
 
 def _proof(step: StepResult | None) -> str:
-    """Return the proof of a step's temperature, or of the origin of its reads, in few words."""
+    """Return a step's proof in few words: where its blocks came from, or how cold they were.
+
+    It is "" for a step without a proof, or one that was not done.
+    """
     if step is None or step.status is not Status.DONE:
         return ""
     if step.ledger is not None:
@@ -171,7 +174,7 @@ def _notes(runs: Sequence[Run]) -> Iterator[str]:
 
 
 def document(one: SideBySide, again: str = "") -> Document:
-    """Return the report; `again` is a command that makes its page."""
+    """Return the report; `again` is a note with the command that makes its page, "" for none."""
     return Document(
         "side by side",
         Sentence(one.headline),

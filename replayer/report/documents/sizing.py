@@ -1,4 +1,4 @@
-"""The report of a machine sized by a profile: whether the database fits on it."""
+"""The report of a sizing by a profile: whether the source's database fits on the machine."""
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -35,9 +35,9 @@ _CURVE_HEADINGS = ("", "ended", "times", "asked/s", "done/s", "p50", "p99")
 _PERCENTILES = (("p50_s", "p50"), ("p95_s", "p95"), ("p99_s", "p99"))
 _LEAST_MS = 0.01
 _NEAR = 1.1
-"""Two rates that are nearer to each other than this factor are one."""
+"""Two rates are treated as equal if their ratio is smaller than this."""
 _BAR = 20
-"""Characters of a bar; the objective is at half of them."""
+"""The number of characters of a bar; the objective is at its middle."""
 
 _ENDS = {
     "held": "sustained within the objective",
@@ -45,7 +45,7 @@ _ENDS = {
     "not offered": "replayer's own clients could not send so much",
     "void": "others on this machine disturbed it, so it does not count",
 }
-"""An end of a trial -> its meaning."""
+"""How a trial ended -> what that means."""
 _CSV = (
     *("resource", "verdict", "unit", "required", "here", "multiple", "low", "high", "proof"),
     "known",
@@ -63,7 +63,7 @@ class SizingSummary(NamedTuple):
 def beginning(
     sizing: Sizing, plan: SizingPlan, refutations: Sequence[str] = ()
 ) -> Iterator[Section]:
-    """Yield the requirement and the plan of the run with its duration, to show before it starts.
+    """Yield the requirement and the plan with its duration, to show before the run starts.
 
     If `refutations` has sentences, nothing will be run: they show that the database cannot fit.
     """
@@ -91,7 +91,7 @@ def beginning(
 
 
 def document(one: SizingSummary) -> Document:
-    """Return the document of a verdict."""
+    """Return the report of a machine that was sized by a profile."""
     verdict = one.verdict
     remedies = [changed(change) for change in verdict.changes]
     return Document(
@@ -116,18 +116,18 @@ def document(one: SizingSummary) -> Document:
 
 
 def title(one: SizingSummary) -> str:
-    """Return the title of the report: source, host and server."""
+    """Return the title of the report: source of the profile, host and server."""
     return " · ".join(filter(None, ("size", one.sizing.source, *place(one.run))))
 
 
 def place(run: Run) -> tuple[str, str]:
-    """Return the host and the server of a run."""
+    """Return (host, server) of a run; the server is "" without an engine."""
     server = f"{run.engine.name} {run.engine.version}" if run.engine else ""
     return str(run.host.get("host.name") or "this machine"), server
 
 
 def behind(verdict: FitVerdict) -> Iterator[str]:
-    """Yield sentences on the verdict: further reasons, the limiting resource.
+    """Yield sentences that support the verdict: further reasons, limiting resource, prediction.
 
     The last one is about load that replayer itself could not send in time, if there was any.
     """
@@ -148,7 +148,10 @@ def changed(change: Remedy) -> str:
 
 
 def fitting_size(sizes: Sequence[RecommendedSize], how: str) -> Iterator[Section]:
-    """Yield a size that would fit, if there is one."""
+    """Yield a section with the size of a machine that would fit, if `sizes` is not empty.
+
+    `how` completes its heading, such as `with growth 1, headroom 0%`.
+    """
     rows = [(one.resource, one.shown, one.words) for one in sizes]
     if rows:
         table = Table(("a machine should have", "", "of"), rows)
@@ -156,7 +159,7 @@ def fitting_size(sizes: Sequence[RecommendedSize], how: str) -> Iterator[Section
 
 
 def margin_words(wanted: Requirement) -> str:
-    """Return the growth and headroom that a requirement has."""
+    """Return the growth and the headroom of a requirement in words."""
     return f"growth {wanted.growth:g}, headroom {wanted.headroom:.0%}"
 
 
@@ -167,7 +170,7 @@ def _confidence(verdict: FitVerdict) -> Iterator[Section]:
 
 
 def listed(heading: str, texts: Sequence[str]) -> Iterator[Section]:
-    """Yield a list under a heading, if it has any text."""
+    """Yield a section with a list of sentences; nothing if there are none."""
     if texts:
         yield Section(heading, [Bullets(texts)])
 
@@ -212,7 +215,7 @@ def facts(sizing: Sizing) -> list[tuple[str, str]]:
 
 
 def _two_rates(sizing: Sizing) -> str:
-    """Return why the load's rate is not the one that the source counted; "" where they are near."""
+    """Return why the load has another rate than the source counted; "" if the rates are similar."""
     counted = sizing.requirement.need("statements")
     rate_there = None if counted is None else counted.meanwhile
     made = sizing.rate / sizing.requirement.factor
@@ -233,7 +236,7 @@ def _window(wanted: Requirement) -> str:
 
 
 def _rate(sizing: Sizing) -> str:
-    """Return the required rate of statements as a product: measured rate, growth and headroom."""
+    """Return the required statements a second as a product: measured rate, growth and headroom."""
     wanted = sizing.requirement
     terms = [f"{show_count(sizing.rate / wanted.factor)}/s"]
     terms += [f"{wanted.growth:g} growth"] if wanted.growth != 1 else []
@@ -278,7 +281,7 @@ def resource_rows(verdict: FitVerdict) -> list[list[str]]:
 
 
 def times(row: ResourceRow) -> str:
-    """Return the multiple of the requirement that the machine has, with its interval."""
+    """Return how many times the requirement the machine has, with its interval; "-" if unknown."""
     if row.multiple is None:
         return "-"
     if row.low is None:
@@ -293,14 +296,14 @@ def resources(
     rows: Sequence[Sequence[str]],
     notes: Iterable[str],
 ) -> Iterator[Section]:
-    """Yield the resources with their verdicts, if there are any."""
+    """Yield a section with the table of the resources and `notes`; nothing if there are none."""
     if verdict.rows:
         table = Table(headings, rows, numbers=range(3, len(headings)))
         yield Section("Resource by resource", [table, Bullets(list(notes), Tone.QUIET)])
 
 
 def sources(verdict: FitVerdict) -> Iterator[str]:
-    """Yield the origin of each resource's figures, if it is not the load itself."""
+    """Yield a sentence on the origin of each resource's figures if that is not the load itself."""
     for row in verdict.rows:
         if row.kind != "load":
             yield f"{row.resource}: {row.proof}"
@@ -337,7 +340,7 @@ def _curve(one: SizingSummary) -> Iterator[Section]:
 
 
 def _trial(row: Mapping[str, Any], one: SizingSummary) -> list[str]:
-    """Return a trial as texts, in the columns of _CURVE_HEADINGS."""
+    """Return a trial as a row of texts, in the columns of _CURVE_HEADINGS."""
     return [
         _mark(row, one),
         row["ended"],
@@ -349,7 +352,7 @@ def _trial(row: Mapping[str, Any], one: SizingSummary) -> list[str]:
 
 
 def _bar(row: Mapping[str, Any], goal: float) -> str:
-    """Return a trial's p99 as a bar; the objective is at its middle."""
+    """Return a trial's p99 as a bar; the middle of the bar is the objective, `goal` seconds."""
     half = _BAR // 2
     share = _BAR if row["p99_s"] is None else round(half * row["p99_s"] / goal)
     filled = "#" * max(1, min(_BAR, share))
@@ -369,7 +372,10 @@ def _mark(row: Mapping[str, Any], one: SizingSummary) -> str:
 
 
 def _charts(one: SizingSummary) -> Iterator[Figure]:
-    """Yield charts: response time by rate, with required rate, objective and knee; hit ratio."""
+    """Yield the charts: response time by rate, and hit ratio by the size of the buffers.
+
+    The first has lines for the required rate, the objectives and the highest sustained rate.
+    """
     rows = [row for row in _trials(one.run) if row["p50_s"] is not None]
     if not rows:
         return
@@ -415,7 +421,7 @@ def _charts(one: SizingSummary) -> Iterator[Figure]:
 
 
 def _marks(one: SizingSummary) -> Iterator[tuple[str, float, int]]:
-    """Yield (name, statements a second, colour) of the rates that are marked in the chart."""
+    """Yield (name, statements a second, colour) of each rate that is marked in the chart."""
     yield "required", one.sizing.rate, 4
     step = last(one.run, "capacity")
     accepted = step.value("capacity.multiple") if step is not None else None
@@ -426,12 +432,12 @@ def _marks(one: SizingSummary) -> Iterator[tuple[str, float, int]]:
 def straight(
     name: str, x: Sequence[float], y: Sequence[float], *, color: int, dash: int = 0
 ) -> Curve:
-    """Return points with a line through them; with a `dash` of 1 or 2 only the line."""
+    """Return a curve: points joined by a line; with a `dash` of 1 or 2, the line without points."""
     return Curve(name, x, y, "line" if dash else "both", color, style={"dash": dash})
 
 
 def _data(one: SizingSummary) -> Iterator[Sequence[object]]:
-    """Yield a row for the total, then one for each resource."""
+    """Yield the rows of the CSV: one for the total, then one for each resource."""
     verdict = one.verdict
     total = (verdict.multiple, verdict.low, verdict.high)
     yield ("total", verdict.fit.value, "1/s", one.sizing.rate, "", *blank(*total),

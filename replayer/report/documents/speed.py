@@ -1,4 +1,4 @@
-"""The report of a machine sized by a capture: whether the machine keeps up with it."""
+"""The report of a machine sized by a capture: how fast the machine can replay the capture."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -39,7 +39,7 @@ def summary(run: Run) -> SpeedSummary | None:
 
 
 def beginning(wanted: CaptureRequirement) -> Iterator[Section]:
-    """Yield the requirement and the plan of the run, to show before it starts."""
+    """Yield the requirement and the plan, to show before the run starts."""
     length = show_duration(wanted.window / wanted.required)
     stages = [f"warm up, then search the highest speed: some 8 replays of up to {length}"]
     if wanted.keys.get("restore"):
@@ -54,7 +54,7 @@ def beginning(wanted: CaptureRequirement) -> Iterator[Section]:
 
 
 def document(one: SpeedSummary) -> Document:
-    """Return the verdict, with charts of response time and lag by speed."""
+    """Return the report of a sizing by a capture: its verdict, with charts by speed."""
     verdict = one.verdict
     notes = (_BUSY, *sizing.sources(verdict))
     facts = Facts(capture_sizing.facts(one.speed))
@@ -77,7 +77,7 @@ def document(one: SpeedSummary) -> Document:
 
 
 def resource_rows(verdict: FitVerdict) -> list[list[str]]:
-    """Return a row per resource: its verdict, and its use at the highest speed that held."""
+    """Return a row for each resource: its verdict, and its use at the highest held speed."""
     return [
         [*words, "-" if row.busy is None else f"{row.busy:.0%}"]
         for words, row in zip(sizing.resource_rows(verdict), verdict.rows, strict=True)
@@ -122,7 +122,7 @@ def _row(wanted: CaptureRequirement, trial: SpeedTrial) -> list[str]:
 
 
 def _data(one: SpeedSummary) -> Iterator[Sequence[object]]:
-    """Yield a row for the total, then one per trial, then one per resource."""
+    """Yield the rows of the CSV: one for the total, one for each trial, one for each resource."""
     verdict = one.verdict
     yield _HEADINGS
     yield ("" if verdict.multiple is None else verdict.multiple, verdict.fit.value, one.speed.rate,
@@ -133,7 +133,7 @@ def _data(one: SpeedSummary) -> Iterator[Sequence[object]]:
 
 
 def _charts(one: SpeedSummary) -> Iterator[Figure]:
-    """Yield charts: response time by speed, for speeds that held; lag by speed, for all trials."""
+    """Yield charts of response time by speed, for sustained speeds, and of lag, for all trials."""
     trials = _trials(one)
     held = [trial for trial in trials if trial.ended is SearchTrial.HELD]
     times = [_of(held, f"replay.response.{p}", p, n) for n, p in enumerate(_PERCENTILES)]
@@ -161,14 +161,14 @@ def _charts(one: SpeedSummary) -> Iterator[Figure]:
 
 
 def _of(trials: Sequence[SpeedTrial], metric: str, name: str, color: int) -> Curve:
-    """Return a measurement: ms of each trial, by multiple of the required speed."""
+    """Return a curve of a metric of the trials, in ms, by multiple of the required speed."""
     known = [(trial.multiple, trial.step.value(metric)) for trial in trials]
     points = [(multiple, 1e3 * value) for multiple, value in known if value is not None]
     return straight(name, [x for x, _ in points], [y for _, y in points], color=color)
 
 
 def _marks(one: SpeedSummary, low: float, high: float) -> Iterator[Curve]:
-    """Yield vertical lines from `low` to `high`: the required speed and the highest sustained."""
+    """Yield vertical lines at the required speed and the highest sustained one, `low` to `high`."""
     yield straight("required", [1.0] * 2, [low, high], color=4, dash=2)
     if one.verdict.multiple is not None:
         ends = [one.verdict.multiple] * 2
@@ -176,11 +176,11 @@ def _marks(one: SpeedSummary, low: float, high: float) -> Iterator[Curve]:
 
 
 Side = tuple[str, FitVerdict]
-"""The name of the source that a machine was sized by, and the verdict."""
+"""(name of the profile or capture by which a machine was sized, verdict)."""
 
 
 def line_up(sides: Sequence[Side]) -> Section:
-    """Return verdicts on one machine, a column for each source."""
+    """Return a section that lines up verdicts on one machine, with a column for each source."""
     verdicts = [verdict for _, verdict in sides]
     rows = [
         ["verdict", *(one.fit.value for one in verdicts)],
@@ -196,7 +196,7 @@ def line_up(sides: Sequence[Side]) -> Section:
 
 
 def _resource(one: FitVerdict, name: str) -> str:
-    """Return a resource's multiple of the requirement, and its verdict; "-" if it is unknown."""
+    """Return how many times the requirement a resource has, and its verdict; "-" if unknown."""
     row = next((row for row in one.rows if row.resource == name), None)
     return "-" if row is None else f"{sizing.times(row)}, {row.fit.value}"
 

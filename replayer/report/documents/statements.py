@@ -1,4 +1,4 @@
-"""The parts that displays of steps add, such as a replay's statements set against their source."""
+"""The sections that displays of steps add, such as the statements of a replay."""
 
 from collections.abc import Iterator, Sequence
 
@@ -9,11 +9,14 @@ from replayer.report.documents import step_layout
 from replayer.run.display import Sentence, TableRows, Verbatim
 
 _WORDS = 2
-"""Columns of words at the left of a table: the statement and the verdict."""
+"""The number of columns at the left of a table that hold words: the statement and the verdict."""
 
 
 def sections(sides: Sequence[Side], *, most: int, width: int) -> Iterator[Section]:
-    """Yield the sections of the last run of each side, with tables of at most `most` rows."""
+    """Yield the sections of the last run of each side.
+
+    A table has at most `most` rows, and a text is cut to `width` characters.
+    """
     for side in sides:
         for run in side.runs[-1:]:
             for name, parts in of_run(run, most=most, width=width):
@@ -22,7 +25,7 @@ def sections(sides: Sequence[Side], *, most: int, width: int) -> Iterator[Sectio
 
 
 def of_run(run: Run, *, most: int, width: int) -> Iterator[tuple[str, list[Part]]]:
-    """Yield (step's name, parts) of a run's steps that have such parts."""
+    """Yield (step's name, parts) for each step of a run whose display defines sections."""
     for name, found in step_layout.own_sections(run, most=most, width=width):
         parts: list[Part] = []
         for one in found:

@@ -1,6 +1,6 @@
 """The layout of a step's results, as the display of the step defines it.
 
-A step without a display is shown in the generic way, by the kinds of its results.
+The results of a step without a display are listed by their kinds: measurements, tables, facts.
 """
 
 import re
@@ -29,12 +29,11 @@ _LEAF = re.compile(r"(?P<group>.*?)\.?(?P<leaf>p\d+(?:\.\d+)?|[^.]+)")
 _CLOSE = re.compile(r"^(p\d\d)(\d+)$")
 _PERCENTILES = (50, 95, 99, 99.9)
 UNLIKE_A_STEPS = (LookupError, TypeError, ValueError, ArithmeticError, AttributeError)
-"""Errors that a display raises for a result file that was edited by hand: the format of result
-files does not fix the columns of a step's tables."""
+"""Errors of a display whose result file was edited by hand: no schema fixes a table's columns."""
 
 
 def of(result: StepResult) -> Form:
-    """Return the form that the step's display defines for a result; an empty one without display.
+    """Return how a step's display shows a result; an empty Form if the step has no display.
 
     If the display fails, the form is a sentence about the error.
     """
@@ -53,9 +52,10 @@ def of(result: StepResult) -> Form:
 
 
 def own_sections(run: Run, *, most: int, width: int) -> Iterator[tuple[str, list[Part]]]:
-    """Yield (step's name, parts) of a run's last finished repeat of each step that has its own.
+    """Yield (step's name, parts) for each step whose display defines sections.
 
-    A table has at most `most` rows, and a text `width` characters.
+    The parts are of the last finished repeat of the step in the run. A table has at most `most`
+    rows, and a text is cut to `width` characters.
     """
     last = {step.name: step for step in run.steps if step.status is Status.DONE}
     for name, result in last.items():
@@ -71,7 +71,7 @@ def own_sections(run: Run, *, most: int, width: int) -> Iterator[tuple[str, list
 
 
 def parts(part: Part, result: StepResult) -> Iterator[document.Part]:
-    """Yield the parts of a document for a part of a result's form."""
+    """Yield what a document shows for one part of a Form; nothing for a fact that is missing."""
     match part:
         case Sentence() | Verbatim():
             yield part
@@ -89,7 +89,7 @@ def parts(part: Part, result: StepResult) -> Iterator[document.Part]:
 
 
 def percentiles(latency: Latency) -> str | Texts:
-    """Return percentiles of a histogram as text, or an error text if it cannot be decoded."""
+    """Return a stored histogram's percentiles as text, or the error if it cannot be decoded."""
     try:
         read = stored_histogram.decode(latency.payload)
     except ValueError as error:
@@ -101,17 +101,20 @@ def percentiles(latency: Latency) -> str | Texts:
 
 
 def group(measurement: Measurement) -> str:
-    """Return the common part of related metrics' names: `latency` of sessions.latency.p99.9."""
+    """Return the words that a group of metrics shares: `latency` for sessions.latency.p99.9.
+
+    It is "" for a metric of one word after the step's name.
+    """
     parts = _LEAF.fullmatch(_within(measurement))
     return parts["group"] if parts else ""
 
 
 def leaf(measurement: Measurement) -> str:
-    """Return the last word of a metric: `p99.9` of sessions.latency.p999 or .p99.9."""
+    """Return the last word of a metric's name: `p99.9` for sessions.latency.p999 or .p99.9."""
     parts = _LEAF.fullmatch(_within(measurement))
     return _CLOSE.sub(r"\1.\2", parts["leaf"]) if parts else measurement.metric
 
 
 def _within(measurement: Measurement) -> str:
-    """Return a metric's name without the step's name at its begin."""
+    """Return a metric's name without its first word, which is the kind of the step."""
     return measurement.metric.partition(".")[2] or measurement.metric

@@ -1,4 +1,4 @@
-"""The proof of a step: the temperature of its data, and the origin of the blocks that it read."""
+"""The proof of a step: how cold its data was, and where the blocks that it read came from."""
 
 import statistics
 from collections.abc import Iterator, Sequence
@@ -12,11 +12,14 @@ from replayer.units import show_size
 
 _MANY_TIMES = 10
 _OTHERS = 0.02
-"""The report mentions other programs if they got at least this share of the device's bytes."""
+"""Other programs are mentioned if they got at least this share of the device's bytes."""
 
 
 def of_result(result: StepResult) -> Iterator[Part]:
-    """Yield the temperature and the origin of the blocks; bad if they are not as requested."""
+    """Yield sentences on how cold the data was, and where the blocks came from.
+
+    A sentence has a bad tone if this is not as requested.
+    """
     for kind, words, wrong in (
         (Sentence, _cold_words(result), _not_cold(result)),
         (Verbatim, _ledger_words(result), _not_served(result)),
@@ -30,9 +33,9 @@ def of_result(result: StepResult) -> Iterator[Part]:
 
 
 def of_repeats(results: Sequence[StepResult]) -> Iterator[Part]:
-    """Yield the temperatures of the repeats and the medians of their ledgers.
+    """Yield sentences on how cold the data of the repeats was, and the medians of their ledgers.
 
-    A result that is not as requested is bad.
+    For repeats that are not as requested, a sentence with a bad tone follows.
     """
     colds = [result.cold for result in results if result.cold is not None]
     ledgers = [result.ledger for result in results if result.ledger is not None]
@@ -88,7 +91,7 @@ def _cold_words(result: StepResult) -> str:
 
 
 def _delivered(cold: Cold, size: int) -> str:
-    """Return bytes with their share of the files' stored bytes; a large share as a multiple."""
+    """Return bytes with their share of the files' size on the disk; from 10 on, as a multiple."""
     stored = cold.file_bytes if cold.stored_bytes is None else cold.stored_bytes
     if not stored:
         return show_size(size)
@@ -98,9 +101,9 @@ def _delivered(cold: Cold, size: int) -> str:
 
 
 def _shared(cold: Cold) -> str:
-    """Return how much of the device's bytes the reading processes got.
+    """Return words on how many of the device's bytes the reading processes got.
 
-    Returns "" if other programs got almost none.
+    Returns "" if other programs got almost none, or if this is not known.
     """
     own, device = cold.own_bytes, cold.device_bytes
     if own is None or device is None or device - own < _OTHERS * device:
@@ -127,7 +130,7 @@ def _ledger_words(result: StepResult) -> str:
 
 
 def _layers(layers: Sequence[float | None], verdict: str, ratio: float | None) -> str:
-    """Return the three layers of every read, per second, with the verdict."""
+    """Return a line with the reads per second from each layer, followed by the verdict."""
     names = ("shared-buffer hits", "page-cache hits", "device reads")
     rates = [f"{name} {_per_second(value)}" for name, value in zip(names, layers, strict=True)]
     end = "" if ratio is None else f" (ratio {ratio:.3f})"

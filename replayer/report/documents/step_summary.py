@@ -1,4 +1,4 @@
-"""The nouns of a summary of runs: a line for each step, its proofs, and remarks."""
+"""The data classes of a summary of runs: a line for each step, its proofs, and remarks."""
 
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -8,7 +8,7 @@ from replayer.run.display import Brief
 
 
 class Trust(StrEnum):
-    """A verdict on the reliability of a step's figures."""
+    """Whether the figures of a step can be believed."""
 
     YES = "yes"
     CARE = "with care"
@@ -22,7 +22,7 @@ class Proof:
     text: str
     good: bool = True
     brief: str = ""
-    """The same in a few words, for a table; "" if it is not needed where others are."""
+    """The proof in a few words, for a table; "" if it is not shown next to other proofs."""
 
 
 @dataclass(frozen=True)
@@ -31,10 +31,10 @@ class StepSummary:
 
     name: str
     kind: str
-    """The kind of step, if that is not its name; else ""."""
+    """The kind of the step; "" if that is the step's name."""
     figures: tuple[str, ...]
     data: str
-    """The place where its data was: `cold`, `physical 3 of 5`; "" if it is not known."""
+    """How cold the data was, or where it came from: `cold`, `physical 3 of 5`; "" if not known."""
     repeats: int
     seconds: float
     proofs: tuple[Proof, ...]
@@ -42,9 +42,9 @@ class StepSummary:
     client_bound: bool = False
     brief: Brief = field(default_factory=Brief)
     once: bool = False
-    """True if it prepares others: it is not repeated."""
+    """True if the step only prepares others, and is not repeated."""
     see: tuple[int, ...] = ()
-    """Numbers, from 1, of the remarks (`RunsSummary.points`) that concern it."""
+    """Numbers, from 1, of the remarks (`RunsSummary.points`) about this step."""
 
 
 @dataclass(frozen=True)
@@ -55,11 +55,11 @@ class Remark:
     loud: bool = False
     """True if something was not as requested."""
     steps: tuple[str, ...] = ()
-    """The steps whose figures it concerns; () for all steps."""
+    """The steps that the remark is about; () for the whole run."""
     runs: int = 1
     """The number of runs that have this remark."""
     name: str = ""
-    """The warning's anchor in docs/reference.md; "" if it is none of those."""
+    """The anchor of the warning in docs/reference.md; "" if the remark has none."""
 
 
 @dataclass(frozen=True)

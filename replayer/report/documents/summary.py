@@ -1,8 +1,7 @@
-"""The summary of runs for a reader with one minute, as plain data: terminal and page show the same.
+"""The summary of runs for a reader with one minute, as plain data for every form of output.
 
-It has facts about the runs.  It has a line for each step: figures, proofs, and a verdict on their
-reliability.  It has remarks, each once, with the number of runs that have it.  This module does not
-depend on the form of the output.
+It has facts about the runs.  It has a line for each step: figures, proofs, and whether the figures
+can be believed.  It has remarks, each once, with the number of runs that have it.
 """
 
 import re
@@ -44,15 +43,15 @@ Kind = TypeVar("Kind", bound=Hashable)
 
 _EMPTY: tuple[object, ...] = (None, "", ())
 _NOT_AS_ASKED = ("coldness", "verdict")
-"""The warnings of steps whose data was not in the place that was asked for."""
+"""The names of the warnings about steps whose data was not where it was requested to be."""
 CLOSES = "account closes"
-"""The proof of a step that has no other."""
+"""The brief text of an account that closes; it is shown only if a step has no other proof."""
 _SEEN = 0.001
-"""The report mentions missing bytes of a cold read if they exceed this share of the files."""
+"""Bytes of a cold read that did not come from the device are mentioned above this share."""
 _BRIEF = 60
 """The most characters of a sentence in the table of steps."""
 _MOST_VALUES = 3
-"""The most values of a fact about the runs that are listed; further values are only counted."""
+"""The most values of one fact about the runs that are listed; of others, only the number is."""
 _VARYING = re.compile(r"\([^()]*\)|[-+]?\d[\d.,:]*")
 """Parts of a sentence that may differ between runs although its meaning is the same: numbers and
 examples in parentheses."""
@@ -73,7 +72,7 @@ def summarise(runs: Sequence[Run]) -> RunsSummary:
 
 
 def with_headline(run: Run) -> Run:
-    """Return a run that has ended with its headline in words, for its file and for JSON."""
+    """Return a copy of a run with its headline in words; a run that has not ended is unchanged."""
     if run.status is Status.RUNNING:
         return run
     return run.model_copy(update={"headline": str(summarise([run]).headline)})
@@ -90,7 +89,7 @@ def by_name(steps: Iterable[StepResult]) -> list[list[StepResult]]:
 def alike(
     results: Iterable[StepResult], key: Callable[[StepResult], Kind]
 ) -> list[tuple[Kind, list[StepResult]]]:
-    """Return (key, results) for each key, in the order of first appearance."""
+    """Return (key, results with that key) for each value of `key`, in order of first appearance."""
     groups: dict[Kind, list[StepResult]] = {}
     for result in results:
         groups.setdefault(key(result), []).append(result)
@@ -98,26 +97,26 @@ def alike(
 
 
 def reasons_of_end(run: Run) -> list[str]:
-    """Return the reasons of steps that are the run's error too; none if that is no step's."""
+    """Return the reasons of steps that are also the run's error; [] if no step ended the run."""
     error, reasons = run.error, [step.reason for step in run.steps if step.reason]
     return [reason for reason in reasons if error and (reason in error or error in reason)]
 
 
 class _Deviation(NamedTuple):
-    """Something that was not as requested."""
+    """Something in a run that was not as requested."""
 
     step: str
     text: str
     reason: str = ""
-    """The reason as words that follow the text; "" if it is not known, or in the text."""
+    """The reason, as words that follow `text`; "" if it is not known, or is in `text`."""
     data: bool = False
-    """True if the step got other data than it asked for."""
+    """True if the step's data was not as cold, or not in the place, as was requested."""
     todo: str = ""
     """An action that would help."""
 
 
 def _deviations(run: Run) -> Iterator[_Deviation]:
-    """Yield what was not as requested: ends of steps, temperatures, origins of blocks."""
+    """Yield what was not as requested: ends of steps, coldness of data, origins of blocks."""
     for results in by_name(run.steps):
         name, several = sanitize(results[0].name), len(results) > 1
         for (status, reason), same in alike(results, lambda r: (r.status, r.reason)):
@@ -135,7 +134,7 @@ def _deviations(run: Run) -> Iterator[_Deviation]:
 
 
 def _furthest(results: Sequence[StepResult]) -> Cold | None:
-    """Return the temperature furthest from the requested one; None if all are as requested."""
+    """Return the Cold that differs most from the requested one; None if all are as requested."""
     colds = [result.cold for result in results if result.cold is not None and is_not_cold(result)]
     hot = any(cold.asked is Temperature.HOT for cold in colds)
     chosen = min if hot else max
@@ -183,7 +182,7 @@ def _line(
 
 
 def _brief(done: Sequence[StepResult]) -> Brief:
-    """Return a step in one line, with the medians of its repeats."""
+    """Return a step in few words, with the medians of its repeats."""
     first = done[0]
     known = {
         m.metric: [value for one in done if (value := one.value(m.metric)) is not None]
@@ -205,7 +204,7 @@ def _brief(done: Sequence[StepResult]) -> Brief:
 
 
 def _about_step(step: str) -> str:
-    """Return the first line of a plug-in's description; "" for one that is not there."""
+    """Return the first line of a kind of step's description; "" if unknown or too long."""
     if step not in registry.names("steps"):
         return ""
     about = registry.about("steps", step).partition("\n")[0].rstrip(".")
@@ -241,22 +240,25 @@ def _figures(done: Sequence[StepResult]) -> tuple[str, ...]:
 
 
 def value_of(measurement: Measurement) -> str:
-    """Return a value with its unit; without it if it is the name: not `files 1,542 files`."""
+    """Return a value with its unit, but without a unit that is already the metric's name.
+
+    So `files 1,542 files` is avoided.
+    """
     unit = "" if _is_named_by_unit(measurement) else measurement.unit
     return sanitize(show(measurement.value, unit))
 
 
 def _is_named_by_unit(measurement: Measurement) -> bool:
-    """Return whether a metric has its unit's name, as `io.iops` in IOPS and `walk.files` in files.
+    """Return whether the metric's name ends in its unit, as `walk.files` in files does.
 
-    The unit of bytes is printed as another one, such as GiB.
+    This is never so for bytes, which are printed in another unit, such as GiB.
     """
     unit = measurement.unit
     return unit != "bytes" and unit.lower() == step_layout.leaf(measurement).lower()
 
 
 def _proofs(results: Sequence[StepResult], done: Sequence[StepResult]) -> Iterator[Proof]:
-    """Yield the proofs of a step, good and bad."""
+    """Yield the proofs of a step, good and bad; `done` are the finished ones of its `results`."""
     colds = [result.cold for result in done if result.cold is not None]
     if colds:
         good = not any(map(is_not_cold, done))
@@ -282,7 +284,10 @@ def _proofs(results: Sequence[StepResult], done: Sequence[StepResult]) -> Iterat
 
 
 def _brief_cold(done: Sequence[StepResult], *, good: bool) -> str:
-    """Return the share in memory before a cold read; of a hot one the bytes from the device."""
+    """Return the share in memory before a cold read, or the bytes that a hot read got from disk.
+
+    If not `good`, return what differs from the request.  It is "" if a ledger has the proof.
+    """
     if not good:
         return counted([text for one in done if (text := other_than_asked(one))])
     hot = [one.cold for one in done if one.cold and one.cold.asked is Temperature.HOT]
@@ -298,7 +303,10 @@ def _brief_cold(done: Sequence[StepResult], *, good: bool) -> str:
 
 
 def _brief_ledger(done: Sequence[StepResult], *, good: bool) -> str:
-    """Return the device's reads for each block that was missed."""
+    """Return how many device reads there were for each block that was not in the buffers.
+
+    If not `good`, what differs from the request stands before it.
+    """
     ledgers = [one.ledger for one in done if one.ledger is not None]
     ratios = [ledger.ratio for ledger in ledgers if ledger.ratio is not None]
     if ratios:
@@ -311,7 +319,7 @@ def _brief_ledger(done: Sequence[StepResult], *, good: bool) -> str:
 
 
 def _needed_no_disk(ledgers: Sequence[Ledger]) -> bool:
-    """Return whether the device was counted, and the server's buffers had next to all blocks."""
+    """Return whether the device's reads are known and almost all blocks were in the buffers."""
     return all(
         ledger.device_reads is not None and ledger.verdict is ReadOrigin.BUFFERED
         for ledger in ledgers
@@ -331,7 +339,7 @@ def _cold(colds: Sequence[Cold]) -> str:
 
 
 def missing(colds: Iterable[Cold]) -> float:
-    """Return the largest share of a cold read that did not come from a device; 0 if all did."""
+    """Return the largest share of a cold read that came from no device; 0 if negligible."""
     largest = 0.0
     for cold in colds:
         stored = cold.file_bytes if cold.stored_bytes is None else cold.stored_bytes
@@ -399,13 +407,13 @@ def _points(runs: Sequence[Run]) -> tuple[Remark, ...]:
 
 
 def _remedies(run: Run) -> dict[str, Advice]:
-    """Return the advice on steps that got other data than asked for, by the names of the steps."""
+    """Return step -> advice for steps whose data was not where it was requested to be."""
     advices = [advice for advice in run.advice if advice.name in _NOT_AS_ASKED]
     return {step: advice for advice in advices for step in advice.steps}
 
 
 def _count(points: dict[Kind, Remark], key: Kind, point: Remark) -> None:
-    """Add a remark; if one with the same key exists, add the steps and one run to that."""
+    """Add a remark; if the key exists, add the steps and one run to the existing remark."""
     same = points.get(key)
     if same is None:
         points[key] = point
@@ -415,13 +423,13 @@ def _count(points: dict[Kind, Remark], key: Kind, point: Remark) -> None:
 
 
 def _key(advice: Advice) -> tuple[str, ...]:
-    """Return a key that is equal for two pieces of advice that differ only in their numbers."""
+    """Return a key that is the same for advice that differs only in numbers and examples."""
     found = advice.found.removeprefix(", ".join(advice.steps))
     return _VARYING.sub("#", found), _VARYING.sub("#", advice.todo)
 
 
 def _about(runs: Sequence[Run]) -> Iterator[tuple[str, str]]:
-    """Yield label and value of facts about the runs; if values differ, the first few of them."""
+    """Yield (label, value) of facts about the runs; if runs differ, the first few values."""
     items: dict[str, dict[str, None]] = {}
     for run in runs:
         for label, value in _of_run(run):
@@ -444,7 +452,7 @@ def _of_run(run: Run) -> Iterator[tuple[str, str]]:
 
 
 def engine(run: Run) -> str:
-    """Return the engine, its version, and whether its server was private; "" without an engine."""
+    """Return the engine, its version, and whether replayer started the server; "" without one."""
     if run.engine is None:
         return ""
     place = "private server" if run.engine.place == "private" else "running server"
@@ -452,19 +460,19 @@ def engine(run: Run) -> str:
 
 
 def cluster(run: Run) -> Iterator[tuple[str, str]]:
-    """Yield label and hosts of the clients and of the database; "" if one host did all."""
+    """Yield (label, hosts) of the clients and of the database; "" if one host did all."""
     hosts, database = run.cluster.get("hosts"), run.cluster.get("database")
     yield "clients", lines(hosts) if isinstance(hosts, tuple) else ""
     yield "database", sanitize(database or "")
 
 
 def repeated(run: Run) -> str:
-    """Return the number of requested repeats in words; "" if it is one."""
+    """Return the number of requested repeats as text; "" if there is only one."""
     return f"{run.workload.repeat} repeats" if run.workload.repeat > 1 else ""
 
 
 def stamp(text: str) -> str:
-    """Return a time stamp in a readable form; return text that is not a time stamp unchanged."""
+    """Return a time stamp as `2026-01-31 12:00:00 UTC`; text of another form is only cleaned."""
     try:
         when = datetime.fromisoformat(text)
     except ValueError:
@@ -473,7 +481,7 @@ def stamp(text: str) -> str:
 
 
 def took(run: Run) -> str:
-    """Return the duration of a run as words that follow its start time."""
+    """Return the duration of a run as words that follow its start time, such as `, took 3 min`."""
     try:
         began, ended = (
             datetime.fromisoformat(run.started),

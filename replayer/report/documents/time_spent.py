@@ -1,4 +1,4 @@
-"""Shares of a step's time in one line: its account in plain words."""
+"""Where a step's time went, in one line of plain words, from its account."""
 
 from collections.abc import Iterator
 
@@ -20,18 +20,18 @@ _LEAST = 0.03
 """The smallest share that is named."""
 _MOST = 3
 _EXPLAINED = 0.1
-"""The CPU time is explained if it is more than this share of a step's time."""
+"""The CPU time is broken down if it is at least this share of a step's time."""
 _KERNEL = 0.4
-"""The kernel's parts are named if they are more than this share of the CPU time."""
+"""The kernel's parts are named if they are at least this share of the CPU time."""
 _FUNCTION = 0.15
-"""The longest function is named if it took more than this share of the CPU samples."""
+"""The longest function is named if it has at least this share of the CPU samples."""
 _LONGEST = 40
 _FEW = 30
-"""With fewer samples no function is named."""
+"""With fewer samples, no function is named, and the number of samples is mentioned."""
 
 
 def sentence(result: StepResult) -> str:
-    """Return the shares of a step's time, the largest first; "" if it was not watched."""
+    """Return the shares of a step's time in one line, largest first; "" without an account."""
     made = result.account
     if made is None:
         return ""
@@ -51,13 +51,13 @@ def sentence(result: StepResult) -> str:
 
 
 def _cores(made: Account) -> str:
-    """Return the CPU time of a step whose waits were not watched."""
+    """Return the CPU time, as a number of cores, of a step whose waits were not observed."""
     seconds = sum(sum(spent.values()) for spent in made.cpu.values()) * made.operations
     return f"CPU of {three(seconds / made.seconds)} cores" if made.seconds > 0 and seconds else ""
 
 
 def _busy(result: StepResult, made: Account) -> str:
-    """Return what the CPU time was spent on, in parentheses; "" if nothing stands out."""
+    """Return what most CPU time was spent on, in parentheses; "" if nothing is prominent."""
     words = [*_kernel(made), *_function(result.profile)]
     return f" ({words[0]})" if words else ""
 

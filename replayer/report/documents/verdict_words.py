@@ -1,4 +1,4 @@
-"""Verdicts of a comparison in words: worse, likely better, unclear; and their tones."""
+"""The words for verdicts of a comparison, such as worse or likely better, and their tones."""
 
 from replayer.analysis.differences.comparison import (
     LIKELY,
@@ -11,11 +11,14 @@ from replayer.analysis.differences.samples import Unit
 from replayer.run.display import Tone
 
 MOST_MORE = 50
-"""The most further samples that are suggested: with more, nothing can be settled in practice."""
+"""The most further samples that are suggested: more than this is not practical."""
 
 
 def name_verdict(row: MetricRow) -> str:
-    """Return the verdict on a metric with its direction, such as `worse in these runs`."""
+    """Return the verdict on a metric with its direction, such as `worse in these runs`.
+
+    It is "" if the metric has no verdict.
+    """
     if row.verdict is None:
         return ""
     if row.worse is None:
@@ -25,7 +28,7 @@ def name_verdict(row: MetricRow) -> str:
 
 
 def verdict(row: MetricRow, unit: Unit = Unit.RUN) -> str:
-    """Return a row's verdict in words; if it is uncertain, with the samples needed to decide."""
+    """Return a row's verdict in words; if it is uncertain, with the samples needed to decide it."""
     words = name_verdict(row)
     few = min(len(row.base_values), len(row.other_values))
     possible = row.more is not None and row.more <= MOST_MORE
@@ -41,7 +44,7 @@ def verdict(row: MetricRow, unit: Unit = Unit.RUN) -> str:
 
 
 def judged(row: MetricRow, comparison: Comparison) -> str:
-    """Return a row's verdict in words, with the note that explains it."""
+    """Return a row's verdict in words, with notes that explain it in parentheses."""
     words = verdict(row, comparison.unit)
     same = f"the same fact as {row.says.partition('.')[2]}" if row.says and row.verdict else ""
     own = f"own interval {_interval(row)}" if row.alone else ""
@@ -52,8 +55,8 @@ def judged(row: MetricRow, comparison: Comparison) -> str:
 def limits(row: MetricRow) -> str:
     """Return a row's interval in words; an end of 1,000 or more is shown as "over 1,000".
 
-    "" if the verdict is unclear although the interval excludes 1: it would contradict the verdict,
-    and stands in the note of `judged`.
+    It is "" if the verdict is unclear although the interval excludes 1: the interval would
+    contradict the verdict, so it is in the note of `judged` instead.
     """
     return "" if row.alone else _interval(row)
 
@@ -65,7 +68,7 @@ def _interval(row: MetricRow) -> str:
 
 
 def tone_of(row: MetricRow) -> Tone:
-    """Return the tone of a verdict: only what was shown is good or bad."""
+    """Return the tone of a verdict: good or bad only if a difference was shown."""
     if row.verdict in SHOWN and row.worse is not None:
         return Tone.BAD if row.worse else Tone.GOOD
     return Tone.UNCLEAR if row.verdict in LIKELY else Tone.PLAIN

@@ -18,7 +18,7 @@ _REGULAR = 0.05
 
 
 def column(values: Sequence[float | None] | NDArray[np.float64]) -> dict[str, Any]:
-    """Return an encoded column; None and nan are missing values."""
+    """Return values as an encoded column; None and nan are missing values."""
     numbers = np.array([math.nan if v is None else v for v in values], dtype=np.float64)
     known = np.isfinite(numbers)
     if not known.any():
@@ -32,7 +32,7 @@ def column(values: Sequence[float | None] | NDArray[np.float64]) -> dict[str, An
 
 
 def times(seconds: Sequence[float]) -> dict[str, Any]:
-    """Return seconds as `{first, every, count}` if their distance is regular, else encoded."""
+    """Return times as `{first, every, count}` if equally spaced, else as an encoded column."""
     n = len(seconds)
     every = (seconds[-1] - seconds[0]) / (n - 1) if n > 1 else 1.0
     first = seconds[0] if n else 0.0
@@ -42,7 +42,7 @@ def times(seconds: Sequence[float]) -> dict[str, Any]:
 
 
 def binned(values: Sequence[float | None], size: int) -> NDArray[np.float64]:
-    """Return the mean of every `size` values; nan if none of them is known."""
+    """Return the mean of each `size` consecutive values; nan if all of them are missing."""
     numbers = np.array([math.nan if v is None else v for v in values], dtype=np.float64)
     if size == 1:
         return numbers

@@ -16,7 +16,7 @@ from replayer.report.pages import scripts
 from replayer.report.sanitize import sanitize
 
 _LONG = 48
-"""A cell of a table with more characters may be broken into lines."""
+"""A table's cell with more characters than this may be wrapped."""
 _UNSAFE = re.compile(r"[^A-Za-z0-9-]+")
 _KINDS = {
     **{word: word for word in ("better", "worse", "same", "unclear")},
@@ -36,10 +36,10 @@ _KINDS = {
 
 _SECTION = re.compile('<h2 id="([a-z-]+)">([^<]*)</h2>')
 _END = re.compile("[,;(]")
-"""The end of the first words of a cell, which decide its colour."""
+"""The end of a cell's first words; these words decide the colour of the cell."""
 
 Chart = dict[str, Any]
-"""A chart in the terms of the page's script: `{id, title, traces, layout}` or `{..., frames}`."""
+"""A chart as the page's script reads it: `{id, title, traces, layout}` or `{..., frames}`."""
 
 
 def document(
@@ -50,7 +50,7 @@ def document(
     charts: Sequence[Chart],
     series: Sequence[Any],
 ) -> str:
-    """Return a self-contained HTML page; its body has the places of charts, made by `figures`."""
+    """Return a self-contained HTML page; `body` has an element for each chart, made by `figure`."""
     return Template(scripts.part("page.html")).substitute(
         title=escaped(title),
         style=scripts.part("page.css"),
@@ -84,7 +84,7 @@ def _numbered(name: str) -> Iterator[str]:
 
 
 def navigation(body: Iterable[str]) -> str:
-    """Return a bar of links to the sections of a page: its headings that have an id."""
+    """Return a bar of links to the sections of a page: to each h2 heading with an id."""
     links = "".join(
         f'<a href="#{identity}">{title}</a>'
         for part in body
@@ -94,7 +94,7 @@ def navigation(body: Iterable[str]) -> str:
 
 
 def figure(chart: Chart) -> str:
-    """Return the HTML element in which the script draws a chart, whose texts are escaped."""
+    """Return the HTML element in which the script draws a chart; the chart's texts are escaped."""
     what = "flame" if "frames" in chart else "chart"
     return (
         f'<figure><h3>{chart["title"]}</h3><div class="{what}" id="{chart["id"]}"></div></figure>'
@@ -102,7 +102,7 @@ def figure(chart: Chart) -> str:
 
 
 def watched(title: str, *, hidden: bool = False) -> Iterator[str]:
-    """Yield the HTML element in which the script draws a series, and the controls to choose one."""
+    """Yield the element in which the script draws a series, and the controls to select a series."""
     yield f'<h2 id="series-title">{escaped(title)}</h2>'
     yield f'<div class="choice"{" hidden" if hidden else ""}>'
     yield (
@@ -123,8 +123,8 @@ def table(
 ) -> str:
     """Return a table as HTML; the columns in `numbers` are aligned to the right.
 
-    `kinds` has the class of each row's last cell, if that does not follow from its words.  A table
-    with `is_wordy` folds its cells, and has a block for each row on a narrow page.
+    `kinds` has the CSS class of each row's last cell; "" if the cell's words decide.  With
+    `is_wordy`, cells are wrapped, and on a narrow page each row is a block.
     """
     right = set(numbers)
     head = "".join(_cell("th", text, number=i in right) for i, text in enumerate(headings))
@@ -151,7 +151,10 @@ def table(
 
 
 def _cell(tag: str, text: str, *, number: bool, kind: str = "", label: str = "") -> str:
-    """Return a cell; its class is that of its kind, of numbers, of a verdict or of long text."""
+    """Return a cell of a table as HTML.
+
+    Its class is `kind`, else that of numbers, of a verdict, or of long text.
+    """
     first = _END.split(text)[0].strip()
     words = _KINDS.get(first) or ("long" if len(text) > _LONG else "")
     kind = kind or ("number" if number else words)

@@ -1,8 +1,9 @@
-"""The scripts of a page: replayer's own, and the part of Plotly that draws lines, points and bars.
+"""The scripts of a page: its own, and the part of Plotly that draws lines, points and bars.
 
-Plotly's script is in the package, unchanged from npm's registry (`make plotly`), together with its
-licence: so neither a wheel nor a page needs npm or the network.  In a page it is compressed, like
-the page's data.  The page's security policy allows only these two scripts.
+The package contains Plotly's script, unchanged from npm's registry (`make plotly`), and its
+licence, so neither building a wheel nor reading a page needs npm or the network.  In a page, the
+script is compressed, like the page's data.  The page's security policy allows only these two
+scripts.
 """
 
 import base64
@@ -26,7 +27,7 @@ def own() -> str:
 
 
 def allowed() -> str:
-    """Return the script sources for a page's security policy: the hashes of its scripts."""
+    """Return the script sources for a page's security policy: the SHA-256 of both scripts."""
     return " ".join(
         f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
         for text in (own(), _plotly())
@@ -35,22 +36,22 @@ def allowed() -> str:
 
 @cache
 def plotly() -> str:
-    """Return Plotly's script, packed; raise ReplayerError if it is missing or was changed."""
+    """Return Plotly's script, packed; raise ReplayerError if it is missing or changed."""
     return packed(_plotly())
 
 
 def packed(text: str) -> str:
-    """Return text compressed by gzip, as base64, which cannot contain markup."""
+    """Return text compressed by gzip and encoded in base64, which cannot contain markup."""
     return base64.b64encode(gzip.compress(text.encode(), 9, mtime=0)).decode("ascii")
 
 
 def data(value: Any) -> str:
-    """Return a value as JSON, packed."""
+    """Return a value as JSON, compressed as by `packed`."""
     return packed(json.dumps(value, separators=(",", ":"), allow_nan=False))
 
 
 def part(name: str) -> str:
-    """Return the text of a file in the page's folder."""
+    """Return the text of a file in the folder replayer/report/page."""
     return resources.files("replayer.report").joinpath("page", name).read_text(encoding="utf-8")
 
 

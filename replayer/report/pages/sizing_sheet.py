@@ -1,7 +1,7 @@
-"""The verdict of a sizing on one printed page (A4): what a manager signs.
+"""The verdict on a machine on one printed page (A4), for a manager to sign.
 
-It has no script and no chart: question, answer, how sure, the resources, the recommended size, what
-was not tested, and by whom it was made, when, and on what machine.
+It has no script and no chart. It has the question, the answer, how sure that is, the resources, the
+recommended size, what was not tested, and a line on its maker, time and machine.
 """
 
 from collections.abc import Iterator, Sequence
@@ -28,10 +28,10 @@ _ANSWERS = {
 }
 _COLORS = {Fit.FITS: "#00684b", Fit.DOES_NOT_FIT: "#a23b00"}
 _MOST = 6
-"""The most sentences of a list: the page is one, and `replayer size show` has all of them."""
+"""The most sentences of a list: there is only one page; `replayer size show` prints all."""
 _MOST_ROWS = 10
 _LONGEST = 220
-"""Characters of a sentence that are shown."""
+"""The most characters of a sentence that are shown."""
 _STYLE = """
 @page { size: A4; margin: 14mm 16mm; }
 * { box-sizing: border-box; }
@@ -53,7 +53,7 @@ th, td { text-align: left; padding: .4mm 2mm .4mm 0; border-bottom: 1px solid #d
 
 
 class SizingSheet(NamedTuple):
-    """The content of the page, of a sizing by a profile or by a capture."""
+    """The content of the page, for a sizing by a profile or by a capture."""
 
     title: str
     source: str
@@ -61,16 +61,16 @@ class SizingSheet(NamedTuple):
     verdict: FitVerdict
     sure: list[str]
     margin: str
-    """Growth and headroom."""
+    """The growth and the headroom, in words."""
     headings: Sequence[str]
     rows: list[list[str]]
-    """The resources, one a row."""
+    """A row for each resource."""
     made: list[str]
-    """The lines on its maker, time, machine and file."""
+    """Lines on the time, the person, the machine and the source of the sizing."""
 
 
 def sheet(run: Run) -> str:
-    """Return the HTML of the page for a run; raise Impossible for one that sized nothing."""
+    """Return the HTML of the page for a run; raise Impossible if the run did not size a machine."""
     by_capture = speed_report.summary(run)
     if by_capture is not None:
         return _html(_of_capture(by_capture))

@@ -1,6 +1,7 @@
-"""Output of renderables on stdout: at most 100 columns, plain text in a pipe, nothing cut off.
+"""Printing of renderables on stdout: at most 100 columns, plain text in a pipe, nothing cut off.
 
-A pipe always has 100 columns, whatever COLUMNS is, so that programs can rely on the lines.
+A pipe always has 100 columns, whatever the variable COLUMNS is, so that programs can rely on the
+lines.
 """
 
 import io
@@ -22,12 +23,12 @@ class Screen(Console):
         super().print(*objects, **{"crop": False, **how})
 
     def on_broken_pipe(self) -> None:
-        """Raise BrokenPipeError, which program.py turns into status 0; rich would exit with 1."""
+        """Raise BrokenPipeError, which ends the program with status 0; rich would exit with 1."""
         raise BrokenPipeError
 
 
 def screen(stream: TextIO | None = None) -> Screen:
-    """Return a console for a stream, by default stdout; as wide as the terminal, at most 100."""
+    """Return a console for a stream, by default stdout; it is at most 100 columns wide."""
     stream = stream or sys.stdout
     console = Screen(file=stream, highlight=False, markup=False, emoji=False)
     console.width = min(console.width, WIDTH) if console.is_terminal else WIDTH

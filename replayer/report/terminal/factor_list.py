@@ -1,4 +1,4 @@
-"""A printed list of factors: what each is, its level here, and whether it can be switched here."""
+"""The printed list of factors: what each is, its level here, whether it can be switched here."""
 
 from __future__ import annotations
 
@@ -20,11 +20,14 @@ _NEW = {
     "table": "Settings with which a data directory is made: each level has its own",
     "boot": "Settings of a boot: each level takes a boot",
 }
-"""Scope -> the heading of its factors."""
+"""Scope of a factor -> the heading above the factors of that scope."""
 
 
 def render(listed: Sequence[Mapping[str, Any]]) -> Iterator[RenderableType]:
-    """Yield factors by scope: entries of `list` with what `factors.describe` returns."""
+    """Yield a heading and a list of the factors of each scope.
+
+    An entry is one of `replayer list`, together with what `factors.describe` returns.
+    """
     for scope, title in _NEW.items():
         chosen = [entry for entry in listed if entry["scope"] == scope]
         if not chosen:
@@ -35,7 +38,7 @@ def render(listed: Sequence[Mapping[str, Any]]) -> Iterator[RenderableType]:
 
 
 def _words(entry: Mapping[str, Any]) -> str:
-    """Return the description of a factor, its level, and what can be done with it, as one text."""
+    """Return a factor's description, its level, and its other levels or why it cannot switch."""
     parts = [str(entry["about"]).rstrip(".")]
     if entry["level"]:
         parts.append(f"now {entry['level']}")

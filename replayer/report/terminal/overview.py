@@ -1,4 +1,4 @@
-"""The screen about a run on a terminal: as many remarks as one screen holds."""
+"""The report of a run on one screen of a terminal, with as many remarks as there is room for."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,25 +12,25 @@ from replayer.report.terminal.console import WIDTH
 from replayer.report.writers import terminal_writer
 
 _MOST_LINES, _MOST_LINES_NARROW = 45, 60
-"""The lines of one screen, with 100 columns and with fewer."""
+"""The lines of one screen if it has at least 100 columns, and if it has fewer."""
 
 
 def render(
     run: Run, path: Path | None = None, left: str = "", *, lines: bool = True
 ) -> RenderableType:
-    """Return one screen about a run: see `run_screen.documents`."""
+    """Return the report of a run on one screen; arguments are as in `run_screen.documents`."""
     screens = run_screen.documents(run, path, left, lines=lines)
     return _OneScreen([terminal_writer.render(screen) for screen in screens])
 
 
 @dataclass(frozen=True)
 class _OneScreen:
-    """The same report with fewer and fewer remarks: the first that one screen holds is printed."""
+    """A report in versions with fewer and fewer remarks; the first that fits is printed."""
 
     choices: Sequence[RenderableType]
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Yield the first that fits, else the last."""
+        """Yield the first version that fits, else the last."""
         most = _MOST_LINES if options.max_width >= WIDTH else _MOST_LINES_NARROW
         for choice in self.choices[:-1]:
             if len(console.render_lines(choice, options, pad=False)) <= most:

@@ -1,7 +1,7 @@
 """The progress display on stderr: bars with the time left on a terminal, else occasional lines.
 
-No other module of this package writes.  Drawing is done inside the calls that report progress, at
-most twice a second and not by a thread of rich, because its CPU time counts against replayer.
+Drawing is done inside the calls that report progress, at most twice a second, and not by a thread
+of rich, because its CPU time counts against replayer.
 """
 
 import contextlib
@@ -24,7 +24,7 @@ from replayer.units import show_duration
 
 _REDRAW = 0.5
 _TOLD_FROM = 0.01
-"""The share that must be done before the time left is shown: a first estimate could be days."""
+"""The share of a task that must be done before the time left is shown: earlier it is a guess."""
 _LINE_EVERY = 10.0
 _WORTH_TELLING = 2.0
 """Minimum duration in seconds of a task whose end is reported."""
@@ -34,21 +34,21 @@ Clock = Callable[[], float]
 
 
 class ProgressLine(Protocol):
-    """One line of progress; the same interface as context.Task."""
+    """One line of progress; it has the same methods as context.Task."""
 
     def advance(self, done: float) -> None:
-        """Add to the work done."""
+        """Add to the amount of work that is done."""
         ...
 
     def update(
         self, *, done: float | None = None, total: float | None = None, note: str | None = None
     ) -> None:
-        """Set the work done, the total work, or the text behind the bar; None changes nothing."""
+        """Set the work done, the total work, or the text after the bar; None leaves it as it is."""
         ...
 
 
 class Conversation(Protocol):
-    """A context.Progress that is a context manager: at its end nothing is left half-drawn."""
+    """A context.Progress that is used in a `with`: at its end, no bar is left on the screen."""
 
     def __enter__(self) -> Self: ...
 
@@ -65,12 +65,12 @@ class Conversation(Protocol):
         ...
 
     def tell(self, event: Event) -> None:
-        """Receive an event of the run; other programs that watch the run get it, too."""
+        """Take an event of the run; other programs that watch the run get it, too."""
         ...
 
 
 def conversation(stream: TextIO | None = None, *, clock: Clock = time.monotonic) -> Conversation:
-    """Return the progress display that fits the stream, by default stderr; use it in a `with`."""
+    """Return bars if the stream is a terminal, else lines; use it in a `with`.  None is stderr."""
     stream = stream or sys.stderr
     terminal = stream.isatty() and os.environ.get("TERM", "dumb") not in ("dumb", "unknown")
     return Bars(stream, clock) if terminal else Lines(stream, clock)
@@ -108,7 +108,7 @@ class _SilentTask:
 
 
 class Lines:
-    """Plain lines, for a log: one about every ten seconds, and one at the end of a long task."""
+    """Plain lines, for a log: at most one in ten seconds, and one at the end of a longer task."""
 
     def __init__(self, stream: TextIO, clock: Clock = time.monotonic) -> None:
         self._stream, self._clock = stream, clock
@@ -177,7 +177,7 @@ class _LineTask:
 
 
 class Bars:
-    """Bars on a terminal; a bar disappears when its task ends; a long task leaves one line."""
+    """Bars on a terminal; a bar disappears with its task, and a longer task prints one line."""
 
     def __init__(self, stream: TextIO, clock: Clock = time.monotonic) -> None:
         self._clock = clock
@@ -248,7 +248,7 @@ class Bars:
 
 
 class _Console(Console):
-    """A console that becomes quiet when its reader goes away; rich's would end the program."""
+    """A console that prints nothing more if its stream is closed; rich would end the program."""
 
     def on_broken_pipe(self) -> None:
         """Print nothing more."""
@@ -294,7 +294,7 @@ class _Left(ProgressColumn):
 
 
 class _Note(ProgressColumn):
-    """The text that the task shows behind its bar."""
+    """The text that a task shows after its bar."""
 
     def render(self, task: RichTask) -> Text:
         return Text(task.fields["note"], no_wrap=True, overflow="ellipsis")

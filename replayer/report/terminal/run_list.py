@@ -1,4 +1,4 @@
-"""A list of stored runs: one line each, as wide as the terminal, plain text and fast to make."""
+"""The list of stored runs: one line each, as wide as the terminal, in plain text."""
 
 import shutil
 import sys
@@ -20,14 +20,14 @@ _WIDEST = (0, 16, 12, 20, 20, 32, 24, 11, 160)
 """Maximum width of each column; longer text is cut.  0 means no limit: an id is never cut, because
 users select a run by it."""
 _GIVES_WAY = ("date", "workload", "took", "engine", "kernel")
-"""Columns to drop, in this order, if not all fit; an id includes the first two in a short form."""
+"""Columns to drop, in this order, if not all fit; an id contains date and workload in short."""
 _LEAST = 16
 _CUT_FIRST = {"headline": 30, "kernel": 16}
-"""Columns that are cut to these widths, in this order, before any column is dropped."""
+"""Columns to cut to these widths, in this order, before any column is dropped."""
 _FEW = 5
 _GAP = "  "
 _MOST = 256
-"""The most characters of a text to process; a label may have any length, and is cut far below."""
+"""Characters of a text that are looked at; a label may have any length, and is cut much shorter."""
 
 
 def write(
@@ -38,10 +38,11 @@ def write(
     paths: bool = False,
     metric: str = "",
 ) -> None:
-    """Print a list of runs on stdout, and on stderr what is not in it and why.
+    """Print a list of runs on stdout, and on stderr what is not in the list and why.
 
-    With `every`, failed runs are listed too; with `paths`, each run's file follows the list. With
-    `metric`, by which they are sorted, its value stands before each headline.
+    With `every`, failed runs are listed too. With `paths`, the paths of the runs' files follow the
+    list. `metric` is the metric by which the runs are sorted: its value stands before each
+    headline.
     """
     stored = [one for one in entries if isinstance(one, StoredRun)]
     others = [one for one in entries if not isinstance(one, StoredRun)]
@@ -64,7 +65,7 @@ def write(
 
 
 def rows(runs: Sequence[StoredRun], width: int | None, metric: str = "") -> Iterator[str]:
-    """Yield a heading and a line for each run, at most `width` columns wide; None for no limit."""
+    """Yield a heading and a line for each run, at most `width` columns wide; None is no limit."""
     table = [_HEADINGS, *(_row(run, metric) for run in runs)]
     widths = [_width(table, number) for number in range(len(_HEADINGS))]
     kept = [number for number in range(len(_HEADINGS)) if any(row[number] for row in table[1:])]
@@ -84,10 +85,10 @@ def _cells(text: str) -> int:
 
 
 def _fitting(kept: list[int], widths: list[int], room: int) -> list[int]:
-    """Return the columns that fit, and reduce `widths` if they are still too wide.
+    """Return those of the columns `kept` that fit into `room`; cut `widths` if they are too wide.
 
-    Those of `_CUT_FIRST` are reduced first, then the last column and the ones before it; the id
-    never is.
+    The columns of `_CUT_FIRST` are cut first, then the others from the last to the first. The id is
+    never cut.
     """
     first = {_HEADINGS.index(name): most for name, most in _CUT_FIRST.items()}
     least = [min(width, first.get(number, width)) for number, width in enumerate(widths)]
@@ -107,7 +108,7 @@ def _needed(kept: Sequence[int], widths: Sequence[int]) -> int:
 
 
 def _sized(text: str, width: int) -> str:
-    """Return a text padded or cut to `width` columns; a cut one ends in an ellipsis."""
+    """Return a text padded or cut to `width` columns; a text that was cut ends in an ellipsis."""
     if text.isascii() and len(text) <= width:
         return text.ljust(width)
     if _cells(text) <= width:
@@ -138,9 +139,9 @@ def _took(run: StoredRun) -> str:
 
 
 def _headline(run: StoredRun, metric: str) -> str:
-    """Return a run's answer in one line; in an older file without it, its leading numbers.
+    """Return a run's headline in one line; if its file has none, its leading metrics.
 
-    The value of `metric`, by which runs are sorted, stands before it.
+    The value of `metric` stands before it.
     """
     leading = [(name, show(number, unit)) for name, number, unit in run.leading]
     answer = run.headline or "; ".join(

@@ -1,4 +1,4 @@
-"""The output of a run on stderr: its progress and events, and a summary at its end."""
+"""The output of a run on stderr: progress, events, messages, and the result's path."""
 
 from __future__ import annotations
 
@@ -34,12 +34,15 @@ FORMS: Mapping[str, Callable[[TextIO], Conversation]] = {
     "json": lambda _stream: Silence(),
     "none": lambda _stream: Silence(),
 }
-"""The values of --progress -> the progress display for a stream."""
+"""Value of --progress -> function that makes the progress display for a stream."""
 _LONGEST = 1e8
 
 
 def seconds(text: str, option: str = "--timeout") -> float:
-    """Return a duration from the command line in seconds; raise Impossible if it is invalid."""
+    """Return a duration from the command line, such as 2h, in seconds.
+
+    Raises Impossible if the text is invalid, or the duration is 0 or more than three years.
+    """
     length = units.duration(text)
     if not 0 < length < _LONGEST:
         raise Impossible(f"{option} {text}: it must be more than nothing and less than years")
@@ -54,15 +57,17 @@ class RunOutput:
     ) -> None:
         self.telling = EventPublisher(conversation)
         self.file: EventFile | None = None
-        """The file of events that other programs read; None until the run has a result file, or if
-        it cannot be written."""
+        """The file of events that other programs read.
+
+        None until the run has a result file, or if the file cannot be written.
+        """
         self.followers: list[Callable[[Path], None]] = []
-        """Called with the path of the result file as soon as its file of events exists."""
+        """Functions to call with the result file's path once its file of events exists."""
         self._conversation = conversation
         self._json = self.telling.add(_written(sys.stderr)) if json else None
         self._verbose = verbose
         self._steps: int | None = None
-        """Number of steps reported so far; None before the run itself was reported."""
+        """The number of steps reported so far; None before the run itself was reported."""
         self._about: RunLocation | None = None
         self._open = contextlib.ExitStack()
 
@@ -121,7 +126,10 @@ class RunOutput:
                 follow(path)
 
     def say_here(self, text: str) -> None:
-        """Print a message for the user who started the run, not for watchers; also if --quiet."""
+        """Print a message only for the user that started the run, even with --quiet.
+
+        Programs that watch the run do not get it.
+        """
         if self._json is not None:
             self._json.tell(MessageEvent(text=text))
         elif isinstance(self._conversation, Silence):
@@ -130,9 +138,9 @@ class RunOutput:
             self._conversation.say(text)
 
     def ended(self, run: Run, path: Path | None, left: str, *, seen: bool = False) -> None:
-        """Print the path of the result, and `left`: what stays on a server that is not ours.
+        """Print the result's path, and `left`: what stays on a server that is not replayer's.
 
-        With `seen`, both are on the screen that the user gets at the end, and not printed here.
+        With `seen`, both are on the screen that is printed at the end, and are not printed here.
         """
         if left:
             self.telling.tell(MessageEvent(text=left))
@@ -158,7 +166,7 @@ def line(step: StepEnded) -> str:
 
 
 def _without_end(step: StepEnded) -> StepEnded:
-    """Return a step without the reason that ended the run: that is the last line on stderr."""
+    """Return a step without its reason if that ended the run: it is the last line on stderr."""
     kept = step.status in {Status.DONE.value, Status.SKIPPED.value}
     return step if kept else step.model_copy(update={"reason": ""})
 

@@ -19,9 +19,9 @@ _LABEL = 16
 _WHOLE_FROM = 100
 _FEWEST_BLOCKS = 10
 _LEAST_LINE = 4
-"""The least characters of the line after a heading."""
+"""The shortest line to the right of a heading, in characters."""
 _NARROWEST = 16
-"""Characters that a column of sentences is not narrower than."""
+"""The smallest width of a column of sentences, in characters."""
 _BREAKS = re.compile(r"[^,/]*[,/]|[^,/]+")
 """The pieces of a word: it may be broken after each comma and slash."""
 _BLOCKS = "▁▂▃▄▅▆▇█"
@@ -34,12 +34,12 @@ _VERDICTS = {
     "does not fit": "red",
     "unclear": "yellow",
 }
-"""First words of a cell that has a colour -> its style."""
+"""First words of a cell -> the style of the cell."""
 
 
 @dataclass(frozen=True)
 class Flow:
-    """Short texts on lines as wide as possible; lines break only between two texts."""
+    """Short texts in lines that are as full as possible; lines break only between two texts."""
 
     texts: Sequence[str]
     gap: str = "  "
@@ -61,7 +61,7 @@ class Flow:
 
 @dataclass(frozen=True)
 class WrappedText:
-    """A text on lines as wide as possible; a too long word breaks after a comma or slash."""
+    """A text in lines as full as possible; a too long word breaks after a comma or slash."""
 
     text: str
 
@@ -83,20 +83,20 @@ class WrappedText:
 
 @dataclass(frozen=True)
 class NumberTable:
-    """Rows under headings; columns that do not fit follow below, with the first column repeated."""
+    """Rows under headings; columns that do not fit follow below, after the first column."""
 
     headings: Sequence[str]
     rows: Sequence[Sequence[str]]
     numbers: Sequence[int] = ()
-    """The columns of numbers, which are aligned to the right."""
+    """The indices of the columns that are aligned to the right."""
     is_dense: bool = False
-    """True if there is little room between the columns, and the first is not repeated."""
+    """True for narrow gaps between the columns, and no first column in the tables below."""
     styles: Sequence[str] = ()
-    """The style of each row's last cell, and of its bar."""
+    """The style of each row's last cell and bar; () if the words of the cells decide."""
     bars: tuple[str, Sequence[str]] | None = None
-    """A heading, and a bar for each row, which is left out where it has no room."""
+    """(heading, a bar for each row); the bars are left out if there is no room for them."""
     is_last_folded: bool = False
-    """True if the last column has sentences, which are folded."""
+    """True if the last column has sentences, which are wrapped."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Yield one table, or several if one would be too wide."""
@@ -121,7 +121,7 @@ class NumberTable:
     def _block(
         self, chosen: Sequence[int], bars: tuple[str, Sequence[str]] | None, gap: int
     ) -> Table:
-        """Return a table of some columns, with the bars at its right."""
+        """Return a table of the columns `chosen`, with the bars at its right."""
         table = Table(box=None, padding=(0, gap, 0, 0), pad_edge=False, header_style="dim")
         last = len(self.headings) - 1
         for i in chosen:
@@ -145,9 +145,9 @@ class NumberTable:
         return table
 
     def _is_too_wide(self, widths: Sequence[int], room: int, gap: int) -> bool:
-        """Return whether a column is too wide even if only the first column is next to it.
+        """Return whether some column is too wide even if only the first column is next to it.
 
-        A last column that is folded must have room next to all others.
+        If the last column is wrapped, all columns must fit next to each other.
         """
         if self.is_last_folded:
             return sum(widths) + gap * (len(widths) - 1) > room
@@ -155,7 +155,7 @@ class NumberTable:
         return begin + max(widths[1:] or widths[:1], default=0) > room
 
     def _blocks(self) -> RenderResult:
-        """Yield, for each row, its first cell and, below, all other cells with their headings."""
+        """Yield, for each row, its first cell; below it, the other cells with their headings."""
         for row in self.rows:
             named = list(zip(self.headings, row, strict=True))
             first = [] if self.is_dense else named[:1]
@@ -170,7 +170,10 @@ def style_verdict(cell: str) -> str:
 
 
 def _chunks(widths: Sequence[int], room: int, gap: int, *, repeat: bool) -> Iterator[list[int]]:
-    """Yield lists of column numbers that fit next to each other, each list for one table."""
+    """Yield lists of indices of columns that fit next to each other, one list for each table.
+
+    With `repeat`, each table begins with the first column.
+    """
     begin = [0] if repeat else []
     chosen: list[int] = []
     used = 0
@@ -185,7 +188,7 @@ def _chunks(widths: Sequence[int], room: int, gap: int, *, repeat: bool) -> Iter
 
 
 def pairs(items: Iterable[tuple[str, str | Text | Flow]], width: int = 0) -> Table:
-    """Return labels with their values, one pair per line; long values are folded."""
+    """Return labels with their values, one pair per line; long values are wrapped."""
     items = list(items)
     longest = max((cell_len(label) for label, _ in items), default=0)
     table = Table(box=None, padding=(0, _GAP, 0, 0), pad_edge=False, show_header=False)
@@ -197,13 +200,13 @@ def pairs(items: Iterable[tuple[str, str | Text | Flow]], width: int = 0) -> Tab
 
 
 def line(text: str | Text | Flow, style: str = "") -> Padding:
-    """Return a line of a step's section of the report; a long line is folded."""
+    """Return an indented line; a long line is wrapped."""
     words = Text(text, style=style) if isinstance(text, str) else text
     return Padding(words, (0, 0, 0, INDENT), expand=False)
 
 
 def bullets(items: Iterable[tuple[str, str]]) -> Padding:
-    """Return a bulleted list of (text, style); folded lines are aligned with the text."""
+    """Return a bulleted list of (text, style); wrapped lines are aligned with the text."""
     table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, show_header=False)
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
@@ -214,7 +217,7 @@ def bullets(items: Iterable[tuple[str, str]]) -> Padding:
 
 @dataclass(frozen=True)
 class Heading:
-    """A heading with a line after it, or without one if there is no room for it."""
+    """A heading with a line to the right of it if there is room for the line."""
 
     title: str
 
@@ -227,16 +230,16 @@ class Heading:
 
 @dataclass(frozen=True)
 class Whole:
-    """A line for users and for programs that search for it: never broken if there are 100 columns.
+    """A line that programs search for, too: it is not broken if there are 100 columns.
 
-    On a narrower terminal it is broken between words; the terminal would break it inside words.
+    On a narrower terminal, it is broken between words; the terminal would break it inside words.
     """
 
     text: str
     style: str = ""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Yield the line, or several on a narrow terminal."""
+        """Yield the line, or its wrapped form on a narrow terminal."""
         if options.max_width >= _WHOLE_FROM:
             yield Text(self.text, style=self.style, no_wrap=True, overflow="ignore")
         else:
@@ -244,18 +247,18 @@ class Whole:
 
 
 def whole(text: str, style: str = "") -> Whole:
-    """Return a line that is never cut, and that is not wrapped if there are 100 columns."""
+    """Return a line that is never cut, and is wrapped only if there are fewer than 100 columns."""
     return Whole(text, style)
 
 
 def indented(items: Iterable[tuple[str, str | Text | Flow]]) -> Padding:
-    """Return indented `pairs`; all short labels have one width, so that a step's values align."""
+    """Return indented `pairs`; the column of labels has a minimum width, so that values align."""
     return Padding(pairs(items, _LABEL), (0, 0, 0, INDENT), expand=False)
 
 
 @dataclass(frozen=True)
 class ShareColumns:
-    """Rows of a share, a class and a name; in two columns if no row has to be cut for that."""
+    """Rows of (share, class of process, name), in two columns if no row must be cut for that."""
 
     rows: Sequence[Sequence[str]]
 
@@ -283,11 +286,11 @@ def _share_cell(row: Sequence[str], classes: int) -> str:
 
 @dataclass(frozen=True)
 class Sparks:
-    """Lines of a label, a column of a series as blocks, and a text about it."""
+    """Spark lines: in each line a label, a series as blocks, and a text."""
 
     rows: Sequence[tuple[str, Sequence[float | None], str]]
     most: int
-    """The most characters of a line of blocks."""
+    """The most blocks of a line."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Yield the lines."""
@@ -306,7 +309,10 @@ class Sparks:
 
 
 def spark(values: Sequence[float | None], room: int, blocks: str = _BLOCKS) -> str:
-    """Return values as at most `room` blocks, each an average of values; a gap is a space."""
+    """Return values as at most `room` blocks, each the average of several values.
+
+    A block that has no value is a space.
+    """
     width = min(room, len(values))
     groups = [
         [

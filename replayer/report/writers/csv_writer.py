@@ -1,4 +1,4 @@
-"""A report document as CSV: its data, with text that no spreadsheet takes for a formula."""
+"""A report as CSV: the rows of its `data`, with text that no spreadsheet takes for a formula."""
 
 import csv
 import io
@@ -8,11 +8,11 @@ from replayer.report.document import Document
 from replayer.report.sanitize import sanitize
 
 _FORMULA = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
-"""Characters that a spreadsheet takes for the start of a formula, with their full-width forms."""
+"""Characters that start a formula in a spreadsheet, also in their full-width forms."""
 
 
 def page(document: Document) -> str:
-    """Return the document's data."""
+    """Return the document's data as CSV."""
     return written(document.data)
 
 
@@ -26,7 +26,7 @@ def written(rows: Iterable[Sequence[object]]) -> str:
 
 
 def _cell(value: object) -> object:
-    """Return a value; put a ' before text that a spreadsheet would take for a formula."""
+    """Return a value; a ' is put before text that a spreadsheet would take for a formula."""
     if not isinstance(value, str):
         return value
     words = sanitize(value)

@@ -12,7 +12,7 @@ _SPECIAL = re.compile(r"([\\`*_{}\[\]<>()#+!|~-])")
 
 
 def page(document: Document) -> str:
-    """Return the document, its answer first."""
+    """Return the document as Markdown, its answer first."""
     parts = [
         f"**{plain(document.headline.text)}**",
         bulleted([document.title, *document.lead]),
@@ -24,7 +24,7 @@ def page(document: Document) -> str:
 
 
 def show_parts(parts: Iterable[Part]) -> Iterator[str]:
-    """Yield parts as paragraphs; lines that are verbatim are one block."""
+    """Yield parts as paragraphs; consecutive verbatim lines are one block of code."""
     for is_verbatim, group in groupby(parts, key=lambda part: isinstance(part, Verbatim)):
         if is_verbatim:
             yield "\n".join(
@@ -35,7 +35,7 @@ def show_parts(parts: Iterable[Part]) -> Iterator[str]:
 
 
 def _part(part: Part, title: str = "") -> Iterator[str]:
-    """Yield what Markdown shows of a part; a table takes `title` as its first heading."""
+    """Yield what Markdown shows of a part; `title` replaces the first heading of a table."""
     match part:
         case Sentence() | Texts():
             yield plain(part.text)
@@ -56,7 +56,7 @@ def _part(part: Part, title: str = "") -> Iterator[str]:
 
 
 def _section(section: Section) -> Iterator[str]:
-    """Yield a heading and what is below it; a first table has the heading in its empty cell."""
+    """Yield a section; the heading becomes part of a table if the section begins with one."""
     if not section.parts:
         return
     first = section.parts[0]
@@ -72,7 +72,7 @@ def _section(section: Section) -> Iterator[str]:
 
 
 def bulleted(texts: Iterable[str]) -> str:
-    """Return a list."""
+    """Return the texts as a bulleted list."""
     return "\n".join(f"- {plain(text)}" for text in texts)
 
 
@@ -84,7 +84,7 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def plain(words: object) -> str:
-    """Return text with all markup escaped; signs that are harmless inside words stay readable."""
+    """Return text with its markup escaped; characters harmless inside words are kept."""
     return _SPECIAL.sub(_escaped, sanitize(words))
 
 

@@ -32,14 +32,14 @@ _STARS = re.compile(r"[*-]+(?= \d of \d stars)")
 _DRAWN = {ord("*"): "\u2605", ord("-"): "\u2606"}
 _CLASSES = {Tone.QUIET: "quiet", Tone.BAD: "verdict"}
 _VERDICTS = {Tone.GOOD: "better", Tone.BAD: "worse", Tone.UNCLEAR: "care"}
-"""Tone of a row -> the class of its verdict."""
+"""Tone of a row -> CSS class of its last cell."""
 _PANEL = 150
-"""Pixels of height of a panel of a series."""
+"""Height of a panel of a series, in pixels."""
 _LONG = 160
-"""Facts with more characters are one below the other, not in columns."""
+"""If a fact has more characters than this, facts are listed in one column."""
 _SHADED = "Shaded: the measured window. Dotted lines: events of the server."
 _LINKED = 6
-"""A page with so many sections has a bar of links to them."""
+"""A page with at least this many sections has a bar of links to them."""
 _MODES = {"line": "lines", "points": "markers", "both": "lines+markers"}
 
 
@@ -71,7 +71,7 @@ def page(document: Document) -> str:
 
 
 def _every(parts: Iterable[Part]) -> Iterator[Part]:
-    """Yield each part, and each that is in a section, in their order on the page."""
+    """Yield each part, and each part inside a section, in the order of the page."""
     for part in parts:
         yield part
         if isinstance(part, Section):
@@ -79,14 +79,14 @@ def _every(parts: Iterable[Part]) -> Iterator[Part]:
 
 
 class _PageWriter:
-    """The parts of one page as HTML; `charts` are its charts in their order."""
+    """The writer of the parts of one page; `charts` are in the order of the page."""
 
     def __init__(self, charts: Iterable[Chart]) -> None:
         self._charts = iter(charts)
         self._places = map(_letters, count())
 
     def show_parts(self, parts: Iterable[Part], level: int = 2) -> Iterator[str]:
-        """Yield parts; lines that are verbatim are one block."""
+        """Yield parts as HTML, headings at `level`; verbatim lines in a row are one block."""
         for is_verbatim, group in groupby(parts, key=lambda part: isinstance(part, Verbatim)):
             if is_verbatim:
                 lines = "\n".join(escaped(one.text) for one in group if isinstance(one, Verbatim))
@@ -121,7 +121,7 @@ class _PageWriter:
 
 
 def _letters(number: int) -> str:
-    """Return a number as letters, for an address in the page: `a` to `z`, then `ba`, `bb`."""
+    """Return a number as letters, for an id in the page: `a` to `z`, then `ba`, `bb`."""
     first, last = divmod(number, len(ascii_lowercase))
     return (_letters(first) if first else "") + ascii_lowercase[last]
 
@@ -164,7 +164,7 @@ def _table(table: Table) -> str:
 
 
 def _facts(facts: Facts) -> str:
-    """Return labels with their values; a value without a label belongs to the label above."""
+    """Return labels with values as HTML; a value with the label "" belongs to the one above."""
     items: list[tuple[str, list[str]]] = []
     for label, text in facts.pairs:
         if label or not items:
@@ -182,7 +182,7 @@ def _class(tone: Tone) -> str:
 
 
 def escaped(text: str) -> str:
-    """Return text escaped for HTML, with the stars of a page in place of those of a terminal."""
+    """Return text escaped for HTML; stars written as `*` and `-` become star characters."""
     return markup.escaped(_STARS.sub(lambda match: match[0].translate(_DRAWN), text))
 
 
@@ -192,7 +192,7 @@ def word(text: object) -> str:
 
 
 def _chart(one: Figure | FlameGraph) -> Chart:
-    """Return a chart in the terms of the page's script, with every text escaped for Plotly."""
+    """Return a chart as the page's script reads it, with every text escaped for Plotly."""
     begin = {"id": one.name, "title": word(one.title)}
     if isinstance(one, FlameGraph):
         # The script takes the texts of frames for text.
@@ -214,7 +214,7 @@ def _trace(curve: Curve) -> dict[str, Any]:
 
 
 def _series(part: Part) -> Iterator[dict[str, Any]]:
-    """Yield the series of a part in the terms of the page's script, their columns encoded."""
+    """Yield the series of a part as the page's script reads them, with encoded columns."""
     if isinstance(part, TimeSeries):
         yield _over_time(part)
     elif isinstance(part, SeriesChoice):
@@ -283,7 +283,7 @@ def _of_repeat(one: RepeatSeries, size: int) -> dict[str, Any]:
 
 
 def _escaped(value: Any) -> Any:
-    """Return a value with every text in it escaped for Plotly."""
+    """Return a value with every text inside it escaped for Plotly."""
     match value:
         case str():
             return word(value)

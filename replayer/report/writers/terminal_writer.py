@@ -1,4 +1,4 @@
-"""A report document on a terminal, at most 100 columns wide."""
+"""A report document for a terminal, at most 100 columns wide."""
 
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -42,14 +42,14 @@ _STYLES = {
     Tone.UNCLEAR: "yellow",
 }
 _LOUD = {**_STYLES, Tone.BAD: "bold red"}
-"""The styles of remarks and verdicts, of which a bad one must be seen."""
+"""The styles of remarks and verdicts: a bad one is bold, so that it is noticed."""
 _LABEL = 9
 _SPARK = 50
-"""Characters of a spark line."""
+"""The number of characters of a spark line."""
 
 
 def render(document: Document) -> Group:
-    """Return the document; its answer is first, or last where the document asks for that."""
+    """Return the document as a renderable; its answer is first, or last if `is_answer_last`."""
     headline = document.headline
     answer = [
         Text(sanitize(headline.text), f"bold {_STYLES[headline.tone]}"),
@@ -67,7 +67,7 @@ def render(document: Document) -> Group:
 
 
 def _answer(parts: Iterable[Part]) -> Iterator[RenderableType]:
-    """Yield the parts of an answer: at the left edge, with a line of room between them."""
+    """Yield the parts of an answer, not indented, with an empty line between them."""
     for part in parts:
         match part:
             case Sentence() if part.text:
@@ -101,7 +101,7 @@ def _flow(texts: Texts) -> Text | Flow:
 
 
 def render_parts(parts: Iterable[Part]) -> Group:
-    """Return parts of a document that is not complete yet."""
+    """Return parts of a document that is not complete, without an empty line at the top."""
     shown = [*show_parts(parts)]
     return Group(*shown[shown[:1] == [""] :])
 
@@ -132,7 +132,7 @@ def _section(section: Section) -> Iterator[RenderableType]:
 
 
 def _within(section: Section) -> Iterator[RenderableType]:
-    """Yield a section of a section; one that has nothing but its heading takes one line."""
+    """Yield a section inside a section; without parts, it is one line with its heading."""
     if section.is_for_page:
         return
     shown = [*show_parts(section.parts)]
@@ -144,12 +144,12 @@ def _within(section: Section) -> Iterator[RenderableType]:
 
 
 def _lowered(title: str) -> str:
-    """Return a heading without its capital, unless its first word is an abbreviation."""
+    """Return a heading with a small first letter, unless it begins with an abbreviation."""
     return title[0].lower() + title[1:] if title.partition(" ")[0].istitle() else title
 
 
 def _part(part: Part) -> Iterator[RenderableType]:
-    """Yield what a terminal shows of a part, which is nothing of a chart."""
+    """Yield what a terminal shows of a part; nothing for a chart."""
     match part:
         case Sentence():
             yield line(sanitize(part.text), _LOUD[part.tone])
@@ -199,7 +199,7 @@ def _table(table: Table) -> RenderableType:
 
 
 def _wordy(table: Table) -> RenderableType:
-    """Return a table whose cells are lines of words, folded where they have no room."""
+    """Return a table whose cells are lines of words, which are wrapped if there is no room."""
     made = Grid(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
     for heading in table.headings:
         made.add_column(
