@@ -38,7 +38,7 @@ from replayer.watch.workers import Barrier, Report, distributable
 
 _NEVER = 1 << 62
 _AHEAD_NS = 400_000
-"""Draw requests ahead if nothing is due for this long: the drawing takes half of that time."""
+"""Requests are drawn ahead if no statement is due for so long, in ns: drawing takes half of it."""
 _REPORT_NS = 1_000_000_000
 _LONGEST_WAIT = 0.5
 
@@ -53,7 +53,7 @@ class ClientJob:
     number: int
     """Number of the process, from 0."""
     stream: int
-    """The stream of statements that the process sends, whole or in part."""
+    """Number of the stream of statements that the process sends, whole or in part."""
     part: StreamPart
     connector: Connector
     first: tuple[str, ...]
@@ -87,7 +87,7 @@ class ClientReport:
     number: int
     """Number of the process."""
     seconds: float
-    """Since the window's begin."""
+    """Seconds since the window's begin."""
     completed: int
     waiting_since: float
     """Seconds that the oldest due statement has waited, 0 if none waits."""
@@ -108,7 +108,7 @@ class ClientResult:
     offered: int
     """Intended starts in the window; in a closed loop, the statements that were begun."""
     given_up: int
-    """Number of these that were never begun."""
+    """Number of the offered statements that were never begun."""
     cpu: tuple[float, float]
     """User and system seconds of the process in the window."""
     last_empty: float

@@ -4,9 +4,9 @@ Burnt CPU is counted in units: an expression that is evaluated for each row read
 (schemas/*/parts/burn.sql).  A statement costs several times as much CPU if the server has to wake
 up for each one as if statements follow each other without a gap.  So the cost is measured at the
 intended rate, over all sessions, and the number of units is corrected until the cost is right, in
-CPU seconds of the server's processes.  Where that rate is not sustained, statements of the trials
-follow each other without a gap, and so they do when they are measured.  If the server's processes
-cannot be seen, the service time of one session gives the cost of a unit.
+CPU seconds of the server's processes.  If that rate is not sustained, the statements of the
+calibration follow each other without a gap, as they then do in the measured window, too.  If the
+server's processes cannot be seen, the service time of one session gives the cost of a unit.
 """
 
 from collections.abc import Iterator, Sequence
@@ -34,14 +34,14 @@ _STATEMENTS = 300
 _PATIENCE = 0.5
 _HALVINGS = 6
 _LONG = 0.0005
-"""CPU seconds: a statement that costs less may owe most of it to the server's waking up for it."""
+"""CPU seconds of a statement below which waking up the server may be most of its cost."""
 _ROUNDS = 5
 CLOSE = 0.05
 """Tolerated relative difference between the CPU got and the CPU wanted."""
 _TRY = 64
 """Units per statement of the first, rough measurement of a unit's cost."""
 _TRIAL = 0.005
-"""CPU seconds a statement for measuring a unit: far more than the statement's own."""
+"""CPU seconds that a statement burns to measure a unit: far more than it costs by itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,11 +55,11 @@ class Burn:
     """Server CPU seconds of a statement of the mix without burning; None if they cannot be seen."""
     wanted_seconds: float
     carried: str = ""
-    """Words on the conversion of CPU seconds of another machine to this one's, "" for none."""
+    """Words on the conversion of CPU seconds from another machine to this one; "" for none."""
     got_seconds: float | None = None
     """Server CPU seconds of a statement with these units; None if they cannot be seen."""
     rate: float | None = None
-    """Statements a second at which both were measured; None in a closed loop."""
+    """Statements a second at which the CPU seconds were measured; None in a closed loop."""
 
     @property
     def facts(self) -> dict[str, Fact]:
@@ -90,11 +90,12 @@ class Burn:
 def calibrate(asked: LevelRequest, context: Context, database: Database) -> Burn:
     """Return the units that a statement of the mix must burn to cost `mix.cpu`.
 
-    The cost is measured at `mix.cpu_rate`, else at the rate of the request, else in a closed loop
-    of one session.  Where a rate is not sustained, all sessions are measured in a closed loop, as
-    fast as they are served.  Statements of little CPU are measured at half of the rate instead, and
-    at half of that if necessary: at the source, a part of it was for waking up.  This takes about
-    10 seconds, and at most 30 unless statements are rare.
+    For a request without a rate, the cost is measured in a closed loop of one session.  Otherwise
+    it is measured at `mix.cpu_rate`, or at the rate of the request if the mix has none.  If that
+    rate is not sustained, all sessions are measured in a closed loop.  Statements of little CPU are
+    measured at half of the rate instead, and at half of that if necessary: at the source, a part of
+    their CPU was for waking up the server.  The calibration takes about 10 seconds, and at most 30
+    unless statements are rare.
     """
     wanted, how = cpu_here(asked.mix, context.done)
     closed = replace(asked, rate=None, sessions=1, seconds=_SECONDS, title="calibrate the CPU")
@@ -130,9 +131,9 @@ def _at_a_rate(asked: LevelRequest) -> LevelRequest:
 def _sustained(
     asked: LevelRequest, wanted: float, context: Context, database: Database
 ) -> LevelResult:
-    """Measure a level; where its rate is not sustained, do so without a rate or at a lower one.
+    """Measure a level; if its rate is not sustained, measure it without a rate or at lower rates.
 
-    A rate is halved _HALVINGS times at most.
+    The rate is halved, up to _HALVINGS times, if a statement is to cost less than _LONG.
     """
     level = measure_level(asked, context, database)
     for _ in range(_HALVINGS):
@@ -168,9 +169,9 @@ def _rounds(
 def cpu_here(mix: WeightedMix, done: Sequence[StepResult]) -> tuple[float, str]:
     """Return the CPU seconds of a statement on this machine, and a note on the conversion.
 
-    `done` are the results of the earlier steps: probes of the same speeds that the mix has for the
-    machine where its CPU was measured.  The geometric mean of the ratios of these speeds is
-    applied.
+    The mix may have speeds of the machine where its CPU was measured.  `done` are the results of
+    the earlier steps.  If probes among them measured the same speeds here, the CPU seconds are
+    multiplied by the geometric mean of the ratios of the speeds there to the speeds here.
     """
     cpu = mix.cpu or 0.0
     speeds = [

@@ -18,10 +18,10 @@ _CREATE = VerbName("mix/create")
 _FLUSH = VerbName("flush")
 _LOADERS = 8
 _KNOWN_FROM = 0.05
-"""Share of the rows from which on the time of the rest is estimated."""
+"""Share of loaded rows from which on the time to load all other rows is estimated."""
 _MIB = 1 << 20
 INSERTED = "pgio0"
-"""Table for inserts.  It has a name of the method's tables, and exists only during the inserts."""
+"""Table for inserts, which exists only during them.  Its name is like those of the other tables."""
 
 
 @contextlib.contextmanager
@@ -38,7 +38,7 @@ def serving(settings: Mapping[str, str], context: Context) -> Iterator[None]:
 
 
 def provide_tables(wanted: TableSet, context: Context) -> list[str]:
-    """Load the tables if they are missing or not as the method needs them; return notes on that.
+    """Load the tables if they are missing or their layout is not as needed; return notes on that.
 
     Raises ReplayerError if the layout is still wrong after the load.
     """

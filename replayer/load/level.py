@@ -69,14 +69,15 @@ _RATE_OF_A_PROCESS = 12_000
 _CORES_OF_A_PROCESS = 4
 """Processors of a machine for each client process, if clients send as fast as they can."""
 _MOST_PARTS = 64
-"""Limit of parts: each part draws the requests of the whole stream and sends its own."""
+"""Limit of the parts of a stream: each draws the requests of the whole stream, and sends its own.
+"""
 _MOST_STATEMENTS = 512
-"""Limit of statements: every session prepares each of them."""
+"""Limit of the different statements of a level: every session prepares each of them."""
 _EMPTY_IN_LAST = 0.25
 """A load is sustained if at some time in this last part of its window no statement waited."""
 _BUSY_CLIENT = 0.9
 _DRAWINGS = 1_000_003
-"""Factor between seeds: more loads than a database ever gets with one seed."""
+"""Factor that keeps seeds apart: larger than the number of loads that one seed ever gets."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +104,7 @@ class LevelRequest:
     title: str = "load"
     """Title in the progress display."""
     by_sort_key: bool = False
-    """True to read ranges of the step build's table: the only kind of statement then."""
+    """True if all statements read ranges of the step build's table, by its sort key."""
     by_driver: bool = False
     """True if sessions use the driver's cursor although their wire has a cheaper way."""
 
@@ -139,11 +140,11 @@ class LevelResult:
     offered: float
     """Statements a second with an intended start in the window."""
     begun: float
-    """Of these, the statements a second that were sent, early or late."""
+    """Statements a second that were sent, in time or late, of those that `offered` counts."""
     completed: float
     """Answers a second that arrived within the window."""
     counts: Mapping[str, int]
-    """By kind: number of answers that arrived within the window."""
+    """Kind of statement -> number of answers that arrived within the window."""
     failures: int
     """Statements that the server refused for a deadlock or the like; they are in no histogram."""
     service: Latencies
@@ -156,7 +157,7 @@ class LevelResult:
     """Statements under way, on average over the window; never more than the sessions."""
     lag: Sequence[Lag]
     answers: Sequence[int]
-    """Answers in each second since the window's begin, also after it."""
+    """Number of answers in each second since the window's begin, also after the window's end."""
     sustained: bool
     reason: str
     """Reason for which the rate was not sustained, "" if it was."""
@@ -165,7 +166,7 @@ class LevelResult:
     waits: Mapping[str, float]
     """Wait of sessions with a statement under way -> average number of sessions in it."""
     moments: Sequence[Mapping[str, float]]
-    """The same, for each sample."""
+    """Wait -> number of sessions in it, for each sample."""
     clients: float
     """Processors that the clients can use: one for each process, at most those of their hosts."""
     use: MachineUse
@@ -184,16 +185,17 @@ class LevelResult:
 
     @property
     def little(self) -> float | None:
-        """Return throughput times mean time over statements under way: 1 by Little's law.
+        """Return throughput times mean service time, divided by the statements under way.
 
-        In a closed loop the statements under way are as many as sessions, all the time.
+        By Little's law it is 1.  In a closed loop, as many statements are under way as there are
+        sessions.  Return None if no statement was under way.
         """
         under_way = self.asked.sessions if self.asked.rate is None else self.in_flight
         return self.completed * self.service.mean_ns / 1e9 / under_way if under_way else None
 
 
 def check(asked: LevelRequest, engine: Engine) -> None:
-    """Raise Skip if the engine lacks such statements or a session cannot prepare them all."""
+    """Raise Skip if the engine lacks the statements asked for, or has too many to prepare."""
     if asked.by_sort_key:
         check_ranges(engine)
         return
@@ -386,9 +388,10 @@ def _streams(asked: LevelRequest) -> int:
 
 
 def _parts(asked: LevelRequest, streams: int, hosts: Clients) -> int:
-    """Return the number of parts of each stream: 1, or enough that every host has equally many.
+    """Return the number of parts of each stream: 1 if the clients run on this host.
 
-    In a closed loop, a host has as many client processes as for a load that it runs alone.
+    With client hosts there are enough parts to give every host equally many processes.  In a closed
+    loop, the number also grows with the processors of the hosts.
     """
     if not hosts.names:
         return 1

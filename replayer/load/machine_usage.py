@@ -1,4 +1,4 @@
-"""Resources that a level used: processors, the data's device, memory, the log."""
+"""Resources that a load used: processors, the data's device, memory, limits of cgroups."""
 
 import os
 import time
@@ -25,7 +25,7 @@ _BUSY = ("usr", "nice", "sys", "irq", "soft", "guest", "gnice")
 
 @dataclass(frozen=True, slots=True)
 class Granted:
-    """Use of what the server's cgroups limit, per second; None if there is no limit.
+    """Use of the resources that the server's cgroups can limit, per second; None if not known.
 
     All fields except the first are about the data's device.
     """
@@ -48,9 +48,9 @@ class MachineUse:
     busy: float
     """Average number of busy processors, with any work."""
     user: float
-    """Of these, the ones in user mode."""
+    """Average number of processors that were busy in user mode."""
     system: float
-    """Of these, the ones in the kernel, interrupts included."""
+    """Average number of processors that were busy in the kernel, interrupts included."""
     steal: float
     """Processors that the hypervisor gave to other machines meanwhile."""
     server_user: float | None
@@ -80,19 +80,19 @@ class MachineUse:
 
     @property
     def own_write_bytes(self) -> int | None:
-        """Return the bytes that they wrote to devices."""
+        """Return the bytes that the server's processes wrote to devices."""
         return self.own.write_bytes if self.own else None
 
     @property
     def server(self) -> float | None:
-        """Return the processors that the server used."""
+        """Return the average number of processors that the server used; None if not known."""
         if self.server_user is None or self.server_system is None:
             return None
         return self.server_user + self.server_system
 
     @property
     def client(self) -> float:
-        """Return the processors that the clients used."""
+        """Return the average number of processors that the clients used."""
         return self.client_user + self.client_system
 
 
@@ -117,7 +117,7 @@ class Activity:
         return self.hits / blocks if blocks else None
 
     def rate(self, counted: str) -> float | None:
-        """Return one of the counts per second, None if it is not known."""
+        """Return the count in the field `counted` per second; None if it is not known."""
         amount = getattr(self, counted)
         return None if amount is None or self.seconds <= 0 else amount / self.seconds
 
@@ -182,10 +182,11 @@ def counted(database: Database) -> Counted:
 def activity(
     before: Counted, after: Counted, opened_ns: int, done_ns: int | None = None
 ) -> Activity:
-    """Return the server's counts in between, over the time since the clients were started.
+    """Return what the server counted from `before` to `after`.
 
-    `done_ns` is the time when the last client was done, if that is known: the counters are read
-    later, when all clients have reported.
+    The time over which it counted begins at `opened_ns`, when the clients were started.  It ends at
+    `done_ns`, when the last client was done, if that is known: the counters are read later, when
+    all clients have reported.
     """
     moved = {
         name: int(after.more[name]) - int(value)
@@ -214,7 +215,7 @@ class ClientUse:
 def use(
     context: Context, before: UsageMark, after: UsageMark, opened_ns: int, client: ClientUse
 ) -> MachineUse:
-    """Return the use in between; the time before the clients' start counts as idle."""
+    """Return the machine's use from `before` to `after`, per second since the clients' start."""
     seconds = (after.mark_ns - max(before.mark_ns, opened_ns)) / 1e9
     spent = {
         state: max(0, after.ticks.get(state, 0) - before.ticks.get(state, 0)) / _TICK / seconds

@@ -38,7 +38,7 @@ def goals(text: str) -> tuple[Goal, ...]:
 
 
 def missed(wanted: tuple[Goal, ...], response: Latencies) -> str:
-    """Return the goals that response times miss, as text, "" if none."""
+    """Return the goals that response times miss, such as `p99 30 ms > 20 ms`; "" if none."""
     over = [
         f"p{goal.percent:g} {show_duration(seconds)} > {show_duration(goal.seconds)}"
         for goal in wanted

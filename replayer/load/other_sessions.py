@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 _OTHERS = VerbName("mix/others")
 _COUNTED_EVERY = 1.1
-"""Seconds after which the end of a transaction counts again what its session did: a bit more than
+"""Seconds after which a session counts its blocks again when a transaction ends: a bit more than
 PGSTAT_MIN_INTERVAL of PostgreSQL's pgstat.c."""
 _COUNTED_IDLE = 10.5
-"""Seconds after which an idle session has counted what it did: a bit more than
+"""Seconds after which an idle session has counted its blocks: a bit more than
 PGSTAT_IDLE_INTERVAL."""
 _POLL_SECONDS = 0.2
 
@@ -32,14 +32,17 @@ _Session = tuple[int, float]
 
 @dataclass(frozen=True, slots=True)
 class OthersActivity:
-    """The work of other sessions so far, by (process, session's begin), at an instant."""
+    """The work of other sessions up to an instant; the key of a session is (process, begin)."""
 
     sessions: Mapping[_Session, tuple[int, int]]
-    """Blocks that each has found and missed."""
+    """Session -> blocks that it has found and missed in the server's buffers so far."""
     quiet: Mapping[_Session, float]
-    """Seconds for which each that is idle has been so; one whose state is hidden was never busy."""
+    """Session that is idle -> seconds since it became idle.
+
+    A session whose state is hidden counts as idle since 1970.
+    """
     open: frozenset[_Session]
-    """Those that are idle in a transaction, and count nothing before it ends."""
+    """Sessions that are idle in a transaction: they count nothing before the transaction ends."""
     at: float
     """The instant of `time.monotonic`."""
 
@@ -49,7 +52,7 @@ class OthersActivity:
         return frozenset(key for key in self.sessions if self.quiet.get(key, 0.0) < seconds)
 
     def counts(self, session: _Session, before: OthersActivity) -> bool:
-        """Return whether this has all blocks that a session found and missed until `before`."""
+        """Return whether these counters have all blocks of a session up to `before.at`."""
         if session not in self.sessions:
             return False
         if self.sessions[session] != before.sessions[session]:
@@ -61,7 +64,7 @@ class OthersActivity:
 
 
 def look(database: Database) -> OthersActivity | None:
-    """Return the counters of other sessions, None if the server has none for each session."""
+    """Return the counters of other sessions; None if the server does not count each session."""
     verb = database.engine.verb(_OTHERS)
     if verb is None:
         return None
@@ -84,11 +87,12 @@ def look(database: Database) -> OthersActivity | None:
 def look_counted(
     database: Database, before: OthersActivity | None, most: float
 ) -> tuple[OthersActivity | None, int]:
-    """Return the work of other sessions, and how many sessions since `before` are not in it.
+    """Return the work of other sessions so far, and the number of sessions that it may lack.
 
-    A session counts its blocks when a transaction ends, or after ten idle seconds.  This waits for
-    those that have worked since `before`, unless they have missed more than `most` blocks already.
-    One whose statement or transaction runs all the time is not in it, nor one that left meanwhile.
+    A session counts its blocks when a transaction ends, or after ten idle seconds.  So this waits,
+    up to ten seconds, for the sessions that have worked since `before`.  It returns at once when
+    they have missed more than `most` blocks.  The work lacks a session whose statement or
+    transaction runs all the time, and a session that ended since `before`.
     """
     now = look(database)
     if before is None or now is None:
@@ -113,8 +117,9 @@ def work_between(
 ) -> OtherSessions | None:
     """Return the work of those other sessions that still exist at the end; None if not counted.
 
-    `known_before` leaves out sessions that began after the first look.  In a replay these may be
-    its own: they have the captured names, so that nothing else distinguishes them.
+    `known_before` leaves out sessions that are not in `before`.  In a replay these may be
+    replayer's own sessions: they have the captured names, so that nothing else shows whose they
+    are.
     """
     if before is None or after is None:
         return None

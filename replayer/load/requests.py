@@ -97,7 +97,7 @@ class Requests:
         return list(zip(which.tolist(), payloads, strict=True))
 
     def _draw(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """Draw the stream's next requests; return indexes and parameters of those of this part."""
+        """Draw the stream's next requests; return those of this part: statements and parameters."""
         which = np.searchsorted(self._until, self._random.random(_BATCH), side="right")
         which = np.minimum(which, len(self._until) - 1)
         numbers = np.empty((_BATCH, len(PARAMETERS)), np.int64)
@@ -145,7 +145,7 @@ class Requests:
         inserts: npt.NDArray[np.bool_],
         spans: npt.NDArray[np.int64],
     ) -> None:
-        """Give inserts rising keys, different in each stream; their span is their size in bytes."""
+        """Set the parameters of inserts: a rising key, different in each stream, and the bytes."""
         amount = int(inserts.sum())
         numbers[inserts, 0] = np.arange(self._next_key, self._next_key + amount)
         numbers[inserts, 1] = spans[inserts]

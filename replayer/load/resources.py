@@ -52,8 +52,8 @@ _LINES = (
 )
 """Pattern of the server's name of a wait -> queue to which it belongs; the first match counts."""
 _PROCESSORS = frozenset({WaitReason.CPU, WaitReason.CLIENTS, WaitReason.UNTOLD})
-"""Queues for the server's processors: a process that gets no processor does not know of a statement
-that has arrived."""
+"""Queues for the server's processors.  CLIENTS and UNTOLD belong to them because a process that
+gets no processor has not yet read the statement that has arrived."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +63,10 @@ class DeviceLimit:
     most: float
     source: str
     used: float | None = None
-    """Use of it, if the source of the limit counts that; otherwise the machine's counters are
-    used."""
+    """Use of the device per second, counted by the source of the limit.
+
+    None means that the machine's counters are taken instead.
+    """
     stopped: float | None = None
     """The share of the time in which the limit was used up, if that is counted."""
 
@@ -99,7 +101,7 @@ class Waiting:
         self._with_some.update({line_of(wait) for wait in moment})
 
     def queues(self) -> Queues | None:
-        """Return the averages; None if there was no sample."""
+        """Return the averages over all samples; None if there was no sample."""
         if not self._times:
             return None
         return Queues(
@@ -114,9 +116,9 @@ def measure_point(
     context: Context,
     database: Database,
 ) -> "tuple[levels.LevelResult, LevelPoint]":
-    """Measure a level; return it and its use of each resource, as a point of its curve.
+    """Measure a level; return its results, and a point with its use of each resource.
 
-    `given` are the ceilings of the workload file, by resource; None is one that it does not set.
+    `given` is resource -> limit per second that the workload file sets, None if it sets none.
     """
     level = levels.measure_level(asked, context, database)
     known = ceilings(context, given, level.use.granted)
@@ -124,7 +126,7 @@ def measure_point(
 
 
 def ceilings(context: Context, given: Mapping[str, float | None], granted: Granted) -> Ceilings:
-    """Return the lowest known ceiling of each resource for the server's processes."""
+    """Return resource -> its lowest known limit: given, of the server's cgroup, or by a probe."""
     candidates = [
         *((name, DeviceLimit(most, "ceiling given")) for name, most in given.items() if most),
         *_limits(context, granted),
@@ -184,7 +186,10 @@ def _probed(
 
 
 def point(level: "levels.LevelResult", known: Ceilings, memory_bytes: int) -> LevelPoint:
-    """Return a level as a point of its curve; `memory_bytes` is the machine's usable memory."""
+    """Return a level's throughput and its use of each resource, as a point of the load's curve.
+
+    `memory_bytes` is the machine's usable memory.
+    """
     waiting = Waiting()
     for moment in level.moments:
         waiting.add(moment)

@@ -1,4 +1,4 @@
-"""The cost of sessions by a driver's cursor, on a wire without sessions."""
+"""The cost of sessions that use a driver's cursor, because their wire has no cheaper sessions."""
 
 import contextlib
 import statistics
@@ -15,7 +15,8 @@ ON_POSTGRES = (
     "on PostgreSQL such sessions took 6 times the client's CPU for a statement that the wire's own "
     "sessions take"
 )
-"""Measured by `python -m tests.benchmarks load`: reads of one row, 8 sessions, a closed loop."""
+"""Words for users.  The benchmark `python -m tests.benchmarks load` measured the factor, with reads
+of one row by 8 sessions in a closed loop."""
 _TIMES = 500
 _NOTHING = DriverStatement(kind="compute", text="", names=(), weight=1.0, span=1, burn=0.0)
 

@@ -70,7 +70,7 @@ class LoadSpec(StepSpec):
 
     @property
     def given_ceilings(self) -> dict[str, float | None]:
-        """Return the ceilings that the keys set, by resource."""
+        """Return resource -> the limit per second that its key sets; None if it is not given."""
         return {READS: self.read_ceiling, WRITES: self.write_ceiling}
 
     def tables(self, block_size: int) -> TableSet:

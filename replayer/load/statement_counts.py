@@ -16,7 +16,10 @@ if TYPE_CHECKING:
     from array import array
 
 _FIELDS = 4
-"""A record: index of the statement (-1: refused, retry possible), intended start, start, end."""
+"""Fields of a record: index of the statement, and its intended start, start and end in ns.
+
+The index is -1 for a statement that the server refused, and that could be tried again.
+"""
 _FAILED = len(KINDS)
 _SECOND = 10**9
 
@@ -32,22 +35,24 @@ class LoadCounts:
     """Counts of the statements of one process, or of several."""
 
     service: Mapping[str, Latencies] = field(default_factory=dict)
-    """By kind: from the actual start to the answer."""
+    """Kind of statement -> times from the actual start to the answer."""
     response: Mapping[str, Latencies] = field(default_factory=dict)
-    """By kind: from the intended start to the answer."""
+    """Kind of statement -> times from the intended start to the answer."""
     completed: Mapping[str, int] = field(default_factory=dict)
-    """By kind: answers that came within the window."""
+    """Kind of statement -> number of answers that came within the window."""
     busy_ns: int = 0
     """Sum over all sessions of the time with a statement under way, within the window."""
     failed: int = 0
     """Statements that the server refused for a deadlock or the like."""
     begun: Whole = field(default_factory=_none)
-    """By second of the intended start: number of statements, sum of their lags and longest lag, in
-    ns."""
+    """Number of statements in each second, by their intended starts.
+
+    The next two fields have the sum of their lags and their longest lag in each second, in ns.
+    """
     lag_ns: Whole = field(default_factory=_none)
     longest_lag_ns: Whole = field(default_factory=_none)
     answers: Whole = field(default_factory=_none)
-    """By second: number of answers."""
+    """Number of answers in each second."""
 
     @classmethod
     def of(cls, parts: Sequence["LoadCounts"]) -> "LoadCounts":
@@ -104,7 +109,7 @@ class Tallying:
         self._add(records, begin_ns)
 
     def finish(self) -> LoadCounts:
-        """Return the counts."""
+        """Return the counts of all records, after the last call of `add`."""
         begun, lag_ns, longest_lag_ns, answers = map(_stacked, zip(*self._lags, strict=True))
         return LoadCounts(
             service={kind: recorder.recorded() for kind, recorder in self._service.items()},
@@ -138,7 +143,7 @@ class Tallying:
 
 
 def _by_second(intended: Whole, lag: Whole, done: Whole) -> tuple[Whole, Whole, Whole, Whole]:
-    """Return four series by second: begun, sum of lags, longest lag, done."""
+    """Return four series by second: statements begun, sum of lags, longest lag, and answers."""
     second = intended // _SECOND
     longest = np.zeros(int(second.max()) + 1, np.int64)
     np.maximum.at(longest, second, lag)

@@ -10,7 +10,10 @@ if TYPE_CHECKING:
 
 
 def counted(database: "Database", verb: VerbName, column: str) -> tuple[int | None, str]:
-    """Return a column of the verb's row, or None and the reason why it is not known."""
+    """Return the number in a column of the verb's only row, and "".
+
+    If it is not known, return None and the reason.
+    """
     engine = database.engine
     if engine.verb(verb) is None:
         return None, f"{engine.title} does not report what is in its buffers"

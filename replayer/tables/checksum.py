@@ -22,14 +22,17 @@ _WORDS = {"id_sum": "ids", "lastname_sum": "last names", _TIME_SUM: "times"}
 
 
 def expected(database: "Database", built: "BuildState") -> dict[str, int]:
-    """Return the sums that table/count must find; that of the times if the engine reports it."""
+    """Return name -> sum that the verb table/count must find if the table is intact.
+
+    The sum of the times is in it only if the engine reports one.
+    """
     sums = sums_after(built.doubling or 0)
     verb = database.engine.verb(_TIMES)
     return sums if verb is None else {**sums, _TIME_SUM: database.number(verb)}
 
 
 def sums_after(doublings: int) -> dict[str, int]:
-    """Return the sums of the ids and of the last names.
+    """Return the sums of the ids and of the last names after a number of doublings.
 
     The sum of the last names adds, for each name, its number of characters and the code of its last
     character.

@@ -31,7 +31,7 @@ class ParallelJob:
 
 
 def execute(database: "Database", chores: Sequence[Chore], sessions: int) -> Iterator[int]:
-    """Execute all chores; yield how many were done since the last time, 0 after a silent second.
+    """Execute all chores; yield 1 for each chore that is done, and 0 after a second without one.
 
     Raises ReplayerError with the first line of the server's message when a statement fails.
     """

@@ -47,7 +47,7 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class BuildState:
-    """The progress of a build: the last whole doubling, or None if there is none."""
+    """The progress of a build; `doubling` is its last complete doubling, None if there is none."""
 
     shape: Shape
     rows_wanted: int
@@ -103,7 +103,7 @@ def needs(database: "Database") -> BuildState:
 
 
 def segments(database: "Database") -> list[RowRange]:
-    """Return all segments in the order of their rows, with those of an unfinished doubling."""
+    """Return all segments in the order of their rows, also those of an unfinished doubling."""
     return [
         RowRange(*(row.number(name) for name in ("segment", "doubling", "first_row", "rows")))
         for row in database.execute(_SEGMENTS)
@@ -142,7 +142,7 @@ def told(
     holes: Mapping[str, str | int] | None = None,
     **parameters: Any,
 ) -> None:
-    """Execute a verb if the engine has it; an engine or a layout need not have it."""
+    """Execute a verb if the engine has it for this layout; otherwise do nothing."""
     known_verb = database.engine.verb(verb)
     if known_verb is not None:
         database.execute(known_verb, holes, **parameters)
@@ -163,9 +163,9 @@ def transaction(database: "Database") -> Iterator[None]:
 
 
 def transaction_verbs(engine: "Engine") -> tuple[Verb | None, Verb | None, Verb | None]:
-    """Return how a transaction is begun, committed and rolled back.
+    """Return the verbs that begin, commit and roll back a transaction.
 
-    Each is None for an engine without transactions: its files of these verbs are empty.
+    Each of them is None for an engine without transactions: its files of these verbs are empty.
     """
     return engine.optional(_BEGIN), engine.optional(_COMMIT), engine.optional(_ROLLBACK)
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from replayer.engines.connection import Database
 
 MOST_ROWS = 1 << 31
-"""The product of two numbers below 2**31 fits into the server's 64-bit integers."""
+"""Most rows of a table: products of two numbers below it fit into the server's 64-bit integers."""
 _CHUNK_ROWS = 16_384
 _LAYOUT = VerbName("slob/layout")
 _TABLES = VerbName("slob/tables")
@@ -100,9 +100,9 @@ def _chance(rows: int) -> float:
 
 
 def layout(database: "Database", names: Sequence[str]) -> list[TableLayout]:
-    """Return the layouts of the tables that exist; count their rows.
+    """Count the rows of those tables that exist, and return the tables' layouts.
 
-    An engine without the verb `slob/layout` has no blocks that rows could fill: [] is returned.
+    Return [] for an engine without the verb `slob/layout`, as it has no blocks that rows fill.
     """
     if database.engine.verb(_LAYOUT) is None:
         return []
@@ -119,7 +119,7 @@ def _known(database: "Database") -> dict[str, Mapping[str, Any]]:
 
 
 def flaws(database: "Database", wanted: TableSet) -> list[str]:
-    """Return every reason why these tables cannot be used as they are."""
+    """Return the reasons why these tables cannot be used as they are; [] if they can be used."""
     known = _known(database)
     missing = [name for name in wanted.names if name not in known]
     if missing:
@@ -200,7 +200,9 @@ class TableJob:
 
 
 def load(database: "Database", wanted: TableSet, sessions: int, made_by: str) -> Iterator[int]:
-    """Load the tables, several at once; yield how many rows were loaded since the last time.
+    """Load the tables, several at once; yield the numbers of rows as they are loaded.
+
+    After each second without a loaded row it yields 0.
 
     A table becomes visible in the database when it is complete, because it is loaded in one
     transaction.  Raises ReplayerError with the server's message when a statement fails.
@@ -254,7 +256,7 @@ def _permutation(wanted: TableSet, name: str) -> dict[str, int]:
 
 
 def load_tables(job: LoadJob, barrier: Barrier, report: Report) -> int:
-    """Load tables from the queue as one session, until it is empty; return how many."""
+    """Load tables as one session until the queue is empty; return the number of tables."""
     with (
         contextlib.closing(driver.connect(job.connector)) as connection,
         contextlib.closing(connection.cursor()) as cursor,
@@ -309,7 +311,7 @@ class SessionJob:
     own_rows: tuple[str, ...]
     """Statements that return the rows read so far by this session.
 
-    They are used where the server does not count blocks for each session.
+    They are used if the server does not count blocks for each session.
     """
     plan: tuple[str, ...]
     """Statements that show the plan; only one session has them, and reports the plan."""
@@ -331,9 +333,9 @@ class Slice(NamedTuple):
     began: float
     ended: float
     reads: float
-    """Blocks missed; all blocks touched, on an engine that does not count them for each session."""
+    """Blocks missed; all blocks touched if the engine does not count them for each session."""
     hits: float
-    """Blocks found in the server's buffers; all blocks touched, in the same case."""
+    """Blocks found in the server's buffers; all blocks touched if they are not counted."""
 
 
 @dataclass(slots=True)
@@ -350,7 +352,7 @@ class SessionResult:
     counts_blocks: bool = False
     """True if the server counted the reads and hits of the slices for this session alone."""
     rows_read: int | None = None
-    """Rows read by this session in the window, where the server counts them for each session."""
+    """Rows read by this session in the window; None if the server does not count them."""
     history: "array[float]" = field(default_factory=lambda: array("d"))
     """Four numbers for each slice, one after another: start, end, blocks missed, blocks found."""
     began: float = 0.0
@@ -383,7 +385,7 @@ class SessionResult:
         return self.updates * self.update_work_unit
 
     def add(self, row: Mapping[str, Any]) -> None:
-        """Add one slice."""
+        """Add the results of one slice: the row that the server returned for it."""
         touched = row["selects"] * self.work_unit + row["updates"] * self.update_work_unit
         reads, hits = (
             touched if row[counted] is None else row[counted] for counted in ("reads", "hits")

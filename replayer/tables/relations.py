@@ -24,7 +24,9 @@ def files(
     holes: Mapping[str, str | int] | None = None,
     **parameters: Any,
 ) -> list[Path]:
-    """Return every file that a verb's `path` rows name, with its other pieces on disk, sorted.
+    """Return the sorted paths of all files of the relations that a verb returns.
+
+    The column `path` of the verb names the first file of each, relative to the data directory.
 
     Pieces are .1 .2 … (beyond 1 GiB), _fsm, _vm and _init.  The server may remove a file meanwhile.
     Raises Skip if the folder of a file cannot be read.
@@ -44,7 +46,7 @@ def without_maps(paths: Sequence[Path]) -> list[Path]:
 
 
 def _pieces(folder: Path) -> dict[str, list[str]]:
-    """Return a folder's file names, grouped by the relation that each belongs to."""
+    """Return file name -> this name, and the names of the further pieces of the same relation."""
     pieces: dict[str, list[str]] = {}
     try:
         names = os.listdir(folder)  # noqa: PTH208 - thousands of files, and no stat of any

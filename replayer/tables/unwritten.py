@@ -16,9 +16,9 @@ from replayer.tables import buffers as owned
 _FLUSH = VerbName("flush")
 _DIRTY = VerbName("dirty")
 _AGAIN = 2
-"""Flushes after the first: a server's own housekeeping writes to its dictionary at any time.
+"""Most flushes after the first one: the server's own housekeeping may write at any time.
 
-On another user's server there are none: each flush is a load for all its users.
+There is no further flush on another user's server: each flush is a load for all its users.
 """
 _TRIES = 40
 _PAUSE_SECONDS = 0.25
@@ -26,7 +26,7 @@ _PAUSE_SECONDS = 0.25
 
 @dataclass(frozen=True, slots=True)
 class Unwritten:
-    """Data that is not on disk yet; None where it could not be counted (`why` has the reasons)."""
+    """Amounts of data not on disk yet; None if not counted, for the reasons in `why`."""
 
     buffers: int | None
     pages_bytes: int | None
@@ -64,9 +64,10 @@ def sync(files: Iterable[Path] | None) -> None:
 def settle(
     database: Database, files: list[Path] | None, why_not: str, *, may_flush: bool
 ) -> tuple[Unwritten, int]:
-    """Return the unwritten data after the writes in progress, and the number of more flushes.
+    """Wait for the writes in progress; return what is still unwritten, and how often it flushed.
 
-    If it `may_flush` it flushes again, a few times.  `why_not` is why there are no files.
+    It flushes again, a few times, only if `may_flush` is True.  If `files` is None, `why_not` is
+    the reason.
     """
     again, most = 0, _AGAIN if may_flush else 0
     left = _waited_for(database, files, why_not)
@@ -79,7 +80,7 @@ def settle(
 
 
 def _waited_for(database: Database, files: list[Path] | None, why_not: str) -> Unwritten:
-    """Return what is left once the writes in progress are over."""
+    """Return the unwritten data when there is none any more, or after about 10 seconds."""
     left = _left(database, files, why_not)
     for _ in range(_TRIES):
         if left.clean:

@@ -1,4 +1,4 @@
-"""The replay set against its source: the times of each statement there and here."""
+"""Comparison of each statement's times at the captured server with its times in the replay."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -28,9 +28,9 @@ from replayer.watch.histogram import Latencies
 
 TABLE = "against_source"
 _MOST = 500
-"""The number of fingerprints in the table."""
+"""Largest number of fingerprints in the table."""
 _IDLE = frozenset({"begin", "set"})
-"""Kinds of statements that make a server do nothing."""
+"""Kinds of statements that take a server almost no time."""
 _SLOWED = frozenset({MetricVerdict.WORSE, MetricVerdict.LIKELY_WORSE})
 
 
@@ -39,8 +39,9 @@ def record(
 ) -> None:
     """Record the table `against_source` in the findings, if the log has durations.
 
-    Its rows begin with those that got slower, by the seconds that were added; the others follow by
-    their seconds on the side on which they took longer.
+    The statements that are slower than in the log, or probably slower, come first, in the order of
+    their added seconds.  All other statements follow, in the order of their total seconds in the
+    log or in the replay, whichever is larger.
     """
     times = _times(tally)
     if not times:
@@ -69,12 +70,12 @@ def record(
 
 
 def slower(table: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Return the rows of the table that are of statements that got slower."""
+    """Return the rows of the table `against_source` with the verdict WORSE."""
     return [row for row in table if row["verdict"] == MetricVerdict.WORSE.value]
 
 
 def _times(tally: ReplayCounts) -> dict[int, TimesOfGroups]:
-    """Return, by fingerprint, the times of executions that have one in the log, too."""
+    """Return index of a fingerprint -> times of its executions that also have one in the log."""
     source, target = by_group(tally.source_ns), by_group(tally.target_ns)
     return {
         place: TimesOfGroups(
@@ -106,7 +107,10 @@ def _ordered(times: Mapping[int, TimesOfGroups], compared: SourceComparison) -> 
 
 
 def _columns(one: Replayed, times: TimesOfGroups, verdict: SourceVerdict) -> dict[str, Any]:
-    """Return a row of the table; seconds are of the executions that succeeded on both sides."""
+    """Return the row of a fingerprint, without percentiles.
+
+    Seconds are totals over the executions that succeeded both in the log and in the replay.
+    """
     return {
         "fingerprint": one.fingerprint,
         "kind": one.kind,

@@ -1,4 +1,4 @@
-"""Comparison of each answer with the log: its error, and its number of rows."""
+"""Comparison of the error and the number of rows of each answer with those in the log."""
 
 from replayer.engines.wire_session import WireConnection
 from replayer.errors import UNKNOWN_STATE
@@ -10,19 +10,22 @@ from replayer.steps.replay.work import IMPOSED, Record
 _IN_FAILED_TRANSACTION = number_of("25P02")
 _ANY_STATE = number_of(UNKNOWN_STATE)
 _MISSING = frozenset(map(number_of, ("26000", "34000", "3B001")))
-"""No such prepared statement, cursor or savepoint, if the statement that creates it failed."""
+"""SQLSTATEs for a prepared statement, a cursor or a savepoint that does not exist.
+
+After another error in the session, they follow from it: the statement that creates it failed.
+"""
 
 
 class AnswerVerification:
-    """Compares answers with the log, and notes the first difference of each kind."""
+    """Compares answers with the log, and notes each kind of difference when it first occurs."""
 
     def __init__(self, statistics: ReplayStatistics, *, rows: bool) -> None:
-        """Compare errors, and with `rows` numbers of rows, too."""
+        """Compare errors, and also numbers of rows if `rows` is True."""
         self._statistics = statistics
         self._with_rows = rows
 
     def check(self, client: ReplayClient, record: Record, connection: WireConnection) -> None:
-        """Compare the answer that a connection has received, and record the statement."""
+        """Compare the answer on a connection with the log, and record the statement's result."""
         code = number_of(connection.sqlstate) if connection.sqlstate else 0
         if record.flags & IMPOSED:
             self._statistics.count(IMPOSED_FAILURES)
@@ -38,7 +41,10 @@ class AnswerVerification:
         self._statistics.write(client, record, code, connection.rows, connection.hash, held_rows)
 
     def judge(self, client: ReplayClient, record: Record, code: int) -> int:
-        """Return the SQLSTATE of an error, negative if it only follows from an earlier error."""
+        """Return the SQLSTATE of an error as a number, and compare it with the log's.
+
+        An error that only follows from an earlier one is not compared: its number is below 0.
+        """
         if code == _IN_FAILED_TRANSACTION or (code in _MISSING and client.failed):
             return -code
         client.failed = True
@@ -51,10 +57,10 @@ class AnswerVerification:
         self._statistics.note_first(record, code, client.work.number)
 
     def _hold(self, client: ReplayClient, record: Record, connection: WireConnection) -> int:
-        """Compare the number of rows of an answer with the log's.
+        """Compare the number of rows of an answer with the number in the log.
 
-        Return the result of the comparison together with the log's number, as `held` packs them; -1
-        for an answer that has no number of rows.
+        Return the result of the comparison and the number in the log, packed as `held` does it.
+        Return -1 if the answer has no number of rows.
         """
         logged = record.rows
         if connection.rows < 0:

@@ -1,4 +1,4 @@
-"""Selection of what a replay runs: the keys users, applications, fingerprints and tables.
+"""Selection of what a replay runs, by the keys users, applications, fingerprints and tables.
 
 The keys users and applications choose sessions.  The keys fingerprints and tables choose
 statements.  A chosen statement is replayed with its whole transaction.  A transaction in which a
@@ -46,7 +46,7 @@ class Names:
 
     @classmethod
     def of(cls, key: str, asked: Sequence[str], change: Callable[[str], str] = str) -> "Names":
-        """Return the names that the values of a key give; `change` is applied to each name."""
+        """Return the names in the values of a key, after `change` was applied to each name."""
         kept = tuple(change(one) for one in asked if not one.startswith("!"))
         excluded = tuple(change(one[1:]) for one in asked if one.startswith("!"))
         return cls(key, kept, excluded)
@@ -66,12 +66,15 @@ class Names:
 
 @dataclass
 class _Seen:
-    """The names of a capture that one key chooses by, each with its number of statements."""
+    """The names in a capture among which one key chooses, each with its number of statements."""
 
     names: Counter[str] = field(default_factory=Counter)
 
     def unmatched(self, asked: Iterable[str], matches: Callable[[str, str], bool]) -> Iterator[str]:
-        """Yield each name asked for that matches nothing, with the most similar existing name."""
+        """Yield each of the names `asked` that matches no name of the capture, in quotes.
+
+        The most similar name of the capture follows it, or some of the names if none is similar.
+        """
         for one in asked:
             if not any(matches(name, one) for name in self.names):
                 yield f"{one!r}{self._nearest(one)}"
@@ -84,7 +87,7 @@ class _Seen:
         return f" (there are: {self.most_common(_short)})" if names else " (there are none)"
 
     def most_common(self, shown: Callable[[str], str] = str) -> str:
-        """Return the names with the most statements, as a part of a sentence."""
+        """Return the names with the most statements as words, such as `a, b and 3 more`."""
         known = [shown(name) for name, _ in self.names.most_common(_MOST_NAMED) if name]
         more = len([name for name in self.names if name]) - len(known)
         return ", ".join(known) + (f" and {more:,} more" if more > 0 else "")
@@ -111,7 +114,7 @@ class Choice:
 
     @property
     def asked(self) -> bool:
-        """Return whether one of the keys is given."""
+        """Return whether the step has at least one of the four keys."""
         return any(True for _ in self._keys())
 
     def look(self, blocks: Iterable[Block]) -> None:
@@ -183,7 +186,7 @@ class Choice:
         self._walk.describe(session)
 
     def left_out(self) -> Mapping[str, int]:
-        """Return the number of statements left out, by the reason."""
+        """Return reason -> number of statements left out."""
         return self._left_out
 
     def notes(self) -> Iterator[str]:
@@ -240,7 +243,10 @@ class Choice:
 
 
 class _Walk:
-    """Numbers the transactions of a capture; its actions come in the order of their starts."""
+    """Numbers the transactions of a capture from 0, in the order in which they begin.
+
+    Actions must come in the order of their starts.
+    """
 
     def __init__(self) -> None:
         self._sessions: dict[int, LoggedSession] = {}
@@ -258,7 +264,7 @@ class _Walk:
     def transaction(
         self, action: Action, statement: LoggedStatement | None, place: CommitPlace
     ) -> tuple[int, bool]:
-        """Return the number of an action's transaction, and whether it is alone in it."""
+        """Return the number of an action's transaction, and whether it has no other action."""
         session = action.session
         number = self._open.get(session)
         inside = number is not None
@@ -280,7 +286,7 @@ class _Walk:
 
 
 def _tables(statement: LoggedStatement, wire: str) -> tuple[str, ...]:
-    """Return the tables of a statement, with their schemas where the statement has them."""
+    """Return the tables of a statement, with a schema if the statement names one."""
     form: Fingerprint = statement.fingerprint
     names = fingerprint.tables_of(statement.text, wire)
     last = {name.rpartition(".")[2] for name in names}

@@ -1,12 +1,14 @@
 """The order of commits of a replay, in memory that all worker processes share.
 
-The memory has one byte for each transaction, at its rank, and one for each change of a table, at
-its turn.  A byte becomes 1 when its transaction or change has ended.  A process that ends one wakes
-only those processes in which a client waits.
+The transactions of a capture are numbered in the order of their ends: the number is the rank.  The
+changes of one table are a chain, and each of them has a turn in it.  The memory has one byte for
+each rank and for each turn.  It becomes 1 when the transaction or the change has ended.  A process
+that sets a byte wakes only those processes in which a client waits.
 
 A change waits for all changes of its table that had ended at the source when it began, and for
 those that may be of the same row.  So changes of different rows run at the same time, as they did
-at the source.  The memory has, for each turn, how many turns must have ended, and one more.
+at the source.  For each turn, the memory has the place in the chain before which all turns must
+have ended, and one further turn that must have ended.
 
 A client may wait here for a second client, which waits in the server for a lock of the first.
 Neither would ever go on, and the server sees no deadlock.  So the memory also has the owner of each
@@ -33,22 +35,25 @@ _NEVER = b"\0"
 _NOBODY = -1
 _WORD = 8
 _TURN_COLUMNS = 2
-"""Columns of a turn: offset of the turn before which all must have ended, and one more or -1."""
-_SESSION, _WAITS, _SINCE, _COLUMNS = range(4)
-"""Columns of a client: its session in the server, what it waits for, and since when (ns)."""
-_FREE, _BY_RANK, _BY_TURN = range(3)
-"""Waits of a client: none, for a rank, or for a turn of a chain (the chain's number is added).
+"""Columns of a turn: the place before which all turns must have ended, and one further turn.
 
-Below 0, it is a wait for one turn: -1 minus its offset.
+Both are offsets in the memory.  The second is -1 if there is no further turn.
+"""
+_SESSION, _WAITS, _SINCE, _COLUMNS = range(4)
+"""Columns of a client: its session in the server, what it waits for, and since when, in ns."""
+_FREE, _BY_RANK, _BY_TURN = range(3)
+"""Waits of a client: none, for ranks, or for turns of a chain (the chain's number is added).
+
+A number below 0 is a wait for one single turn: -1 minus the offset of that turn.
 """
 _RESOLUTION_NS = 10**6
 """Resolution of logs' stamps, in nanoseconds: the order of closer events is not certain."""
 _GAP, WHOLE_TABLE, _FIRST_KIND = range(3)
-"""Kinds of changes: none at this turn, one of any rows; from _FIRST_KIND on, one of one row."""
+"""Kinds of changes: no change at this turn, of any rows, and from _FIRST_KIND on of one row."""
 
 
 def client_number(process: int, who: int, processes: int) -> int:
-    """Return the number, among the clients of all processes, of a process's client `who`."""
+    """Return the number that a process's client `who` has among the clients of all processes."""
     return who * processes + process
 
 
@@ -71,7 +76,7 @@ class Shared:
     After them comes one byte for each process: 1 while a client waits there.
     """
     owners: int
-    """Offset of the owners: 8 bytes for each rank and turn, the number of a client."""
+    """Offset of the owners: for each rank and turn, the number of its client in 8 bytes."""
     clients: int
     """Offset of the columns of the clients."""
     turns: int
@@ -79,19 +84,19 @@ class Shared:
     end: int
 
     def number(self, process: int, who: int) -> int:
-        """Return the number of a client among those of all processes."""
+        """Return the number that a process's client `who` has among those of all processes."""
         return client_number(process, who, len(self.bells))
 
     def of(self, number: int) -> tuple[int, int]:
-        """Return the process of a client, and its number there."""
+        """Return the process of a client, and the client's number in that process."""
         return number % len(self.bells), number // len(self.bells)
 
 
 class RowChange(NamedTuple):
-    """The facts about a change, at its turn."""
+    """The facts about the change of a table at one turn."""
 
     kind: int
-    """WHOLE_TABLE, or the number of the columns that choose its row (see `Sequenced.kind`)."""
+    """WHOLE_TABLE, or what `Sequenced.kind` returns for the columns that choose the row."""
     row: int
     """A number that is equal for changes of the same row, from 0 to 2^63 - 1."""
     start_ns: int
@@ -120,9 +125,9 @@ class _Changes:
             column[turn] = value
 
     def waits(self, offset: int) -> npt.NDArray[np.int64]:
-        """Return the columns `after` and `follows` of each turn (see `Gate.waits`).
+        """Return two columns with what the change at each turn waits for (see _TURN_COLUMNS).
 
-        `offset` is that of the first turn.
+        `offset` is the offset of the chain's first turn.
         """
         kinds = np.frombuffer(self.kinds, np.int32)
         turns = np.arange(len(kinds))
@@ -146,7 +151,7 @@ class _Changes:
 
 
 class Sequenced:
-    """The ranks and turns of a replay with their owners, collected while it is prepared."""
+    """The ranks and turns of a replay, with the client that owns each, collected by the planner."""
 
     def __init__(self) -> None:
         self._kinds: dict[tuple[str, ...], int] = {}
@@ -157,24 +162,29 @@ class Sequenced:
         self._of_turns: dict[int, array[int]] = {}
 
     def ends(self, rank: int, owner: int = _NOBODY) -> None:
-        """Mark a rank as one whose transaction `owner` will end; unmarked ranks count as ended."""
+        """Mark a rank whose transaction the client `owner` will end.
+
+        Ranks that are never marked count as ended.
+        """
         _mark(self._ranks, self._of_ranks, rank, owner)
 
     def kind(self, columns: tuple[str, ...]) -> int:
-        """Return the kind of changes that choose their row by these columns."""
+        """Return the number that stands for changes that choose their row by these columns."""
         return self._kinds.setdefault(columns, len(self._kinds) + _FIRST_KIND)
 
     def takes(
         self, chain: int, turn: int, owner: int = _NOBODY, change: RowChange = _NO_CHANGE
     ) -> None:
-        """Mark a turn of a chain as one that `owner` will take, for a change."""
+        """Mark a turn of a chain at which the client `owner` will make a change."""
         self._changes.setdefault(chain, _Changes()).put(turn, change)
         owners = self._of_turns.setdefault(chain, array("q"))
         _mark(self._chains.setdefault(chain, bytearray()), owners, turn, owner)
 
     @contextlib.contextmanager
     def shared(self, processes: int, clients: int = 0) -> Iterator[Shared]:
-        """Yield all of it in memory that can be shared, which exists while the `with` block runs.
+        """Write all ranks and turns into memory that can be shared, and yield its layout.
+
+        The memory exists while the `with` block runs.
 
         `clients` is the largest number of clients that a process has.
         """
@@ -258,7 +268,7 @@ class Gate:
         self._by_row: dict[int, list[int]] = {}
         """Offset of a turn -> the clients that wait for it alone."""
         self._free: list[int] = []
-        """Clients whose turn of `_by_row` has ended."""
+        """Clients that waited for a turn in `_by_row` which has ended since."""
         self._moved = False
 
     def _words(self, begin: int, end: int) -> memoryview:
@@ -275,7 +285,9 @@ class Gate:
         self._bytes.close()
 
     def waits(self, who: int, needs: int, chain: int, turn: int) -> bool:
-        """Return whether a client has to wait; `released` returns it when its wait may be over.
+        """Return whether a client has to wait.
+
+        If it has to, `released` returns the client once the wait may be over.
 
         `needs` is the number of ranks that must have ended, `chain` and `turn` the client's turn.
         `needs` or `chain` is -1 if there is nothing to wait for.
@@ -340,7 +352,7 @@ class Gate:
         return going
 
     def _edges(self, blocked: Iterable[tuple[int, int]], asked_ns: int) -> dict[int, set[int]]:
-        """Return, for each client that waits here or in the server, the clients it waits for."""
+        """Return client -> clients that it waits for, in this order or for locks in the server."""
         known = self._clients
         edges: dict[int, set[int]] = {}
         numbers: dict[int, int] = {}
@@ -360,7 +372,7 @@ class Gate:
         return edges
 
     def _present(self) -> list[int]:
-        """Return the clients that are connected or wait: a small part of a long capture."""
+        """Return the numbers of the clients that are connected or wait."""
         if not len(self._clients):
             return []
         table = np.frombuffer(self._clients, np.int64).reshape(-1, _COLUMNS)
@@ -368,7 +380,10 @@ class Gate:
         return present
 
     def _owner(self, waits: int) -> int:
-        """Return the client that must end the first unended item of a wait, _NOBODY if none."""
+        """Return the client of the first rank or turn that has not ended and that a wait needs.
+
+        Return -1 if there is none.
+        """
         if waits < 0:
             place, end = -1 - waits, self._shared.size
             place = end if self._bytes[place] else place
@@ -380,7 +395,7 @@ class Gate:
         return self._owners[place] if place < end else _NOBODY
 
     def _prefix(self) -> int:
-        """Return how many transactions have ended without a gap."""
+        """Return how many ranks have ended without a gap; a huge number if all have ended."""
         first = self._bytes.find(_NEVER, self._ended, self._shared.ranks)
         self._ended = self._shared.ranks if first < 0 else first
         # Ranks after the last marked one have no owner: they count as ended.
@@ -393,7 +408,10 @@ class Gate:
         return self._next[chain]
 
     def end(self, rank: int, chain: int, turn: int) -> None:
-        """Mark a transaction, a change of a table, or both as ended; -1 stands for none."""
+        """Mark the transaction at a rank and the change at a turn of a chain as ended.
+
+        `rank` is -1 for no transaction, and `chain` is -1 for no change.
+        """
         if rank >= 0:
             self._bytes[rank] = 1
             self._moved = True
@@ -405,7 +423,7 @@ class Gate:
                 self._free += self._by_row.pop(place)
 
     def released(self) -> Sequence[int]:
-        """Return the clients that may go on; each must call `waits` again."""
+        """Return the clients whose wait may be over: call `waits` again for each of them."""
         free, self._free = self._free, []
         if self._others and self._by_row:
             for place in [place for place in self._by_row if self._bytes[place]]:
@@ -445,9 +463,9 @@ class Gate:
 
 
 def _circle(edges: Mapping[int, set[int]]) -> list[int] | None:
-    """Return a cycle: nodes that wait each for the next one, and the last for the first.
+    """Return a cycle: each of its nodes waits for the next one, and the last for the first.
 
-    None if there is no cycle.
+    Return None if there is no cycle.
     """
     done: set[int] = set()
     for begin in edges:

@@ -15,12 +15,13 @@ _LOOK_AGAIN = 0.1
 _LOOK_NS, _LONGEST_LOOK_NS = 5_000_000, 150_000_000
 """Wait before the first check for deadlocks, and the longest pause until the next check.
 
-The wait is that of the client that waits in the order for longest. The pause is that of one
-process; more processes pause in proportion. MariaDB shows a copy of its locks, which it renews only
-if the copy was not read for 100 ms: processes that ask more often never see a new deadlock.
+The wait is that of the client that has waited longest for its turn. The pause holds for a replay
+with one process; with more processes it is longer in proportion. MariaDB shows a copy of its locks,
+which it renews only if the copy was not read for 100 ms: processes that query it more often never
+see a new deadlock.
 """
 _MOST_LOOK_NS = 1_000_000_000
-"""The pause of any number of processes."""
+"""Longest pause between two checks, however many processes there are."""
 
 
 class LockWaits(Protocol):
@@ -33,7 +34,7 @@ class LockWaits(Protocol):
         ...
 
     def answers(self) -> Iterator[tuple[int, list[tuple[int, int]]]]:
-        """Yield the answers that have come."""
+        """Yield the answers that have come since the last call."""
         ...
 
     def close(self) -> None:
@@ -60,7 +61,7 @@ class CommitTurns:
         self._look_ns, self._look_pause = 0, _LOOK_NS
         """Time of the next check for deadlocks, and the pause after that check, in ns."""
         self._moved_ns = 0
-        """Time at which an action last ended, here or in another process where it matters here."""
+        """Time at which an action last ended here, or another process woke this one, in ns."""
         self._waiting: dict[int, int] = {}
         """Clients that wait for their turn -> when they give up waiting, in ns.
 
@@ -69,7 +70,7 @@ class CommitTurns:
 
     @classmethod
     def of(cls, job: ReplayJob, clock: LoopClock) -> "CommitTurns | None":
-        """Return the order of a process, None if it keeps none."""
+        """Return the order of commits for a worker process; None if the replay keeps no order."""
         if job.order is None:
             return None
         lookout = None if job.blocked is None else Lookout(job)
@@ -83,13 +84,13 @@ class CommitTurns:
             self._lookout.close()
 
     def register(self, poll: select.epoll) -> None:
-        """Have a poll wait for wake-ups by other processes, and for answers of queries."""
+        """Register the wake-ups by other processes and the answers to queries with a poll."""
         poll.register(self._gate.bell, select.EPOLLIN)
         if self._lookout is not None:
             poll.register(self._lookout.bell, select.EPOLLIN)
 
     def waits(self, client: ReplayClient, record: Record) -> bool:
-        """Return whether a client has to wait for its turn, and note it if it has to."""
+        """Return whether a client has to wait for its turn; if so, set its state to WAITING."""
         now = self._clock.seen_ns
         if not self._gate.waits(client.number, record.needs, record.chain, record.turn):
             if client.state == WAITING:
@@ -102,7 +103,7 @@ class CommitTurns:
         return True
 
     def end(self, record: Record) -> None:
-        """Mark what an action ends: a transaction, and the turn of a change."""
+        """Mark the transaction and the change that end with an action as ended."""
         self._moved_ns = self._clock.seen_ns
         self._gate.end(record.ends, record.chain, record.turn)
 
@@ -116,10 +117,10 @@ class CommitTurns:
         return self._gate.released()
 
     def sleep(self) -> float | None:
-        """Return the seconds that the loop may sleep, None if no client waits for its turn.
+        """Return the seconds that the loop may sleep; None if no client waits for its turn.
 
-        Unless it is None, `released` has to be called again: transactions may have ended before the
-        other processes knew that clients wait here.
+        If a client waits, call `released` again before sleeping: transactions may have ended before
+        the other processes knew that clients wait here.
         """
         if not self._gate.sleep():
             return None
@@ -132,9 +133,9 @@ class CommitTurns:
         self._gate.ring()
 
     def late(self) -> list[int]:
-        """Return the clients that have waited for too long, while no action ended.
+        """Return the clients that have waited for longer than the timeout, if no action ended.
 
-        A replay that is slower than its capture lets many wait for long, and still goes on.
+        While actions end, it returns none: in a slow replay many clients wait for long.
         """
         now = self._clock.seen_ns
         if now - self._moved_ns < self._timeout_ns:
@@ -142,7 +143,7 @@ class CommitTurns:
         return [number for number, _ in takewhile(lambda w: w[1] <= now, self._waiting.items())]
 
     def force(self, client: ReplayClient) -> None:
-        """Release a client that waits, although it is not its turn."""
+        """Let a waiting client go on although its turn has not come."""
         del self._waiting[client.number]
         self._gate.goes(client.number)
         client.forced = True
@@ -162,9 +163,10 @@ class CommitTurns:
         self._lookout.ask()
 
     def hear(self, fd: int) -> Iterator[list[int]]:
-        """Read a descriptor of `register`; yield clients to force for each deadlock that it shows.
+        """Handle an event of a descriptor that `register` registered.
 
-        These clients wait here for their turn, and block others by their locks in the server.
+        For each answer that shows deadlocks, yield the clients to force.  These clients wait for
+        their turn, while others wait in the server for their locks.
         """
         if fd == self._gate.bell:
             self._gate.silence()

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _PATIENCE_NS = 30 * 10**9
-"""Time for which a server that refuses connections is tried again, while it answers no client."""
+"""Longest time of repeated refusals, in ns, since the server last answered any client."""
 _CONNECT_NS = 10 * 10**9
 _LONGEST_PAUSE_NS = 1_000_000_000
 
@@ -46,8 +46,8 @@ _LONGEST_PAUSE_NS = 1_000_000_000
 class ConnectionPool:
     """The connections of one process, and the poll that waits for them.
 
-    Without a limit each session has its own connection.  With one, sessions hand idle connections
-    on to those that want one.
+    Without a limit each session has its own connection.  With a limit, a session hands its idle
+    connection on to a session that wants one.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class ConnectionPool:
         """Descriptor of a connection, or of an attempt to connect -> its client."""
         self._open = 0
         self.wanting: deque[ReplayClient] = deque()
-        """Clients that want a connection, while there are as many as may be."""
+        """Clients that wait until the limit allows a connection, the longest wait first."""
         self.refusal = ""
         """The server's reason to refuse connections, if sessions were given up for it; else ""."""
 
@@ -85,9 +85,9 @@ class ConnectionPool:
         self.poll.close()
 
     def connect_now(self, client: ReplayClient) -> None:
-        """Connect before the clock starts, and wait for it.
+        """Connect a client before the replay begins, and wait for the connection.
 
-        A refused connection is ignored here: the session tries again during the replay.
+        A refusal or a timeout is ignored here: the session tries again during the replay.
         """
         with contextlib.suppress(Refused):
             attempt = self._begin_connecting(client.work.conninfo)
@@ -115,7 +115,10 @@ class ConnectionPool:
             self._turns.meet(client)
 
     def serve(self, client: ReplayClient) -> bool:
-        """Start to connect, or take over an idle connection; return True if there is one now."""
+        """Start to connect a client, or give it an idle connection.
+
+        Return True if the client has a connection now.
+        """
         if self._limit is not None and self._open >= self._limit:
             other = self._find_idle(client)
             if other is None:
@@ -148,7 +151,11 @@ class ConnectionPool:
         self._statistics.count(SHARED)
 
     def hand_on(self, client: ReplayClient) -> ReplayClient:
-        """Hand an idle connection on to the client that has wanted one for longest; return it."""
+        """Give up the idle connection of a client for the client that has waited longest for one.
+
+        Return that other client.  It takes the connection over if both have the same conninfo, and
+        has to connect otherwise.
+        """
         other = self.wanting.popleft()
         other.state = DUE
         if other.work.conninfo == client.work.conninfo:
@@ -159,7 +166,7 @@ class ConnectionPool:
         return other
 
     def _connect(self, client: ReplayClient) -> None:
-        """Start to connect; a refusal at once is handled as a later one."""
+        """Start to connect a client; an immediate refusal is handled like a later one."""
         client.state = CONNECTING
         client.asked_ns = self._clock.seen_ns
         client.since_ns = client.since_ns or client.asked_ns
@@ -219,7 +226,7 @@ class ConnectionPool:
     def read_interrupted(self, client: ReplayClient) -> None:
         """Handle a connection that has an event while no statement is under way on it.
 
-        It ended, or it takes more of the data of a COPY that failed.
+        Either the connection ended, or it can take more of the data of a COPY that failed.
         """
         connection = client.connection
         if connection is None:
@@ -252,7 +259,7 @@ class ConnectionPool:
                 self._begin_wanting()
 
     def _begin_wanting(self) -> None:
-        """Let the client connect that has wanted a connection for longest: there is room again."""
+        """Let the client that has waited longest connect, as the limit has room again."""
         other = self.wanting.popleft()
         other.state = RETRYING
         self._timetable.put(other, self._clock.seen_ns)
@@ -264,7 +271,7 @@ class ConnectionPool:
 
 
 def is_ready(attempt: ConnectionAttempt, seconds: float) -> bool:
-    """Return whether an attempt to connect can go on; wait at most `seconds` for it."""
+    """Wait at most `seconds` until an attempt to connect can go on; return whether it can."""
     # select(2) supports no descriptor above 1023.
     poll = select.poll()
     poll.register(attempt.fileno(), attempt.events)

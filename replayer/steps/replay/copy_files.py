@@ -24,8 +24,11 @@ ENDING = ".copy"
 NO_DATA = "COPY FROM STDIN: its data is not in the log; the key copy_from names a folder with it"
 NO_TABLE = "COPY FROM STDIN: its text does not show one table, so that no file can have its data"
 NONE, FAILS = -1, -2
-"""Instead of the place of a file: a statement that takes no data, and a COPY that has no file and
-is made to fail, as it failed in the log."""
+"""Values that stand in the place of a file's number.
+
+NONE: the statement takes no data.  FAILS: a COPY has no file, and is made to fail, as it failed in
+the log.
+"""
 _MOST_NAMED = 5
 _OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
@@ -93,10 +96,10 @@ class CopyFiles:
     def feed(
         self, statement: LoggedStatement | None, *, failed: bool = False, kept: bool = True
     ) -> int | None:
-        """Return the place of the file with a statement's data, or NONE or FAILS instead.
+        """Return the number of the file with a statement's data, NONE or FAILS.
 
-        None means that there is no file, and that the statement did not fail in the log: it cannot
-        run.  It is then counted as left out, if the user's choice would have `kept` it.
+        The number is an index of `descriptors`.  Return None if the statement cannot run: it has no
+        file, and did not fail in the log.  It is then counted as left out if `kept` is True.
         """
         table = None if statement is None else copied(statement.text)
         if table is None:
@@ -113,12 +116,12 @@ class CopyFiles:
         return None
 
     def unused(self) -> str:
-        """Return a sentence that names files of which the capture has no COPY; "" for none."""
+        """Return a sentence that names the files that no COPY of the capture takes, or ""."""
         names = sorted(name for name in self._names - self._places.keys() if name.endswith(ENDING))
         return f"copy_from: no COPY of the capture takes {_named(names)}" if names else ""
 
     def left_out(self) -> Mapping[str, int]:
-        """Return the number of statements left out, by the reason."""
+        """Return reason -> number of statements left out."""
         return self._left_out
 
     def descriptors(self) -> tuple[Descriptor, ...]:
@@ -170,7 +173,7 @@ def _named(names: Sequence[str]) -> str:
 
 
 def _bare(table: str) -> str:
-    """Return a table's name without `public`, the schema of most names that give none."""
+    """Return a table's name without the schema `public`, which a statement may leave out."""
     return table.removeprefix("public.")
 
 

@@ -10,11 +10,11 @@ from replayer.steps.replay.replay_statistics import Uncounted
 from replayer.watch.workers import Report
 
 _SWITCH_SECONDS = 1e-4
-"""Switch interval of the interpreter, so that the counting thread never holds up the loop."""
+"""Time after which the interpreter changes to another thread: counting must not stop the loop."""
 
 
 class CountReporter:
-    """Counts records, and reports the counts."""
+    """Counts records in a separate thread, and reports the counts."""
 
     def __init__(self, report: Report, *, timed: bool) -> None:
         self._timed = timed

@@ -55,7 +55,7 @@ def form(result: StepResult) -> Form:
 
 
 def _brief(result: StepResult, times: str) -> Brief:
-    """Return a replay in words: what of the capture ran, and how fast it was answered."""
+    """Return a replay in words: how many statements ran, and how fast the server answered."""
     planned = int(result.facts.get("replay.planned") or 0)  # type: ignore[arg-type]
     done = sum(one.executions for one in result.replayed)
     errors = int(result.value("replay.errors") or 0)
@@ -88,14 +88,17 @@ def _ran(result: StepResult) -> Part:
 
 
 def _server(result: StepResult) -> Iterator[Part]:
-    """Yield on which server the replay ran, and whether its settings are the target's."""
+    """Yield the sentence that names the server of the replay, if it is known."""
     server = result.facts.get("replay.server")
     if server:
         yield Sentence(f"on {server}")
 
 
 def sections(result: StepResult, *, most: int, width: int) -> Iterator[Part]:
-    """Yield the server, what ran, and up to `most` statements, each cut to `width` characters."""
+    """Yield the server, what ran, and a table of statements, each cut to `width` characters.
+
+    The table has up to `most` statements if the log has durations, else the heaviest ones.
+    """
     yield from _server(result)
     yield _ran(result)
     # Without durations in the log, the heaviest statements of the replay stand alone.
@@ -104,7 +107,7 @@ def sections(result: StepResult, *, most: int, width: int) -> Iterator[Part]:
 
 
 def _against_source(result: StepResult, most: int, width: int) -> Iterator[Part]:
-    """Yield the statements set against the source, and the plans of those that got slower."""
+    """Yield the comparison of statements with the source, and plans of those that got slower."""
     section = source_display.section(result, most=most, width=width)
     if section is None:
         return
@@ -183,9 +186,10 @@ def _first(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _since(row: Mapping[str, Any]) -> float | None:
-    """Return the second at which a divergence came first, in the replay or in the capture.
+    """Return the second of the replay at which a divergence first came.
 
-    If the time in the replay is not known, it is the begin of the part of the capture.
+    If that is not known, return the second of the capture at which the part with the divergence
+    begins.  Return None if neither is known.
     """
     since = row["first_s"] if row["first_s"] is not None else row.get("from_s")
     return None if since is None else float(since)
@@ -211,7 +215,7 @@ def _divergence(row: Mapping[str, Any]) -> list[str]:
 
 
 def charts(sides: Sequence[Results]) -> Iterator[Chart]:
-    """Yield charts of answers a second and of lag over time, both sides in one chart."""
+    """Yield charts of answers a second and of lag over time; each shows the runs of all sides."""
     for name, title, y in (
         ("replay.statements", "replay: answers by time", "per second"),
         ("replay.lag_server", "replay: lag by time, the server's", "s"),

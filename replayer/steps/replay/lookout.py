@@ -16,7 +16,7 @@ _SILENT_SECONDS = 0.5
 
 
 class Lookout:
-    """Asks the server, in its own thread, which sessions wait for which other sessions."""
+    """Queries, in its own thread, which sessions of the server wait for locks of which others."""
 
     def __init__(self, job: ReplayJob) -> None:
         assert job.blocked is not None
@@ -29,7 +29,7 @@ class Lookout:
         self._thread: threading.Thread | None = None
 
     def ask(self) -> None:
-        """Start a query, unless one is under way."""
+        """Start a query for lock waits, unless the answer to an earlier one was not taken yet."""
         if self._under_way:
             return
         if self._thread is None:
@@ -53,7 +53,7 @@ class Lookout:
     def close(self) -> None:
         """End the thread.
 
-        A thread that waits for a silent server is not awaited: it ends with the process.
+        A thread that still waits for the server after half a second ends with the process.
         """
         self._wanted.put(_NO_MORE)
         if self._thread is not None:
@@ -63,10 +63,10 @@ class Lookout:
         os.close(self.bell)
 
     def _run(self) -> None:
-        """Answer each query; one that fails has no pairs, and the next one connects again.
+        """Send each query that is asked for, and store its answer.
 
-        Without an answer no further query would begin, and each deadlock would last until the
-        server or the order gives up.
+        A query that fails gets an answer without pairs, and the next query connects again.  Without
+        an answer no further query would begin, and a deadlock would last until a timeout.
         """
         with contextlib.ExitStack() as connected:
             connection: Any = None

@@ -43,7 +43,7 @@ from replayer.watch.histogram import Latencies
 _WITH_HISTOGRAM = 1000
 """Number of fingerprints, the heaviest first, whose histograms are stored."""
 _FEW = 64
-"""Executions up to which the places of a lighter fingerprint are stored, as they are small."""
+"""A lighter fingerprint has its `places` stored if it has at most this number of executions."""
 _UNKNOWN_FAILURES = (
     "the log does not say which statements failed: the victim of a deadlock, and what failed "
     "otherwise, was run as any other statement, and may have changed rows here that it did not "
@@ -61,10 +61,10 @@ class ReplayWindow:
     tally: ReplayCounts
     begin_ns: int
     end_ns: int
-    """Marks of the sampler, in ns."""
+    """Marks of the sampler at the begin and at the end, in ns."""
     opened_ns: int
     seconds: float
-    """Time from the begin of the replay until the last action was over."""
+    """Seconds from the begin of the replay until the last action was over."""
     cpu: float
     """CPU time that the worker processes used, in seconds."""
     whole: bool
@@ -76,7 +76,7 @@ class ReplayWindow:
 
 
 def record(spec: Spec, context: Context, window: ReplayWindow, cold: Cold) -> None:
-    """Record what was replayed, and with which results."""
+    """Record the results of a replay in the findings: tables, metrics, series, facts and notes."""
     findings = context.findings
     schedule, tally = window.schedule, window.tally
     findings.replayed = tuple(_by_fingerprint(spec, schedule, tally))
@@ -151,7 +151,7 @@ def _by_fingerprint(
 
 
 def _places(schedule: ReplaySchedule, tally: ReplayCounts) -> dict[int, Places]:
-    """Return, by fingerprint, the sums of its answers by part of the capture and by session."""
+    """Return index of a fingerprint -> sums over its answers, by part and by session."""
     sessions = by_place(tally.by_session, session=True)
     return {
         fingerprint: Places(part_s=schedule.part_s, parts=parts, sessions=sessions[fingerprint])
@@ -230,7 +230,7 @@ def _by_interval(
     offset: float,
     combine: Callable[[Sequence[float]], float],
 ) -> Iterator[float | None]:
-    """Yield one value for each interval of a series, None where no value is known.
+    """Yield one value for each interval of a series; None if no value is known for it.
 
     `values` has a value for each second of the replay.  The values of the seconds that an
     interval touches are combined by `combine`.  `ends` are the ends of the intervals in seconds;
@@ -306,9 +306,9 @@ def _notes(spec: Spec, window: ReplayWindow) -> Iterator[str]:
 
 
 def _unordered(window: ReplayWindow) -> Counter[str]:
-    """Return how many statements changed a table before or without their place in the order.
+    """Return table -> number of statements that changed it without waiting for their turn.
 
-    A statement whose text does not show its tables has its text instead of the table.
+    A statement whose text does not show its tables counts under its text.
     """
     tables: Counter[str] = Counter()
     for place, times in window.tally.unordered.items():

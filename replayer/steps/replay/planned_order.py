@@ -1,4 +1,4 @@
-"""The order that a replay keeps, noted while its records are planned: ends, turns and rows."""
+"""Collection of the order that a replay keeps: ends of transactions, and turns of changes."""
 
 from replayer.capture.action import Action, LoggedStatement
 from replayer.steps.replay.commit_order import WHOLE_TABLE, RowChange, Sequenced
@@ -8,25 +8,31 @@ from replayer.steps.replay.work import Record
 
 _MOST_HASH = (1 << 63) - 1
 _ROWLESS = frozenset({"ddl", "other"})
-"""Kinds of statements without tables in their text that change no row: CREATE FUNCTION, LOCK."""
+"""Kinds of statements that change no row if their text shows no table, such as LOCK."""
 _SHOWN = 60
-"""Characters of a statement that is named."""
+"""Number of characters of a statement's text by which it is named."""
 
 
 class PlannedOrder:
-    """The ends and turns with the clients that have them, and what the log leaves uncertain."""
+    """Collects ends of transactions, turns of changes, and changes in no certain order."""
 
     def __init__(self, rows: RowKeys | None, coarse_ns: int, *, kept: bool) -> None:
-        """Begin; `coarse_ns` is by how much the log's times may be wrong, in ns."""
+        """Begin with no action; the log's times may be wrong by `coarse_ns` nanoseconds.
+
+        `kept` is True if the replay keeps an order.
+        """
         self.sequenced = Sequenced()
         self.uncertain = UncertainOrder(rows, coarse_ns)
-        """The rows whose changes have no certain order in the log, if the order is kept."""
+        """The rows and tables whose changes have no certain order in the log."""
         self._rows, self._kept = rows, kept
 
     def note(
         self, owner: int, record: Record, action: Action, statement: LoggedStatement | None
     ) -> None:
-        """Note the turn of a change, and the end of a transaction; `owner` is a client's number."""
+        """Note the turn that an action takes in the order, and the transaction that it ends.
+
+        `owner` is the number, among the clients of all processes, of the client that runs it.
+        """
         if statement is not None and record.chain >= 0:
             self._take_turn(owner, record, action, statement)
         if record.ends >= 0:
@@ -37,7 +43,7 @@ class PlannedOrder:
     def _take_turn(
         self, owner: int, record: Record, action: Action, statement: LoggedStatement
     ) -> None:
-        """Note the turn of a change, and the row that it is for."""
+        """Note the turn of a change, and the row that it changes if the text shows it."""
         start_ns, end_ns = action.start_ns, action.start_ns + max(0, action.duration_ns)
         kind, row = WHOLE_TABLE, 0
         writes = statement.fingerprint.writes

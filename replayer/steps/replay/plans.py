@@ -1,7 +1,7 @@
 """Plans of the statements that got slower: EXPLAIN on the replay's server, and on the source.
 
-A statement is only explained, never executed.  It goes alone, by the extended protocol, which takes
-one statement at a time, in a transaction that may only read.
+A statement is only explained, never executed.  It is sent in a read-only transaction by the
+extended protocol, which takes only one statement at a time.
 """
 
 import contextlib
@@ -27,7 +27,7 @@ _EXPLAINED = frozenset({"select", "insert", "update", "delete", "merge"})
 _QUOTED = re.compile(r"'(?:[^']|'')*'")
 _NUMBER = re.compile(r"(?<![\w$])-?\d+(?:\.\d+)?(?:e[+-]?\d+)?\b", re.IGNORECASE)
 _PROPERTY = re.compile(r"\s*(?!Workers Planned)[A-Z][A-Za-z ]*: ")
-"""A line such as `Index Cond: (id = 7)`: lines of nodes have no value, but costs."""
+"""Lines of a plan that may show values, such as `Index Cond: (id = 7)`; others show only costs."""
 _LIMITS = ("SET statement_timeout = '5s'", "SET lock_timeout = '1s'")
 _HERE, _THERE = "here", "in the source"
 
@@ -50,10 +50,10 @@ def check(source: str, context: Context) -> None:
 
 
 def record(context: Context, capture: ArchiveReader, url: URL, source: str) -> None:
-    """Record the table `plans`: of the ten statements that were slowed most, on each side.
+    """Record the table `plans`: plans on each server of the ten statements that were slowed most.
 
-    `url` is that of the database that was replayed into, `source` the URL of the source, "" if it
-    is not given.  A plan that a server refuses is a row with its reason.
+    `url` is the URL of the database of the replay.  `source` is the URL of the captured server, or
+    "" if it is not given.  If a server refuses a plan, the row has the reason instead.
     """
     if not _explains(context):
         return
@@ -80,7 +80,7 @@ def _explains(context: Context) -> bool:
 
 
 def _examples(capture: ArchiveReader, fingerprints: Sequence[str]) -> dict[str, Action]:
-    """Return the first execution of each fingerprint that succeeded; it holds values."""
+    """Return fingerprint -> its first execution that succeeded, with the statement's values."""
     wanted = set(fingerprints)
     examples: dict[str, Action] = {}
     for block in capture.blocks() if wanted else ():
@@ -100,7 +100,10 @@ def _examples(capture: ArchiveReader, fingerprints: Sequence[str]) -> dict[str, 
 
 
 def _plans(side: str, url: URL, examples: Mapping[str, Action], context: Context) -> dict[str, str]:
-    """Return the plan of each fingerprint on a server, or why it has none; note a lost server."""
+    """Return fingerprint -> its plan on a server, or the reason why it has none.
+
+    If the server is lost, the other fingerprints are missing, and a note has the reason.
+    """
     plans: dict[str, str] = {}
     try:
         with _connected(url) as connection:
@@ -127,7 +130,7 @@ def _connected(url: URL) -> Iterator[Any]:
 
 
 def _explained(wire: wires.Wire, connection: Any, action: Action) -> str:
-    """Return the plan with one line for each of its nodes."""
+    """Return the plan of a statement without values, or the reason why it has none."""
     values = [
         None if value is None else value.encode("utf-8", "surrogateescape")
         for value in action.parameters or ()

@@ -27,8 +27,8 @@ _LEAVES = re.compile(
 )
 """Texts that may leave the read-only state, write files, or hide either of these.
 
-The settings themselves, INTO OUTFILE, names written as Unicode escapes, and comments that one
-server reads in another way than the next.
+They are the names of the settings, INTO OUTFILE, names written as Unicode escapes, and comments
+that one server reads in another way than the next.
 """
 _CHANGES = re.compile(
     rf"\bread{_BETWEEN}write\b|\brole\b|authorization"
@@ -37,12 +37,13 @@ _CHANGES = re.compile(
 )
 """Texts that are refused in statements other than SELECT.
 
-They make a transaction writable, or change settings beyond the session, or its role or user.
+They make a transaction writable, change settings of other sessions, too, or change the session's
+role or user.
 """
 
 
 class ReadOnlyTest:
-    """Decides from its text whether a statement only reads."""
+    """Decides from the text of a statement whether it only reads."""
 
     def __init__(self, wire: str) -> None:
         self._wire = wire

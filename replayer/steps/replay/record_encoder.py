@@ -1,4 +1,4 @@
-"""The records of a replay: an action of the capture as the wire sends it, by its fingerprint."""
+"""Encoding of the actions of a capture as the records of a replay, ready to be sent."""
 
 import re
 from collections.abc import Iterator
@@ -40,26 +40,26 @@ _COUNTED = frozenset({"select", "insert", "update", "delete"})
 
 @dataclass(slots=True)
 class PlannedForm:
-    """A fingerprint of the statements that are to run."""
+    """A fingerprint, and what all of its statements that are to run have in common."""
 
     fingerprint: Fingerprint
     place: int
-    """Its place among all fingerprints, by which records name it."""
+    """Index of the fingerprint among all of the replay: records have it as `fingerprint`."""
     flags: int
     is_counted: bool
     """True if logs and servers count its rows in the same way."""
     planned: int = 0
-    """Statements that are to run."""
+    """Number of its statements that are to run."""
 
 
 class RecordEncoder:
-    """Makes the records, and collects the fingerprints and prepared statements that they name."""
+    """Makes the records, and collects the fingerprints and prepared statements that they use."""
 
     def __init__(self, spec: Spec, wire: wires.Wire, span_ns: int) -> None:
         self.forms: dict[int, PlannedForm] = {}
         """The number of a fingerprint -> its form, in the order of their places."""
         self.part_ns = span_ns // PARTS + 1
-        """Length of each of the PARTS of the capture."""
+        """Length of each of the PARTS of the capture, in ns."""
         self._spec, self._wire = spec, wire
         self._binds = wires.has_own(wire, "encode_values")
         self._prepared: dict[tuple[str, str], int] = {}
@@ -76,10 +76,10 @@ class RecordEncoder:
         start_ns: int,
         feed: int,
     ) -> Record:
-        """Return the record of an action that is to start `start_ns` after the begin.
+        """Return the record of an action that is to start `start_ns` after the replay's begin.
 
-        A statement that failed in the log by what others did is made to fail.  `feed` is the place
-        of the file with the data of a COPY FROM STDIN, or as in copy_files.py.
+        If an order is kept, a statement that failed in the log because of other sessions is made to
+        fail.  `feed` is what CopyFiles.feed returned for the statement.
         """
         if statement is None:
             does = CONNECT if action.does == "connect" else DISCONNECT
@@ -122,7 +122,9 @@ class RecordEncoder:
         )
 
     def _impose(self, record: Record, action: Action, fingerprint: Fingerprint) -> Record:
-        """Return a record that fails as the statement did, when it did, and waits for no turn.
+        """Return the record with another payload, which fails as the statement did in the log.
+
+        It is sent at the time at which the statement failed, and waits for no turn.
 
         The failed statement changed nothing except the state of its transaction.  If it ran in the
         replay, it could succeed, or make another session fail in its place.

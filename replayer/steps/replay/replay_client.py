@@ -12,12 +12,12 @@ if TYPE_CHECKING:
 DUE, BUSY, WAITING, CONNECTING, RETRYING, WANTING, BARRED, OVER = range(8)
 """States of a client.
 
-It waits for its start time, an answer, its turn in the order, a connection, another attempt to
-connect, or a connection of another client.  BARRED: the server refused it for good.  OVER: it has
-finished.
+DUE: it waits for its start time.  BUSY: for an answer.  WAITING: for its turn in the order.
+CONNECTING: for its connection.  RETRYING: for the time of another attempt to connect.  WANTING: for
+the connection of another client.  BARRED: the server refused it for good.  OVER: it has finished.
 """
 FIRST_PAUSE_NS = 100_000_000
-"""Pause before the second attempt to connect."""
+"""Pause before the second attempt to connect, in ns."""
 
 
 class LoopClock:
@@ -29,12 +29,12 @@ class LoopClock:
         self.begin(begin_ns)
 
     def begin(self, begin_ns: int) -> None:
-        """Set the begin of the replay."""
+        """Set all times to the begin of the replay."""
         self.begin_ns = self.seen_ns = self.answered_ns = begin_ns
 
     @property
     def seconds(self) -> float:
-        """Return the seconds since the begin of the replay, when the loop last looked."""
+        """Return the second of the replay at which the loop last read the clock."""
         return (self.seen_ns - self.begin_ns) / 1e9
 
 
@@ -58,8 +58,11 @@ class ReplayClient:
         self.begun_ns = self.free_ns = self.since_ns = self.asked_ns = 0
         self.pause_ns = FIRST_PAUSE_NS
         self.cut = self.failed = self.forced = False
-        """Flags: the rest of its transaction is skipped, as its connection was lost; a statement
-        failed; it no longer waits for its turn."""
+        """Flags of the client.
+
+        `cut`: the rest of its transaction is skipped, as its connection was lost.  `failed`: one of
+        its statements failed.  `forced`: its current action runs before its turn.
+        """
         self.strayed = False
         """A statement of its open transaction ended in another way than in the log."""
         self.where = where(work.number, 0)

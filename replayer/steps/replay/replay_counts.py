@@ -32,7 +32,7 @@ FIELDS = 11
 Fingerprint, intended start, time at which the session was free for it, begin, end, SQLSTATE, rows,
 the log's SQLSTATE, the comparison of its rows with the log's (see `held`), its place (see `where`),
 its duration in the log (see `paired`).
-A SQLSTATE below 0 only follows from an earlier error.
+A SQLSTATE below 0 is that of an error that only follows from an earlier error.
 """
 _FINGERPRINT, _INTENDED, _FREE, _BEGUN, _DONE, _CODE = range(6)
 _ROWS, _LOGGED, _HELD, _WHERE, _SOURCE = range(6, FIELDS)
@@ -41,9 +41,9 @@ _SESSION_BITS = 8
 _LAST_SESSION = (1 << _SESSION_BITS) - 1
 """Sessions from this number on are counted together."""
 GROUP_BITS = 6
-"""Sessions are counted in 64 groups, by their numbers, where their times are set against the log's.
+"""Bits of a session's group: times are compared with the log's in 64 groups of sessions.
 
-A group is never part of a session, so that groups are as independent of each other as sessions are.
+A session is never in two groups, so that groups are as independent of each other as sessions are.
 """
 SAME, OTHERWISE, FOLLOWS = range(3)
 """Results of the comparison of rows with the log's.
@@ -110,7 +110,7 @@ class Counts:
 
     @classmethod
     def of(cls, keys: Whole, amounts: Whole | None = None) -> "Counts":
-        """Return the number of occurrences of each key, or the sum of its amounts."""
+        """Return the sum of the amounts of each key; without amounts, how often each key occurs."""
         if not len(keys):
             return cls()
         if amounts is None:
@@ -139,7 +139,7 @@ class Counts:
         )
 
     def chosen(self, fingerprints: frozenset[int]) -> "Counts":
-        """Return the part of histograms that belongs to these fingerprints."""
+        """Return the histograms of these fingerprints only, if these counts are histograms."""
         wanted = np.isin(self.keys >> _BIN_BITS, np.fromiter(fingerprints, np.int64))
         return Counts(self.keys[wanted], self.amounts[wanted])
 
@@ -153,7 +153,7 @@ class First:
     """Time and session of the first occurrence of something."""
 
     seconds: float
-    """Time since the start of the replay."""
+    """Time since the start of the replay, in seconds."""
     session: int
 
 
@@ -170,7 +170,7 @@ _LONGEST = ("longest_client_in", "longest_server_in")
 
 @dataclass(frozen=True, slots=True)
 class ReplayCounts:
-    """Counts of the statements of one process in some time, or of several processes.
+    """Counts of the statements that ended in a period, in one process or in several.
 
     Keys of histograms have the fingerprint in the bits above the bin.  Keys of errors are the
     fingerprint times _CODES, plus the SQLSTATE.  Counts whose names end in `_in` have seconds of
@@ -189,38 +189,44 @@ class ReplayCounts:
     consequences: Counts = Counts()
     logged: Counts = Counts()
     here: Counts = Counts()
-    """Errors of statements that succeeded in the log."""
+    """Errors in the replay of statements that succeeded in the log."""
     there: Counts = Counts()
     """Errors in the log of statements that succeeded in the replay."""
     others_here: Counts = Counts()
-    """Errors of statements that have a different error in the log."""
+    """Errors in the replay of statements that have a different error in the log."""
     others_there: Counts = Counts()
-    """The errors that the log has for the same statements."""
+    """Errors in the log of the statements that `others_here` counts."""
     rows: Counts = Counts()
     hashes: Counts = Counts()
     service_ns: Counts = Counts()
     executions: Counts = Counts()
     held_rows: Counts = Counts()
-    """Rows of those answers whose number of rows is in the log, too."""
+    """Rows of the answers whose number of rows is in the log, too."""
     logged_rows: Counts = Counts()
-    """The log's rows of the same answers."""
+    """Rows in the log of the answers that `held_rows` counts."""
     otherwise: Counts = Counts()
-    """Number of those answers that have other rows than the log."""
+    """Number of answers with another number of rows than the log, as their first difference."""
     follows: Counts = Counts()
-    """Number of those with other rows after an earlier difference in the same transaction."""
+    """Number of answers with another number of rows, after a difference in their transaction."""
     by_part: Counts = Counts()
-    """Fingerprint above the part of the capture -> a sum over rows and hashes, modulo 2^64."""
+    """Sums over rows and hashes of the answers, modulo 2^64.
+
+    Keys have the fingerprint in the bits above the number of the part of the capture.
+    """
     by_session: Counts = Counts()
-    """The same sums, by fingerprint above the session."""
+    """The same sums; keys have the fingerprint in the bits above the number of the session."""
     source: Counts = Counts()
-    """Histogram of the durations in the log, of executions that succeeded there and here."""
+    """Histogram of the durations in the log, of executions that also succeeded in the replay."""
     target: Counts = Counts()
-    """Histogram of the service times of the same executions."""
+    """Histogram of the service times in the replay of the executions that `source` counts."""
     pairs: Counts = Counts()
-    """Number of these executions, by fingerprint above the group of the session."""
+    """Number of the executions that `source` counts.
+
+    Keys have the fingerprint in the bits above the session's group (see GROUP_BITS).
+    """
     source_ns: Counts = Counts()
     target_ns: Counts = Counts()
-    """Sums of their durations in the log, and of their service times, by the same keys."""
+    """Sums of the durations in the log, and of the service times, with the keys of `pairs`."""
     begun_in: Counts = Counts()
     answered_in: Counts = Counts()
     busy_in: Counts = Counts()
@@ -240,7 +246,7 @@ class ReplayCounts:
 
     @classmethod
     def of(cls, parts: Sequence["ReplayCounts"]) -> "ReplayCounts":
-        """Return the sum of several."""
+        """Return the sum of several counts, with the largest lags and the earliest occurrences."""
         counts: dict[str, Any] = {
             name: Counts.sum([getattr(part, name) for part in parts]) for name in _COUNTS
         }
@@ -314,7 +320,7 @@ def tally(
 
 
 def _errors(rows: Whole, chosen: npt.NDArray[np.bool_], column: int) -> Counts:
-    """Return how often each SQLSTATE of a column is in the chosen rows, by fingerprint."""
+    """Return how often each SQLSTATE of a column is in the chosen rows, for each fingerprint."""
     return Counts.of(rows[chosen, _FINGERPRINT] * _CODES + rows[chosen, column])
 
 
@@ -326,7 +332,7 @@ def _hashes(fingerprint: Whole, fine: npt.NDArray[np.bool_], hashes: "array[int]
 
 
 def _places(rows: Whole, answered: npt.NDArray[np.bool_], hashes: "array[int]") -> dict[str, Any]:
-    """Return sums over rows and hashes of the answers, by part of the capture and by session."""
+    """Return the counts `by_part` and `by_session`: sums over rows and hashes of the answers."""
     values = (rows[:, _ROWS] + 1) * np.int64(_SPREAD - (1 << 64))
     if len(hashes):
         values += np.frombuffer(hashes, np.int64)
@@ -340,7 +346,7 @@ def _places(rows: Whole, answered: npt.NDArray[np.bool_], hashes: "array[int]") 
 
 
 def _pairs(rows: Whole, chosen: npt.NDArray[np.bool_], service: Whole) -> dict[str, Any]:
-    """Return the times of executions that have one in the log, too, by fingerprint and group."""
+    """Return the counts from `source` to `target_ns`, which set times against the log's."""
     fingerprint, target = rows[chosen, _FINGERPRINT], service[chosen]
     source = rows[chosen, _SOURCE] >> GROUP_BITS
     keys = (fingerprint << GROUP_BITS) + (rows[chosen, _SOURCE] & (1 << GROUP_BITS) - 1)
@@ -354,7 +360,7 @@ def _pairs(rows: Whole, chosen: npt.NDArray[np.bool_], service: Whole) -> dict[s
 
 
 def by_group(counts: Counts) -> dict[int, dict[int, int]]:
-    """Return, by fingerprint, the amount of each group of sessions."""
+    """Return fingerprint -> group of sessions -> amount."""
     groups: dict[int, dict[int, int]] = {}
     for key, amount in counts.items():
         fingerprint, group = key >> GROUP_BITS, key & (1 << GROUP_BITS) - 1
@@ -363,7 +369,7 @@ def by_group(counts: Counts) -> dict[int, dict[int, int]]:
 
 
 def by_place(counts: Counts, *, session: bool) -> dict[int, dict[int, int]]:
-    """Return, by fingerprint, the sums over answers by part of the capture, or by session.
+    """Return fingerprint -> part of the capture, or session -> sum over the answers.
 
     Each value is the upper 32 bits of a sum of 64 bits.
     """
@@ -428,7 +434,7 @@ def _most(second: Whole, lag: Whole) -> dict[int, int]:
 
 
 def by_fingerprint(histograms: Counts) -> dict[int, Latencies]:
-    """Return the latencies of each fingerprint."""
+    """Return fingerprint -> its latencies."""
     owners: Whole = histograms.keys >> _BIN_BITS
     found: Whole = np.unique(owners)
     borders: Whole = np.append(found, np.iinfo(np.int64).max)
@@ -447,12 +453,12 @@ def all_together(histograms: Counts) -> Latencies:
 
 
 def latencies(bins: Counts) -> Latencies:
-    """Return counted bins as latencies; each bin stands for its highest value."""
+    """Return latencies made of bins and their counts; each bin stands for its highest value."""
     return Latencies.binned(dict(bins.items()))
 
 
 def by_code(counts: Counts) -> dict[int, dict[str, int]]:
-    """Return how often each SQLSTATE came, by fingerprint."""
+    """Return fingerprint -> SQLSTATE -> number of its errors."""
     codes: dict[int, dict[str, int]] = {}
     for key, amount in counts.items():
         fingerprint, code = divmod(key, _CODES)

@@ -1,4 +1,4 @@
-"""The events in one process of a replay: statements in records, all others in counts."""
+"""Collection of the events in one process: a record of each statement, counts of other events."""
 
 from array import array
 from dataclasses import dataclass
@@ -20,18 +20,18 @@ SHARED: Final = "connections handed on"
 
 @dataclass(frozen=True, slots=True)
 class ReplayProgress:
-    """The work of a process since its last report."""
+    """A report of a process: counts since its last report, and the state of its sessions now."""
 
     process: int
     seconds: float
-    """Time since the start of the replay."""
+    """Time since the start of the replay, in seconds."""
     tally: ReplayCounts
     at_work: int
     """Sessions with a statement under way."""
     done: int
-    """Actions of the capture that are finished."""
+    """Actions that this process has finished since the start of the replay."""
     behind: float
-    """Seconds by which the session that is due for longest is late; 0 if none is late."""
+    """Seconds by which the session that has been due for longest is late; 0 if none is late."""
 
 
 class Uncounted(NamedTuple):
@@ -46,7 +46,7 @@ class Uncounted(NamedTuple):
 
 
 class ReplayStatistics:
-    """Collects what happens until it is reported."""
+    """Collects the events of a process until `take` returns them for a report."""
 
     def __init__(self, process: int, clock: LoopClock, *, timed: bool, hashes: bool) -> None:
         self._process = process
@@ -66,13 +66,13 @@ class ReplayStatistics:
         self._happened[event] = self._happened.get(event, 0) + 1
 
     def count_unordered(self, event: str, record: Record) -> None:
-        """Count an action that does not wait for its place in the order, for an event's reason."""
+        """Count an event, and the action that it lets run before its place in the order."""
         self.count(event)
         if record.fingerprint >= 0:
             self._unordered[record.fingerprint] = self._unordered.get(record.fingerprint, 0) + 1
 
     def note_first(self, record: Record, code: int, session: int) -> None:
-        """Note when a statement ended in another way than in the log, for the first such time.
+        """Note the first time at which a fingerprint ends in another way than in the log.
 
         `code` is as in ReplayCounts.first.
         """
@@ -106,9 +106,9 @@ class ReplayStatistics:
             self._hashes.append(hashed)
 
     def take(self, behind: float) -> Uncounted | None:
-        """Return what was collected since the last call, None if nothing happened.
+        """Return what was collected since the last call; None if nothing happened.
 
-        A report means that the server answered: a silent server shows by missing reports.
+        So each report means that something happened: a silent server shows by missing reports.
         """
         if not self._records and not self._happened and self._reported == self.done:
             return None

@@ -42,7 +42,7 @@ _TELLING = (
     *("max_parallel_workers_per_gather", "innodb_buffer_pool_size"),
     "innodb_flush_log_at_trx_commit",
 )
-"""Settings that decide most about times, of both families."""
+"""Settings of PostgreSQL and MySQL servers that influence times most."""
 _EMPTY = "template0"
 _SETTING = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")
 _MOST_OF_A_DUMP = 16
@@ -79,7 +79,7 @@ def check(spec: Spec, context: Context) -> None:
 
 
 def describe(context: Context) -> str:
-    """Return on which server a replay runs, with the settings that decide most, for a report."""
+    """Return words for a report: the server of a replay, and the settings that matter most."""
     server = context.server
     facts = server.facts()
     known = [f"{name} {facts.settings[name]}" for name in _TELLING if name in facts.settings]
@@ -101,9 +101,9 @@ def wire_of(context: Context) -> Wire:
 
 
 def _check_named(spec: Spec) -> None:
-    """Raise Impossible if the user has not allowed changes, where a session may use any database.
+    """Raise Impossible if the user has not allowed changes on a server of several databases.
 
-    There the URL names only the first one.
+    A session there may use any database: the URL names only the one in which it begins.
     """
     if not spec.read_only and not spec.i_will_change:
         raise Impossible(
@@ -114,7 +114,7 @@ def _check_named(spec: Spec) -> None:
 
 @contextlib.contextmanager
 def opened(spec: Spec, context: Context) -> Iterator[Database]:
-    """Prepare the database from which a replay begins, and yield a connection to it."""
+    """Prepare the database that a replay uses, and yield a connection to it."""
     url = context.server.start()
     if spec.restore or context.server.can_stop:
         with contextlib.closing(Database(context.engine, url)) as control:
@@ -192,7 +192,7 @@ def _load(dump: Path, url: URL, context: Context) -> None:
 
 
 def _opened(dump: Path) -> IO[bytes]:
-    """Open a dump that is a file; without a buffer, so that its program reads all of it."""
+    """Open a dump file without a buffer, so that the program that loads it reads all of it."""
     try:
         fd = os.open(dump, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except FileNotFoundError as error:
@@ -228,7 +228,7 @@ def _is_plain(file: IO[bytes]) -> bool:
 
 
 class Conninfo:
-    """A function that returns the conninfo for the connection of a captured session.
+    """A function that returns the conninfo with which a captured session connects in the replay.
 
     The connection has the application name and the settings of the session.  It has the session's
     user, too, if the URL's user may take on that role.

@@ -1,9 +1,9 @@
-"""Find the row that a change is for in its text: changes of different rows need no order.
+"""The one row that a change is for, found in its text: changes of different rows need no order.
 
 Only what is certain counts.  A change has a row if its WHERE has nothing but columns of unique
 indexes that are equal to numbers or UUIDs, if it sets no such column, and if its table has neither
-a trigger nor a rule.  New rows of a table without a unique index and a sequence need no order among
-themselves.  Any other change is one of the whole table.
+a trigger nor a rule.  New rows of a table need no order among themselves if the table has no unique
+index, sequence, trigger or rule.  Any other change is one of the whole table.
 """
 
 import re
@@ -22,8 +22,8 @@ _UNSURE = re.compile(
 )
 """Parts that a text must not have before its WHERE.
 
-Comments, other tables, and calls of functions: they may have effects, as nextval() has.  MariaDB
-takes a sequence's next value without parentheses.
+They are comments, other tables, and calls of functions, which may have effects, as nextval() has.
+MariaDB takes a sequence's next value without parentheses.
 """
 _AND = re.compile(r"\s+and\s+")
 _EQUAL = re.compile(
@@ -50,8 +50,9 @@ class RowKey(NamedTuple):
 class RowKeys:
     """Finds the rows of changes.
 
-    `guarded` has, by table, the columns of its unique indexes; "" among them stands for a table
-    with triggers or rules.  Names are in lower case.
+    `guarded` is table -> columns of its unique indexes; the column "" marks a table with triggers
+    or rules.  Its names are in lower case.  `effects` has a table, an effect that its changes have,
+    and the table that the effect changes.
     """
 
     def __init__(
@@ -63,21 +64,21 @@ class RowKeys:
         named = [(table.lower(), effect, affected) for table, effect, affected in effects]
         self._plain = {table for table, effect, _ in named if effect == "none"}
         self.numbered = frozenset(table for table, effect, _ in named if effect == "sequence")
-        """Tables with keys of a sequence."""
+        """Tables whose keys come from a sequence."""
         self.triggered = frozenset(table for table, effect, _ in named if effect == "trigger")
         self.cascades = tuple(
             (table, child.lower()) for table, effect, child in named if effect == "foreign key"
         )
-        """Pairs of a table, and a table whose rows its changes remove or change."""
+        """Pairs of a table, and a second table whose rows change with it by a foreign key."""
         self.parts = tuple(
             (table, part.lower()) for table, effect, part in named if effect == "partition"
         )
-        """Pairs of a table, and a table that is a part of it."""
+        """Pairs of a table, and one of its partitions."""
 
     def find(
         self, writes: Sequence[str] | None, text: str, parameters: Sequence[str | None]
     ) -> RowKey | None:
-        """Return the row that a change of tables `writes` is for; None if it is not certain."""
+        """Return the one row that a change of the tables `writes` is for; None if not certain."""
         if writes is None or len(writes) != 1:
             return None
         columns = self._guarded.get(plain_name(writes[0]), frozenset())
@@ -93,7 +94,7 @@ class RowKeys:
         return _key(tail, columns, parameters)
 
     def appends(self, writes: Sequence[str] | None, text: str) -> bool:
-        """Return whether a change only adds rows to one table, for which their order is no matter.
+        """Return whether a change only adds rows to one table that takes them in any order.
 
         That is so if the table has no unique index, sequence, trigger or rule.
         """
@@ -110,7 +111,7 @@ def plain_name(table: str) -> str:
 
 
 def is_new_row(text: str) -> bool:
-    """Return whether a statement does nothing but add rows: of plain values, or of a client's."""
+    """Return whether a statement only adds rows: an INSERT of plain values, or COPY FROM STDIN."""
     if adds_rows(text):
         return True
     lower = text.lower()

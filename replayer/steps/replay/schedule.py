@@ -47,7 +47,7 @@ _RATE_OF_A_PROCESS = 8_000
 _CORES_OF_A_PROCESS = 4
 _MOST_NAMED = 5
 _MOST_HELD = 1 << 16
-"""Limit of records in memory that wait for a full chunk; then shorter chunks are written."""
+"""Largest number of records in memory: at this number, chunks that are not full are written."""
 _NO_NAME = "one that the log does not name"
 _ONLY_BEGINS = re.compile(
     r"\s*(?:begin|start\s+transaction)\b(?![^;]*\bsnapshot\b)[^;]*;?\s*", re.IGNORECASE
@@ -63,7 +63,7 @@ class ReplaySchedule:
     jobs: tuple[ReplayJob, ...]
     fingerprints: tuple[Fingerprint, ...]
     planned: tuple[int, ...]
-    """Statements that are to run, for each fingerprint."""
+    """Number of statements that are to run, for each of `fingerprints`."""
     actions: int
     seconds: float
     """Time from the begin to the last intended start; at speed 0 that of the capture."""
@@ -71,7 +71,7 @@ class ReplaySchedule:
     databases: tuple[str, ...]
     """Databases that the log names for the sessions, those with the most sessions first."""
     at_once: int
-    """Most sessions at the same time."""
+    """Largest number of sessions that the capture had at the same time."""
     others: tuple[str, ...]
     """Databases that were left out, those with the most statements first."""
     left_out: Mapping[str, int]
@@ -93,7 +93,7 @@ class _Session:
     last: Chunk = NOWHERE
     """Place of its last chunk of records in the spool."""
     needs: int = UNKNOWN
-    """In the order of commits: the ranks that a transaction waits for which has only begun."""
+    """In the order of commits: the ranks that the next statement waits for in place of a BEGIN."""
     opened: int = -1
     """In serial order: place in `pending` of the first record of its open transaction."""
 
@@ -110,7 +110,7 @@ class _Process:
 
 
 class _IntendedTimes:
-    """The intended starts of actions: those of the capture, at a speed and without long pauses."""
+    """Computes intended starts from starts in the capture, by the keys speed, idle, from, until."""
 
     def __init__(self, spec: Spec) -> None:
         self.last_ns = 0
@@ -155,7 +155,7 @@ class Planner:
         rows: RowKeys | None = None,
         coarse_ns: int = 0,
     ) -> None:
-        """Begin a plan; `coarse_ns` is by how much the times of the log may be wrong, in ns."""
+        """Begin a plan; the times of the log may be wrong by `coarse_ns` nanoseconds."""
         self._spec = spec
         self._blocked = blocked
         self._order = PlannedOrder(rows, coarse_ns, kept=spec.order != "none")
@@ -199,7 +199,7 @@ class Planner:
         """Add the next action to the plan.
 
         Actions must come in the order of their starts, which count from the start of the capture.
-        `feed` is the place in `feeds` of the data for a COPY FROM STDIN, or as in copy_files.py.
+        `feed` is what CopyFiles.feed returned for the statement.
         """
         since = action.start_ns
         if not self._times.has(since):
@@ -236,9 +236,10 @@ class Planner:
     def _begun(
         self, session: _Session, record: Record, statement: LoggedStatement | None
     ) -> Record:
-        """Return a record that waits, if it only begins a transaction, with its next statement.
+        """Return the record, without its wait if it only begins a transaction.
 
-        A transaction has no snapshot and no lock before that.
+        The next record of the session gets that wait: before its first statement, a transaction
+        has no snapshot and no lock.
         """
         if session.needs >= 0 and record.needs < 0:
             record = record._replace(needs=session.needs)
@@ -249,14 +250,14 @@ class Planner:
         return record
 
     def uncertain(self) -> UncertainOrder:
-        """Return the rows whose changes have no certain order in the log, of the actions so far."""
+        """Return the changes that have no certain order in the log, of the actions added so far."""
         for form in self._encoder.forms.values():
             if form.fingerprint.writes:
                 self._order.uncertain.add_form(form.fingerprint.writes, form.fingerprint.text)
         return self._order.uncertain
 
     def leave_out(self, left_out: Mapping[str, int]) -> None:
-        """Count statements that were not added, by the reason."""
+        """Count statements that were not added; `left_out` is reason -> number of statements."""
         self._left_out.update(left_out)
 
     def _session(self, action: Action, since: int) -> _Session | None:
@@ -376,7 +377,7 @@ class Planner:
             )
 
     def _of_another_database(self) -> dict[str, int]:
-        """Return the number of statements of databases that were not chosen, by the reason."""
+        """Return reason -> number of statements left out, for databases that were not chosen."""
         if not self._others:
             return {}
         named = [f"{name} {many:,}" for name, many in self._others.most_common(_MOST_NAMED)]
@@ -386,9 +387,10 @@ class Planner:
 
 
 def processes_for(speed: float, per_second: float, sessions: int) -> int:
-    """Return the number of processes of a replay: few, as each of them has to be woken.
+    """Return the number of worker processes of a replay: few, as each of them has to be woken.
 
-    `per_second` is the highest rate of statements in the capture.
+    `per_second` is the highest rate of statements in the capture.  `speed` is the key of the step:
+    0 is as fast as the server answers.
     """
     if speed:
         wanted = int(per_second * speed / _RATE_OF_A_PROCESS) + 1
@@ -399,7 +401,7 @@ def processes_for(speed: float, per_second: float, sessions: int) -> int:
 
 
 def shares(whole: int | None, parts: int) -> list[int | None]:
-    """Divide a number of connections into shares, at least 1 each; None has no limit."""
+    """Divide a number of connections among processes, at least 1 for each; None is no limit."""
     if whole is None:
         return [None] * parts
     return [max(1, (whole + part) // parts) for part in range(parts)]

@@ -1,4 +1,4 @@
-"""The actions of the clients of one process: each is started, sent, answered and over."""
+"""Execution of the actions of one process's clients: each is started, sent, answered and ended."""
 
 import select
 import time
@@ -40,7 +40,7 @@ from replayer.steps.replay.work import (
 
 
 class SessionRunner:
-    """Runs the actions of clients, as far as they can go on."""
+    """Runs the actions of each client until it has to wait."""
 
     def __init__(  # noqa: PLR0917 - the parts of a loop
         self,
@@ -61,7 +61,7 @@ class SessionRunner:
         self._statistics = statistics
         self._verification = AnswerVerification(statistics, rows=job.verify != "none")
         self.ended_ns = 0
-        """Time at which the last action was over."""
+        """Time at which the last action was over, on the monotonic clock in ns."""
 
     def go(self, client: ReplayClient) -> None:
         """Continue a client whose time has come, for an action or another attempt to connect."""
@@ -97,7 +97,7 @@ class SessionRunner:
                 self.resume(client)
 
     def force(self, number: int, why: str) -> None:
-        """Resume a client that waits for its turn, although it is not its turn."""
+        """Resume a waiting client before its turn, and count it as the event `why`."""
         assert self._turns is not None
         client = self._timetable.clients[number]
         assert client.record is not None
@@ -153,7 +153,7 @@ class SessionRunner:
         return False
 
     def receive(self, client: ReplayClient, mask: int) -> None:
-        """Read the answer of a statement under way; at its end, go on with the next action."""
+        """Read the answer to a client's statement; if it is complete, start the next action."""
         connection, record = client.connection, client.record
         assert connection is not None
         assert record is not None
@@ -204,7 +204,7 @@ class SessionRunner:
         self._end(client, record)
 
     def _lose(self, client: ReplayClient, record: Record, error: ConnectionGone) -> None:
-        """Handle a lost connection: what is left of its transaction cannot be run."""
+        """Handle a lost connection: the rest of the client's open transaction is not run."""
         connection = client.connection
         assert connection is not None
         self._statistics.count(LOST_SESSIONS)

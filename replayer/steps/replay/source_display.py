@@ -1,4 +1,4 @@
-"""The words and tables of a replay set against its source, for the terminal and for pages."""
+"""Words and tables for the comparison of a replay with its source, in a terminal and on pages."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,7 +16,7 @@ _COSTS = re.compile(r"  \(cost=[^)]*\)")
 _SAME = "the same plan"
 _NOT_KNOWN = "it waits for something here, or this machine is slower"
 _QUEUED = 0.2
-"""Share of the sessions' time in statements: above it, waits for a processor are named."""
+"""Waits for a processor are named if they are at least this share of the time in statements."""
 _HEADINGS = (
     *("statement", "verdict", "executions", "p50 source", "p50", "p99 source", "p99"),
     *("total source", "total", "ratio", "95 % interval", "p", "rows", "errors"),
@@ -24,7 +24,7 @@ _HEADINGS = (
 
 
 class SourceSection(NamedTuple):
-    """The source against the replay: the answer, what it rests on, and a table."""
+    """The comparison of a replay with its source: an answer, remarks on it, and a table."""
 
     answer: str
     bad: bool
@@ -37,7 +37,7 @@ class SourceSection(NamedTuple):
 
 
 class SourceSummary(NamedTuple):
-    """The source against the replay in a few words, each "" if the log had no durations."""
+    """The comparison of a replay with its source in a few words; "" if the log had no durations."""
 
     result: str
     """For a table: `1 of 6 slower than in the source`."""
@@ -54,9 +54,10 @@ class SlowedPlan(NamedTuple):
 
 
 def section(result: StepResult, *, most: int, width: int) -> SourceSection | None:
-    """Return the section on a result; None if the log had no durations.
+    """Return the comparison of a replay with its source; None if the log had no durations.
 
-    It has at most `most` statements, those that got slower first, each cut to `width` characters.
+    The table has at most `most` statements, each cut to `width` characters.  Those that got slower
+    come first.
     """
     table = result.tables.get(TABLE, ())
     if not table:
@@ -94,7 +95,7 @@ def summarize(result: StepResult, *, width: int) -> SourceSummary:
 def plans(result: StepResult, *, width: int) -> list[SlowedPlan]:
     """Return the plans of the statements that got slower, the most slowed first.
 
-    A plan of the source that is the same is not shown again.
+    A plan that is the same on the second server is not shown again.
     """
     shown: list[SlowedPlan] = []
     last: dict[str, str] = {}
@@ -108,7 +109,10 @@ def plans(result: StepResult, *, width: int) -> list[SlowedPlan]:
 
 
 def name_wait(result: StepResult) -> str:
-    """Return how long statements waited for a processor; "" if that is no cause, or not known."""
+    """Return words with the share of time in which statements waited for a processor.
+
+    Return "" if the share is below a fifth, or not known.
+    """
     spent = {} if result.account is None else result.account.session
     whole = sum(seconds for part, seconds in spent.items() if part is not Spent.CLIENT)
     share = spent.get(Spent.RUN_QUEUE, 0.0) / whole if whole > 0 else 0.0
@@ -156,7 +160,10 @@ def _answer(
 
 
 def name_cause(result: StepResult, slower: Sequence[Mapping[str, Any]]) -> str:
-    """Return that statements with an equal plan waited for a processor; "" if none did."""
+    """Return words that say that slower statements with the same plan waited for a processor.
+
+    Return "" if no slower statement has the same plan, or the wait was short or is not known.
+    """
     same = _with_the_same_plan(result) & {row["fingerprint"] for row in slower}
     words = name_wait(result)
     if not same or not words:

@@ -9,7 +9,7 @@ from replayer.model import StepSpec, Temperature
 
 
 def _texts(values: Any) -> Any:
-    """Take a number as a name: the digits of a fingerprint may all be decimal."""
+    """Return the values with numbers as texts: the digits of a fingerprint may all be decimal."""
     if isinstance(values, list | tuple):
         return tuple(str(one) if type(one) is int else one for one in values)
     return values

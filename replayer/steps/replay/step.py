@@ -53,9 +53,9 @@ _ASKED_EVERY = 0.25
 _MERGED_AT = 32
 _MOST_NAMED = 5
 _MOST_UNCERTAIN = 1_000
-"""Rows and tables without a certain order that the result names."""
+"""Most rows and tables, and most statements, without a certain order that the result names."""
 _FINE_NS = 1_000_000
-"""The resolution of a log's times that is fine enough for its changes to be in their order."""
+"""Coarsest resolution of a log's times at which the order of its changes counts as certain."""
 _PREPARING = 600.0
 _NO_COPIES = (
     "copy_from: the capture holds no COPY FROM STDIN; one that an older replayer made never does, "
@@ -230,7 +230,7 @@ def _add_all(
     capture: ArchiveReader,
     context: Context,
 ) -> None:
-    """Add the chosen actions that have their data to the planner, and count the others."""
+    """Add the chosen actions to the planner, but no COPY without data; count what is left out."""
     if choice.asked:
         with context.progress.task("look for what is chosen"):
             choice.look(capture.blocks())
@@ -255,7 +255,7 @@ def _add_all(
 
 
 def _blocked(spec: Spec, database: Database) -> Blocked | None:
-    """Return how worker processes query lock waits; None if no order is kept."""
+    """Return the query for lock waits; None if no order is kept, or the engine has no query."""
     verb = database.engine.verb(_BLOCKED)
     if spec.order == "none" or verb is None:
         return None
@@ -264,7 +264,10 @@ def _blocked(spec: Spec, database: Database) -> Blocked | None:
 
 
 def _row_keys(spec: Spec, context: Context, database: Database) -> RowKeys | None:
-    """Return how to find the rows of changes; None if their order is not kept, or not known."""
+    """Return what finds the row of a change by the database's unique indexes.
+
+    Return None if the order is not that of commits, or the engine cannot query its indexes.
+    """
     verb = context.engine.verb(_GUARDED)
     if spec.order != "commit" or verb is None:
         return None
@@ -340,7 +343,7 @@ class _Replay:
         self._check(window, results)
 
     def _note_others(self, before: OthersActivity | None, window: ReplayWindow) -> None:
-        """Record what sessions did that were in the database before the replay's."""
+        """Record notes on the work of sessions that were in the database before the replay."""
         if window.activity is not None:
             after = other_sessions.look(self._database)
             moved = other_sessions.work_between(before, after, known_before=True)
@@ -462,7 +465,7 @@ def _columns(one: divergence.Divergence, side: str, window: ReplayWindow) -> dic
 
 
 def _first(window: ReplayWindow, one: divergence.Divergence) -> First | None:
-    """Return where a divergence of a fingerprint came first, None if that is not known.
+    """Return the first occurrence of a divergence; None if it is not known.
 
     The divergence is an error, the absence of an error that the log has, or other rows.
     """

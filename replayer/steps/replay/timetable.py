@@ -76,7 +76,7 @@ class SessionTimetable:
             self._next += 1
 
     def take(self) -> ReplayClient | None:
-        """Return the first client that is due, None if its session is over."""
+        """Remove the first entry of `due`, and return its client; None if its session is over."""
         place = heapq.heappop(self.due)[1]
         if self.timed and place == self._next:
             self._next += 1
@@ -102,7 +102,10 @@ class SessionTimetable:
             self._begin_next()
 
     def sleep(self, longest: float) -> float:
-        """Return the seconds to sleep, at most `longest`; the alarm rings for the next client."""
+        """Return the seconds that the loop may sleep, at most `longest`.
+
+        The alarm becomes readable when the next client is due, so that it ends the sleep.
+        """
         if self.due:
             first = self.due[0][0]
             if first <= self._clock.seen_ns:
@@ -112,5 +115,5 @@ class SessionTimetable:
 
     @property
     def behind(self) -> float:
-        """Return by how many seconds the first client is late, 0 if it is not."""
+        """Return the seconds by which the first client in `due` is late; 0 if it is not late."""
         return max(0, self._clock.seen_ns - self.due[0][0]) / 1e9 if self.due else 0.0

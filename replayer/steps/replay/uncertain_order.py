@@ -1,9 +1,9 @@
-"""Rows and tables of a replay whose changes have no certain order: their end may be different.
+"""Rows and tables that may end with other values, as their changes have no certain order.
 
-The entry of a statement that is its own transaction comes after its locks are free.  So another
-one that waited for them may be logged first.  And a statement that waits for the end of a
-transaction may find other rows than one that begins after it.  A statement whose text does not show
-its tables, such as CALL, is in no order with those that change the same tables.
+A statement that is its own transaction frees its locks before it is logged.  So a second statement
+that waited for these locks may be logged first.  And a statement that waits for the end of a
+transaction may find other rows than a statement that begins after that end.  A statement whose text
+does not show its tables, such as CALL, has no order among the statements that change these tables.
 """
 
 import re
@@ -16,7 +16,7 @@ from replayer.steps.replay.row_keys import RowKey, RowKeys, is_new_row, plain_na
 _MOST_NAMED = 10_000
 _MOST_OPEN = 50_000
 _LOGGED_LATE_NS = 20_000_000
-"""Time by which an entry of a busy server may come after the locks of its statement were free."""
+"""Longest time, in ns, from the release of a statement's locks to its entry in the log."""
 _DELETE = re.compile(r"\s*delete\b", re.IGNORECASE)
 _READS = re.compile(r"\b(?:select|join|using)\b|\bset\b.*\bfrom\b", re.IGNORECASE | re.DOTALL)
 _READ = re.compile(r"(?:\b(?:from|join|using)\s|,)\s*\(?(?:[\w`\"]+\.)?[`\"]?(\w+)")
@@ -26,7 +26,7 @@ _ANY = "any of its rows"
 MET = "changes met"
 HIDDEN = "text shows no table"
 OUT_OF_TURN = "out of turn"
-"""Reasons why a table may have other values; further ones are in UncertainOrder._affected."""
+"""Reasons why a table may end with other values; UncertainOrder._affected has further reasons."""
 
 Row = tuple[str, RowKey | str | None]
 """A table, and a row of it, _ANY for any row, or None for rows that the text does not show."""
@@ -36,11 +36,14 @@ class UncertainRow(NamedTuple):
     """A row, a table or a statement whose changes may leave other values than in the source."""
 
     table: str
-    """For the reason "trigger" the table that has it; a statement whose text shows no table."""
+    """A table; the text of the statement if the text shows no table.
+
+    For the reason "trigger", it is the table that has the trigger.
+    """
     row: str
-    """A condition; "" if the row is not known."""
+    """The row as an SQL condition; "" if it is not known."""
     pairs: int
-    """Number of pairs of changes that met, or of statements; 0 where they are not counted."""
+    """Number of pairs of changes that met, or of statements; 0 if they are not counted."""
     reason: str
 
 
@@ -48,30 +51,36 @@ class UncertainOrder:
     """Counts the changes whose order the log does not show, by row or by table."""
 
     def __init__(self, rows: RowKeys | None = None, coarse_ns: int = 0) -> None:
-        """Begin with the keys of the tables; the log's times may be wrong by `coarse_ns`."""
+        """Begin with no change; the log's times may be wrong by `coarse_ns` nanoseconds."""
         self._rows = rows or RowKeys({})
         self._coarse_ns = coarse_ns
         self._open: dict[Row, tuple[int, bool, int]] = {}
-        """Table and row -> end of the change that ended last, if it was a transaction, session."""
+        """Table and row -> facts about the change that ended last.
+
+        They are its end in ns, whether it was its own transaction, and its session.
+        """
         self.pairs: Counter[tuple[str, str]] = Counter()
-        """Table and row, in words -> number of such pairs; the row is "" if it is not known."""
+        """Table and row, in words -> number of pairs of changes without a certain order.
+
+        The row is "" if it is not known.
+        """
         self._replaced: dict[int, set[tuple[str, RowKey | None]]] = {}
         """Session -> tables and rows that its open transaction deleted, or gave other keys."""
         self._added: dict[int, dict[str, int]] = {}
-        """Session -> table -> start of the first statement that gave it rows in the transaction."""
+        """Session -> table -> start of the first statement of its transaction that added rows."""
         self._last: tuple[int, int] = (0, -1)
         """End and session of the change that ended last."""
         self._met = False
-        """True if two sessions had changes, or transactions with changes, under way together."""
+        """True if two sessions had changes, or transactions with changes, at the same time."""
         self._changing: set[int] = set()
         """Sessions whose open transaction has changed something."""
         self._reads: dict[str, set[str]] = {}
-        """Table -> names in the statements that change it, of which some are tables they read."""
+        """Table -> names in statements that change it; some are tables that these read."""
         self._hidden: Counter[str] = Counter()
         """Statement that does not show its tables -> number of its executions."""
         self._changed: set[str] = set()
         self._further: set[str] = set()
-        """Tables that a statement changes in addition to the one in whose order it is."""
+        """Tables that statements change in addition to the table in whose order they run."""
 
     def add_change(
         self,
@@ -83,7 +92,11 @@ class UncertainOrder:
         alone: bool,
         session: int = 0,
     ) -> None:
-        """Add the next change of tables by a session, from its start to its end in the log."""
+        """Add the next change of the tables `writes`, by a session.
+
+        `key` is the row, None if it is not known.  `times_ns` are the start and end of the change
+        in the log.  `alone` is True if it is its own transaction.
+        """
         self._meet(times_ns, alone=alone, session=session)
         self._changed.update(map(plain_name, writes))
         self._further.update(map(plain_name, writes[1:]))
@@ -99,7 +112,10 @@ class UncertainOrder:
             self.add(writes[0], key, *times_ns, alone=alone, numbered=numbered, session=session)
 
     def add_form(self, writes: Sequence[str], text: str) -> None:
-        """Add the normalised text of statements that change `writes`: it may also read tables."""
+        """Add the normalised text of statements that change the tables `writes`.
+
+        Names in it are kept, as the statements may also read tables.
+        """
         if _READS.search(text):
             names = _READ.findall(text.lower())
             self._reads.setdefault(plain_name(writes[0]), set()).update(names)
@@ -116,7 +132,7 @@ class UncertainOrder:
             self._hidden[text] += 1
 
     def _meet(self, times_ns: tuple[int, int], *, alone: bool, session: int) -> None:
-        """Note whether a change comes while another session has one under way."""
+        """Note whether a change comes while another session also has a change under way."""
         last_ns, last = self._last
         near_ns = times_ns[0] - (self._coarse_ns if session != last else 0)
         self._met = self._met or near_ns < last_ns or bool(self._changing - {session})
@@ -135,10 +151,11 @@ class UncertainOrder:
         numbered: bool = False,
         session: int = 0,
     ) -> None:
-        """Add the next change, in the order of their starts; `alone` is its own transaction.
+        """Add a change of a table; changes must come in the order of their starts.
 
-        `key` is None if the row is not known.  A change of a `numbered` table takes its key while
-        it runs, and not in the order of the ends.
+        `key` is the row, None if it is not known.  `alone` is True for a change that is its own
+        transaction.  `numbered` is True if the table's keys come from a sequence: a change takes
+        its key while it runs, and not in the order of the ends.
         """
         known: Row = (table, _ANY if key is None else key)
         whole: Row = (table, None)
@@ -159,11 +176,12 @@ class UncertainOrder:
             self._open = {r: e for r, e in self._open.items() if e[0] > start_ns}
 
     def end_transaction(self, session: int, start_ns: int) -> None:
-        """Add the end of a transaction, which begins at a time.
+        """Add the end of a session's transaction, by a statement that starts at `start_ns`.
 
-        A change that waits for it then finds other rows if they were deleted, or have other keys.
-        In a replay it may begin later, and find those that took their place.  And a change of rows
-        that its text does not show may find those that the transaction added.
+        If the transaction deleted rows or gave them other keys, a change that waits for its end no
+        longer finds them.  In a replay such a change may begin later, and find rows that took their
+        place.  And a change of rows that its text does not show may find rows that the transaction
+        added.
         """
         self._changing.discard(session)
         for table, since_ns in self._added.pop(session, {}).items():
@@ -176,7 +194,10 @@ class UncertainOrder:
                 self.pairs[table, key.words if key else ""] += 1
 
     def sentences(self, most: int = 5) -> Iterator[str]:
-        """Yield sentences on rows, tables, and what these affect, that may differ at the end."""
+        """Yield sentences on the rows and tables that may end with other values than at the source.
+
+        A sentence names at most `most` rows or statements, and all tables.
+        """
         rows = Counter({one: many for one, many in self.pairs.items() if one[1]})
         if rows:
             named = [f"{t} where {row} ({many:,})" for (t, row), many in rows.most_common(most)]
@@ -209,7 +230,10 @@ class UncertainOrder:
             )
 
     def named(self, most: int) -> Iterator[UncertainRow]:
-        """Yield all that may have other values; of rows, tables and statements that met `most`."""
+        """Yield the rows, tables and statements whose changes may leave other values.
+
+        At most `most` of them are for pairs of changes, and at most `most` for hidden statements.
+        """
         for (table, row), pairs in self.pairs.most_common(most):
             yield UncertainRow(table, row, pairs, MET)
         if not self._met:
@@ -220,7 +244,7 @@ class UncertainOrder:
             yield UncertainRow(text, "", many, HIDDEN)
 
     def _affected(self) -> Iterator[tuple[str, str, str]]:
-        """Yield tables whose changes are not ordered, why, and how a sentence names them."""
+        """Yield each table with changes in no order, the reason, and its name in a sentence."""
         for table in sorted(self._changed & self._rows.triggered):
             yield table, "trigger", f"what triggers of {table} change"
         for table, child in sorted(set(self._rows.cascades)):

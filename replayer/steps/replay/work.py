@@ -18,14 +18,17 @@ statement.  CONNECT and DISCONNECT have no payload.
 IN_ORDER, FORGETS, EXTENDED, IMPOSED = 1, 2, 4, 8
 """Flags of a record.
 
-IN_ORDER: the rows of the answer have an order.  FORGETS: names of prepared statements are
-forgotten.  EXTENDED: it uses the extended protocol.  IMPOSED: what is sent fails as the statement
-failed in the log, in its place.
+IN_ORDER: the rows of the answer have an order.  FORGETS: the statement removes prepared statements
+from its session.  EXTENDED: it uses the extended protocol.  IMPOSED: the payload replaces a
+statement that failed in the log, and fails in its place.
 """
 FED = 8
-"""Bits of the flags below the number, from 1, of the file with the data that the action sends."""
+"""Number of flag bits below the number of a file: `flags >> FED` is that number, or 0 for none.
+
+The file has the data that the action sends.  It is one of `ReplayJob.feeds`, counted from 1.
+"""
 PARTS = 64
-"""Parts of a capture's time; answers are summed up for each of them."""
+"""Number of equal parts of a capture's time; answers are summed up for each of the parts."""
 
 
 class Record(NamedTuple):
@@ -33,7 +36,7 @@ class Record(NamedTuple):
 
     does: int
     fingerprint: int
-    """Its place in the list of fingerprints; -1 if the action is not a statement."""
+    """Index in the list of all fingerprints; -1 if the action is not a statement."""
     payload: bytes
     start_ns: int
     """Intended start, in ns since the begin of the replay."""
@@ -44,7 +47,7 @@ class Record(NamedTuple):
     logged: int
     """SQLSTATE in the log, as a number."""
     named: int
-    """Place of the prepared statement; -1 if it has none."""
+    """Index of the named prepared statement in `ReplayJob.prepared`; -1 if it uses none."""
     flags: int
     rows: int
     """Rows in the log; -1 if the log has none that can be compared with an answer's."""
@@ -124,7 +127,10 @@ class SessionColumns:
         return (self.work(place, names) for place in range(len(self)))
 
     def work(self, place: int, conninfos: Sequence[str]) -> SessionWork:
-        """Return the work of one session; `conninfos` is the list of this object's keys."""
+        """Return the work of the session at a place.
+
+        `conninfos` is the list of the keys of `self.conninfos`, which the caller makes once.
+        """
         return SessionWork(
             self.numbers[place],
             conninfos[self.conninfo[place]],
@@ -159,10 +165,10 @@ class ReplayJob:
     speed: float
     verify: str
     slots: int
-    """Sessions at the same time at speed 0: as many as in the capture."""
+    """Largest number of sessions at the same time at speed 0, at most as many as in the capture."""
     connections: int | None
     """Most connections at the same time; None if each session has its own."""
     read_only: bool = False
-    """Close a connection on which something could be written."""
+    """True if a connection that has left the read-only state is closed."""
     feeds: tuple[Descriptor, ...] = ()
     """Files with data for COPY FROM STDIN."""

@@ -61,10 +61,10 @@ def work(job: ReplayJob, barrier: Barrier, report: Report) -> WorkerResult:
 
 
 class ReplayLoop:
-    """The event loop of a process: it waits, and has each part do what is due."""
+    """The event loop of a process: it waits for events, and calls the part that handles each."""
 
     def __init__(self, job: ReplayJob, report: Report, opened: contextlib.ExitStack) -> None:
-        """Make the parts; `opened` closes them."""
+        """Create the parts of the loop; closing `opened` closes them."""
         timed = job.speed > 0
         self._connections = job.connections
         self._clock = clock = LoopClock()

@@ -1,6 +1,6 @@
-"""Display of sessions: pgio's line, the sessions' shares, and the results of a load.
+"""Display of the step `sessions`: pgio's line and statements by session, or results of a load.
 
-pgio's line is unchanged: programs search for it.
+pgio's line is printed as pgio prints it, because programs search for it.
 """
 
 from collections.abc import Iterator
@@ -35,7 +35,7 @@ _LOAD = ("sessions.offered", "sessions.begun", "sessions.completed")
 
 
 def form(result: StepResult) -> Form:
-    """Return the display: pgio's lines and the sessions' shares, or the results of a load."""
+    """Return the display: pgio's lines and statements by session, or the results of a load."""
     return _load(result) if "sessions.sustained" in result.facts else _slices(result)
 
 
@@ -60,7 +60,7 @@ def _slices(result: StepResult) -> Form:
 
 
 def _brief(result: StepResult, first: str) -> Brief:
-    """Return sessions of the SLOB method in words: their blocks a second, and from where."""
+    """Return a summary of reads by the SLOB method: blocks a second, and where they came from."""
     got = result.ledger.verdict if result.ledger is not None else ReadOrigin.UNKNOWN
     sessions = result.account.sessions if result.account is not None else None
     many = f", {sessions:.0f} sessions" if sessions else ""
@@ -83,7 +83,7 @@ def _times(result: StepResult, kind: str) -> list[str]:
 
 
 def _brief_load(result: StepResult, times: str) -> Brief:
-    """Return a load of statements in words: how many a second, and whether that was sustained."""
+    """Return a summary of a load: statements a second, and whether the rate was sustained."""
     rate, offered = (result.value(f"sessions.{name}") for name in ("completed", "offered"))
     at = "" if offered is None else f" that arrive at {show(offered, '1/s')}"
     did = f"a mix of statements{at}"

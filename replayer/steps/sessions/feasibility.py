@@ -1,4 +1,4 @@
-"""A check whether the reads asked for are possible here, and which ways remain if not."""
+"""Check whether the key `memory` is possible on this machine, and which values remain if not."""
 
 import os
 from pathlib import Path
@@ -18,13 +18,17 @@ from replayer.tables.pgio import TableSet
 
 _PAGE_CACHE_SHARE = 0.85
 _ROOM = 16 << 20
-"""Bytes for the page cache within the limit that is proposed, and what the limit is rounded to."""
+"""Bytes that a proposed memory limit leaves to the page cache; the limit is a multiple of them."""
 _TIMES_LIMIT = 16
-"""Size of the tables that are proposed, in limits: at most one read of 16 is from memory."""
+"""Size of the proposed tables in memory limits, so that at most 1 read in 16 is from memory."""
 
 
 def possible_kind(spec: Spec, context: Context) -> tuple[Spec, list[str]]:
-    """Return the keys with a kind of memory that is possible here, and notes on a replacement."""
+    """Return the keys with a kind of memory that is possible here, and notes if it was replaced.
+
+    Only `direct` on replayer's own server is replaced.  Raises Impossible for another kind that is
+    not possible, or Skip if the server is not replayer's own.
+    """
     refused = _refused(spec.memory, spec, context)
     if not refused:
         return spec, []
@@ -50,7 +54,10 @@ def instead_of_direct(refused: str, spec: Spec, context: Context) -> tuple[Spec,
 
 
 def _larger(spec: Spec, context: Context) -> list[str]:
-    """Return the two keys with which a cgroup bounds the memory, if tables are only too small."""
+    """Return words that propose two keys, with which the tables are larger than a cgroup's memory.
+
+    Return [] if a cgroup cannot bound the memory on this host.
+    """
     if memory_bound.refusal("cgroup", context.host) is not None:
         return []
     server = ServerMemory.of(context)
@@ -95,10 +102,7 @@ def _refused(kind: MemoryKind, spec: Spec, context: Context) -> str:
 
 
 def _lacking(kind: MemoryKind, context: Context) -> str:
-    """Return what a kind of memory needs and a server that is not replayer's own lacks.
-
-    "" if the server lacks nothing.
-    """
+    """Return what a server that is not replayer's own lacks for a kind of memory; "" if nothing."""
     wanted = engine_keys(context).of(kind).settings
     if kind in memory_bound.KINDS or (kind == "direct" and not wanted):
         return "it needs a restart of the server, and this server is not replayer's own"
@@ -158,7 +162,7 @@ def _no_direct(context: Context) -> str:
 
 
 def no_direct_reads(wanted: TableSet, context: Context) -> str:
-    """Return the file system's reason to refuse direct I/O for the tables, "" if it does not."""
+    """Return the file system's reason to refuse direct I/O for the tables; "" if it allows it."""
     with context.database() as database:
         files = files_of(database, wanted, context)
     for file in files[:1]:

@@ -19,11 +19,11 @@ from replayer.watch import ledger
 
 _TITLE = "sessions"
 _FEW_WAITS = 0.05
-"""Least number of sessions, on average, in a wait that is reported."""
+"""A wait is reported if at least this number of sessions are in it on average."""
 
 
 def asked_of(spec: Spec, wanted: TableSet) -> LevelRequest:
-    """Return the level that the keys of a step ask for."""
+    """Return the request for the level that the keys of a step describe."""
     return LevelRequest(
         sessions=spec.sessions,
         seconds=spec.run_time,
@@ -38,7 +38,7 @@ def asked_of(spec: Spec, wanted: TableSet) -> LevelRequest:
 
 
 def mix_of(spec: Spec) -> WeightedMix:
-    """Return the mix of a step; without the key `mix` it is made of the other keys."""
+    """Return the mix of a step; if it has no key `mix`, make the mix from its other keys."""
     if spec.mix is not None:
         return spec.mix
     return WeightedMix(
@@ -50,7 +50,7 @@ def mix_of(spec: Spec) -> WeightedMix:
 
 
 def measure_mix(spec: Spec, wanted: TableSet, context: Context, database: Database) -> LevelResult:
-    """Measure the level; if its statements burn CPU time, calibrate that first."""
+    """Measure the level that the keys describe; if its statements burn CPU, calibrate first."""
     asked = asked_of(spec, wanted)
     if asked.mix.cpu:
         found = cpu_burn.calibrate(asked, context, database)
@@ -185,9 +185,9 @@ def _series(context: Context, level: LevelResult) -> Series:
 
 
 def _lags(level: LevelResult, ends: tuple[float, ...]) -> Iterator[float | None]:
-    """Yield the longest lag of each interval of a series, from the seconds that it touches.
+    """Yield the longest lag in each interval of a series, in seconds; None if no lag is known.
 
-    None stands for an interval without a known lag.
+    `ends` are the ends of the intervals.  An interval has the lags of all seconds that it touches.
     """
     longest = {lag.second: lag.longest for lag in level.lag}
     for begin, end in pairwise((0.0, *ends)):

@@ -71,10 +71,10 @@ def record(spec: Spec, context: Context, window: SessionsWindow, cold: Cold) -> 
 def _watched_window(
     spec: Spec, window: SessionsWindow, balance: Ledger
 ) -> findings_of.MeasuredWindow:
-    """Return the window for the account, counted in missed blocks, or in blocks found.
+    """Return the measured window with its number of operations: blocks missed, or blocks found.
 
-    Blocks found count if the verdict is `buffered`.  The two have different names: a missed block
-    takes many times as long, and runs that differ in this must not be compared by it.
+    Blocks found are counted if the verdict is `buffered`.  The two operations have different names:
+    a missed block takes many times as long, so that a comparison of both would mean nothing.
     """
     buffered = balance.verdict is ReadOrigin.BUFFERED
     blocks = balance.buffer_hits if buffered else balance.riops
@@ -190,7 +190,7 @@ def _series(context: Context, window: SessionsWindow) -> Series:
 
 
 def _progress(window: SessionsWindow, counted: str, step: float) -> list[tuple[int, float]]:
-    """Return a counter over the window as points (replayer's clock in ns, total), `step` s apart.
+    """Return a counter as points (replayer's clock in ns, total so far), `step` seconds apart.
 
     The server's counters move when a slice ends.  So the blocks of a slice are spread evenly over
     its time.  The sum is scaled to the change of the server's counters.
@@ -224,7 +224,7 @@ def _spread(bins: list[float], step: float, began: float, ended: float, amount: 
 
 
 def pgio_line(name: str, spec: Spec, seconds: float, riops: float, cache_hits: float) -> str:
-    """Return the line that pgio's users look for, byte for byte; numbers are cut as by %ld."""
+    """Return the line with pgio's results, byte for byte as in pgio; fractions are cut off."""
     return (
         f"DBNAME:  {name}. {spec.num_schemas} schemas, {spec.num_threads} threads(each). "
         f"Run time: {int(seconds)} seconds. "
@@ -289,7 +289,7 @@ def _clock_notes(window: SessionsWindow) -> list[str]:
 
 
 def _count_notes(context: Context) -> list[str]:
-    """Return a note if the server counts late."""
+    """Return a note, in a list, if the server's counters move late; else []."""
     if context.engine.verb(SETTLE) is None:
         return []
     return ["this server counts late: the counters were read when they stopped moving"]

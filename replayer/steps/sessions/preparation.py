@@ -1,4 +1,4 @@
-"""Preparation of the window: tables, settings, memory, and how much of the tables is in it."""
+"""Preparation of the window: tables, server settings, and what of the tables is in memory."""
 
 import contextlib
 from collections.abc import Iterator, Sequence
@@ -31,7 +31,7 @@ def provide_tables(wanted: TableSet, context: Context) -> list[str]:
 def settings_of(spec: Spec, context: Context) -> dict[str, str]:
     """Return the server settings of a run, as name -> value.
 
-    A default that the user or the workload sets otherwise is left to that setting.
+    A default of the engine is left out if the workload has a setting of that name.
     """
     keys, server = engine_keys(context), ServerMemory.of(context)
     settings = {
@@ -50,7 +50,10 @@ def settings_of(spec: Spec, context: Context) -> dict[str, str]:
 
 @contextlib.contextmanager
 def bounded_memory(spec: Spec, context: Context) -> Iterator[memory_bound.Bound | None]:
-    """Bound the memory as the keys ask for; yield the bound, or None if they ask for none."""
+    """Bound the memory while the `with` block runs, and yield the bound.
+
+    Yield None if the key `memory` asks for no bound.
+    """
     if spec.memory not in memory_bound.KINDS:
         yield None
         return

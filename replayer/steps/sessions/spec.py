@@ -77,7 +77,7 @@ class Spec(StepSpec):
         return self.rate is not None or self.mix is not None
 
     def lasts(self) -> float:
-        """Return the run time in seconds, 0 for a number of operations."""
+        """Return the run time in seconds; 0 if a number of operations is given instead."""
         return self.run_time if self.operations is None else 0.0
 
     @property
@@ -87,7 +87,7 @@ class Spec(StepSpec):
 
     @property
     def asked(self) -> ReadOrigin:
-        """Return the origin of reads that this kind of memory is for."""
+        """Return the origin that reads are to have, by the key `memory`."""
         return ReadOrigin.CACHED if self.memory == "cached" else ReadOrigin.PHYSICAL
 
     def rows(self, block_size: int) -> int:
@@ -105,10 +105,11 @@ class Spec(StepSpec):
         return self.num_schemas * self.rows(block_size) * block_size
 
     def buffers(self, block_size: int, least: int = MIB) -> int:
-        """Return the bytes of the server's own cache: the key, else tables / 16, 1 to 16 MiB.
+        """Return the size of the server's own cache in bytes.
 
-        The default is at least 8 blocks for each session, because every session holds some of them.
-        No value is below `least`, without which the server does not work.
+        Without the key `shared_buffers`, it is 1/16 of the tables, but at most 16 MiB and at least
+        8 blocks for each session, because every session holds some of them.  It is never below
+        `least`, without which the server does not work.
         """
         if self.shared_buffers is not None:
             return max(least, self.shared_buffers)
@@ -121,7 +122,7 @@ class Spec(StepSpec):
         return buffers + memory_of.base + memory_of.per_session * self.sessions
 
     def limit(self, memory_of: "ServerMemory") -> int:
-        """Return the limit of a cgroup in bytes: the key, else the server's need and 40 MiB."""
+        """Return the memory limit of a cgroup in bytes: the key, else `needs` plus 40 MiB."""
         return self.memory_limit or self.needs(memory_of) + 40 * MIB
 
 

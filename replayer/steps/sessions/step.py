@@ -46,7 +46,7 @@ def uses_client_hosts(_spec: Spec) -> bool:
 
 
 def describe(spec: Spec) -> str:
-    """Return whether it measures memory or the disk, in plain words."""
+    """Return a sentence for users on what the step reads or sends, and what it measures."""
     if spec.loads:
         return "Single statements of clients, as an application sends them"
     if spec.memory == "cached":
@@ -63,8 +63,8 @@ def footprint(spec: Spec, block_size: int) -> Footprint:
 def check(spec: Spec, context: Context) -> None:
     """Raise Impossible if the step cannot run here, with the ways that remain.
 
-    A limit of a server that is not replayer's own raises Skip: the other steps go on.  So does
-    direct I/O that is not possible, if no other way to physical reads can replace it.
+    On a server that is not replayer's own, it raises Skip instead: the other steps go on.  It also
+    raises Skip if direct I/O is not possible, and no other way to physical reads can replace it.
     """
     _check_keys(spec, context)
     possible_kind(spec, context)
@@ -116,9 +116,9 @@ def run(spec: Spec, context: Context) -> None:
 def _measured(
     spec: Spec, wanted: TableSet, context: Context, database: Database, cold: Cold
 ) -> Callable[[], None]:
-    """Measure, and return a function that records the result.
+    """Measure, and return a function that records the results.
 
-    It is called after the memory is given back.
+    The caller calls that function after the memory is given back.
     """
     if spec.loads:
         reached = measure_mix(spec, wanted, context, database)

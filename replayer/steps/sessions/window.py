@@ -62,17 +62,17 @@ class SessionsWindow:
     accounts: tuple[interference.AccountMark, interference.AccountMark] | None = None
     """Accounts of all processes of the host, at both ends of the window."""
     others: OtherSessions | None = None
-    """Blocks or rows of other sessions in the same database; None if that is not known."""
+    """Blocks or rows that other sessions read in the same database; None if not known."""
     slice_seconds: float = 0.0
     stepped: float = 0.0
     """Seconds by which the server's clock was set forward meanwhile, below 0 if it was set back.
 
-    The counters' clocks are then replayer's.
+    If it is not 0, the time from `before` to `after` is by replayer's clock.
     """
 
     @property
     def seconds(self) -> float:
-        """Return the length of the window in seconds of the server's clock, unless it was set."""
+        """Return the seconds of the window, by replayer's clock if the server's clock was set."""
         return self.after.clock - self.before.clock
 
 
@@ -99,7 +99,7 @@ def _settled(database: Database) -> ServerCounters:
 
 
 class ClockReading(NamedTuple):
-    """The server's clock, and replayer's before and after it was read."""
+    """The server's clock, and replayer's clock just before and after the server's was read."""
 
     server: float
     """Seconds since 1970."""
@@ -117,7 +117,8 @@ class ClockReading(NamedTuple):
 def step_between(first: ClockReading, last: ClockReading) -> float:
     """Return the seconds by which the server's clock was set forward between two readings.
 
-    0 if it ran like replayer's, within the time that the readings took and a hundredth.
+    The time that the readings took is no step.  Return 0 for a step of at most a hundredth of the
+    time between the readings.
     """
     moved = last.server - first.server
     least, most = (last.begin_ns - first.end_ns) / 1e9, (last.end_ns - first.begin_ns) / 1e9
@@ -142,7 +143,7 @@ def _rows_read(database: Database) -> _RowsRead | None:
 
 @dataclass(frozen=True)
 class _Accounts:
-    """Counters and accounts read just before the start."""
+    """The server's counters and the host's accounts, read just before the sessions start."""
 
     rows: _RowsRead | None
     accounts: interference.AccountMark
@@ -153,13 +154,13 @@ class _Accounts:
     mark_ns: int
 
     def moved_to(self, opened_ns: int) -> ServerCounters:
-        """Return the counters at the start: only the clock has moved, as no session has worked."""
+        """Return the counters at `opened_ns`, the start: until then only the clock has moved."""
         clock = _moved(self.counters.clock, self.counted_ns, opened_ns)
         return replace(self.counters, clock=clock)
 
 
 def _moved(clock: float, from_ns: int, to_ns: int) -> float:
-    """Return the server's clock at another instant of replayer, if it was not set in between."""
+    """Return the server's clock at `to_ns`; it was `clock` at `from_ns`, and was not set since."""
     return clock + (to_ns - from_ns) / 1e9
 
 
@@ -178,7 +179,7 @@ def _accounts(context: Context, database: Database) -> _Accounts:
 def measure_window(
     spec: Spec, wanted: TableSet, context: Context, database: Database
 ) -> SessionsWindow:
-    """Connect all sessions, open the barrier, watch; return the window after the last slice.
+    """Connect all sessions, start them together, and return the window after their last slices.
 
     Raises ReplayerError if sessions lost the server.
     """
@@ -241,7 +242,8 @@ def _tell_apart(window: SessionsWindow, first: _RowsRead | None, last: _RowsRead
     """Separate the blocks read by replayer's sessions from those of other sessions in the database.
 
     If the server counts blocks for each session, the window then counts only the blocks that
-    replayer's sessions have read.  If it counts only rows, these show how much the others did.
+    replayer's sessions have read.  If it counts only rows, the window gets the rows that other
+    sessions have read.
     """
     before, after = window.before, window.after
     if all(result.counts_blocks for result in window.results):
