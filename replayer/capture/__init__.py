@@ -1,5 +1,6 @@
 """Captures: the statements that databases really executed, converted from logs into a replay file.
 
-A log's entries become actions (`action`).  A file of actions is written and read by `archive`.  It
-also has the form of each statement (`fingerprint`) and what each action waits for (`ordering`).
+A log's entries become actions (`action`).  A file of actions is written and read by `archive`.  The
+file also has the common form of alike statements (`fingerprint`) and, for each action, the earlier
+actions for which a replay waits (`ordering`).
 """

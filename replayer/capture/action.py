@@ -19,7 +19,7 @@ Kind = Literal[
 # fmt: on
 
 Bounds = Literal["", "begin", "end", "restart", "manual", "automatic"]
-"""The effect of a statement on its session's transaction.
+"""The effect of a statement on its session's transaction; "" is no effect.
 
 begin      a transaction is open after it
 end        the open transaction ended with it
@@ -29,11 +29,11 @@ automatic  the open transaction ended; from now on each statement is its own tra
 """
 
 UNKNOWN = -1
-"""The value instead of a duration, a number of rows or a rank that an action does not have."""
+"""The value of a number that is not known, or that an action does not have."""
 
 
 class Action(NamedTuple):
-    """One thing that one session did."""
+    """One action of one session: a connect, a statement or a disconnect."""
 
     session: int
     does: Does
@@ -46,7 +46,7 @@ class Action(NamedTuple):
     parameters: tuple[str | None, ...] | None = None
     """Parameters of an extended query, as text; None if a query has none or they are not logged."""
     sqlstate: str = ""
-    """Code of the error that it ended with; "" if it succeeded."""
+    """SQLSTATE of the error with which the action ended; "" if the log shows no error."""
     rows: int = UNKNOWN
     """Number of rows returned or changed."""
     query_id: int = 0
@@ -63,7 +63,7 @@ class Fingerprint:
     """The normalised text, which contains no value of a statement."""
     kind: Kind
     writes: tuple[str, ...] | None = ()
-    """Tables that it changes or whose rows it locks; None if its text does not show that."""
+    """Tables that such a statement changes or whose rows it locks; None if they are not known."""
     bounds: Bounds = ""
 
 
@@ -86,29 +86,29 @@ class LoggedSession:
     settings: tuple[tuple[str, str], ...] = ()
     """Names and values of the settings at the beginning of the session."""
     began_before: bool = False
-    """True if it began before the log did; what it had prepared and set is not known then."""
+    """True if the session began before the log; its prepared statements are then not known."""
 
 
 class CommitPlace(NamedTuple):
-    """The place of an action in the commit order; a number that it does not have is UNKNOWN.
+    """The place of an action in the commit order; UNKNOWN stands for a number without a value.
 
-    Each number refers only to actions that ended earlier in the source.  So sessions that keep
-    these numbers never wait for each other in a circle.
+    Each number refers only to actions that ended earlier in the source.  So sessions that wait for
+    those actions never wait for each other in a circle.
     """
 
     needs: int = UNKNOWN
-    """Number of transactions that had ended when its own transaction began.
+    """Number of transactions that had ended when the action's own transaction began.
 
-    The action waits for those transactions, whose ranks are below this number.
+    The action waits for those transactions, which are the ones with a rank below this number.
     """
     ends: int = UNKNOWN
     """Rank of the transaction that ends with this action."""
     chain: int = UNKNOWN
-    """Number of the table that it changes; 0 if the table is not known."""
+    """Number of the chain: all actions that change the same table; 0 for unknown tables."""
     turn: int = UNKNOWN
-    """Number of actions of that chain that ended before this one."""
+    """Number of actions of the same chain that ended before this one."""
 
 
 def language_of(engine: str) -> str:
-    """Return the language of an engine's statements: PostgreSQL's, or for any other MySQL's."""
+    """Return the SQL dialect of an engine: postgres for PostgreSQL, mysql for any other engine."""
     return "postgres" if engine == "postgres" else "mysql"

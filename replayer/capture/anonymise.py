@@ -3,9 +3,9 @@
 Each run of letters or digits in a value is replaced.  Signs, spaces and quotes stay, so that a date
 stays a date, an array stays an array and a pattern stays a pattern.  Within one conversion, the
 same run is always replaced by the same run.  Two different runs of the same kind never become
-equal, as long as they have at most 18 digits, or at most as many forms as 18 digits have.  So keys
-still match each other, and unique values stay unique.  The replacement uses a key that is drawn for
-one conversion and is not stored.
+equal, unless they are long: they have more than 18 digits, or more possible values than 18 digits
+have.  So keys still match each other, and unique values stay unique.  The replacement uses a secret
+key, which is made at random for one conversion and is not stored.
 
 Not replaced are: names of tables, columns and sequences; numbers that are no data (LIMIT, positions
 in ORDER BY, lengths of types); settings that belong to the server; words such as true or day.
@@ -31,9 +31,9 @@ _HEX: Final = {"lower": _DIGITS + "abcdef", "upper": _DIGITS + "ABCDEF"}
 # and of bytes that are no UTF-8 (key 0).
 _WIDE: Final = {2: (0x0430, 32), 3: (0x4E00, 20_000), 4: (0x20000, 40_000), 0: (0xDC80, 128)}
 _SMALL = 1 << 60
-"""Number of forms up to which runs are mapped one to one.
+"""Number of a run's possible values up to which two different runs never become equal.
 
-Runs with more forms are drawn at random; a collision is then very unlikely.
+The replacement of a run with more possible values is a hash, so equal results are very unlikely.
 """
 _ROUNDS = 6
 _MOST_KNOWN = 100_000
@@ -42,7 +42,7 @@ _LONGEST_KNOWN = 100
 _LIMITS: Final = tuple(
     limit for bits in (8, 16, 32, 64) for limit in ((1 << (bits - 1)) - 1, (1 << bits) - 1)
 )
-"""The largest whole number of each integer type: a replacement fits the same types."""
+"""The largest number of each integer type; a replacement fits the same types as the original."""
 
 _TOKEN: Final = re.compile(
     r"(?P<escape>\\(?:u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|x[0-9a-fA-F]{2}|[0-7]{3}|.))"
@@ -90,12 +90,12 @@ _SERVERS_SETTING = re.compile(
 )
 _CODE = re.compile(r"\s*(?:do|create)\b", re.IGNORECASE)
 _OPTIONS = re.compile(r"\s*copy\b(?:(?!\bwhere\b|;).)*+", re.IGNORECASE | re.DOTALL)
-"""COPY with its options, which describe the file with the data: they are no data."""
+"""A COPY up to its WHERE or its end; strings in this part are options, and no data."""
 _NEAR = 120
 
 
 class Anonymiser:
-    """A function that replaces values; equal values get equal replacements during its lifetime."""
+    """A callable object that replaces values; it replaces equal values by equal values."""
 
     def __init__(self, engine: str = "postgres") -> None:
         self._dialect = language_of(engine)
@@ -107,7 +107,7 @@ class Anonymiser:
         )
 
     def __call__(self, action: Action) -> Action:
-        """Return an action with other values in its text and its parameters."""
+        """Return a copy of an action with the values in its text and parameters replaced."""
         text = self.text(action.text) if action.text else action.text
         parameters = action.parameters
         if parameters:
@@ -115,7 +115,7 @@ class Anonymiser:
         return action._replace(text=text, parameters=parameters)
 
     def text(self, text: str) -> str:
-        """Return a statement's text with other literals, and with comments made meaningless."""
+        """Return a statement's text with its literals replaced, and x for letters in comments."""
         if _SERVERS_SETTING.match(text) and ";" not in text.rstrip("; \n"):
             return text
         is_code = _CODE.match(text) is not None
@@ -139,7 +139,7 @@ class Anonymiser:
         return SCAN[self._dialect].sub(replaced, text)
 
     def value(self, value: str) -> str:
-        """Return the replacement of a value, in the form in which a parameter has it."""
+        """Return the replacement of a value that is written without quotes, as in parameters."""
         if value.lower() in _KEPT_WHOLE:
             return value
         if _BYTEA.fullmatch(value):
@@ -208,7 +208,7 @@ class Anonymiser:
         return self._mapped(fraction, [_DIGITS] * len(fraction), "fraction")
 
     def _whole(self, digits: str) -> str:
-        """Return a whole number with the same number of digits, which fits the same types."""
+        """Return the replacement of a whole number: as many digits, and it fits the same types."""
         plain = digits.lstrip("0")
         if len(plain) < len(digits):
             return "0" * (len(digits) - len(plain)) + (self._run(plain) if plain else "")
@@ -236,7 +236,10 @@ class Anonymiser:
         return "-".join(digits[begin:end] for begin, end in pairwise(ends))
 
     def _moment(self, stamp: str) -> str:
-        """Return another date, time of day, or both; all of a conversion move by the same time."""
+        """Return the replacement of a date, a time of day, or both.
+
+        All moments of one conversion move by the same time, and dates alone by its whole days.
+        """
         time_only = stamp[2] == ":"
         try:
             moment = datetime.fromisoformat(f"2000-01-02 {stamp}" if time_only else stamp)
@@ -249,7 +252,7 @@ class Anonymiser:
         return text[11:][: len(stamp)] if time_only else text[: len(stamp)]
 
     def _escape(self, escape: str) -> str:
-        """Return another escape of the same form; a backslash before a single character stays."""
+        """Return another escape sequence of the same form; one with a single character stays."""
         if len(escape) == 2:
             return escape
         number = int.from_bytes(self._draw(f"escape {escape}", 4), "big")
@@ -258,7 +261,7 @@ class Anonymiser:
         return f"\\x{0x41 + number % 26:02x}" if escape[1] == "x" else f"\\{0o101 + number % 26:o}"
 
     def _mapped(self, run: str, alphabets: Sequence["str | _Range"], tweak: str) -> str:
-        """Return a replacement in which each character comes from the alphabet at its position."""
+        """Return a replacement of a run; its n-th character is from the n-th of `alphabets`."""
         forms = 1
         for alphabet in alphabets:
             forms *= len(alphabet)
@@ -291,7 +294,7 @@ class Anonymiser:
         raise AssertionError("a run of many forms is never drawn a hundred times")
 
     def _moved(self, number: int, count: int, tweak: str) -> int:
-        """Return another one of `count` numbers; two numbers never get the same result.
+        """Return another number from 0 up to `count`; two numbers never get the same result.
 
         The result is the next number in an order that depends on the key.  This is a permutation in
         which no number stays the same, unless `count` is 1.
@@ -304,8 +307,9 @@ class Anonymiser:
     def _permuted(self, number: int, count: int, tweak: str, rounds: Sequence[int]) -> int:
         """Return the position of a number in a permutation of `count` numbers.
 
-        It is computed by a Feistel network, repeated until the result is in the range.  With the
-        rounds in reverse order it computes the inverse; the two halves are exchanged for that.
+        A Feistel network computes the position, and is repeated until the result is below `count`.
+        With the rounds in reverse order, the network computes the inverse; its two halves are
+        exchanged for that.
         """
         half = max(1, ((count - 1).bit_length() + 1) // 2)
         mask = (1 << half) - 1

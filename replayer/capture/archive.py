@@ -4,8 +4,8 @@ r"""A replay file: written in one pass in bounded memory, read block by block.
     message...                      kind, bytes, bytes when unpacked; a zstd frame of msgpack maps
     offset of the last message, sha256 of all before the digest, "REPLAY.\n"
 
-A message of kind C holds the columns of a block, one of kind W its words.  The last message has
-kind F: it holds the summary, and for each block its offset and the time that it covers.  Every map
+A message of kind C holds the columns of a block, one of kind W the texts to which the columns refer
+(words).  One of kind F is the last: the summary, and the offset and time of each block.  Each map
 holds bytes only, so that a reader never creates an object larger than the message declares.
 
 The log has actions in the order of their ends, the file in the order of their starts.  The writer
@@ -48,7 +48,7 @@ FORMAT = 1
 """The format that this replayer writes; if you raise it, add a line to the history above."""
 
 WINDOW_NS = 10_000_000_000
-"""The time of the log within which actions are sorted, in nanoseconds."""
+"""Nanoseconds of the log that the writer holds back, to sort their actions by start."""
 _MOST_ROWS = 100_000
 _MOST_CHARACTERS = 16 << 20
 """Characters of the texts and parameters in the window.
@@ -163,7 +163,7 @@ class ArchiveWriter:
         skipped: Mapping[str, int] | None = None,
         damage: Sequence[str] = (),
     ) -> CaptureSummary:
-        """Write the rest, give the file its name, and return the summary of its contents."""
+        """Write the last actions, give the file its name, and return the file's summary."""
         self._sort()
         self._write_sorted(len(self._window))
         self._write_late()
@@ -183,7 +183,7 @@ class ArchiveWriter:
         return summary
 
     def _in_turn(self, action: Action) -> tuple[Action, int]:
-        """Return an action that does not begin before its session's last one ended, and its end.
+        """Return the action and its end; it begins no earlier than its session's last one ended.
 
         A log's clock is coarser than durations are: a start that is computed may be too early.
         """
@@ -201,7 +201,7 @@ class ArchiveWriter:
         return action, end
 
     def _look(self) -> None:
-        """Write the actions that no later action can precede, and more if the window is full."""
+        """Write the actions older than the window, if many, and half of a window that is full."""
         self._sort()
         sure = bisect_left(self._window, self._latest - WINDOW_NS, key=itemgetter(0))
         full = len(self._window) > _MOST_ROWS or self._characters > _MOST_CHARACTERS
@@ -212,7 +212,7 @@ class ArchiveWriter:
         self._look_at = len(self._window) + _BLOCK_ROWS
 
     def _sort(self) -> None:
-        """Sort the window, and move late actions out of it."""
+        """Sort the window, and set aside actions that began before one that is written."""
         self._window.sort(key=itemgetter(0))
         late = bisect_left(self._window, self._written, key=itemgetter(0))
         for row in self._window[:late]:
@@ -259,7 +259,7 @@ class ArchiveWriter:
 
     @staticmethod
     def _without(block: Block, known: set[int]) -> Block:
-        """Return the block without sessions that were described before."""
+        """Return the block without the sessions that an earlier block describes."""
         return replace(
             block, sessions=tuple(each for each in block.sessions if each.number not in known)
         )
@@ -282,7 +282,7 @@ def _parted(rows: Sequence[ActionRow]) -> Iterator[Sequence[ActionRow]]:
 
 
 class _Messages:
-    """The messages of a file, which gets its name when it is complete."""
+    """A writer of a file's messages; the file gets its name when it is complete."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -359,8 +359,8 @@ class ArchiveReader:
     def blocks(self) -> Iterator[Block]:
         """Yield all actions in blocks, in the order of their starts.
 
-        Starts count from the first action's start, in nanoseconds.  The session of an action is
-        among the sessions of its block or of an earlier block, if it was described at all.  Raises
+        Starts count from the first action's start, in nanoseconds.  If an action's session was
+        described to the writer, it is among the sessions of this block or an earlier one.  Raises
         Impossible for a damaged block.
         """
         held: _Held | None = None
@@ -378,9 +378,9 @@ class ArchiveReader:
                 raise self._damaged("too many of its blocks overlap")
 
     def check_order(self) -> None:
-        """Raise Impossible if a place in the commit order is not possible for these actions.
+        """Raise Impossible if the commit order has a number that these actions cannot have.
 
-        A replay in commit order allocates memory up to the largest place of each chain.
+        A replay in commit order allocates memory up to the largest turn of each chain.
         """
         count, last = 0, UNKNOWN
         turns: dict[int, int] = {}
@@ -430,7 +430,7 @@ class ArchiveReader:
             raise self._damaged(f"block {number:,} cannot be read ({error})") from error
 
     def _columns(self, number: int) -> tuple[ActionColumns, int]:
-        """Return a block's columns, and the offset of its words."""
+        """Return a block's columns, and the offset of the message with the block's words."""
         try:
             packed, offset = self._message(self._entries["offset"][number], _COLUMNS, _MOST_PACKED)
             columns = ActionColumns.unpack(packed)
@@ -544,7 +544,7 @@ class _Held:
         return _Held(both.chosen(order), numbers[order])
 
     def split(self, begin: int, number: int) -> "tuple[Block | None, _Held | None]":
-        """Return the actions before the next block, and the rest; None for no actions.
+        """Return the actions before the next block, and the later ones; None for no actions.
 
         `begin` and `number` are the start and the number of the next block.
         """
@@ -576,7 +576,7 @@ def _unpacked(data: bytes, size: int) -> dict[str, bytes]:
 
 
 def _last_turns(columns: ActionColumns) -> Iterator[tuple[int, int]]:
-    """Yield each chain with its last turn."""
+    """Yield the number of each chain in these columns, and its largest turn."""
     chained = columns[np.flatnonzero(columns.chain != UNKNOWN)]
     chains, places = np.unique(chained.chain, return_inverse=True)
     last = np.zeros(len(chains), np.int64)

@@ -2,8 +2,8 @@
 
 A statement may be one entry (`duration: 1.2 ms  statement: …`, at its end).  It may also be two:
 `statement: …` at its start, and `duration: 1.2 ms` at its end, or the error that it ended with.  A
-failed statement may be an error only.  Parse and bind have separate entries if they took long
-enough; they are parts of the execute that follows.
+failed statement may have only an error.  Parse and bind have separate entries if they took long
+enough; their time is a part of the execute that follows.
 """
 
 import re
@@ -37,7 +37,7 @@ _AUTHORIZED = re.compile(
 _STARTING = re.compile(r"starting PostgreSQL (\d{1,2}(?:\.\d{1,2}|beta\d|rc\d|devel)?)")
 _NAMES = {"[unknown]": ""}
 _MOST_SESSIONS = 50_000
-"""Sessions known at once, at most: without logged ends they would accumulate without limit."""
+"""Limit on the sessions known at once: a log may not have the ends of sessions."""
 _LONGEST_NS = 10**17
 """Three years, in nanoseconds: a longer duration is damage."""
 _MOST_REMEMBERED = 8192
@@ -71,18 +71,18 @@ class _Known:
         self.connected = False
         self.received_ns = UNKNOWN
         self.planned_ns = 0
-        """Time of the parses and binds since the last execution, as far as the log has it."""
+        """Nanoseconds of the logged parses and binds since the last execution."""
         self.free_ns = 0
-        """Time after its last action, from which on it can do something else."""
+        """Time from which on the session can begin another action, after the end of its last."""
         self.begun: _Sent | None = None
         self.bound: tuple[str, str, tuple[str | None, ...] | None] | None = None
         """Name, text and parameters of the statement that was bound and not yet executed."""
         self.bound_ns = 0
-        """Time of that bind."""
+        """Time of the entry of that bind."""
         self.waits_ns = 0
-        """Time at which it began to wait for a lock, as far as the log shows."""
+        """Time at which the session last began to wait for a lock; 0 if the log has no wait."""
         self.patience_ns: dict[str, int] = {}
-        """Timeouts that the session set itself, by the first word of their names."""
+        """First word of a timeout's name -> nanoseconds, if the session itself set it."""
 
 
 class SessionAssembly:
@@ -101,10 +101,10 @@ class SessionAssembly:
         self._connections = False
         self._values = LoggedParameters()
         self._patience_ns = {"deadlock": patience.DEADLOCK_NS}
-        """Timeouts of all sessions that set no timeout themselves."""
+        """First word of a timeout's name -> nanoseconds, for sessions that did not set it."""
 
     def take(self, entries: Iterable[LogEntry]) -> list[Action]:
-        """Return the actions that ended with these entries."""
+        """Process the next entries of the log, and return the actions that ended with them."""
         self._ended = []
         if self._first_ns == UNKNOWN:
             entries = self._looked_at(list(entries))
@@ -204,7 +204,7 @@ class SessionAssembly:
         return made
 
     def _logged(self, entry: LogEntry, message: str) -> None:
-        """Process an entry that is neither an end nor an error."""
+        """Process an entry of severity LOG that does not begin with a duration."""
         if message.startswith("statement: "):
             self._begin(entry, "simple", message[11:])
         elif message.startswith("execute "):
@@ -232,7 +232,7 @@ class SessionAssembly:
             self._patience_ns[changed[0]] = changed[1]
 
     def _waited(self, entry: LogEntry, message: str) -> None:
-        """Note since when a session waits for a lock."""
+        """Note the time at which a session began to wait for a lock, if the message says so."""
         waited, state = patience.waited_ns(message), self._known.get(entry.session)
         if waited is not None and state is not None:
             state.waits_ns = entry.time_ns - waited
@@ -258,7 +258,7 @@ class SessionAssembly:
             self._disconnected(entry)
 
     def _disconnected(self, entry: LogEntry) -> None:
-        """End a session; for one that did nothing since the log began, this is its only entry."""
+        """End a session; if this is its first entry in the log, begin the session before."""
         if entry.session in self._others or entry.session in self._lost:
             self._others.pop(entry.session, None)
             self._lost.pop(entry.session, None)
@@ -306,7 +306,7 @@ class SessionAssembly:
         self._ended.append(Action(session.number, "connect", start_ns, duration))
 
     def _forget(self, end: int) -> None:
-        """End the half of the sessions that were idle longest; no server has as many sessions."""
+        """End the half of the known sessions that are idle longest, because they are too many."""
         idle = sorted(self._known, key=lambda key: self._known[key].free_ns)
         for key in idle[: len(idle) // 2]:
             self._close(key, end)
@@ -419,7 +419,7 @@ class SessionAssembly:
             self._put(state, sent, duration, entry.time_ns)
 
     def _give_up(self, state: _Known, end: int) -> None:
-        """Add a statement whose end is not logged."""
+        """Add the session's begun statement, if there is one, although its end is not logged."""
         if state.begun is not None:
             sent, state.begun = state.begun, None
             self._put(state, sent, UNKNOWN, end)
@@ -463,7 +463,7 @@ class SessionAssembly:
             self._lost[entry.session] = None
 
     def _error(self, entry: LogEntry) -> None:
-        """Add a statement of which only its error is logged."""
+        """Add a statement of which the log has nothing but the error."""
         state = self._of(entry, entry.time_ns)
         if state is None:
             return
@@ -487,9 +487,9 @@ class SessionAssembly:
         self._put(state, sent, duration, entry.time_ns, code)
 
     def _start_of_failed(self, state: _Known, entry: LogEntry, code: str) -> int:
-        """Return when a statement began of which only the error is logged, as far as the log shows.
+        """Return the probable start, in ns since 1970, of a statement with only its error logged.
 
-        It is the earliest known time: the bind of its values, or the start of its wait for a lock.
+        This is the earliest known time: the bind of its values, or the start of a wait for a lock.
         If no wait is logged, the wait is as long as the timeout that ended the statement.
         """
         end = entry.time_ns
@@ -527,7 +527,7 @@ class SessionAssembly:
 
 
 def spread(entries: Iterable[LogEntry], resolution_ns: int) -> Iterator[LogEntry]:
-    """Yield entries of a log with coarse stamps; spread those of one stamp over the resolution."""
+    """Yield the entries; spread entries with the same stamp evenly over the clock's resolution."""
     same: list[LogEntry] = []
     for entry in entries:
         if same and (entry.time_ns != same[0].time_ns or len(same) >= _MOST_AT_ONCE):
@@ -550,7 +550,7 @@ def _apart(same: list[LogEntry], resolution_ns: int) -> Iterator[LogEntry]:
 
 
 def _prepared(name: str) -> str:
-    """Return the name of a statement from `name/portal`."""
+    """Return the name of a prepared statement from `name/portal`; "" for an unnamed one."""
     name = name.partition("/")[0]
     return "" if name == "<unnamed>" else name
 
@@ -560,7 +560,7 @@ def _origin(entry: LogEntry) -> tuple[str, str, str]:
 
 
 def _same(origin: tuple[str, str, str], entry: LogEntry) -> bool:
-    """Return whether an entry can belong to a session; unknown names contradict nothing."""
+    """Return whether user, database and host of a session and an entry are equal or unknown."""
     new = _name(entry.user), _name(entry.database), _name(entry.remote)
     return all(not one or not two or one == two for one, two in zip(map(_name, origin), new,
                                                                      strict=True))  # fmt: skip
@@ -571,7 +571,7 @@ def _name(text: str) -> str:
 
 
 def _session_start(session: str) -> int:
-    """Return the second in which a session of that id began; 0 if the text is no such id."""
+    """Return the second since 1970 that a session's id begins with; 0 if there is none."""
     try:
         return int(session.partition(".")[0], 16)
     except ValueError:

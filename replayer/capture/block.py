@@ -1,7 +1,8 @@
 """A block: some thousand actions as columns, packed and unpacked.
 
-Values that repeat (texts of statements, names, error codes) are stored once in a block.  A block
-never refers to another block, so that each can be read alone.
+Values that repeat (texts of statements, names, error codes) are stored once in a block.  These
+values and the parameters are its words.  A block never refers to another block, so that each block
+can be read alone.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -33,11 +34,11 @@ _KINDS: tuple[Kind, ...] = get_args(Kind)
 _BOUNDS: tuple[Bounds, ...] = get_args(Bounds)
 _WIDTHS = (np.int8, np.int16, np.int32, np.int64)
 _MOST = 1 << 24
-"""Actions or words of one block; no writer makes as many."""
+"""A number of parameters of one action that no writer makes: it shows a damaged block."""
 
 
 class ActionRow(NamedTuple):
-    """An action in the form in which the writer holds it."""
+    """An action as the writer holds it, before it becomes a part of a block."""
 
     start_ns: int
     session: int
@@ -77,7 +78,7 @@ class ActionColumns:
     sqlstate: Integers
     """Index in the block's sqlstates."""
     parameters: Integers
-    """Number of parameters; UNKNOWN if it has none at all, or they are not known."""
+    """Number of parameters; UNKNOWN if the parameters of the action are None."""
 
     def __len__(self) -> int:
         return len(self.start_ns)
@@ -86,7 +87,7 @@ class ActionColumns:
         return ActionColumns(*(getattr(self, name)[rows] for name in COLUMNS))
 
     def pack(self) -> dict[str, bytes]:
-        """Return each column in as few bytes as its values need."""
+        """Return name -> bytes of each column, with integers as narrow as the values allow."""
         return {name: _narrow(getattr(self, name)) for name in COLUMNS}
 
     @classmethod
@@ -127,7 +128,7 @@ def _check(values: Integers, least: int, limit: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Actions in the order of their starts, and the words to which their indexes refer."""
+    """Actions in the order of their starts, and the texts to which their columns refer."""
 
     columns: ActionColumns
     statements: tuple[LoggedStatement, ...]
@@ -149,7 +150,7 @@ class Block:
         return None if index == UNKNOWN else self.statements[index]
 
     def parameters(self, row: int) -> tuple[str | None, ...] | None:
-        """Return an action's parameters, in the form that Action has."""
+        """Return an action's parameters, as in Action: None if it has none or they are unknown."""
         count = int(self.columns.parameters[row])
         if count == UNKNOWN:
             return None
@@ -163,7 +164,7 @@ class Block:
         return CommitPlace(*(int(column[row]) for column in numbers))
 
     def action(self, row: int) -> Action:
-        """Return an action as it was written, without a query id."""
+        """Return one action; its query id is 0, because blocks do not store it."""
         columns, statement = self.columns, self.statement(row)
         return Action(
             session=int(columns.session[row]),
@@ -178,11 +179,11 @@ class Block:
         )
 
     def forms(self) -> tuple[Integers, tuple[Fingerprint, ...]]:
-        """Return the index of each statement's fingerprint, and the fingerprints."""
+        """Return (index of each statement's fingerprint, the distinct fingerprints)."""
         return _by_identity([statement.fingerprint for statement in self.statements])
 
     def chosen(self, rows: slice | Integers) -> "Block":
-        """Return a block of some actions; it keeps the words of all actions."""
+        """Return a block of only these rows; it keeps the words of all actions."""
         return replace(self, columns=self.columns[rows], first_value=self.first_value[rows])
 
     def compact(self) -> "Block":
@@ -208,7 +209,7 @@ class Block:
 
     @classmethod
     def of(cls, rows: Sequence[ActionRow], sessions: Iterable[LoggedSession] = ()) -> "Block":
-        """Return rows as a block."""
+        """Return a block of these rows, which must be in the order of their starts."""
         *numbers, statements, names, sqlstates, parameters, _ = zip(*rows, strict=True)
         statement, texts = _by_identity(statements)
         name, known_names = _interned(names)
@@ -224,7 +225,7 @@ class Block:
         return cls(columns, texts, known_names, states, values, _first(counts), tuple(sessions))
 
     def pack(self) -> tuple[dict[str, bytes], dict[str, bytes]]:
-        """Return the columns and the words, as maps of bytes."""
+        """Return (columns, words), each as name -> bytes."""
         form, forms = self.forms()
         words = {
             **_packed("statement", [each.text for each in self.statements]),
@@ -295,14 +296,17 @@ def _first(counts: Integers) -> Integers:
 
 
 def _interned(values: Sequence[str]) -> tuple[Integers, tuple[str, ...]]:
-    """Return the index of each value among the distinct values, and the distinct values."""
+    """Return (index of each value among the distinct values, the distinct values)."""
     kept: dict[str, int] = {}
     indexes = [kept.setdefault(value, len(kept)) for value in values]
     return np.array(indexes, np.int64), tuple(kept)
 
 
 def _by_identity(values: Sequence[_T | None]) -> tuple[Integers, tuple[_T, ...]]:
-    """Return the index of each object among the distinct objects, and those; None is UNKNOWN."""
+    """Return (index of each object among the distinct objects, these objects).
+
+    None has the index UNKNOWN, and is not among the objects.
+    """
     kept = {id(None): 0}
     indexes = np.array([kept.setdefault(id(value), len(kept)) for value in values], np.int64)
     firsts = np.unique(indexes, return_index=True)[1].tolist()
@@ -367,7 +371,10 @@ def _nth(known: Sequence[_T], index: int) -> _T:
 
 
 def _listed(texts: Sequence[str] | None) -> str | None:
-    """Return texts as one text; names in PostgreSQL and MySQL never contain the separator NUL."""
+    """Return texts as one text, each with a NUL at its end; None for None.
+
+    Names in PostgreSQL and MySQL never contain a NUL.
+    """
     return None if texts is None else "".join(f"{text.replace(chr(0), '')}\0" for text in texts)
 
 

@@ -49,7 +49,7 @@ class ConversionPlan:
 
     @property
     def size(self) -> int | None:
-        """Return the bytes that will be read; None if one of the inputs is a pipe."""
+        """Return the number of bytes that will be read; None if one of the inputs is a pipe."""
         sizes = [one.size for one in self.inputs]
         return sum(sizes) if all(sizes) else None
 
@@ -74,9 +74,9 @@ class _Candidate:
 
 
 def planned(wish: ConversionRequest) -> ConversionPlan:
-    """Return which files are read, and in which order.
+    """Return the files to read, all of one layout, in the order of their times.
 
-    Raises Impossible if none of them is a log that can be replayed.
+    Raises Impossible if none of the files is a log that can be replayed.
     """
     nothing = ReadRequest(ReadCounts(), lambda _: None, lambda _: None, wish.prefix)
     candidates: list[_Candidate] = []
@@ -113,10 +113,10 @@ def planned(wish: ConversionRequest) -> ConversionPlan:
 def convert(
     plan: ConversionPlan, wish: ConversionRequest, advance: Callable[[int], None]
 ) -> ConversionResult:
-    """Write the replay file and return its summary.
+    """Write the replay file; return its summary, and notes on how the logs were understood.
 
-    `advance` is called with the bytes of each piece that was read.  Raises Impossible if there is
-    nothing to replay; then no file is written.
+    `advance` is called with the number of bytes of each piece that was read.  Raises Impossible if
+    there is nothing to replay; then no file is written.
     """
     log, reading = _log(plan.layout), ReadCounts()
     with (
@@ -181,7 +181,7 @@ def _candidate(source: Input, order: ReadRequest) -> _Candidate:
 
 
 def _once(chosen: Sequence[_Candidate], notes: list[str]) -> Iterator[Input]:
-    """Yield the files; of two that begin alike, only the first.
+    """Yield the files; of files that begin alike only the first, with a note on each of the others.
 
     A file and its compressed copy begin alike, for example.
     """
@@ -269,7 +269,7 @@ def _worded(skipped: Mapping[str, int]) -> str:
 
 @contextlib.contextmanager
 def _collected_never() -> Iterator[None]:
-    """Turn off automatic garbage collection, which takes a third of the time.
+    """Turn off automatic garbage collection, which would take a third of the conversion's time.
 
     The conversion makes no reference cycles, except sqlglot's trees; `fingerprint` collects those.
     """

@@ -1,4 +1,4 @@
-"""Tables that COPY FROM STDIN fills, as the names of files with their data.
+"""Tables that COPY FROM STDIN fills, written as names of files with the tables' data.
 
 Logs do not have the data.  A replay takes it from files in a folder that the user gives.
 """
@@ -49,7 +49,7 @@ def copied(text: str) -> str | None:
 
 
 def adds_rows(text: str) -> bool:
-    """Return whether a text is one COPY FROM STDIN, which does nothing but add rows."""
+    """Return whether a text is a single COPY FROM STDIN, so that it only adds rows."""
     return _COPY.match(text) is not None and ";" not in text.rstrip("; \n")
 
 

@@ -7,11 +7,11 @@ from typing import NamedTuple
 _NAMED = 5
 _SWAPPED_NS = 10**9
 HOLED = "HOLED"
-"""Prefix of the severity of an entry that a hole cut off."""
+"""Prefix of the severity of an entry that a hole (a run of zeros in the log) cut off."""
 
 
 def query_number(text: str | int) -> int:
-    """Return the server's id for statements of one form; 0 if the text is no such number."""
+    """Return a logged query id as a number; 0 if the text is not an integer of 64 bits."""
     try:
         number = int(text or 0)
     except (ValueError, TypeError):
@@ -25,7 +25,7 @@ class LogEntry(NamedTuple):
     time_ns: int
     """Nanoseconds since 1970 in UTC."""
     session: str
-    """Its session's id, or the number of its process."""
+    """The session's id, or the number of the server process."""
     severity: str
     message: str
     detail: str = ""
@@ -37,7 +37,7 @@ class LogEntry(NamedTuple):
     database: str = ""
     application: str = ""
     remote: str = ""
-    """Host, with its port if that is logged."""
+    """The client's host, with the port if it is logged."""
     query_id: int = 0
     number: int = 0
     """Number of the line in its session, from 1; 0 if it is not logged."""
@@ -48,13 +48,13 @@ class ReadCounts:
     """Counts made while a log is read."""
 
     skipped: Counter[str] = field(default_factory=Counter)
-    """Number of statements and other things that cannot be replayed, by the reason in words."""
+    """Reason in words -> number of statements or other things that cannot be replayed."""
     damage: list[str] = field(default_factory=list)
-    """Sentences on places that could not be read, the first ones of each file."""
+    """Sentences on the first places that could not be read."""
     damaged: int = 0
-    """Number of all such places."""
+    """Number of all places that could not be read."""
     foreign: int = 0
-    """Lines that no server writes."""
+    """Number of lines that no server writes."""
     entries: int = 0
     """Complete entries that were read."""
     sessions: int = 0
@@ -70,7 +70,7 @@ class ReadCounts:
     """Other sentences on how the log was understood, each once."""
 
     latest_ns: int = 0
-    """Time of the newest entry, in nanoseconds since 1970."""
+    """Newest time since times last went back, in nanoseconds since 1970."""
     back: int = 0
     """Places at which times go back."""
     most_back_ns: int = 0
@@ -78,8 +78,8 @@ class ReadCounts:
     def pass_time(self, time_ns: int) -> None:
         """Note the time of an entry; count a place at which times go back.
 
-        Processes write into one log, so that neighbours may be swapped: by a second, where times
-        have whole seconds only.
+        Several processes write into one log, so neighbouring entries may be swapped.  A step back
+        of up to a second is therefore not counted.
         """
         behind = self.latest_ns - time_ns
         if behind > _SWAPPED_NS:

@@ -1,9 +1,9 @@
-"""Fingerprints of statements: normalised text, kind, and changed tables, whatever the values.
+"""Fingerprints of statements: normalised text, kind and changed tables, but no values.
 
 Texts are normalised twice.  replayer's own cheap form comes from one scan, which replaces all
-values by one value.  It is the key under which sqlglot's expensive form is remembered: captures of
-millions of statements have few forms.  sqlglot sees only the cheap form, so its result can contain
-no value.
+values by one value.  This form is the key under which sqlglot's expensive form is remembered:
+captures of millions of statements have few forms.  sqlglot sees only the cheap form, so its result
+can contain no value.
 """
 
 import gc
@@ -62,7 +62,7 @@ SCAN: Final = {
         re.DOTALL,
     ),
 }
-"""Patterns that find every value, comment and quoted name of a text, whatever it contains."""
+"""SQL dialect -> pattern that finds each value, comment and quoted name in any text."""
 _TAGGED = re.compile(r"\$(?:[A-Za-z_]\w*)?\$")
 _PREFIXED = re.compile(r"[eEbBxXnN&](?<=\W[eEbBxXnN&])'")
 _STRINGS = re.compile(_STRING)
@@ -130,7 +130,7 @@ class Fingerprints:
         self._form_characters = 0
         self._ids: dict[int, Fingerprint] = {}
         self._numbered: dict[int, Fingerprint] = {}
-        """Fingerprints with a known query id, by the number of their form."""
+        """Number of the form (the hash of its text) -> fingerprint with the server's query id."""
 
     def statement(self, text: str, query_id: int = 0) -> LoggedStatement:
         """Return a text with its fingerprint; equal texts may share one object."""
@@ -217,7 +217,7 @@ def _hard(text: str, dialect: str) -> bool:
 
 
 def _strange(quote: str, text: str) -> bool:
-    """Return whether a quoted name is not a plain identifier, or contains other quotes."""
+    """Return whether a text has a name in these quotes that is not a plain identifier."""
     return quote in text and not all(map(str.isidentifier, text.split(quote)[1::2]))
 
 
@@ -269,7 +269,7 @@ def _trees(cheap: str, dialect: str) -> Sequence[exp.Expression]:
 
 
 def _misread(tree: exp.Expr) -> bool:
-    """Return whether sqlglot took the old word of COPY BINARY for the name of a table."""
+    """Return whether sqlglot took the word BINARY of an old COPY BINARY for a table's name."""
     return isinstance(tree, exp.Copy) and tree.this.name.lower() == "binary"
 
 
@@ -302,7 +302,7 @@ def _kind(part: str) -> Kind:
 
 
 def _kind_of(tree: exp.Expression, kind: Kind) -> Kind:
-    """Return the kind that the words give, or, for WITH, the kind of the tree."""
+    """Return the given kind; for a statement with WITH, the kind of its syntax tree."""
     if tree.args.get("with_") is None and tree.args.get("with") is None:
         return kind
     for family, name in _FAMILIES.items():
@@ -411,12 +411,12 @@ def _targets(node: exp.Expression) -> list[str]:
 
 
 def _joins(node: exp.Update) -> bool:
-    """Return whether an UPDATE is one of several tables, as MySQL has it."""
+    """Return whether an UPDATE joins several tables, as MySQL allows."""
     return bool(node.this.args.get("joins"))
 
 
 def _set_tables(node: exp.Update) -> list[str]:
-    """Return the joined tables of an UPDATE that have a column which it sets."""
+    """Return those joined tables of an UPDATE of which it may set a column."""
     tables = {one.alias_or_name.lower(): one.name.lower() for one in node.this.find_all(exp.Table)}
     owners = {
         column.table.lower()

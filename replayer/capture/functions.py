@@ -1,7 +1,7 @@
-"""Functions that change no table, by name: a SELECT that calls another one may change anything.
+"""Functions that change no table, by name: a SELECT of any other function may change anything.
 
-sqlglot knows most functions of the SQL standard.  These are the functions of servers that it does
-not know.  nextval is one of them: it changes no row, and a replay treats it separately.
+sqlglot knows most functions of the SQL standard.  Listed here are functions of servers that sqlglot
+does not know.  nextval is one of them: it changes no row, and a replay treats it separately.
 """
 
 _BEGINNINGS = (

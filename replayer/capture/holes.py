@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 HOLE = "\ud800\0"
-"""The end of a line that a hole cut off; no decoded text has this surrogate."""
+"""The mark at the end of a line that a hole cut off; decoded text never contains it."""
 SPOOLED = b"\xff\0\n"
 """The bytes that stand for a hole in a temporary file that is read backwards."""
 LOST = "statements cut by a hole of zeros in the log"
@@ -18,13 +18,13 @@ class Holes:
     """The positions of the holes in a text."""
 
     first: list[tuple[int, int]] = field(default_factory=list)
-    """Offset in the text and length, in bytes, of the first holes."""
+    """(offset in the text, length) of the first holes, both in bytes."""
     count: int = 0
     zeros: int = 0
     """Total bytes of all holes."""
 
     def add(self, offset: int, length: int) -> None:
-        """Count a hole."""
+        """Count a hole; `offset` and `length` are in bytes of the text."""
         self.count += 1
         self.zeros += length
         if len(self.first) < _NAMED:

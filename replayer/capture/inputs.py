@@ -29,7 +29,7 @@ from replayer.errors import Impossible
 
 _BLOCK = 1 << 20
 _PIECE = 1 << 10
-"""Bytes that are decompressed at once; even a decompression bomb makes only some 40 MB of it."""
+"""Compressed bytes that are decompressed at once; they become at most some 40 MB of text."""
 _HEAD = 256 << 10
 LONGEST_LINE = 4 << 20
 """Characters of the longest line; of a longer one only the beginning is kept, with CUT after it."""
@@ -74,20 +74,20 @@ _BROKEN = (zlib.error, OSError, zstandard.ZstdError, lzma.LZMAError, EOFError, V
 
 @dataclass(slots=True, eq=False)
 class Input:
-    """One file or pipe; a pipe can be read once, even after its head was read."""
+    """One file or pipe; a pipe can be read only once, but its head may be read before that."""
 
     name: str
-    """Its name in sentences: the file name without folders."""
+    """The name for messages: the file name without folders."""
     path: Path | None
     """The path; None for standard input."""
     size: int = 0
     """Bytes of the file on disk, maybe compressed; 0 for a pipe."""
     damage: str = ""
-    """A sentence on where and why it could not be read further."""
+    """Where and why the file could not be read further, in words; "" if it could."""
     not_utf8: int = 0
     """Lines with bytes that are not UTF-8."""
     unfinished: bool = False
-    """True if it ends in the middle of a line."""
+    """True if the file ends in the middle of a line."""
     holes: Holes = field(default_factory=Holes)
     """The runs of zeros in the text that was read."""
     shortest_hole: int = 1
@@ -98,7 +98,7 @@ class Input:
     def head(self) -> str:
         """Return the beginning of the text, decompressed and without holes, to detect the layout.
 
-        Raises Impossible if it is not text.
+        Raises Impossible if the file is not text.
         """
         holes = Holes()
         with contextlib.closing(self._pieces(lambda _: None, keep=True)) as pieces:
@@ -112,9 +112,9 @@ class Input:
         return data.decode("utf-8", "surrogateescape").lstrip("\n").removeprefix("\ufeff")
 
     def blocks(self, advance: Callable[[int], None]) -> Iterator[str]:
-        """Yield the text in pieces of about a megabyte, cut anywhere; HOLE alone stands for a hole.
+        """Yield the text in pieces of about a megabyte, cut anywhere; a piece HOLE is a hole.
 
-        `advance` is called with the bytes of each piece of the file that was read.
+        `advance` is called with the number of bytes of each piece of the file that was read.
         """
         decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
         first, holed = True, False
@@ -186,7 +186,7 @@ class Input:
             yield [_unspooled(held)]
 
     def written(self) -> datetime | None:
-        """Return when it was last written; None for a pipe."""
+        """Return the time of the last write to the file; None for a pipe."""
         if self.path is None or not self.size:
             return None
         return datetime.fromtimestamp(self.path.stat().st_mtime, UTC)
@@ -250,7 +250,7 @@ class Input:
     def _raw(
         self, advance: Callable[[int], None], *, keep: bool = False
     ) -> Generator[bytes, None, None]:
-        """Yield the blocks as stored; `keep` those of a pipe for the next reader."""
+        """Yield the blocks as stored; with `keep`, store those of a pipe for the next reader."""
         handle, first = self._open()
         try:
             if first:
@@ -324,7 +324,7 @@ def _expanded(name: str) -> Iterator[Input]:
 
 
 def _shown(path: Path) -> str:
-    """Return a name in which every byte can be printed."""
+    """Return the file's name with bytes that are not UTF-8 replaced."""
     return os.fsencode(path.name).decode("utf-8", "replace")
 
 
@@ -375,7 +375,7 @@ def _chained(first: bytes, others: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _gathered(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield pieces that are large enough to process efficiently, and the empty ones."""
+    """Yield the pieces joined to about a megabyte each; an empty piece, a hole, stays alone."""
     data = bytearray()
     for piece in pieces:
         if not piece:
@@ -408,7 +408,7 @@ def _bounded(pieces: Iterable[bytes], name: str) -> Iterator[bytes]:
 
 
 def _unspooled(line: bytes) -> str:
-    """Return a line of the temporary file that is read backwards."""
+    """Return the text of a line of the temporary file; it ends with HOLE if a hole cut it off."""
     if line.endswith(SPOOLED[:-1]):
         return line.removesuffix(SPOOLED[:-1]).decode("utf-8", "surrogateescape") + HOLE
     return line.decode("utf-8", "surrogateescape")

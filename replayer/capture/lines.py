@@ -86,7 +86,10 @@ class Joiner:
         return made
 
     def finish(self, *, cut: bool = False) -> list[LogEntry]:
-        """Return the incomplete entries, too; the last of them may be cut."""
+        """Return all entries since the last `ready`, complete or not.
+
+        With `cut`, mark the end of the last one with CUT.
+        """
         if cut and self._drafts:
             last = self._drafts[-1]
             last.parts[last.last].append(CUT)
@@ -95,7 +98,7 @@ class Joiner:
         return self.ready()
 
     def break_off(self) -> list[LogEntry]:
-        """Return the entries before a hole; mark those that it cut off, or may have, as HOLED.
+        """Return the entries before a hole; mark as HOLED each that the hole may have cut off.
 
         If several entries can be incomplete at a time, the last entry of each session may go on in
         the hole.

@@ -1,4 +1,4 @@
-"""The parameters of a statement, as a PostgreSQL log has them in its details."""
+"""Parameters of statements, read from the DETAIL of entries in a PostgreSQL log."""
 
 import re
 
@@ -11,13 +11,16 @@ _PLACE = re.compile(r"\$\d")
 
 
 class LoggedParameters:
-    """Reads parameters; it remembers how long complete values are, to recognize those cut off."""
+    """A reader of parameters; it remembers the longest complete value, to detect cut values."""
 
     def __init__(self) -> None:
         self._longest = 0
 
     def read(self, detail: str, text: str) -> tuple[tuple[str | None, ...] | None, str]:
-        """Return the parameters of a detail, or the reason why the statement cannot be replayed."""
+        """Return (parameters, ""), or (None, reason) if the statement cannot be replayed.
+
+        `detail` is the DETAIL of the entry, `text` the statement.
+        """
         at = detail.find("arameters: ")
         if at < 0:
             return (None, NO_VALUES) if _PLACE.search(text) else ((), "")
@@ -44,7 +47,7 @@ class LoggedParameters:
 
 
 def has_places(text: str) -> bool:
-    """Return whether a statement has places for parameters."""
+    """Return whether a statement's text has places for parameters, such as $1."""
     return _PLACE.search(text) is not None
 
 

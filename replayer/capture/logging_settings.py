@@ -1,4 +1,4 @@
-"""Log settings that a source needs to be replayed, their cost, and the place of its log."""
+"""Settings with which a server's log can be replayed, the cost of that log, and its place."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _UNKNOWN_BYTES = 100.0
 
 @dataclass(frozen=True, slots=True)
 class LogSetting:
-    """One setting of the log: its value, the value that it needs, and the reason."""
+    """One setting of the log: its value, the value that a replay needs, and the reason."""
 
     name: str
     value: str
@@ -49,27 +49,27 @@ class LogSetting:
 
     @property
     def changes(self) -> bool:
-        """Return whether it has to be set."""
+        """Return whether the setting has to be changed."""
         return self.value != self.wanted
 
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """The settings that a source needs, and notes about them."""
+    """The log settings that a replay needs, and notes about them."""
 
     settings: tuple[LogSetting, ...]
     statements: tuple[str, ...]
-    """Statements, as a user would type them, that set the settings with other values."""
+    """SQL statements for a user to type, which change each setting that has another value."""
     notes: tuple[str, ...]
 
     @property
     def changes(self) -> dict[str, str]:
-        """Return the settings that have to be set, with their values, in order."""
+        """Return name -> needed value of the settings that have to be changed, in order."""
         return {one.name: one.wanted for one in self.settings if one.changes}
 
 
 def needs(database: Database) -> Needs:
-    """Return the settings that a server's log needs to be replayed.
+    """Return the settings with which a server's log can be replayed.
 
     Raises Skip for an engine that has no such settings.
     """
@@ -93,9 +93,9 @@ def _settings(database: Database) -> tuple[LogSetting, ...]:
 
 
 def check_effect(engine: Engine, url: URL) -> list[str]:
-    """Return a sentence for each setting that is not in effect although it was set.
+    """Return a sentence for each setting that was set but is still not in effect.
 
-    Processes of the server read new settings only at certain moments, so wait some seconds.
+    Processes of the server read new settings only at certain moments, so this waits some seconds.
     """
     end = time.monotonic() + _EFFECT_SECONDS
     while True:
@@ -121,7 +121,7 @@ class LoggingCost:
     statements: float
     """Statements a second."""
     at_least: bool
-    """True if there may be more statements than could be seen."""
+    """True if the server does not count statements, so that there may be more of them."""
     text_bytes: float
     """Bytes of a statement's text, on average."""
     low: float
@@ -131,7 +131,7 @@ class LoggingCost:
 
 
 def cost(database: Database, seconds: float) -> LoggingCost:
-    """Watch the running load for some seconds; estimate how much log it would write."""
+    """Watch the server's load for `seconds`, and return how much log that load would write."""
     schema = _schema(database)
     before = _totals(database, schema)
     begin = time.monotonic()
@@ -194,17 +194,17 @@ class LogLocation:
     """The place of a server's log."""
 
     said: str
-    """The path as the server reports it, or "" if it does not."""
+    """The path as the server reports it; "" if the server does not report one."""
     here: Path | None
-    """The file on this machine, or None; of a series of files, one of them or a pattern."""
+    """The path on this machine, or a pattern of file names; None if it is not known."""
     prefix: str
-    """The prefix of lines, if they are not columns."""
+    """The log_line_prefix that the log will have; "" if its lines need none."""
     rotated: bool = False
     """True if other files of the same folder and ending belong to the log."""
 
 
 def place(engine: Engine, url: URL) -> LogLocation:
-    """Return where a server's log is now, and its place on this machine if that is proven."""
+    """Return the place of a server's log, with its path on this machine if that is proven."""
     with log_settings.asking(engine, url) as database:
         prefix = str(database.row(_ABOUT)["prefix"])
         try:

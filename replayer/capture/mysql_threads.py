@@ -1,8 +1,8 @@
 """Assembly of the actions of MySQL's and MariaDB's clients from the entries of their logs.
 
 The general log has statements when they arrive, without durations.  The slow log has them when they
-have ended.  Both show the execution of a prepared statement with its values written into the text,
-and it is replayed in that form.  An EXECUTE that was sent as text is in the general log twice.
+have ended.  Both logs show a prepared statement with its values written into the text.  The
+statement is replayed in that form.  An EXECUTE that was sent as text is in the general log twice.
 """
 
 import re
@@ -41,7 +41,7 @@ _LOCAL = re.compile(
 _SECRET = re.compile(r"<secret>|\bidentified\b[^;]*\bas\s+'<")
 _USE = re.compile(r"\s*use\s+(`(?:[^`]|``)+`|[^\s;]+)\s*;?\s*\Z", re.IGNORECASE)
 _CUT_AT = 60_000
-"""Characters from which on a line may have been cut; a shorter one that ends so contains a NUL."""
+"""Length from which on a text that ends with CUT was cut; in a shorter text, CUT is a NUL."""
 _MOST_HELD = 50_000
 _PREPARE = re.compile(r"(\s*prepare\s+\S+\s+from\s+)\.\.\.\s*", re.IGNORECASE)
 """A PREPARE as MySQL 8 and later log it, without its text, which may contain a password."""
@@ -65,21 +65,24 @@ STATES = {
     **dict.fromkeys((1292,), "22007"),
     **dict.fromkeys((1365,), "22012"),
 }
-"""SQLSTATEs of the errors that statements end with; HY000 for others."""
+"""Number of an error -> its SQLSTATE; all other errors have HY000."""
 
 
 SILENT = "the log does not say which statements failed"
 
 
 class StampSpreader:
-    """A spreader of events that a coarse clock gave the same stamp, in the order of the log."""
+    """A spreader of events with the same stamp over its second, in the order of the log."""
 
     def __init__(self) -> None:
         self._time_ns = 0
         self._held: list[Callable[[int], None]] = []
 
     def add(self, time_ns: int, done: Callable[[int], None]) -> None:
-        """Hold an event until all of the same second are there; then call `done` with its time."""
+        """Hold an event until all events of its second are there, then call `done` with its time.
+
+        Times are in nanoseconds since 1970.
+        """
         if time_ns != self._time_ns or len(self._held) >= _MOST_HELD:
             self.finish()
             self._time_ns = time_ns
@@ -142,7 +145,7 @@ class ThreadAssembly:
             known.preparing, known.twice = None, False
 
     def refused(self, thread: str, time_ns: int) -> None:
-        """Take back a connection that the server refused."""
+        """Count a connection that the server refused, and end its session."""
         self._reading.skip(REFUSED)
         self.disconnect(thread, time_ns)
 
@@ -159,7 +162,10 @@ class ThreadAssembly:
             self._put(known, Action(known.number, "simple", time_ns, text=f"USE `{quoted}`"))
 
     def prepare(self, thread: str, time_ns: int, text: str) -> None:
-        """Use the text of a prepared statement if the PREPARE was sent as text, else ignore it."""
+        """Process an entry Prepare, which has the text of a PREPARE statement just before it.
+
+        The entry is ignored if there was no such statement.
+        """
         known = self._of(thread, time_ns, "", before=True)
         preparing, known.preparing = known.preparing, None
         if preparing is not None and (match := _PREPARE.fullmatch(preparing.text)):
@@ -167,7 +173,7 @@ class ThreadAssembly:
             self._put(known, preparing._replace(text=f"{match[1]}'{quoted}'"))
 
     def execute(self, thread: str, time_ns: int, text: str) -> None:
-        """Add the execution of a prepared statement."""
+        """Add the execution of a prepared statement, unless it repeats the EXECUTE before it."""
         known = self._of(thread, time_ns, "", before=True)
         twice, known.twice = known.twice, False
         if not twice and self._whole(text):
@@ -176,10 +182,10 @@ class ThreadAssembly:
     def query(
         self, thread: str, action: Action, database: str | None = None, user: str = ""
     ) -> None:
-        """Add a statement, whose action has no session yet; begin one if the log has no connects.
+        """Add a statement of a thread; begin a session if the thread has none.
 
-        `database` is the database that it ran in, and `user` its user, if the log has them with
-        each statement.
+        The session of `action` is not set yet.  `database` is the database in which the statement
+        ran, and `user` its user, if the log has them for each statement.
         """
         logged = database is not None
         known = self._known.get(thread) or self._open(

@@ -22,7 +22,7 @@ _LOCKS = re.compile(
 _ADVISORY = "(advisory locks)"
 _MOST_REMEMBERED = 50_000
 _MOST_ENDS = 1 << 17
-"""The smallest number of ends that are kept one by one."""
+"""At least so many of the latest ends of transactions are kept one by one."""
 _EVERY = 64
 _MOST_TABLES = 10_000
 """Tables with a separate chain; later tables share the chain of unknown tables."""
@@ -31,7 +31,7 @@ _MOST_TABLES = 10_000
 class CommitOrder:
     """The commit order of a capture: it gives a place to each action.
 
-    Actions are passed in the order of their ends.
+    The caller passes the actions in the order of their ends.
     """
 
     def __init__(self) -> None:
@@ -54,7 +54,7 @@ class CommitOrder:
         return len(self._chains) + 1
 
     def place(self, action: Action, end_ns: int, fingerprint: Fingerprint | None) -> CommitPlace:
-        """Return the place of the next action; without a fingerprint it is not a statement."""
+        """Return the place of the next action; `fingerprint` is None if it is no statement."""
         if fingerprint is None:
             return self._left(action, end_ns) if action.does == "disconnect" else _NO_PLACE
         session = action.session
@@ -135,7 +135,10 @@ class _Ends:
         return rank
 
     def before(self, start_ns: int) -> int:
-        """Return how many transactions had certainly ended before; long ago, up to 63 too few."""
+        """Return how many transactions had certainly ended before this time.
+
+        For a time long ago, the result may be up to 63 too low.
+        """
         start_ns -= _RESOLUTION_NS
         if self._last and self._last[0] < start_ns:
             return self.count - len(self._last) + bisect_left(self._last, start_ns)

@@ -3,7 +3,7 @@
 import re
 
 DEADLOCK_NS = 10**9
-"""The default of deadlock_timeout; the log shows another value if it was changed or waited for."""
+"""The default of deadlock_timeout, in nanoseconds, used until the log shows another value."""
 RESOLUTION_NS = 10**6
 _WAITS = re.compile(
     r"process \d+ (?:still waiting|(?:detected|avoided) deadlock while waiting) for .*"
@@ -28,7 +28,7 @@ _UNITS_NS = {
 _DEADLOCK = "40P01"
 
 Timeout = tuple[str, int]
-"""The first word of its name, and nanoseconds."""
+"""The first word of a timeout's name (deadlock, lock, statement), and its nanoseconds."""
 
 
 def waited_ns(message: str) -> int | None:
@@ -43,7 +43,7 @@ def given(text: str) -> Timeout | None:
 
 
 def changed(message: str) -> Timeout | None:
-    """Return the timeout that a server read from its files; None for other messages."""
+    """Return the timeout that a message reports as changed; None for other messages."""
     return _timeout(_CHANGED.match(message))
 
 

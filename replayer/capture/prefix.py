@@ -82,23 +82,23 @@ _TOKENS = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Prefix:
-    """The prefix of lines, and the positions of its fields."""
+    """The prefix of a log's lines, and the positions of the prefix's fields."""
 
     template: str
     """The prefix in the form of log_line_prefix."""
     pattern: re.Pattern[str]
     places: tuple[int, ...]
-    """For each of FIELDS, its place among the groups; -1 if the prefix does not have it."""
+    """For each of FIELDS, the index among the pattern's groups; -1 if it is not there."""
     coarse: bool
     """True if its stamps have whole seconds only."""
 
     def has(self, field: str) -> bool:
-        """Return whether lines have a field."""
+        """Return whether the prefix has this one of FIELDS."""
         return self.places[FIELDS.index(field)] >= 0
 
 
 def compiled(template: str, *, timed: bool = True, known: bool = False) -> Prefix:
-    """Return the prefix of a log_line_prefix.
+    """Return the Prefix that matches lines written with this log_line_prefix.
 
     Pass `timed=False` if text around the lines has their times, and `known=True` if it has their
     processes.  Raises Impossible for a prefix that lacks the time, or lacks both process and
@@ -154,9 +154,9 @@ def _fragment(escape: str, seen: set[str], *, padded: bool) -> str:
 
 
 def guessed(lines: Iterable[str], *, timed: bool = True, known: bool = False) -> Prefix | None:
-    """Return the prefix that most lines with a severity have; None if there is none.
+    """Return the prefix that most lines with a severity have; None if no prefix fits half of them.
 
-    Raises Impossible if that prefix has no time, or neither a process nor a session.
+    Raises Impossible if the fitting prefix has no time, or neither a process nor a session.
     """
     beginnings = [
         (line[: match.start()], line[match.end() : match.end() + 20])
@@ -190,7 +190,7 @@ def guessed(lines: Iterable[str], *, timed: bool = True, known: bool = False) ->
 
 
 def _of_server_too(one: Prefix, beginnings: list[str], *, timed: bool, known: bool) -> Prefix:
-    """Return the prefix with %q, after which the server's own processes write no fields."""
+    """Return the prefix, with %q if the server's own processes write only its beginning."""
     others = {
         template
         for begin in beginnings
@@ -207,7 +207,7 @@ def _of_server_too(one: Prefix, beginnings: list[str], *, timed: bool, known: bo
 
 
 def _template(begin: str) -> str:
-    """Return the log_line_prefix that makes such a beginning."""
+    """Return a log_line_prefix with which a line can begin like this."""
     seen: set[str] = set()
 
     def escape(match: re.Match[str]) -> str:

@@ -25,7 +25,7 @@ Inode = tuple[int, int]
 
 
 class Piece(NamedTuple):
-    """The part of a file that was written after the first moment: bytes `begin` to `end`."""
+    """The part of a log file that was written since the first moment: bytes `begin` to `end`."""
 
     path: Path
     inode: Inode
@@ -34,7 +34,7 @@ class Piece(NamedTuple):
 
 
 def sizes(place: LogLocation) -> dict[Inode, int]:
-    """Return the current sizes of the files in a log's folder, by device and inode.
+    """Return (device, inode) -> current size in bytes, for the files in a log's folder.
 
     Raises ReplayerError if the folder cannot be read.
     """
@@ -89,7 +89,7 @@ def check_out(folder: Path) -> None:
 
 
 def copied(pieces: list[Piece], folder: Path) -> int:
-    """Copy the pieces into files of a folder that only their owner can read; return the bytes.
+    """Copy the pieces into files that only their owner can read; return the number of bytes.
 
     Raises Impossible for a folder that another user owns or could swap.
     """

@@ -70,7 +70,7 @@ class StampReader:
         return second + rest
 
     def epoch(self, text: str) -> int:
-        """Return nanoseconds since 1970 for a text of seconds with a fraction.
+        """Return nanoseconds since 1970 for a text of seconds since 1970 with a fraction.
 
         Raises ValueError for a text that is no such number.
         """

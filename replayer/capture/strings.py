@@ -20,7 +20,7 @@ class Strings:
 
     @classmethod
     def of(cls, values: Sequence[str | None]) -> "Strings":
-        """Return the Strings of these values."""
+        """Return these values as one Strings object."""
         lengths = np.fromiter(
             (_NONE if value is None else len(value) for value in values), np.int32, len(values)
         )
@@ -36,7 +36,7 @@ class Strings:
         return cls(characters, each, _offsets(each))
 
     def pack(self) -> tuple[bytes, bytes]:
-        """Return the text and the lengths as bytes."""
+        """Return the text and the lengths as bytes, in the form that `unpack` takes."""
         return self.text.encode("utf-8", "surrogatepass"), self.lengths.astype("<i4").tobytes()
 
     def __len__(self) -> int:

@@ -33,13 +33,13 @@ class _Sum:
 
     @property
     def weight(self) -> tuple[int, int]:
-        """Return the key of the heaviest: total time, then number of statements."""
+        """Return the sort key of the heaviest fingerprints: nanoseconds, number of statements."""
         return self.nanoseconds, self.statements
 
 
 @dataclass(slots=True)
 class WriteCounts:
-    """Counts of the actions that were written."""
+    """Counts of the actions that were written so far."""
 
     begin_ns: int | None = None
     end_ns: int = 0
@@ -55,7 +55,7 @@ class WriteCounts:
     forms: dict[int, _Sum] = field(default_factory=dict)
     forgotten: int = 0
     copies: Counter[str] = field(default_factory=Counter)
-    """Number of COPY FROM STDIN, by table."""
+    """Table -> number of COPY FROM STDIN statements that fill it."""
     open: dict[int, None] = field(default_factory=dict)
 
     def add(self, block: Block) -> None:
@@ -151,7 +151,7 @@ class WriteCounts:
         transactions: int,
         chains: int,
     ) -> CaptureSummary:
-        """Return the summary of all counts."""
+        """Return the summary of the capture: all counts so far, and these facts."""
         begin = self.begin_ns or 0
         minute, most = max(
             self.minutes.items(), key=lambda each: (each[1], -each[0]), default=(0, 0)

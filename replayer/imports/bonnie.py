@@ -24,7 +24,7 @@ _FILES = tuple(
     f"{order}_{verb}" for order in ("seq", "ran") for verb in ("create", "stat", "delete")
 )
 _FAST = tuple(phase for phase in _BLOCKS if phase not in ("putc", "getc"))
-"""The phases that run with -f."""
+"""The phases that bonnie++ -f runs."""
 _OLD = 27
 """Number of fields of a CSV line of 1.03."""
 _HEADING = re.compile(
@@ -65,7 +65,7 @@ def read(source: ImportSource, label: str) -> ImportResult:
 
 
 def _scan(source: ImportSource) -> tuple[list[_Table], list[_Table]]:
-    """Return the results of CSV lines, and those of tables; bonnie++ may write the same as both."""
+    """Return (results of CSV lines, results of tables); the same results may be in both."""
     lines: list[_Table] = []
     tables: list[_Table] = []
     files = headed = False
@@ -109,7 +109,7 @@ def _pairs(table: _Table, phases: Sequence[str], cells: Sequence[str]) -> None:
 
 
 def _row(tables: list[_Table], text: str, *, files: bool) -> bool:
-    """Add a row of a table; return whether the text is one."""
+    """Add a row of a table; return whether the text is such a row."""
     parts = text.split()
     if parts[0] == "Latency" and tables:
         phases = _FILES if files else _BLOCKS if len(parts) == 7 else _FAST

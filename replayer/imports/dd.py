@@ -22,8 +22,8 @@ _RECORDS = re.compile(r"(?P<full>\d{1,18})\+(?P<part>\d{1,18}) records (?P<way>i
 def read(source: ImportSource, label: str) -> ImportResult:
     """Return a run for each machine and number of bytes that was copied.
 
-    If the output has lines of records, a result without them comes from status=progress and is
-    skipped.
+    If at least one result follows lines of records, results without such lines are those of
+    status=progress, and are skipped.
     """
     ends: list[ImportedStep] = []
     others: list[ImportedStep] = []

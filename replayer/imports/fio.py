@@ -24,7 +24,7 @@ _PERCENTILES = {"50": "p50", "95": "p95", "99": "p99", "99.9": "p999"}
 _SUM = "All clients"
 _WRONG = (KeyError, TypeError, ValueError, AttributeError)
 _SAME_BEGIN = 2.0
-"""Seconds by which the beginnings of interim reports can differ, as they are in whole seconds."""
+"""Seconds by which computed starts of the same work can differ: times have whole seconds."""
 
 
 @dataclass
@@ -42,7 +42,7 @@ class _Report:
 
     @property
     def kind(self) -> tuple[object, ...]:
-        """Return the key that is equal for two reports of the same work."""
+        """Return a key that is equal for reports of the same jobs on the same machine."""
         return self.version, str(self.host), [str(step.spec) for step in self.steps]
 
 
@@ -132,7 +132,7 @@ def _final(reports: Sequence[_Report]) -> Iterator[_Report]:
 
 
 def _goes_on(report: _Report, following: _Report) -> bool:
-    """Return whether a report is an earlier one of the same work, with the same start."""
+    """Return whether a report is an interim one of the work that the following one reports."""
     if report.kind != following.kind or len(report.operations) != len(following.operations):
         return False
     more = all(a <= b for a, b in zip(report.operations, following.operations, strict=True))
@@ -142,7 +142,7 @@ def _goes_on(report: _Report, following: _Report) -> bool:
 
 
 def _machines(reports: Iterator[_Report]) -> list[_Report]:
-    """Return the first report of each machine; `repeats` holds its reports, one after another."""
+    """Return the first report of each machine; its `repeats` are all reports of the machine."""
     firsts: list[_Report] = []
     latest: dict[str, _Report] = {}
     for report in reports:
@@ -157,7 +157,7 @@ def _machines(reports: Iterator[_Report]) -> list[_Report]:
 
 
 def _beside(report: _Report, following: _Report) -> bool:
-    """Return whether two reports ran at the same time, and so on two machines."""
+    """Return whether the work of two reports overlaps in time, which shows two machines."""
     if report.end is None or following.begin is None or following.end is None:
         return False
     return following.begin < report.end - _SAME_BEGIN < following.end
@@ -219,9 +219,9 @@ def _started(job: Mapping[str, Any]) -> str:
 
 
 def _elapsed(job: Mapping[str, Any]) -> float:
-    """Return a job's seconds: those of its longest side.
+    """Return a job's seconds: the longest time of its reads, writes or trims.
 
-    job_runtime is used only without them, because it is a sum over the jobs of a group.
+    job_runtime is used only if there is no such time: it is a sum over the jobs of a group.
     """
     sides = [number(_side(job, side).get("runtime", 0)) for side in _SIDES]
     return (max(sides) or number(job.get("job_runtime", 0))) / 1000
@@ -259,7 +259,7 @@ def _throughput(values: Mapping[str, Any]) -> float:
 def _side_latency(side: str, values: Mapping[str, Any]) -> Iterator[Measurement]:
     """Yield percentiles and maximum of the completion latency, in seconds.
 
-    fio reports it in nanoseconds since 3.0, in microseconds before.
+    fio reports the latency in nanoseconds since version 3.0, and in microseconds before.
     """
     latency, factor = (
         (values["clat_ns"], 1e-9) if "clat_ns" in values else (values.get("clat", {}), 1e-6)
@@ -275,7 +275,10 @@ def _side_latency(side: str, values: Mapping[str, Any]) -> Iterator[Measurement]
 
 
 def _latencies(job: Mapping[str, Any]) -> Iterator[tuple[str, Latency]]:
-    """Yield the histograms of json+, whose bins are nanoseconds -> count."""
+    """Yield (side, its latency histogram) from the bins of json+.
+
+    A side is read, write, trim or mixed.
+    """
     for side in _SIDES:
         bins = _side(job, side).get("clat_ns", {}).get("bins")
         if bins:

@@ -58,7 +58,7 @@ class _Reader:
     facts: dict[str, Fact] = field(default_factory=dict)
 
     def begun(self) -> _Test:
-        """Return the test to which a line before a result belongs."""
+        """Return the test to which a line before a result belongs; begin one after a result."""
         if self.tests[-1].complete:
             self.tests.append(_Test())
             self.procedure, self.summary = "", False
@@ -110,7 +110,7 @@ def _result(reader: _Reader, match: re.Match[str]) -> None:
 
 
 def _profile(reader: _Reader, line: str) -> None:
-    """Add the time profile over all users; the profiles of single users stand before it."""
+    """Add a line of the time profile over all users; profiles of single users are skipped."""
     if _SUMMARY.search(line):
         reader.summary, reader.procedure = True, ""
     elif procedure := _PROCEDURE.search(line):

@@ -54,7 +54,7 @@ class _Statistics:
     size: int = 0
     way: str = ""
     times: dict[int, int] = field(default_factory=dict)
-    """Nanoseconds of a request -> how many requests took so long."""
+    """Nanoseconds -> number of requests that took this long."""
 
     def note(self, size: str | float, way: str, time: float, *, counts: bool) -> None:
         """Add a request of `time` seconds; `counts` is False for the warm-up request."""
@@ -65,7 +65,7 @@ class _Statistics:
             self.times[nanoseconds] = self.times.get(nanoseconds, 0) + 1
 
     def sums(self, iops: float, speed: float, times: Mapping[str, float]) -> None:
-        """Add the summary; times are seconds."""
+        """Add the summary; `speed` is in bytes/s, `times` are name -> seconds."""
         self.metrics["iops"] = (iops, "IOPS", Better.MORE)
         self.metrics["throughput"] = (speed, "bytes/s", Better.MORE)
         for name, value in times.items():

@@ -94,7 +94,7 @@ def _series(kept: Sequence[Report], devices: Sequence[str], ends: Sequence[float
 
 
 def _measurements(kept: Sequence[Report], device: str) -> Iterator[Measurement]:
-    """Yield the mean of each known column, over the reports that have it."""
+    """Yield the mean of each known column of a device, over the reports that have the column."""
     rows = [report.devices[device] for report in kept if device in report.devices]
     for name in dict.fromkeys(name for row in rows for name in row):
         if name in iostat.COLUMNS:

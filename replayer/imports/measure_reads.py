@@ -31,7 +31,7 @@ _COUNT = re.compile(
 
 @dataclass
 class _Walk:
-    """One call of the script."""
+    """The times and counts of one call of the script."""
 
     times: dict[str, tuple[float, ...]] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)

@@ -57,7 +57,7 @@ class _Test:
 
 
 def read(source: ImportSource, label: str) -> ImportResult:
-    """Return a run for each test of a summary, or one of a matrix; equal tests are repeats."""
+    """Return a run for each test of a summary, or one for a CSV file; equal tests are repeats."""
     tests, rows = _scan(source)
     steps = [_step(test) for test in tests if test.metrics]
     if rows:
@@ -136,9 +136,9 @@ def _step(test: _Test) -> StepResult:
 
 
 def _matrix(source: ImportSource, rows: Sequence[Sequence[str]]) -> StepResult:
-    """Return a step of one CSV file.
+    """Return the step of one CSV file, which is a matrix.
 
-    Each of its values belongs to a number of large and a number of small outstanding I/Os.
+    Each value belongs to a number of large and a number of small outstanding I/Os.
     """
     kind = next((k for k in ("iops", "mbps", "lat") if f"{k}.csv" in source.name.lower()), "")
     if not kind:

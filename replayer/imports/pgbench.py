@@ -72,7 +72,7 @@ class _Report:
 
 @dataclass
 class _Log:
-    """The transactions of -l."""
+    """The transactions in a log that pgbench -l wrote."""
 
     times: dict[int, int] = field(default_factory=dict)
     """Microseconds of a transaction, to four digits -> number of such transactions."""
@@ -100,7 +100,7 @@ class _Log:
 
 
 def read(source: ImportSource, label: str) -> ImportResult:
-    """Return a run for each kind of call, with its reports as repeats, and one for log lines."""
+    """Return a run for each set of options, its reports as repeats, and one run for log lines."""
     reports, log = _scan(source)
     steps = [ImportedStep(_step(report), {}) for report in reports if report.metrics]
     unfinished = sum(1 for report in reports if report.rows and not report.metrics)
@@ -245,7 +245,7 @@ def _percentiles(latency: Latency | None) -> Iterator[Measurement]:
 
 
 def _watched(log: _Log, first: int) -> Series | None:
-    """Return the transactions of each second; None for a log with more than 200,000 seconds."""
+    """Return the tps of each second as a series; None for a log of more than 200,000 seconds."""
     if len(log.seconds) > _MOST_SECONDS:
         return None
     rows: list[tuple[float, Mapping[str, float | None]]] = [

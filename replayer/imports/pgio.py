@@ -146,7 +146,7 @@ def _adopt(source: ImportSource, rows: Sequence[_Line], hosts: Sequence[dict[str
 
 
 def _note(current: _Line, line: str, start: str) -> None:
-    """Add the values of a line."""
+    """Add the values that a line has to the current DBNAME line."""
     row = _ROW.search(line)
     if start in ("BEFORE:", "AFTER:") and row:
         setattr(current, start[:-1].lower(), tuple(int(value) for value in row.groups()))
@@ -158,7 +158,10 @@ def _note(current: _Line, line: str, start: str) -> None:
 def _run(
     source: ImportSource, label: str, index: int, repeats: Sequence[_Line], *, last: bool
 ) -> Run:
-    """Return a run of repeats; the file's last repeat gets the data of the files next to it."""
+    """Return a run of these repeats; with `last`, the last one has more data.
+
+    The data is from the files next to the source, which are those of the last repeat only.
+    """
     steps = [_step(one, repeat) for repeat, one in enumerate(repeats, start=1)]
     if last:
         watched = _series(source, steps[-1].started)
@@ -214,7 +217,7 @@ def _step(one: _Line, repeat: int) -> StepResult:
 
 
 def _same_window(one: _Line, seconds: int) -> Iterator[Measurement]:
-    """Yield the rates of pgio's own rows, for which counters and clock cover the same window."""
+    """Yield the rates from the BEFORE and AFTER rows; counters and clock cover the same time."""
     if not one.before or not one.after or not seconds:
         return
     hits, reads = (one.after[i] - one.before[i] for i in (0, 1))
@@ -224,7 +227,7 @@ def _same_window(one: _Line, seconds: int) -> Iterator[Measurement]:
 
 
 def _started(date: str) -> str:
-    """Return date(1)'s UTC time as ISO; "" for other zones, whose names are ambiguous."""
+    """Return the output of date(1) as ISO 8601 if it is in UTC; "" for any other zone."""
     for form in ("%a %b %d %H:%M:%S UTC %Y", "%a %d %b %Y %I:%M:%S %p UTC"):
         try:
             return datetime.strptime(date, form).replace(tzinfo=UTC).isoformat()
@@ -234,7 +237,10 @@ def _started(date: str) -> str:
 
 
 def _series(source: ImportSource, started: str) -> Series | None:
-    """Return iostat's and vmstat's lines as a series, without their first, which is since boot."""
+    """Return the values of iostat.out and vmstat.out as a series; None if there are none.
+
+    The first values of each file are left out, because they cover the time since the boot.
+    """
     columns = {**_iostat(source), **_vmstat(source)}
     longest = max(map(len, columns.values()), default=0)
     if not longest:
@@ -249,7 +255,7 @@ def _series(source: ImportSource, started: str) -> Series | None:
 
 
 def _iostat(source: ImportSource) -> dict[str, list[float | None]]:
-    """Return device.column -> values; the only device that worked is called `diskstats`."""
+    """Return the columns of iostat.out, as `iostat.columns` names them; {} without that file."""
     beside = source.beside("iostat.out")
     if beside is None:
         return {}
@@ -277,7 +283,7 @@ def _vmstat(source: ImportSource) -> dict[str, list[float | None]]:
 
 
 def _detail(source: ImportSource) -> Mapping[str, tuple[dict[str, Any], ...]]:
-    """Return the table of the session detail, numbers as numbers and times as text."""
+    """Return session_detail -> rows of pgio_session_detail.out; {} if there are none."""
     names: list[str] = []
     rows = []
     for at, line in _lines(source, "pgio_session_detail.out"):

@@ -66,13 +66,13 @@ _NUMBER = re.compile(r"\d[\d,]{0,25}(?:\.\d{1,9})?(?:E[+-]\d\d)?|\.\d{1,9}")
 
 @dataclass
 class _Report:
-    """One AWR report: awr_info's columns -> values."""
+    """One AWR report; `values` are name of awr_info's column -> value."""
 
     values: dict[str, float] = field(default_factory=dict)
     elapsed: float = 0.0
     host: dict[str, Fact] = field(default_factory=dict)
     waits: str = ""
-    """The kind of wait events in the current lines: Foreground, Background or none."""
+    """The kind of wait events in the current lines: Foreground or Background; "" for neither."""
 
 
 def read(source: ImportSource, label: str) -> ImportResult:
@@ -116,7 +116,7 @@ def _row(cells: Mapping[str, str]) -> StepResult:
 
 
 def _reports(source: ImportSource) -> Iterator[ImportedStep]:
-    """Yield a step for each AWR report; hundreds of its other lines are not for comparing."""
+    """Yield a step for each AWR report; lines without one of the known values are skipped."""
     report: _Report | None = None
     for _, line in source.lines():
         if _BEGIN in line:

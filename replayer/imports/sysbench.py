@@ -201,7 +201,10 @@ def _understood(report: _Report, line: str) -> bool:
 
 
 def _seconds(report: _Report, line: re.Match[str]) -> bool:
-    """Add an interval's values; fileio's reads and writes are MiB/s there."""
+    """Add the values of one interval; return whether there are any.
+
+    For sysbench's fileio test, reads and writes are in MiB/s.
+    """
     pairs = {
         _SAME.get(pair["name"], pair["name"]): number(pair[2])
         for pair in _PAIR.finditer(line["rest"])

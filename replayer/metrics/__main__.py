@@ -1,4 +1,4 @@
-"""The process that serves the metrics of a run, next to it; `sidecar` starts and ends it."""
+"""The process that serves the metrics of a run under way; `sidecar` starts and ends it."""
 
 from __future__ import annotations
 

@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 
 def listening(address: str, option: str, *, public: bool) -> socket.socket:
-    """Return a socket that listens at ADDR:PORT only; port 0 selects a free port.
+    """Return a socket that listens only at `address`, ADDR:PORT; port 0 selects a free port.
 
-    Raises Impossible, which names the option, if `address` is not an address or cannot be bound.
-    Also raises it if other hosts can reach the address and the metrics are not `public`.
+    Raises Impossible, which names the option, if `address` is not an address or cannot be bound, or
+    if other hosts can reach the address and the metrics are not `public`.
     """
     where = parsed(address, option)
     if not public and not is_loopback(where, option):

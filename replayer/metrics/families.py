@@ -2,7 +2,7 @@
 
 There is one sample per step, not one per repeat: a gauge is the median of the repeats that were
 done, as in the report.  A metric of a step has the labels `run` and `step`.  All other facts of the
-run are in replayer_run_info; a query joins them `on (run)`.
+run are labels of replayer_run_info; a query joins this metric `on (run)`.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ if TYPE_CHECKING:
 
 _Family = TypeVar("_Family", bound=Metric)
 _LONGEST = 128
-"""The most characters of a label's value: Prometheus holds it in memory for each series."""
+"""The most characters of a label's value; Prometheus keeps the value in memory per series."""
 
 
 class FamilyKind(NamedTuple):
-    """A family of metrics; its name ends in the unit."""
+    """The description and the labels of a metric family."""
 
     about: str
     labels: tuple[str, ...] = ()
@@ -196,12 +196,12 @@ _DEVICE = {
 
 
 def needs(column: str) -> bool:
-    """Return whether a column of a run's series is needed for its metrics."""
+    """Return whether a column of a run's series is needed for the run's metrics."""
     return column in _CPU or column in _DEVICE
 
 
 class MetricFamilies:
-    """The metric families of any number of runs; each has one or more samples per run."""
+    """The metric families of any number of runs, with the samples added so far."""
 
     def __init__(self) -> None:
         self._infos = _made(InfoMetricFamily, INFOS)
@@ -342,7 +342,7 @@ def _median(values: Iterable[float | None]) -> float | None:
 
 
 def _ledger(ledgers: list[Ledger]) -> Iterator[tuple[str, list[str], float | None]]:
-    """Yield (family, labels in addition to the step's, median of the repeats)."""
+    """Yield (family, labels after run and step, median over the repeats), from the ledgers."""
     reads = "replayer_step_ledger_reads_per_second"
     yield "replayer_step_riops", [], _median(one.riops for one in ledgers)
     yield reads, ["buffer"], _median(one.buffer_hits for one in ledgers)
@@ -354,7 +354,7 @@ def _ledger(ledgers: list[Ledger]) -> Iterator[tuple[str, list[str], float | Non
 
 
 def _measured(done: list[StepResult]) -> Iterator[tuple[str, list[str], float | None]]:
-    """Yield (family, labels in addition to the step's, median of the repeats)."""
+    """Yield (family, labels after run and step, median over the repeats) of each measurement."""
     kinds: dict[str, Measurement] = {m.metric: m for result in done for m in result.measurements}
     for metric, kind in kinds.items():
         ending, factor = _UNITS.get(kind.unit, ("", 1.0))
@@ -369,7 +369,7 @@ def _measured(done: list[StepResult]) -> Iterator[tuple[str, list[str], float | 
 
 
 def _over(done: list[StepResult], column: str, factor: float) -> float | None:
-    """Return the median of a column's means over the windows of the repeats."""
+    """Return `factor` times the median of a column's means in the repeats; None if unknown."""
     every = [result.series for result in done if result.series is not None]
     middle = _median(mean(series, column) for series in every if column in series.columns)
     return None if middle is None else middle * factor

@@ -8,7 +8,7 @@ from replayer.model import StepResult
 from replayer.results import stored_histogram
 
 _FIRST, _LAST = 10, 36
-"""Powers of two, of nanoseconds: from 1 us to 69 s, with two buckets per doubling."""
+"""Exponents of the lowest and highest bound, 2^N ns (1 us, 69 s); two buckets per doubling."""
 _BOUNDS = (
     *((1 << power) * half // 2 for power in range(_FIRST, _LAST) for half in (2, 3)),
     1 << _LAST,
@@ -24,16 +24,16 @@ class Buckets(NamedTuple):
     """One histogram in the form of Prometheus, in seconds."""
 
     counts: tuple[tuple[str, float], ...]
-    """Pairs of an upper bound as Prometheus writes it and the operations up to there; the last
-    bound is +Inf."""
+    """Pairs of an upper bound, in seconds as text, and the number of operations up to this bound;
+    the last bound is +Inf."""
     total_seconds: float
     """The sum of all latencies, with the precision of the bins: three digits."""
     percentiles: tuple[tuple[str, float], ...]
-    """Pairs of a percentile that enough operations support and its seconds."""
+    """Pairs of a percentile, such as 99.9, and its seconds, if enough operations are slower."""
 
 
 def operations(results: list[StepResult]) -> dict[str, Buckets]:
-    """Return kind of operation -> latencies of all repeats together.
+    """Return kind of operation -> histogram of all repeats together.
 
     A kind is left out if it has no operations or its histograms cannot be read.
     """

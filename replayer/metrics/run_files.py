@@ -1,4 +1,4 @@
-"""The runs to export: their files are read again when they have changed."""
+"""The runs to export; the file of a run is read again only when it has changed."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Newest:
 
 
 class _Version(NamedTuple):
-    """Inode, time and size of a file: they show that it has changed."""
+    """Inode, time of change and size of a file; if one of them differs, the file has changed."""
 
     inode: int
     changed: int
@@ -72,7 +72,7 @@ class _Version(NamedTuple):
 
 
 class _Known(NamedTuple):
-    """A run as of the last time its file was read."""
+    """A run and its metrics, as of the last time that the run's file was read."""
 
     version: _Version
     run: Run
@@ -80,7 +80,7 @@ class _Known(NamedTuple):
 
 
 class Runs(Collector):
-    """The metrics of the runs of a source, made anew at each scrape."""
+    """A collector that makes the metrics of a source's runs anew at each scrape."""
 
     def __init__(self, source: RunFiles) -> None:
         self._source = source
@@ -99,7 +99,7 @@ class Runs(Collector):
         yield from families.all()
 
     def _runs(self) -> Iterator[tuple[Path, _Known]]:
-        """Yield the runs as they are now; a file that cannot be read any more as it was last."""
+        """Yield each run, as of the last time that its file could be read, with the file's path."""
         known = {}
         for path in self._source.paths():
             with contextlib.suppress(ReplayerError, OSError):

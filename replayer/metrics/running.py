@@ -1,4 +1,4 @@
-"""The live metrics of a run under way, from its events."""
+"""The live metrics of a run under way, from the events that the run writes."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ _DEVICE = {
 
 
 _OLD = 10.0
-"""Seconds after which a figure is too old to export: its step does something else now."""
+"""Seconds after which a figure is too old to export, as its step does something else now."""
 
 
 class MetricSample(NamedTuple):
-    """A family's name, the labels in addition to the run's, and a value."""
+    """Name of a family, labels in addition to `run`, and a value; None for no sample."""
 
     family: str
     labels: tuple[str, ...]
@@ -51,7 +51,7 @@ class MetricSample(NamedTuple):
 
 
 class RunMetrics:
-    """The metrics from the events of one run read so far; its counters only grow."""
+    """The live metrics of one run, from its events that were read so far; counters only grow."""
 
     def __init__(self, result: Path) -> None:
         self._result = result
@@ -60,7 +60,7 @@ class RunMetrics:
         self._heard = 0
         self._marks: Counter[str] = Counter()
         self._told = ""
-        """Time stamp of the last event with figures of a step."""
+        """ISO 8601 time of the last event with figures of a step; "" before the first one."""
 
     def add(self, families: MetricFamilies, run: Run) -> None:
         """Read the new events of the run, and add its current samples to the families."""
@@ -103,9 +103,10 @@ def _fresh(stamp: str) -> bool:
 
 
 def _now(state: RunSnapshot, *, fresh: bool) -> Iterator[MetricSample]:
-    """Yield the figures of the step under way, of the processors and of the device.
+    """Yield the current figures of the running steps, the processors and the device.
 
-    Figures of the step have a value only if they are `fresh`.
+    Figures of steps have the value None unless they are `fresh`.  The time that each step is
+    expected to take is yielded, too.
     """
     names = dict.fromkeys(step.name for step in state.steps if step.state == RUNNING)
     latest = state.latest

@@ -22,7 +22,7 @@ _HOST = re.compile(r"(\[[^\]]*\]|[^:\[\]]*)(:[0-9]*)?")
 _PATIENCE = 10
 """Seconds in which a client must have sent its request."""
 _MOST = 64
-"""The most connections that are answered at a time."""
+"""Limit on active threads, one for each connection; above it, new connections are closed."""
 
 
 def serve(listener: socket.socket, registry: CollectorRegistry) -> None:
@@ -32,7 +32,7 @@ def serve(listener: socket.socket, registry: CollectorRegistry) -> None:
 
 
 def server_of(listener: socket.socket, registry: CollectorRegistry) -> ThreadingWSGIServer:
-    """Return the server of a registry on a listening socket, which it closes at its end."""
+    """Return a server of a registry on a listening socket; at its end it closes the socket."""
     host, port = listener.getsockname()[:2]
     server = _CappedServer((host, port), _Handler, bind_and_activate=False)
     server.socket.close()
@@ -44,22 +44,22 @@ def server_of(listener: socket.socket, registry: CollectorRegistry) -> Threading
 
 
 class _CappedServer(ThreadingWSGIServer):
-    """A server that closes a connection that is one too many.
+    """A server that closes a new connection if too many are open.
 
-    Each connection has a thread and a file, and a server without files left to accept one tries it
-    again without a pause.
+    Each connection needs a thread and a file descriptor.  A server without free file descriptors
+    would try to accept connections again and again without a pause.
     """
 
     def verify_request(self, _request: object, _address: object) -> bool:
-        """Return whether to answer a new connection."""
+        """Return whether to answer a new connection: False if too many threads are active."""
         return threading.active_count() <= _MOST
 
 
 def guarded(application: WSGIApplication, *, loopback: bool) -> WSGIApplication:
     """Return an application that, on loopback, accepts only the machine's own names as Host.
 
-    This prevents DNS rebinding: a web site could let its name resolve to this machine, and read
-    the metrics through the browser of a visitor.
+    This prevents DNS rebinding: a web site could let its own name resolve to this machine, and so
+    read the metrics through the browser of a visitor.
     """
 
     def answer(environ: WSGIEnvironment, start: StartResponse) -> Iterable[bytes]:
@@ -72,7 +72,7 @@ def guarded(application: WSGIApplication, *, loopback: bool) -> WSGIApplication:
 
 
 def _own(header: str) -> bool:
-    """Return whether a Host header names this machine; true if empty, as HTTP/1.0 has none."""
+    """Return whether a Host header names this machine or is empty, as HTTP/1.0 has no header."""
     parts = _HOST.fullmatch(header)
     name = parts[1].strip("[]").lower() if parts else header
     return not header or name == "localhost" or reaches_only_itself(name)

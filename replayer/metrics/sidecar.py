@@ -1,8 +1,8 @@
-"""The metrics sidecar: a process next to a run that serves its metrics and ends with it.
+"""The metrics sidecar: a process that serves the metrics of a run and ends with the run.
 
 The run's own process only opens the listening socket, before it measures anything: so a port in use
 is reported early.  Then it starts the sidecar, which inherits the socket and reads the run's file
-as it grows.
+again when it has changed.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class MetricsSidecar:
         )
 
     def end(self) -> None:
-        """End the process, if there is one."""
+        """End the process that serves the metrics, if there is one."""
         if self._process is not None:
             self._process.kill()
             shell.ended(self._process, within=_PATIENCE)
@@ -57,9 +57,9 @@ class MetricsSidecar:
 
 @contextlib.contextmanager
 def served(wanted: str | None, *, public: bool) -> Iterator[MetricsSidecar]:
-    """Yield a sidecar for an address, and end it after the `with` block.
+    """Yield a sidecar for the address `wanted`, and end it after the `with` block.
 
-    With None as the address it serves nothing.  Raises Impossible as `address.listening` does.
+    If `wanted` is None, the sidecar serves nothing.  Raises Impossible as `address.listening` does.
     """
     if wanted is None:
         yield MetricsSidecar(None)

@@ -16,13 +16,13 @@ from replayer.results.profile import ResourceProfile
 
 
 class ProfilePlugin(Protocol):
-    """The interface of such a module, as `replayer profile --from` uses it."""
+    """The interface of a module of this package, as `replayer profile --from` uses it."""
 
     SIGN: re.Pattern[str]
 
     @abstractmethod
     def read(self, file: ImportSource, devices: Sequence[str]) -> ResourceProfile:
-        """Return the profile of a file; without devices, that of all its disks together.
+        """Return the profile of a file: of these devices or, without any, of all its disks.
 
         Raises Impossible, in one sentence, if the file has no data of the tool.
         """

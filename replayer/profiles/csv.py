@@ -99,7 +99,7 @@ def _cells(
 
 
 def _header(file: ImportSource, line: str) -> _Header:
-    """Return the known columns; raise Impossible if no time is among them."""
+    """Return the known columns of the first line; raise Impossible if none of them is a time."""
     delimiter = max(",;\t", key=line.count)
     names = [_plain(name) for name in next(csv.reader([line], delimiter=delimiter), [])]
     known = {*_TIMES, *_OWN, *KNOWN, *(f"{name}{_MAX}" for name in KNOWN)}
@@ -127,7 +127,7 @@ def _suggested(name: str, known: set[str]) -> str:
 
 
 class _Reader:
-    """The rows read so far."""
+    """A reader of rows, and the rows that it has read so far."""
 
     def __init__(self, header: _Header) -> None:
         self.header = header
@@ -232,7 +232,7 @@ def _expanded(profile: ResourceProfile) -> ResourceProfile:
 
     The mean of a row stays the same.  The data does not show which minute was the busiest, nor
     whether it was the same minute for two columns.  The maxima of all columns are put into the same
-    minute, because a machine must be able to sustain that.
+    minute, because a machine must be able to sustain all of them at once.
     """
     peaks = {name.removesuffix(_MAX): v for name, v in profile.columns.items() if _is_max(name)}
     means = {name: v for name, v in profile.columns.items() if not _is_max(name)}

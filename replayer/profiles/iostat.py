@@ -46,7 +46,7 @@ def read(file: ImportSource, devices: Sequence[str]) -> ResourceProfile:
 
 
 class _Reader:
-    """The rows so far; reports are not kept, as one day has 86,400."""
+    """A reader of reports; it keeps only their rows, because one day may have 86,400 reports."""
 
     def __init__(
         self, file: ImportSource, clock: sysstat.StampSequence, devices: Sequence[str]
@@ -62,7 +62,7 @@ class _Reader:
         self._cores: int | None = None
         self._date = ""
         self._began = math.nan
-        """The end of the report that covers the time since boot, until the next report comes."""
+        """End of the report that covers the time since boot; NaN after the next report."""
         self._undated = 0
 
     def add(self, report: Report) -> None:
@@ -91,7 +91,7 @@ class _Reader:
         self._rows.add(seconds, values, span if span > 0 else math.nan)
 
     def _devices(self, names: tuple[str, ...]) -> list[str]:
-        """Return those devices of a report that are added up."""
+        """Return the devices of a report whose values are summed: the wanted ones or all disks."""
         if names not in self._chosen:
             self._chosen[names] = (
                 [name for name in names if name in self._wanted]
@@ -151,7 +151,10 @@ def _dates(text: str) -> Iterator[str]:
 
 
 def _cpu(percent: Mapping[str, float], cores: int | None) -> dict[str, float]:
-    """Return the processors in use, computed from shares in percent of all processors."""
+    """Return profile's column -> processors in use, from shares in percent of all processors.
+
+    Returns {} if the number of processors or the idle share is not known.
+    """
     shares = {name.lstrip("%"): value for name, value in percent.items()}
     if not cores or "idle" not in shares:
         return {}
@@ -168,7 +171,7 @@ def _cpu(percent: Mapping[str, float], cores: int | None) -> dict[str, float]:
 
 
 def _device(devices: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """Return the sums over devices; the time of a wait is the mean over all their requests."""
+    """Return profile's column -> sum over the devices; for a wait, the mean over all requests."""
     values: dict[str, float] = {}
     for device in devices:
         for name, value in device.items():

@@ -48,7 +48,7 @@ def _stamp(keys: Mapping[str, Any]) -> str:
 
 
 class _Reader:
-    """The data read so far."""
+    """A reader of statistics, and the data that it has read so far."""
 
     def __init__(self, devices: Sequence[str], file: ImportSource) -> None:
         self.file = file
@@ -62,7 +62,7 @@ class _Reader:
         self.memory: list[float] = []
 
     def machine(self, about: Mapping[str, Any]) -> None:
-        """Keep the number of processors of the machine; raise Impossible for a second machine."""
+        """Note the machine's number of processors; raise Impossible if it is a second machine."""
         self.names.add(str(about.get("nodename", "")))
         if len(self.names) > 1:
             raise Impossible(f"{self.file.name} is of several machines: a profile is of one")
@@ -127,7 +127,7 @@ class _Reader:
         return values
 
     def profile(self, *, zoned: bool) -> ResourceProfile:
-        """Return the profile of all that was added."""
+        """Return the profile of all statistics that were added."""
         self._use_memory()
         notes = [] if "read_iops" in self.rows.values else [_NO_IO]
         if "read_iops" in self.rows.values and len(self.seen) > len(self.chosen):

@@ -1,4 +1,4 @@
-"""Drafts of replay files: written next to the final file, and removed even after a kill."""
+"""Drafts of replay files, next to the final file; drafts that a kill leaves are removed later."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _OWNER_ONLY = 0o600
 
 
 class Draft:
-    """A new file that gets its final name when it is complete; the content goes to `file`."""
+    """A new file that gets its final name when it is complete; write its content to `file`."""
 
     def __init__(self, path: Path) -> None:
         """Create the draft in the folder of `path`; raise Impossible if it cannot be written."""

@@ -1,7 +1,7 @@
 """Changes to stored runs: label, notes, tags, removal.  Only files that replayer wrote, no links.
 
-The process that writes a run owns it: the file names this process.  The folder is locked while
-replayer reads this name, so that two processes cannot take the same run.
+The process that writes a run owns the run: the run's file names this process.  The folder is locked
+while a file is checked and changed, so that two processes cannot take the same run.
 """
 
 import contextlib
@@ -19,14 +19,14 @@ from replayer.trusted_path import Folder
 
 
 def written_by(writer: str) -> int:
-    """Return the pid of the local process that `writer` of a run names; 0 if it does not live."""
+    """Return the pid of the process that a run's `writer` names; 0 if it is not alive here."""
     return journal.pid_of(writer) if journal.alive(writer) else 0
 
 
 def cut(status: str, writer: str) -> bool:
     """Return whether a run was killed before its end.
 
-    This is known only of runs of the current boot of this machine; of others, return False.
+    This is known only of runs of the current boot of this machine; for other runs, return False.
     """
     here = journal.identity(os.getpid()).partition(":")[0]
     return (

@@ -36,7 +36,7 @@ from replayer.results.store import FORMAT
 
 _LARGEST = 256 << 20
 _LARGEST_JSON = 32 << 20
-"""Bytes; less than for text, as parsed JSON takes up to thirty times its bytes."""
+"""Limit in bytes; lower than for text, because parsed JSON takes up to thirty times as much."""
 _LONGEST_LINE = 4096
 _SECONDS = 60.0
 """Seconds of processor time in which the lines of one file must be read."""
@@ -125,8 +125,8 @@ class ImportSource:
     def documents(self) -> Iterator[dict[str, Any]]:
         """Yield the JSON objects that begin a line or continue a list; skip other text.
 
-        Raises Impossible if the file is too large, if the first object is cut off, or if one is
-        nested too deeply.
+        Raises Impossible if the file is too large, if the first object is cut off, or if an object
+        is nested too deeply.
         """
         if len(self.data) > _LARGEST_JSON:
             raise Impossible(
@@ -191,7 +191,7 @@ def _cut(stream: io.TextIOWrapper) -> Iterator[str]:
 def opened(path: Path) -> ImportSource:
     """Read a file or a pipe; `-` is standard input.
 
-    Raises Impossible if it cannot be read, is not text, or is larger than any tool's report.
+    Raises Impossible if the file cannot be read, is not text, or is larger than any tool's report.
     """
     name = "standard input" if str(path) == "-" else _clean(str(path))
     try:
@@ -328,7 +328,7 @@ def words(value: object) -> str:
 
 
 def _clean(text: str) -> str:
-    """Replace control characters, which could steer a terminal, and what UTF-8 cannot encode."""
+    """Replace control characters, which could steer a terminal, and lone surrogates."""
     valid = text.encode(errors="replace").decode()
     if valid.isprintable():
         return valid
@@ -362,7 +362,7 @@ def measured(metric: str, value: float, unit: str, better: Better = Better.MORE)
 def series(started: str, rows: Sequence[tuple[float, Mapping[str, float | None]]]) -> Series | None:
     """Return a series of rows (seconds since the start, name -> value); None without rows.
 
-    A name that a row does not have is None in this row.
+    If a row does not have a name that others have, its value is None.
     """
     if not rows:
         return None
@@ -409,7 +409,7 @@ def step(
 
 
 class ImportedStep(NamedTuple):
-    """A step, and the facts of its machine that are in the file."""
+    """A step, and the facts that the imported file has of the step's machine."""
 
     step: StepResult
     host: Mapping[str, Fact]
@@ -472,7 +472,7 @@ def run(
 ) -> Run:
     """Return a run of an imported file.
 
-    Its id has a digest of the file's bytes, so that a second import of a file gives the same run.
+    The run's id has a digest of the file's bytes, so that a second import gives the same run.
     """
     failed = [step for step in steps if step.status is Status.FAILED]
     return Run(

@@ -1,8 +1,8 @@
-"""Conversion of other tools' rows to a profile's: sorted, without duplicates, with marked gaps.
+"""Conversion of other tools' rows to a profile: sorted, without duplicates, with marked gaps.
 
 A row holds a tool's values for the time up to a stamp.  Tools rarely report how long that time is.
-It is taken as the time since the row before, unless that is longer than the usual distance of the
-rows nearby: then there is a gap.
+It is taken as the time since the row before, unless this is much longer than the usual distance
+between the rows nearby.  Then there is a gap, and the usual distance is taken.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,9 +20,9 @@ Floats = NDArray[np.float64]
 
 HOUR = 3600.0
 _LATE = 1.5
-"""A row that comes later than this many usual intervals begins after a gap."""
+"""Number of usual intervals; if a row comes later than that, there is a gap before it."""
 _NEAR = 9
-"""Number of distances between rows whose median is the usual interval."""
+"""Number of neighbouring distances between rows; their median is the usual interval."""
 _MOST_GAPS = 10_000
 _LEAST = 0.01
 """Seconds; a row that is nearer than this to the row before has the same stamp."""
@@ -68,8 +68,9 @@ def profile(
     zoned: bool,
     notes: Sequence[str] = (),
 ) -> ResourceProfile:
-    """Return the profile of a file's rows; `source` holds its known facts except the interval.
+    """Return the profile of a file's rows.
 
+    `source` has the fields of ProfileSource that are known, except averaged_seconds.
     `in_order`: the tool wrote each row when it had measured it.  A stamp before the previous one
     then means that the clock was set back.
     `zoned`: stamps are in UTC, so they do not go back at the end of summer time.
@@ -101,7 +102,7 @@ def profile(
 
 
 class _Order:
-    """The rows that are taken, as indexes in the order of time, and the ends of these rows."""
+    """The rows to take: `chosen` are their indexes in the order of time, `ends` their ends."""
 
     def __init__(self, name: str, rows: IntervalRows, *, zoned: bool, in_order: bool) -> None:
         self.gaps: list[Gap] = []
@@ -127,9 +128,9 @@ class _Order:
         self.ends = ends[first]
 
     def _without_summer_time(self, ends: Floats, rows: IntervalRows) -> Floats:
-        """Return stamps with an hour added after the place where summer time ended.
+        """Return the stamps, with an hour added to all after the end of summer time.
 
-        Local time goes back by an hour there.  Stamps without such a place are returned unchanged.
+        Local time goes back by an hour at that end.  Other stamps are returned unchanged.
         """
         distances = np.diff(ends)
         usual = _usual(distances)
@@ -147,7 +148,7 @@ class _Order:
         return np.concatenate((ends[: row + 1], ends[row + 1 :] + HOUR))
 
     def _without_steps(self, ends: Floats) -> Floats:
-        """Return stamps that keep rising where the clock was set back.
+        """Return the stamps, changed so that they also rise where the clock was set back.
 
         Later stamps are shifted, so that the first row after the step comes one usual interval
         after the row before.  The step itself is recorded as a gap of zero length.
@@ -178,8 +179,8 @@ def _usual(distances: Floats) -> float:
 def _spans(name: str, ends: Floats, stated: Floats) -> tuple[Floats, Floats, list[Gap]]:
     """Return ends, spans and the gaps between the rows.
 
-    A span is the one that the tool reports.  Without it, it is the time since the row before, or
-    the usual interval if that time is much longer.
+    A span is the one that the tool reports.  If the tool reports none, the span is the time since
+    the row before, or the usual interval if that time is much longer.
     Raises Impossible if there is only one row, of unknown length.
     """
     if len(ends) == 1 and not np.isfinite(stated[0]):

@@ -27,7 +27,7 @@ _MOST_COLUMNS = 64
 _MOST_VALUES = 4_000_000
 """Limit on the number of values of all reports of a file together."""
 _SUFFIXES = {"k": 1.0, "M": 1024.0, "G": 1024.0**2, "T": 1024.0**3}
-"""Suffix that --human and -h write after a value -> its factor, relative to the column's KiB."""
+"""Suffix that --human and -h write after a value -> factor that converts the value to KiB."""
 
 
 class IostatColumn(NamedTuple):
@@ -62,7 +62,7 @@ COLUMNS: Mapping[str, IostatColumn] = {
 
 @dataclass(slots=True)
 class Report:
-    """One interval: device -> column -> value, and the processors' shares in percent."""
+    """The report of one interval; `devices` are device -> column -> value, `cpu` is in percent."""
 
     host: Mapping[str, Fact]
     clock: int | None = None
@@ -88,9 +88,9 @@ class _Reader:
     cores: int | None = None
     names: Sequence[str] = ()
     last: bool = False
-    """The device's name is the last column: -h of newer sysstat writes it there."""
+    """True if the device's name is the last column, where -h of newer sysstat writes it."""
     device: str = ""
-    """A device whose values are on the next line: -h of older sysstat writes them there."""
+    """The device whose values are on the next line, where -h of older sysstat writes them."""
     cpu: Sequence[str] = ()
     reports: list[Report] = field(default_factory=list)
     """Reports that were not yet yielded; the last one may be incomplete."""
@@ -98,24 +98,23 @@ class _Reader:
     only: Collection[str] = ()
 
     def start(self) -> None:
-        """Begin a report."""
+        """Begin a report with the current host, time and number of processors."""
         self.reports.append(Report(self.host, self.clock, self.stamp, self.date, self.cores))
 
 
 def all_reports(source: ImportSource) -> list[Report]:
-    """Return the reports of a file, as many as fit into memory."""
+    """Return the reports of a file, up to a limit of the number of their values."""
     return list(reports(source, _MOST_VALUES))
 
 
 def reports(
     source: ImportSource, most: float = math.inf, only: Collection[str] = ()
 ) -> Iterator[Report]:
-    """Yield the reports of a text or of JSON; stop after `most` values.
+    """Yield the reports of a file, text or JSON; stop after about `most` values.
 
     The reports of one machine, and of one start of iostat, have the same object `host`.
     Text that is not iostat's is recorded in `source.unread`.
-    With `only`, values of other devices are not read from a text: these devices are there without
-    values.
+    With `only`, values of other devices are not read from a text: such a device has no values.
     """
     if source.data.lstrip()[:1] == b"{":
         return _of_json(source, most)
@@ -214,7 +213,7 @@ def _value(text: str) -> float:
 
 
 def _measured(value: object) -> float:
-    """Return a value of a report; raise ValueError below zero, which no device and no time is."""
+    """Return a value of a report as a number; raise ValueError if it is negative or no number."""
     measured = number(value)
     if measured < 0:
         raise ValueError(f"{measured:g} is below zero")
@@ -297,7 +296,7 @@ def busy(group: Iterable[Report]) -> list[str]:
 
 
 def columns(group: Sequence[Report], devices: Sequence[str]) -> dict[str, list[float | None]]:
-    """Return iostat.DEVICE.COLUMN -> one value for each report, None where it has none.
+    """Return iostat.DEVICE.COLUMN -> one value for each report; None if a report has no value.
 
     If there is only one device, its columns are called diskstats.COLUMN, like those that replayer
     itself samples.
@@ -316,6 +315,6 @@ def columns(group: Sequence[Report], devices: Sequence[str]) -> dict[str, list[f
 
 
 def cpu(group: Sequence[Report]) -> dict[str, list[float | None]]:
-    """Return iostat.cpu.COLUMN -> one value for each report, None where it has none."""
+    """Return iostat.cpu.COLUMN -> one value for each report; None if a report has no value."""
     names = dict.fromkeys(name for report in group for name in report.cpu)
     return {f"iostat.cpu.{name}": [report.cpu.get(name) for report in group] for name in names}

@@ -1,7 +1,7 @@
-"""The measurements and a few facts of many stored runs, read without the large rest of the files.
+"""The measurements and a few facts of many stored runs; other parts of their files are skipped.
 
-Ten thousand runs take some seconds: of a file only the head is parsed, or, for metrics that do not
-stand there, the lists of measurements.
+Ten thousand runs take some seconds: only the head of a file is parsed, or, for metrics that the
+head does not have, the lists of measurements.
 """
 
 import contextlib
@@ -25,7 +25,7 @@ _LIST_END = b"\n   ]"
 _STEPS_END = b"\n ]"
 """The end of the last step: the lists after the steps have names, too."""
 _FIELD = re.compile(rb'\n   "(step|name|status)": ("(?:[^"\\\n]|\\.)*")')
-"""The text around a step's measurements in a file that `store.save` wrote."""
+"""Kind, name or status of a step in the text of a file that `store.save` wrote."""
 _ENGINE_FIELDS = ("name", "version", "place")
 MALFORMED = (KeyError, TypeError, ValueError, AttributeError)
 """The errors that a file edited by hand may cause."""
@@ -37,7 +37,7 @@ class MeasuredValue:
     """One metric of one run: the median over its repeats."""
 
     name: str
-    """The metric, after the step's name if that is not its kind: physical.sessions.riops."""
+    """The metric, such as sessions.riops; physical.sessions.riops if its step is named physical."""
     value: float
     unit: str
     better: Better
@@ -45,7 +45,7 @@ class MeasuredValue:
 
 @dataclass(frozen=True, slots=True)
 class MeasuredRun:
-    """A stored run as a point of its history."""
+    """A stored run as one point in the history of its workload."""
 
     path: Path
     id: str
@@ -53,23 +53,24 @@ class MeasuredRun:
     """The start in seconds since 1970."""
     workload: str
     work: str
-    """The work by its settings: runs of one workload with other settings did other work."""
+    """The workload's settings, as `key=value, ...`: with other settings, it is other work."""
     engine: str
     machine: str
     boot: str
     fact: str
     """The value of the fact that was asked for; "" if the run does not have it."""
     values: tuple[MeasuredValue, ...]
-    """The leading metrics of its steps, or all metrics."""
+    """The leading metrics of the run's steps, or all metrics."""
 
 
 def read(
     where: str | Path, fact: str, warn: Callable[[str], None] = lambda _: None
 ) -> list[tuple[StoredRun, MeasuredRun]]:
-    """Return the runs of a folder by their start: the summary, and the run's leading metrics.
+    """Return (summary, run with its leading metrics) for each run of a folder, sorted by start.
 
     `fact` is a key such as host.kernel.release.  Files that are no runs, runs whose start is not
-    known, and copies of a run that is there already are left out; `warn` is given their number.
+    known, and copies of a run that is there already are left out.  `warn` gets a sentence with the
+    number of such files, and one with the number of copies.
     """
     found: dict[str, tuple[StoredRun, MeasuredRun]] = {}
     read = 0
@@ -92,7 +93,10 @@ def all_values(path: Path) -> tuple[MeasuredValue, ...]:
 
 
 def leading_values(path: Path) -> tuple[MeasuredValue, ...]:
-    """Return the first leading metric of each step of a run file, steps of each repeat first."""
+    """Return the first leading metric of each step of a run file; () if it is no run.
+
+    The metrics of steps that run in each repeat come before those of steps that run once.
+    """
     found = [keys for summary, keys in store.headed(path.parent, path.name)]
     return tuple(_leading(found[0], path)) if found else ()
 
@@ -138,10 +142,11 @@ def _engine_fact(engine: Mapping[str, Any], name: str) -> Any:
 
 
 def _leading(keys: Mapping[str, Any], path: Path) -> Iterator[MeasuredValue]:
-    """Yield the first leading metric of each step, from the head of the file if it has all.
+    """Yield the first leading metric of each step, from the head of the file if possible.
 
-    There these metrics stand without the names of their steps: those of the steps in each repeat
-    come first.  The names are known if each kind has as many metrics as steps, or of a single step.
+    The head has these metrics without the names of their steps: first those of steps that run in
+    each repeat, then those of steps that run once.  The names are clear if there is one step only,
+    or if each kind of step has as many metrics as steps.  If not, the steps themselves are read.
     """
     steps = sorted(keys["workload"]["steps"], key=lambda step: bool(step.get("once")))
     names: dict[str, list[str]] = {}
@@ -164,7 +169,7 @@ def _leading(keys: Mapping[str, Any], path: Path) -> Iterator[MeasuredValue]:
 
 
 def _first_leading(metrics: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
-    """Return the metric that a step is run for: as marked, else its first rate, else its time."""
+    """Return a step's leading metric in a list: the marked one, else its first rate, else time."""
     marked = [m for m in metrics if m.get("leading")]
     rates = [m for m in metrics if m["better"] == Better.MORE.value]
     others = [m for m in metrics if m["better"] == Better.LESS.value]

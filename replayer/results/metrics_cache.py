@@ -1,8 +1,8 @@
-"""All metrics of many stored runs, of which each file is read once.
+"""A cache of all metrics of many stored runs, so that each run file is read only once.
 
-They are kept in one hidden file next to the runs.  An entry counts only as long as its run file has
-the same name, size and time of change to the nanosecond; files that were changed within the last
-seconds are not kept, as another change could leave the same time.
+The cache is one hidden file next to the runs.  An entry counts only as long as its run file has the
+same name, size and time of change to the nanosecond.  A run file that was changed within the last
+seconds gets no entry, because another change could leave the same time.
 """
 
 import contextlib
@@ -24,7 +24,7 @@ NAME = ".metrics-cache"
 _FORMAT = 1
 _SETTLED_NS = 3_000_000_000
 _FEWEST = 100
-"""Runs that must be read before a file for them is worth it."""
+"""Number of run files that must be read anew before the cache file is written."""
 _Kind = tuple[str, str, str]
 """Name, unit and direction of a metric."""
 _Entry = tuple[int, int, int, list[float]]
@@ -32,10 +32,10 @@ _Entry = tuple[int, int, int, list[float]]
 
 
 class MetricsCache:
-    """The metrics of the runs of a folder: from its cache if the run file is unchanged since."""
+    """The metrics of the runs of a folder, from the folder's cache for unchanged run files."""
 
     def __init__(self, folder: Path, wanted: Callable[[str], bool]) -> None:
-        """Read the cache of a folder; `wanted` returns whether a metric is of use."""
+        """Read the cache of a folder; `wanted` returns whether a metric of this name is wanted."""
         self._folder, self._wanted = folder, wanted
         self._lists: list[tuple[_Kind, ...]] = []
         self._numbers: dict[tuple[_Kind, ...], int] = {}
@@ -60,7 +60,7 @@ class MetricsCache:
         )
 
     def save(self) -> None:
-        """Keep what was read; do nothing if that was little, or if the folder is not writable."""
+        """Write the cache file, unless few run files were read or the folder is not writable."""
         if self._read < _FEWEST:
             return
         content = {"format": _FORMAT, "lists": self._lists, "runs": self._entries}
@@ -70,7 +70,10 @@ class MetricsCache:
                 folder.replace(NAME, text, draft=f"{NAME}.{os.getpid()}.new")
 
     def _load(self) -> None:
-        """Read the file; raise OSError or one of MALFORMED if it is not believed."""
+        """Read the cache file; raise OSError or one of MALFORMED if it is missing or damaged.
+
+        A file of another user or of another format is ignored.
+        """
         with trusted_path.Folder(self._folder) as folder:
             flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
             with os.fdopen(os.open(NAME, flags, dir_fd=folder.fd), "rb") as file:
@@ -89,7 +92,7 @@ class MetricsCache:
         self._numbers = {kinds: number for number, kinds in enumerate(lists)}
 
     def _measured(self, path: Path, about: os.stat_result) -> _Entry:
-        """Return the metrics of a run file from the file itself; none if it cannot be read."""
+        """Read the metrics of a run file; return its new entry, without metrics if unreadable."""
         found: Sequence[MeasuredValue] = ()
         with contextlib.suppress(ReplayerError, OSError, *measured_runs.MALFORMED):
             found = measured_runs.all_values(path)
@@ -105,7 +108,7 @@ class MetricsCache:
         return entry
 
     def _places(self, number: int) -> list[tuple[int, str, str, Better]]:
-        """Return the place, name, unit and direction of the wanted metrics of a list."""
+        """Return (place, name, unit, direction) of each wanted metric in the list `number`."""
         if number not in self._chosen:
             self._chosen[number] = [
                 (place, name, unit, Better(better))

@@ -1,7 +1,7 @@
 """Profiles as JSON Lines: the resources that a source needed over time, and the table of columns.
 
 The first line of a file is its head (format, replayer's version, source).  Each further line holds
-one more thing, mostly the rows of a minute.  Lines are only ever appended, each batch with one
+one part of the data, mostly the rows of a minute.  Lines are only appended, each batch with one
 write and one fsync.  So a kill loses only what was not yet written.  At most it leaves the last
 line incomplete, and a reader ignores such a line.
 
@@ -25,7 +25,7 @@ from replayer.errors import Impossible, NotFound, ReplayerError, nearest
 from replayer.model import Fact, Noun
 
 FORMAT = 1
-"""The format that this replayer writes: raise it with a line above."""
+"""The format that this replayer writes; if you raise it, add a line to the history above."""
 
 MOST_ROWS = 1_300_000
 """Limit on the rows of a profile: two weeks of seconds."""
@@ -133,9 +133,9 @@ class ProfileSource(Noun):
     """Name of the engine's folder in schemas/; "" if no database is known."""
     version: str = ""
     place: str = ""
-    """The URL without its secret, or the file that it was imported from."""
+    """The server's URL without its secret, or the file from which the profile was made."""
     averaged_seconds: float = Field(gt=0, allow_inf_nan=False)
-    """The longest time that one value is an average of; the profile shows no shorter peaks."""
+    """Longest time, in seconds, over which a value is an average; it hides shorter peaks."""
     cores: NonNegativeFloat | None = None
     memory_bytes: int | None = Field(default=None, ge=0)
     database_bytes: int | None = Field(default=None, ge=0)
@@ -157,7 +157,7 @@ class Gap(Noun):
 
 
 class TableUse(Noun):
-    """Reads and writes of one table while it was profiled, its indexes and TOAST included."""
+    """Reads and writes of one table, with its indexes and TOAST, during the profile."""
 
     name: str
     bytes: int = Field(ge=0)
@@ -171,13 +171,13 @@ class WorkingSet(Noun):
     """The amount of data that is in use."""
 
     bytes: int | None = Field(default=None, ge=0)
-    """None if it is not known."""
+    """None if the amount is not known."""
     method: str = "the source was not asked for it"
     """A sentence without a full stop: the method of the estimate, or why there is none."""
 
 
 class StatementUse(Noun):
-    """Counters of the statements of one kind while it was profiled, without any statement text."""
+    """Counters of all statements of one kind during the profile; statement texts are not kept."""
 
     kind: str
     """select, insert, update, delete or other."""
@@ -196,7 +196,7 @@ def _nothing() -> Floats:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class ResourceProfile:
-    """The resources that a source needed: `n` rows, each for a span of time that ends at `ends`.
+    """The resources that a source needed, as rows; each row is for one span of time.
 
     Rows do not overlap.  If a row begins after the end of the row before, the time between them
     has no data.
@@ -230,7 +230,7 @@ class ResourceProfile:
         return self.columns[name] if name in self.columns else np.full(self.ends.size, np.nan)
 
     def mean(self, name: str) -> float:
-        """Return the average of a column over the time in which it is known, NaN if it never is."""
+        """Return a column's average over the time in which it is known; NaN if it never is."""
         values = self.column(name)
         known = ~np.isnan(values)
         spans = self.spans[known]
@@ -243,12 +243,12 @@ class ResourceProfile:
 
 
 class _Minute(Noun):
-    """Rows of about one minute, in the form in which a line of the file holds them."""
+    """Rows of about one minute as one line of the file; ends and spans are in seconds."""
 
     ends: list[FiniteFloat]
     spans: list[FiniteFloat] | FiniteFloat
     columns: dict[str, list[FiniteFloat | None] | FiniteFloat]
-    """A single number if it is the same in all rows."""
+    """Name -> one value for each row, or a single number that holds for all rows."""
 
 
 class _Head(Noun):
@@ -309,7 +309,7 @@ class ProfileWriter:
         self._add(_lines(more))
 
     def describe(self, source: ProfileSource) -> None:
-        """Replace the description of the source, after more of it became known.
+        """Append a description of the source, which replaces the one before.
 
         Raises ReplayerError if the file cannot be written; it is then unchanged.
         """
@@ -444,7 +444,7 @@ def _head(name: str, line: bytes) -> _Head:
 
 
 class _Format(Noun):
-    """The part of a head that shows whether this replayer can read the rest."""
+    """The keys that the heads of all formats have; `profile` is the number of the format."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -453,7 +453,7 @@ class _Format(Noun):
 
 
 def _gathered(name: str, source: ProfileSource, lines: Iterator[bytes]) -> ResourceProfile:
-    """Return the profile that the lines after the head form."""
+    """Return the profile with this source and the data of all lines after the head."""
     profile = ResourceProfile(source)
     minutes: list[_Rows] = []
     gaps: list[Gap] = []
@@ -486,7 +486,7 @@ def _line(name: str, number: int, text: bytes) -> _Line:
 
 
 def _replaced(profile: ResourceProfile, line: _Line) -> ResourceProfile:
-    """Return a profile in which the parts that a line holds replace the earlier ones."""
+    """Return the profile with tables, statements, working set or source taken from the line."""
     new: dict[str, Any] = {
         key: getattr(line, key)
         for key in ("tables", "statements", "working_set", "source")
@@ -547,7 +547,7 @@ def _joined(minutes: Sequence[_Rows]) -> tuple[Floats, Floats, dict[str, Floats]
 
 
 def _check(name: str, profile: ResourceProfile) -> None:
-    """Raise Impossible for values that no source can have, although each of them is a number."""
+    """Raise Impossible for values that no source can have, such as a negative or infinite one."""
     ends, spans = profile.ends, profile.spans
     if spans.size and not (spans > 0).all():
         raise Impossible(f"{name}: the row {int(np.argmin(spans)) + 1} spans no time")

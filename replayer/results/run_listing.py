@@ -1,4 +1,4 @@
-"""Choice and order of stored runs for a list, and the state that it shows of each."""
+"""Choice and order of stored runs for a list, and the state of each run that the list shows."""
 
 import re
 from collections.abc import Callable, Iterable, Sequence
@@ -24,7 +24,7 @@ _TAG = "tag."
 
 
 def value(run: StoredRun, key: str) -> str:
-    """Return a run's value of a key; "" for a tag that the run does not have."""
+    """Return a run's value for one of KEYS or tag.NAME; "" for a tag that the run does not have."""
     return run.tags.get(key.removeprefix(_TAG), "") if key.startswith(_TAG) else KEYS[key](run)
 
 
@@ -46,10 +46,10 @@ def only(runs: Iterable[StoredRun], conditions: Sequence[str]) -> list[StoredRun
 
 
 def by(runs: Sequence[StoredRun], key: str, *, reverse: bool = False) -> list[StoredRun]:
-    """Return runs sorted by a key, or by a metric of their headlines.
+    """Return runs sorted by a key, or by one of their leading metrics.
 
     Runs without the key come last.  Raises NotFound if the key is neither a key of runs nor one of
-    those metrics.
+    these metrics.
     """
     metrics = {metric for run in runs for metric, _, _ in run.leading}
     numbers = key in metrics and key not in KEYS

@@ -2,7 +2,7 @@
 
 The history of the format, newest first; every format that was ever released still loads.
 
-3   `headline` is the answer in words; the leading metrics, which it had been, are `leading`
+3   `headline` is the answer in words; the leading metrics moved from there to `leading`
 2   a step's `printed`, `steady`, `reads` and `writes` are fields, and no longer facts whose keys
     end in .line, .lines, .steady or storage.writes; a piece of advice is `found` and `todo`;
     a series has the `device` that was watched; `cpu.events` are passes/s, not events/s;
@@ -34,7 +34,7 @@ from replayer.model import Measurement, Run, Series, Status, StepResult
 from replayer.results import upgrades
 
 FORMAT = 3
-"""The format that this replayer writes: raise it with a line above, an upgrade and a fixture."""
+"""The format that this replayer writes; to raise it, add a line above, an upgrade, a fixture."""
 
 _UPGRADES: Mapping[int, Callable[[dict[str, Any]], dict[str, Any]]] = {
     1: upgrades.from_1,
@@ -45,10 +45,10 @@ _UPGRADES: Mapping[int, Callable[[dict[str, Any]], dict[str, Any]]] = {
 _IN_WORDS = 3
 """The first format whose `headline` is words and not metrics."""
 _PART = 3
-"""The fewest characters from the middle of an id by which a run is found."""
+"""The fewest characters that a part from the middle of an id must have to find a run."""
 _SHORT_HEAD = 8 * 1024
 _HEAD = 32 * 1024
-"""Bytes that are read of a file to list it: the keys before `steps` come first, and fit."""
+"""Bytes of a file that are read for a list: the keys before `steps` fit into them."""
 _LAST = 16
 _LARGEST = 1 << 30
 """Limit on a run's bytes, far above any run so far; a larger file does not fit into memory."""
@@ -85,7 +85,7 @@ class StoredRun:
     headline: str = ""
     """The answer in words; "" in files that are older than this field."""
     writer: str = ""
-    """The process that writes it; "" if the run has ended."""
+    """The process that writes the run; "" if the run has ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +207,7 @@ def load(path: str | Path, wanted: Callable[[str], bool] | None = None) -> Run:
 def find(wanted: str, where: str | Path) -> Path:
     """Return the file of a run, found by path, id, label, unique part of an id, or "latest".
 
-    If several runs have the label, it is the newest of them.  Raises NotFound if there is no such
+    If several runs have the label, the newest is taken.  Raises NotFound if there is no such
     run, Impossible if several ids have this start or part.
     """
     where = Path(where)
@@ -255,7 +255,7 @@ def _latest(listed: Sequence[StoredRun]) -> Path:
 
 
 def lost(path: Path) -> bool:
-    """Return whether a run measured nothing, like one that was refused; False if unreadable."""
+    """Return whether a run has no step that was done; False if its file is unreadable."""
     with contextlib.suppress(ReplayerError):
         return not any(step.status is Status.DONE for step in load(path).steps)
     return False
@@ -269,7 +269,7 @@ def newer(path: Path) -> Iterator[StoredRun]:
 
 
 def runs(where: str | Path) -> list[StoredRun | Unreadable]:
-    """Return the runs in a results folder by their start; files that are no runs come first.
+    """Return the runs in a folder, sorted by their start; files that are no runs come first.
 
     Only the heads of files are read, so thousands of files take only a second or two.
     """
@@ -288,7 +288,7 @@ def names(where: str | Path) -> list[str]:
 
 
 def check_readable(where: str | Path) -> None:
-    """Raise Impossible for a folder that this user may not read: it may have runs."""
+    """Raise Impossible for a folder that this user may not read, as it may have runs."""
     try:
         os.scandir(where).close()
     except PermissionError as error:
@@ -329,8 +329,8 @@ def summary(path: Path) -> StoredRun | Unreadable:
 def headed(where: str | Path, only: str = "") -> Iterator[tuple[StoredRun, dict[str, Any]]]:
     """Yield the summary of each run in a folder, and its keys before `steps` as the file has them.
 
-    They have all facts of the host.  Files that are no runs are left out, and, with `only`, all
-    files but the one of this name.
+    These keys include all facts of the host.  Files that are no runs are left out.  With `only`,
+    only the file of this name is read.
     """
     where = Path(where)
     for name in [only] if only else sorted(names(where)):
@@ -438,10 +438,10 @@ def _ends(path: Path) -> tuple[bytes, bytes]:
 
 
 def _read(path: Path) -> bytes:
-    """Return a whole file.
+    """Return the bytes of a whole file.
 
-    A folder may hold other files, too.  So a large file that does not begin like a run, or one that
-    is larger than any run, is not read: this raises Impossible.
+    A folder may hold other files, too.  So this raises Impossible for a large file that does not
+    begin like a run, or that is larger than any run.
     Raises NotFound if the file is missing, Impossible if it cannot be read.
     """
     try:

@@ -1,4 +1,4 @@
-"""Latency histograms of result files and of other tools: limits are checked before each codec.
+"""Latency histograms of result files and of other tools, checked before a library gets them.
 
 The library's C code trusts its input.  It allocates as much as a payload's header asks for, unpacks
 zlib without a limit, and ends the interpreter at a negative count.
@@ -20,9 +20,9 @@ _MOST_OPERATIONS = 1 << 53
 _MOST_COUNTERS = 1 << 16
 """64 powers of two of 1024 counters each: three digits of every value of 63 bits."""
 _EXTERNAL = struct.Struct(">II")
-"""Cookie, length of the compressed part."""
+"""The beginning of a payload: cookie, length of the compressed part."""
 _HEADER = struct.Struct(">IIIIQQd")
-"""Cookie, length, offset, significant figures, lowest and highest value, ratio."""
+"""The unpacked header: cookie, length, offset, figures, lowest and highest value, ratio."""
 _LONGEST_COUNTER = 9
 _LARGEST = _HEADER.size + _LONGEST_COUNTER * _MOST_COUNTERS
 _LONGEST_TEXT = _LARGEST * 4 // 3 + 1024

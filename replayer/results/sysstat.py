@@ -41,8 +41,8 @@ _ISO, _AMERICAN, _EUROPEAN = Orders(0, 1, 2), Orders(2, 0, 1), Orders(2, 1, 0)
 def order_of(dates: Iterable[str]) -> Orders:
     """Return the order of year, month and day in a file's dates.
 
-    It is the order in which the dates lie closest together.  A single 11/12/26 is in November, as
-    in sysstat's own order; 31/12/26 can only be in December.
+    The order is the one in which the dates lie closest together.  A single 11/12/26 is taken for
+    12 November, as in sysstat's own order; 31/12/26 can only be in December.
     """
     parts = [match.groups() for text in dict.fromkeys(dates) if (match := _DATE.search(text))]
     if parts and all(len(one[0]) == 4 for one in parts):
@@ -84,7 +84,7 @@ class StampSequence:
         """True as long as every stamp so far had a time zone."""
 
     def date(self, text: str) -> None:
-        """Keep the date of a heading, for the stamps below it that have none."""
+        """Keep the date of a heading, for later stamps that have no date."""
         if (match := _DATE.search(text)) and (day := _day(match.groups(), self._order)):
             self._day = day
 
@@ -92,7 +92,7 @@ class StampSequence:
         """Return a stamp as seconds since 1970.
 
         A stamp without a date is of the next day if its time is more than half a day before that of
-        the last stamp.  Raises ValueError if it is not a time, or if its date is not known.
+        the last stamp.  Raises ValueError if `stamp` is not a time, or if its date is not known.
         """
         clock = CLOCK.search(stamp)
         if clock is None:
@@ -129,7 +129,7 @@ class Restart(NamedTuple):
 def statistics(
     file: ImportSource,
 ) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any] | Restart]]:
-    """Yield (facts of the machine, one entry of its statistics or a Restart).
+    """Yield (facts of a machine, one entry of the machine's statistics or a Restart).
 
     JSON that is cut off or broken is read up to that place, and `file.unread` gets a sentence.
     Raises Impossible if the file is not sysstat's JSON.

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from replayer.errors import Impossible
 
 NOT_COUNTED = "not-counted"
-"""The tag of a run that does not count: its factor was not in force, or others disturbed it."""
+"""Tag of a run that does not count: its factor was not active, or other programs disturbed it."""
 SPOILT = "spoilt"
-"""The value of that tag for a run that other programs disturbed and that was done again."""
+"""Value of the tag `not-counted` for a run that other programs disturbed and that was repeated."""
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,62}")
 
 

@@ -13,7 +13,7 @@ _WROTE = ("build", "flush")
 def from_1(keys: dict[str, Any]) -> dict[str, Any]:
     """Return a result of format 1 as format 2.
 
-    Facts that have a meaning in their key become fields.  Advice gets two parts.
+    Facts whose key has a special ending, such as .steady, become fields.  Advice gets two parts.
     """
     steps = [_step_from_1(step, keys["host"]) for step in keys["steps"]]
     advice = [{"found": text, "todo": ""} for text in keys.get("advice", ())]
@@ -79,7 +79,7 @@ def _reads_from_1(step: Mapping[str, Any], host: Mapping[str, Any]) -> dict[str,
 
 
 def from_2(keys: dict[str, Any]) -> dict[str, Any]:
-    """Return a result of format 2 as format 3: the metrics of its headline are `leading`."""
+    """Return a result of format 2 as format 3: the metrics in `headline` move to `leading`."""
     if isinstance(keys.get("headline", ()), str):
         return {**keys, "format": 3}
     metrics = {"leading": keys["headline"]} if "headline" in keys else {}

@@ -17,13 +17,13 @@ from replayer.capture.inputs import Input
 
 @dataclass(frozen=True, slots=True)
 class ReadRequest:
-    """The options for reading a log, and the functions that get its sessions and its progress."""
+    """The options for reading a log, and the functions to call with its sessions and progress."""
 
     reading: ReadCounts
     announce: Callable[[LoggedSession], None]
     """Called with each session before the first of its actions is yielded."""
     advance: Callable[[int], None]
-    """Called with the bytes of each piece of a file that was read."""
+    """Called with the number of bytes of each piece of a file that was read."""
     prefix: str | None = None
     """The log_line_prefix, if the user gave it."""
 
@@ -48,7 +48,7 @@ class LogLayout(Protocol):
 
     @abstractmethod
     def read(self, inputs: Iterable[Input], order: ReadRequest) -> Iterator[list[Action]]:
-        """Yield clients' actions in the order of their ends; files come in the order of time."""
+        """Yield clients' actions in the order of their ends; `inputs` are in the order of time."""
 
 
 FACE = LogLayout

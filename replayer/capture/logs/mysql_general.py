@@ -196,7 +196,7 @@ class _Log:
 
 
 def _blank_separated(line: str) -> tuple[str, str, str] | None:
-    """Return thread, command and argument of an entry in which no tab ends the command."""
+    """Return (thread, command, argument) of an entry that blanks separate; None for others."""
     match = _PADDED.fullmatch(line)
     if match is None:
         return None

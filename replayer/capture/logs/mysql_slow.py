@@ -40,7 +40,7 @@ _HEAD = re.compile(
 )
 _COST = re.compile(r"^# Query_time: +\d", re.MULTILINE)
 _NAMELESS = re.compile(r"# (?:Thread_id|Query_time): +\d.*")
-"""The beginning of an entry without a line about its user; servers can be set to omit it."""
+"""The beginning of an entry without a line about the user, which a server can be set to omit."""
 _PAIR = re.compile(r"(\w+): ?(\S*)")
 _STAMP = re.compile(r"SET (?:\w+=\d+,)*timestamp=(\d{1,11}(?:\.\d{1,9})?);")
 _USE = re.compile(r"use (.*);", re.IGNORECASE)
@@ -94,7 +94,7 @@ class _Log:
         """Time of the last line that had a time, exact or not."""
         self._exact = False
         self._resumed = False
-        """True if a hole took the exact time of the entries that follow it."""
+        """True if the line with the exact time of the next entries was lost in a hole."""
         self._database = ""
         """Database of the last `use` of any session: the log has `use` only where it changes."""
         self._facts: dict[str, str] = {}
@@ -107,7 +107,7 @@ class _Log:
         self._zoned = False
 
     def begin(self, head: str) -> None:
-        """Compute the zone of the times from an entry that has both a time and a timestamp."""
+        """Compute the zone of local times from an entry with both a local and a UTC time."""
         local_ns = 0
         for line in head.split("\n"):
             try:
@@ -172,7 +172,7 @@ class _Log:
     def _moment(self, facts: dict[str, str], duration: int, stamp_ns: int) -> tuple[bool, int]:
         """Return whether the time of a statement is exact, and that time in nanoseconds.
 
-        It is the end of the statement, but its start in MariaDB's logs.
+        The time is that of the statement's end, but in MariaDB's logs that of its start.
         """
         if "Start" in facts:
             return True, self._clock.ns(facts["Start"]) + duration

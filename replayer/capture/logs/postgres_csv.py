@@ -31,7 +31,7 @@ csv.field_size_limit(4 * LONGEST_LINE)
 
 
 def fits(head: str) -> bool:
-    """Return whether a log has a record in its beginning; that record may continue after it."""
+    """Return whether the beginning of a log has a record, which may be cut off at its end."""
     return _begin(head) is not None
 
 
@@ -42,7 +42,7 @@ def find_start(head: str, order: ReadRequest) -> int | None:  # noqa: ARG001 - l
 
 
 def _begin(head: str) -> list[str] | None:
-    """Return the first record; it may be incomplete after its message."""
+    """Return the columns of the first record, at least up to the message; None without a record."""
     # A hole may have cut off the first ones.
     for match in islice(_STARTS.finditer(head), _MOST_JOINED):
         row = _first(head[match.start() :], _MESSAGE + 1)
@@ -52,7 +52,7 @@ def _begin(head: str) -> list[str] | None:
 
 
 def read(inputs: Iterable[Input], order: ReadRequest) -> Iterator[list[Action]]:
-    """Yield clients' actions."""
+    """Yield clients' actions in the order of their ends."""
     clock, whole = StampReader(), assembly.SessionAssembly(order.reading, order.announce)
     for source in inputs:
         line = 1
@@ -68,7 +68,7 @@ def read(inputs: Iterable[Input], order: ReadRequest) -> Iterator[list[Action]]:
 
 
 def _first(text: str, columns: int = _FEWEST) -> list[str] | None:
-    """Return the first record with at least so many columns, if it begins with a time."""
+    """Return the first record with at least `columns` columns; None if it has no time."""
     try:
         for row in csv.reader(io.StringIO(text, newline="\n")):
             if len(row) >= columns:
@@ -108,7 +108,7 @@ def _records(blocks: Iterable[str], reading: ReadCounts) -> Iterator[str]:
 
 
 def _cut_off(text: str) -> tuple[str, list[str]]:
-    """Return the text before a record that a hole cut off, and the columns left of that record."""
+    """Return (text before a record that a hole cut off, columns left of that record or [])."""
     if not text.endswith(HOLE):
         return text, []
     text = text.removesuffix(HOLE)
@@ -130,7 +130,7 @@ def _cut_off(text: str) -> tuple[str, list[str]]:
 
 
 def _boundary(text: str) -> int:
-    """Return where the last record begins that follows a complete one; 0 if there is none."""
+    """Return the position at which the last record begins after a complete one; 0 for none."""
     stop = _last_start(text, len(text))
     for _ in range(_MOST_COUNTS):
         # A statement may contain text that looks like the start of a record.
@@ -141,7 +141,7 @@ def _boundary(text: str) -> int:
 
 
 def _last_start(text: str, stop: int) -> int:
-    """Return where the last line before `stop` begins that looks like a record; 0 for none."""
+    """Return the position of the last line before `stop` that looks like a record; 0 for none."""
     at = text.rfind("\n", 0, max(stop - 1, 0))
     while at >= 0:
         if _START.match(text, at + 1):
@@ -162,7 +162,7 @@ def _rows(text: str, where: str, line: int, reading: ReadCounts) -> list[list[st
 
 
 def _mended(text: str, where: str, line: int, reading: ReadCounts) -> list[list[str]]:
-    """Return the complete records of a damaged text, and count the others."""
+    """Return the complete records of a damaged text, and count the damaged ones."""
     starts = [match.start() for match in _STARTS.finditer(text)]
     rows: list[list[str]] = []
     if text[: starts[0] if starts else len(text)].strip():

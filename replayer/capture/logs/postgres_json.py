@@ -19,7 +19,7 @@ ENGINE = "postgres"
 RANK = 2
 _OTHERS = frozenset({"client backend", "not initialized", "postmaster", "startup", "walsender", ""})
 _TEXTS = ("textPayload", "log", "message", "msg", "line", "MESSAGE")
-"""Keys of envelopes around a line of a log."""
+"""Keys under which a JSON envelope may hold a line of a log."""
 _TIMES = ("timestamp", "time", "ts", "@timestamp")
 _LONG = re.compile(r'\{"[^\n]{1,2000}"error_severity": ?"')
 _MESSAGE = re.compile(r'"message": ?"([^"]{20})')
@@ -31,7 +31,7 @@ _WINDOW = 16
 
 
 def fits(head: str) -> bool:
-    """Return whether the first lines are JSON objects; one may be longer than the beginning."""
+    """Return whether the first lines are JSON objects with entries; one may be cut off."""
     if "\n" not in head:
         return _LONG.match(head) is not None
     return any(_fields(one) or _text(one) for one in _objects(head))
@@ -44,7 +44,7 @@ def find_start(head: str, order: ReadRequest) -> int | None:
 
 
 def read(inputs: Iterable[Input], order: ReadRequest) -> Iterator[list[Action]]:
-    """Yield clients' actions."""
+    """Yield clients' actions in the order of the log."""
     reader, whole = _Reader(order), assembly.SessionAssembly(order.reading, order.announce)
     for source in inputs:
         for entries in reader.entries(source):
@@ -54,7 +54,7 @@ def read(inputs: Iterable[Input], order: ReadRequest) -> Iterator[list[Action]]:
 
 
 class _Reader:
-    """A reader that makes entries of JSON objects of any of these kinds."""
+    """A reader that makes entries of JSON objects, whichever of these programs wrote them."""
 
     def __init__(self, order: ReadRequest) -> None:
         self.clock = StampReader()
@@ -96,7 +96,7 @@ class _Reader:
             yield self._joiner.finish()
 
     def _joined(self, texts: list[str]) -> Joiner:
-        """Create the joiner for lines in envelopes; their times may be in the envelope."""
+        """Create the joiner for lines in JSON envelopes; an envelope may have the line's time."""
         asked = self._order.prefix
         begin = (
             prefix.compiled(asked, timed=False)
@@ -201,7 +201,7 @@ class _Json(dict[str, Any]):
         return super().__getitem__(self._NAMES[name])
 
     def get(self, name: str, default: Any = None) -> Any:
-        """Return a field."""
+        """Return a field by csvlog's name for it; `default` if it is missing."""
         return super().get(self._NAMES.get(name, name), default)
 
 
@@ -249,7 +249,7 @@ def _remote(get: Any) -> str:
 
 
 def _text(one: Mapping[str, Any]) -> str:
-    """Return the line of a log that is in an envelope."""
+    """Return the line of a log in a JSON envelope; "" if there is none."""
     inner = one.get("properties")
     if isinstance(inner, dict):
         one = inner
@@ -257,7 +257,7 @@ def _text(one: Mapping[str, Any]) -> str:
 
 
 def _stamp(one: Mapping[str, Any]) -> str | None:
-    """Return the time of an envelope, if it is written as a stamp."""
+    """Return the time of a JSON envelope as text; None if it has none that is a date."""
     for key in _TIMES:
         stamp = one.get(key)
         if isinstance(stamp, str) and stamp[4:5] == "-":

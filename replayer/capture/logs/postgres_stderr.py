@@ -16,7 +16,7 @@ _SECOND = 10**9
 
 
 def fits(head: str) -> bool:
-    """Return whether a log has lines with a severity."""
+    """Return whether the beginning of a log has lines with a severity of PostgreSQL."""
     try:
         return prefix.guessed(head.split("\n")) is not None
     except Impossible:
@@ -38,7 +38,7 @@ def find_start(head: str, order: ReadRequest) -> int | None:
 
 
 def read(inputs: Iterable[Input], order: ReadRequest) -> Iterator[list[Action]]:
-    """Yield clients' actions."""
+    """Yield clients' actions in the order of their ends."""
     clock, whole = StampReader(), assembly.SessionAssembly(order.reading, order.announce)
     one: prefix.Prefix | None = None
     for source in inputs:

@@ -30,7 +30,7 @@ _FEW = 3
 
 
 def fits(head: str) -> bool:
-    """Return whether a log has lines of syslog with messages of PostgreSQL."""
+    """Return whether the beginning of a log has syslog's lines with messages of PostgreSQL."""
     texts = _texts(head)
     return len(texts) > 0 and prefix.guessed(texts, timed=False, known=True) is not None
 
@@ -49,7 +49,7 @@ def find_start(head: str, order: ReadRequest) -> int | None:  # noqa: ARG001 - l
 
 
 def read(inputs: Iterable[Input], order: ReadRequest) -> Iterator[list[Action]]:
-    """Yield clients' actions."""
+    """Yield clients' actions in the order of their ends."""
     clock, whole = StampReader(), assembly.SessionAssembly(order.reading, order.announce)
     for source in inputs:
         for entries in _Lines(source, clock, order).entries():
@@ -59,7 +59,7 @@ def read(inputs: Iterable[Input], order: ReadRequest) -> Iterator[list[Action]]:
 
 
 def _texts(head: str) -> list[str]:
-    """Return the text after syslog's own prefix, for each line of the beginning."""
+    """Return the lines of the beginning without syslog's prefix; [] if few lines have it."""
     lines = head.split("\n")[:_SAMPLES]
     matches = [(match, line) for line in lines if (match := _LINE.match(line)) is not None]
     if len(matches) < min(_FEW, len([line for line in lines if line]) / 2):
@@ -68,7 +68,7 @@ def _texts(head: str) -> list[str]:
 
 
 class _Lines:
-    """The lines of one file."""
+    """A reader of the lines of one file."""
 
     def __init__(self, source: Input, clock: StampReader, order: ReadRequest) -> None:
         head = source.head()
@@ -88,7 +88,7 @@ class _Lines:
         self._yearless = Yearless(written or datetime.now(UTC))
 
     def entries(self) -> Iterator[list[LogEntry]]:
-        """Yield the entries, joined from their parts."""
+        """Yield the entries; the parts into which syslog splits a message are joined."""
         for lines in self._source.lines(self._order.advance):
             holed = lines[-1].endswith(HOLE)
             if holed:
