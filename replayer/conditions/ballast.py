@@ -1,6 +1,6 @@
 """The process that locks memory, so that less of it is left for the page cache.
 
-It runs in a worker process, and so imports little.
+This module runs in a worker process, and so imports little.
 """
 
 import contextlib
@@ -15,9 +15,9 @@ from replayer.watch.workers import Barrier, Report
 
 
 def hold(size: int, barrier: Barrier, _report: Report) -> None:
-    """Lock `size` bytes of anonymous memory until this process is killed, as a job of a pool.
+    """Lock `size` bytes of anonymous memory, then wait at the barrier until the process is killed.
 
-    Raises ReplayerError if the kernel does not lock them.
+    It is the job of a worker process.  Raises ReplayerError if the kernel does not lock the memory.
     """
     # If memory runs out, the kernel should kill this process, not the database.
     with contextlib.suppress(OSError):

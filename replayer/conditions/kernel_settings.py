@@ -1,7 +1,7 @@
 """Settings of the kernel that an experiment changes for a while: read, changed, and given back.
 
-Each setting is a file below /proc/sys or /sys.  Before it is written, a note in the journal keeps
-the value that it had.  So it is given back at the end, at Ctrl-C, and by the next command after a
+Each setting is a file below /proc/sys or /sys.  Before the file is written, a note in the journal
+keeps its value.  So the value is given back at the end, at Ctrl-C, and by the next command after a
 kill.  What was written is read back, and a kernel that keeps another value is an error.  A value
 that another program wrote meanwhile is left as it is, and reported.
 """
@@ -40,22 +40,25 @@ _MARKS = str.maketrans("", "", "[]()")
 
 
 def level(text: str) -> str:
-    """Return the level in the text of a file: the marked word of several, else the whole text."""
+    """Return the level in a kernel file's text: the word in brackets, else the whole text."""
     chosen = _CHOSEN.search(text)
     return chosen[1] if chosen else text
 
 
 def choices(text: str) -> tuple[str, ...]:
-    """Return the levels that a file offers, as in `always [madvise] never`; () for a number."""
+    """Return the levels that a file offers, as in `always [madvise] never`.
+
+    Returns () if no word is in brackets, as in the file of a number.
+    """
     return tuple(text.translate(_MARKS).split()) if _CHOSEN.search(text) else ()
 
 
 def change(host: Host, name: str, files: Mapping[str, str], also: Sequence[str] = ()) -> None:
     """Write files of the kernel (path below the root -> value), read them back, and keep a note.
 
-    `name` is the setting for messages.  `also` are files whose values the kernel changes with
-    them: they are given back, too.  The note stays until `recover`, or the next command if this
-    process was killed.
+    `name` is the name of the setting in messages.  `also` are files whose values the kernel changes
+    together with `files`: they are given back, too.  The note stays until `recover`, or until the
+    next command if this process was killed.
     Raises Impossible if another replayer has changed one of them, ReplayerError if the kernel
     refuses a value or keeps another; then what was changed is given back.
     """
@@ -78,7 +81,7 @@ def change(host: Host, name: str, files: Mapping[str, str], also: Sequence[str] 
 
 
 def recover(note: Note, host: Host | None = None) -> str:
-    """Give back the values that a note keeps, drop it, and return a message on that.
+    """Give back the values that a note keeps, drop the note, and return a message on that.
 
     A value that another program wrote meanwhile is left as it is.  That is an error if the note is
     of this process, because the measurement did not have the level that was asked for.

@@ -60,7 +60,7 @@ class Bound(NamedTuple):
 
 
 def refusal(kind: str, host: Host) -> Advice | None:
-    """Return why memory cannot be limited that way on this machine, None if it can."""
+    """Return why this kind of limit (see KINDS) cannot be used on this machine; None if it can."""
     checks = {"cgroup": _no_cgroup, "hugepages": _no_huge_pages, "ballast": _no_ballast}
     return checks[kind](host)
 
@@ -78,9 +78,9 @@ def bound(
     """Limit the memory for as long as the `with` block runs.
 
     `limit_bytes` is the limit of a cgroup, `keep_bytes` is the memory that huge pages and ballast
-    leave free.  `note` gets a sentence if the limit is no longer in force at the end, as another
-    program changed it.  Raises Impossible if it cannot be done here, ReplayerError if the kernel
-    gives less.
+    leave free.  `note` is called with a sentence if another program changed the limit during the
+    block.  Raises Impossible if this kind of limit cannot be used here, ReplayerError if the kernel
+    grants less memory than is needed.
     """
     why = refusal(kind, host)
     if why is not None:
@@ -98,7 +98,7 @@ def bound(
 
 
 def _changed(taken: Bound, server: "Server", host: Host) -> str:
-    """Return what is no longer as `taken` says; "" if all of it is."""
+    """Return how the limit now differs from the limit `taken`, as text; "" if it does not."""
     if taken.group is not None:
         return _changed_group(taken.group, taken.bytes, server)
     if taken.kind == "hugepages":
@@ -181,7 +181,7 @@ def _locked_bytes(pid: int) -> int:
 
 
 class GroupTree(NamedTuple):
-    """A cgroup folder in which a group may be made, and this process's own folder."""
+    """The folder `parent` in which a cgroup may be made, and `home`, this process's own cgroup."""
 
     version: int
     parent: str
@@ -189,7 +189,10 @@ class GroupTree(NamedTuple):
 
 
 def tree(host: Host, controller: str = "memory") -> GroupTree | str:
-    """Return where a cgroup can be made, as near to the top as possible, or why it cannot."""
+    """Return where a cgroup can be made, as near to the top as possible.
+
+    Returns the reason as a text if it cannot be made.
+    """
     folders = list(host.cgroups(controller))
     trees = [folder for folder in folders if host.exists(f"{folder}/{_LIMITS_OF_1[controller]}")]
     version = 1 if trees else 2
@@ -212,7 +215,7 @@ def tree(host: Host, controller: str = "memory") -> GroupTree | str:
 
 
 def group_name() -> str:
-    """Return a new name for a group, in the form that `recover` accepts."""
+    """Return a new name for a cgroup, in the form that `recover` accepts."""
     return f"replayer-{os.getpid()}-{time.monotonic_ns():x}"
 
 
@@ -276,7 +279,10 @@ def _move(pid: int, procs: Path) -> None:
 
 
 def killed_for_memory(taken: Bound) -> int:
-    """Return the number of processes that the kernel killed because of the cgroup's limit."""
+    """Return how many processes the kernel killed because of the cgroup's limit.
+
+    Returns 0 if `taken` is another kind of limit, or if the kernel does not report the number.
+    """
     if taken.group is None:
         return 0
     for name in ("memory.events", "memory.oom_control"):
@@ -345,7 +351,7 @@ def _huge_pages(host: Host, keep: int) -> Iterator[Bound]:
 
 
 def _give_back_pages(path: Path, before: int, pages: int) -> int:
-    """Release replayer's pages, but none reserved before them; return the number still reserved."""
+    """Release replayer's huge pages, not those reserved before; return how many stay reserved."""
     try:
         now = int(path.read_text(encoding="ascii"))
         if now > before:

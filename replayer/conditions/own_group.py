@@ -1,6 +1,6 @@
-"""Limits of this process and of all that it starts: a new cgroup, or a set of processors.
+"""Limits of this process and of all programs that it starts: a new cgroup, or a set of processors.
 
-What was taken has a note in the journal.  A set of processors ends with its process; a cgroup is
+Each limit has a note in the journal.  A set of processors ends with its process; a cgroup is
 removed at the end, or by the next command after a kill.
 """
 
@@ -32,10 +32,11 @@ def refusal(host: Host, controller: str) -> str:
 
 
 def confine(host: Host, controller: str, limits: Mapping[int, Mapping[str, str]]) -> None:
-    """Move this process into a new cgroup with limits, as version -> (file -> text).
+    """Move this process into a new cgroup with limits.
 
-    The programs that it starts from now on are in it, too.  Raises Impossible if there can be none
-    here, ReplayerError if the kernel refuses; then nothing stays.
+    `limits` is the version of cgroups (1 or 2) -> {file of the cgroup: text to write}.  Programs
+    that this process starts from now on are in the cgroup, too.  Raises Impossible if no cgroup can
+    be made here, ReplayerError if the kernel refuses; then the cgroup is removed again.
     """
     place = memory_bound.tree(host, controller)
     if isinstance(place, str):
@@ -86,7 +87,7 @@ def _few(numbers: Sequence[int]) -> str:
 def recover(note: Note) -> str:
     """Let this process use its earlier processors again, drop the note, and return a message.
 
-    The choice of a process that has ended needs nothing: it ended with the process.
+    If the note is of another process, it is only dropped: the choice ended with that process.
     """
     text = note.text("before")
     if not all(part.isdecimal() for part in text.split(",")):

@@ -1,9 +1,10 @@
-"""Residency of files in the page cache, by an instrument that was proven to work on them.
+"""Residency: how many bytes of files are in the page cache, counted by a proven instrument.
 
-cachestat counts the pages of an inode.  On overlayfs they belong to the inode of the lower file
-system, so it reports 0 although everything is in memory. mincore reports a file as fully in memory
-if the caller has no right to know.  So on each file system an instrument must first see a page that
-was just read, and then not see pages that were just dropped.
+The instruments are the system calls cachestat and mincore.  cachestat counts the pages of an inode.
+On overlayfs the pages belong to the inode of the lower file system, so that cachestat reports 0
+although everything is in memory.  mincore reports a file as fully in memory if the caller has no
+right to know.  So on each file system an instrument must first see a page that was just read, and
+then not see pages that were just dropped.
 """
 
 import os
@@ -35,7 +36,7 @@ class Residency:
     data_bytes: int
     """Of these, the bytes of data: no holes, and no preallocated space that was never written."""
     stored_bytes: int
-    """Bytes that the disk delivers for that; less than the data if it is compressed."""
+    """Bytes of the data on the disk; less than `data_bytes` if the file system compresses them."""
     resident_bytes: int | None
     """Of `data_bytes`, the bytes in the page cache."""
     dirty_bytes: int | None
@@ -45,11 +46,11 @@ class Residency:
     why: str = ""
     """Reason for what could not be measured; "" if everything was measured."""
     sees: bool = True
-    """True if the instrument was seen to count pages in memory: otherwise a low value proves no
-    coldness."""
+    """True if the instrument counted a page that was just read.  Otherwise a low value does not
+    prove that the data are cold."""
     misses: bool = True
-    """True if the instrument was seen to miss absent pages: otherwise a high value does not prove
-    hot."""
+    """True if the instrument did not count pages that were just dropped.  Otherwise a high value
+    does not prove that the data are hot."""
 
     @property
     def share(self) -> float | None:
@@ -60,7 +61,7 @@ class Residency:
 
 
 class _Instrument(NamedTuple):
-    """One way to measure, and its proven abilities on a file system."""
+    """A way to count pages in memory; `sees` and `misses` as in Residency, on one file system."""
 
     name: str
     ask: Ask
@@ -70,7 +71,7 @@ class _Instrument(NamedTuple):
 
 @dataclass
 class _Sum:
-    """The sums so far."""
+    """Sums over the files that were measured so far."""
 
     file_bytes: int = 0
     data_bytes: int = 0
@@ -87,17 +88,18 @@ _proven: dict[int, _Instrument] = {}
 def prove(paths: Iterable[str | Path]) -> None:
     """Find an instrument for each file system of these files, if that was not done before.
 
-    A page of the smallest file is read, and the file is dropped: call it before caches are emptied.
+    For that, small files are read and dropped from the page cache: call it before caches are
+    emptied.
     """
     _instruments(_inodes(paths))
 
 
 def residency(paths: Iterable[str | Path]) -> Residency:
-    """Return the bytes of these files in the page cache; a file that has vanished counts as 0.
+    """Return how many bytes of these files are in the page cache; a vanished file counts as 0.
 
-    Measured with cachestat(2), else mincore(2), whichever is proven to work on their file system.
-    If one file cannot be measured, the total is None: the kernel refuses (EPERM) for files that the
-    user neither owns nor may write.
+    They are counted with cachestat(2) or mincore(2), whichever is proven to work on the files' file
+    system.  If one file cannot be measured, the total is None: the kernel refuses (EPERM) files
+    that the user neither owns nor may write.
     """
     inodes = _inodes(paths)
     first = {number: _proven.get(number) or _ways()[0] for number in inodes}
@@ -110,9 +112,10 @@ def residency(paths: Iterable[str | Path]) -> Residency:
 
 
 def resident_in(path: str | Path, segments: Sequence[FileExtent] | None) -> tuple[int | None, str]:
-    """Return the bytes of segments of a file (None: all) in the page cache, or None and why not.
+    """Return how many bytes of a file's segments are in the page cache, and "".
 
-    The instrument that works on its file system is used; segments may reach beyond the file's end.
+    Returns None and the reason if that cannot be measured.  `segments` is None for the whole file;
+    segments may reach beyond the file's end.
     """
     instruments = list(_instruments(_inodes([path])).values())
     try:
@@ -225,7 +228,7 @@ def _sum(values: Iterable[int | None]) -> int:
 
 
 def _instruments(inodes: dict[int, dict[int, str | Path]]) -> dict[int, _Instrument]:
-    """Return the instrument for each file system; an instrument without proof is tried again."""
+    """Return number of the file system -> its instrument; prove it if that was not done before."""
     return {
         number: _proven.get(number) or _chosen(number, list(members.values()))
         for number, members in inodes.items()
@@ -233,7 +236,10 @@ def _instruments(inodes: dict[int, dict[int, str | Path]]) -> dict[int, _Instrum
 
 
 def _chosen(number: int, paths: Sequence[str | Path]) -> _Instrument:
-    """Return the instrument that works on a file system, else the one with most abilities there."""
+    """Return the first instrument that both sees and misses pages on a file system.
+
+    Without one, returns the instrument that at least sees pages, or at least misses them.
+    """
     tried = []
     for name, ask, _, _ in _ways():
         sees, misses = _seen(ask, _smallest(paths))
@@ -253,7 +259,7 @@ def _ways() -> list[_Instrument]:
 
 
 def _smallest(paths: Sequence[str | Path]) -> list[str | Path]:
-    """Return the smallest files that are not empty: the proof drops and reads them."""
+    """Return a few files for the proof, which drops and reads them: the smallest with data."""
     sizes = []
     for path in paths:
         try:
@@ -266,7 +272,10 @@ def _smallest(paths: Sequence[str | Path]) -> list[str | Path]:
 
 
 def _seen(ask: Ask, paths: Sequence[str | Path]) -> tuple[bool, bool]:
-    """Return whether an instrument sees a page that was read, and misses dropped pages."""
+    """Return whether an instrument sees a page that was read, and whether it misses dropped ones.
+
+    Each file is tried a few times, until both were true once.
+    """
     sees = misses = False
     for path in paths:
         for _ in range(_TRIES):
@@ -291,7 +300,10 @@ def _opened(path: str | Path) -> Iterator[tuple[int, list[FileExtent]]]:
 
 
 def _read_and_dropped(ask: Ask, fd: int, segments: Sequence[FileExtent]) -> tuple[bool, bool]:
-    """Read a page and check it, drop the file and check again; leave the file as warm as it was."""
+    """Return whether the instrument sees a page after a read, and misses pages after a drop.
+
+    If all of the file was in memory before, it is read again at the end.
+    """
     if not segments:
         return False, False
     data_bytes = sum(segment.length for segment in segments)

@@ -1,9 +1,9 @@
-"""The command that takes back what a user's own switching commands did.
+"""The user's command that switches the machine back after the user's own switching commands.
 
-It is run at the end, at Ctrl-C, and by the next command after a kill, as its note in the journal
-keeps it.  The note is this user's own, in a folder that no other user can write.  After a kill, and
-perhaps a boot that emptied /tmp, its program, the files that it names and its folder are checked
-once more, as another user may own them by then.
+It is run at the end and at Ctrl-C.  A note in the journal keeps the command, so that the next
+command of replayer runs it after a kill.  No other user can write this note.  But after a kill, and
+perhaps a boot that emptied /tmp, another user may own what the command runs.  So for root, its
+program, the files that it names and its folder are checked before it is run then.
 """
 
 from __future__ import annotations
@@ -35,10 +35,11 @@ _TIMEOUT = 600.0
 
 @contextlib.contextmanager
 def switched_back(command: str) -> Iterator[None]:
-    """Run a command after the `with` block, however it ends; "" is not a command.
+    """Run `command` after the `with` block, however the block ends; do nothing for "".
 
-    Raises Impossible before the block if it has no program, ReplayerError after it if the
-    command fails: then its note stays, and the next command tries again.
+    Raises Impossible before the block if the command's program does not exist.  Raises
+    ReplayerError after the block if the command fails: then its note stays, and the next command of
+    replayer tries it again.
     """
     if not command:
         yield
@@ -57,7 +58,8 @@ def switched_back(command: str) -> Iterator[None]:
 def recover(note: Note) -> str:
     """Run the command of a note, drop the note, and return a message on that.
 
-    Raises ReplayerError if the command fails, or if another user could have changed what it runs.
+    Raises ReplayerError if the command fails.  Raises it without running the command if this user
+    is root and another user could have changed what the command runs.
     """
     words, folder = shlex.split(note.text("command")), Path(note.text("folder"))
     reason = _changeable(words, folder) if os.geteuid() == 0 else ""
@@ -80,8 +82,9 @@ def recover(note: Note) -> str:
 def run_command(command: str, folder: Path | None = None) -> None:
     """Run a switching command in a folder; raise ReplayerError if it fails or does not end.
 
-    Children that it leaves behind are not waited for, and what it prints on stdout is not kept.  It
-    ends with a replayer that is killed: it must not switch after it was switched back.
+    Children that the command leaves behind are not waited for, and its output on stdout is not
+    kept.  If replayer is killed, the command is killed as well: otherwise it could switch the
+    machine after the next replayer has switched it back.
     """
     words = ["/bin/sh", "-c", 'exec "$@" > /dev/null', "sh", *shlex.split(command)]
     # Without a name, so that nothing of it is left after a kill.
@@ -129,7 +132,8 @@ def _split(command: str) -> list[str]:
 def _changeable(words: Sequence[str], folder: Path) -> str:
     """Return how another user could have changed what a command runs; "" if none could.
 
-    A program may be a script that an argument names, or what it looks for in its folder.
+    Checked are the program, each argument that names a file, and the command's folder: an
+    interpreter runs the script that an argument names, and may look for files in its folder.
     """
     try:
         trusted_path.own(folder, "the folder").close()
@@ -147,7 +151,10 @@ def _files(names: Sequence[str], folder: Path) -> Iterator[Path]:
 
 
 def _foreign(path: Path) -> str:
-    """Return how another user could have changed a file, or place it; "" if none could."""
+    """Return how another user could have changed a file, or could make a missing one.
+
+    Returns "" if no other user could.
+    """
     if not os.path.lexists(path):
         above = next(one for one in path.parents if one.exists())
         with trusted_path.Folder(above) as folder:

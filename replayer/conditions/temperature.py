@@ -17,14 +17,14 @@ from replayer.servers.protocol import Server
 from replayer.units import show_size
 
 COLD_SHARE = 0.001
-"""Data are cold if at most this share of the bytes is in memory: a page or two of a large table,
-touched by a stopping server or by the proof itself, do not make it lukewarm."""
+"""Data are cold if at most this share of the bytes is in memory.  A stopping server, or the proof
+itself, may touch a page or two of a large table: that does not make the table lukewarm."""
 HOT_SHARE = 0.999
 """Data are hot if at least this share of the bytes is in memory."""
 DEVICE_SHARE = 0.95
 """A read is cold if at least this share of the bytes came from the device."""
 _FOREIGN_FROM = 1.25
-"""A device that delivered so many times what was needed worked for others, too."""
+"""From this ratio of delivered to needed bytes on, the device also served other programs."""
 _OWN_TODO = "run as root, or stop what else reads from this device"
 _TRIES = 3
 _WARMERS = 4
@@ -34,7 +34,7 @@ _EVERYTHING = "3"
 
 @dataclass(frozen=True, slots=True)
 class _Judgement:
-    """A temperature, why it is not the one asked for, and advice."""
+    """A temperature, the reason if it is not the one asked for, and advice."""
 
     got: Temperature
     why: str = ""
@@ -49,16 +49,15 @@ def make(
     *,
     server_reads: bool = True,
 ) -> Cold:
-    """Bring files to a temperature; return the measured one, in ClickBench's words.
+    """Bring files to a temperature; return the temperature that was measured then.
 
     cold: the server is stopped, or its buffers are emptied if it is not replayer's; everything is
-    written out, and caches are dropped. lukewarm: the same, with the server running and its buffers
-    as they are. hot: every file is read into memory. unknown: nothing is done.  If a right is
-    missing, the rest is done, and `method` and `why` report the missing part.
+    written out, and caches are dropped.  lukewarm: the same, but the server keeps running and its
+    buffers stay.  hot: every file is read into memory.  unknown: nothing is done.  If the right to
+    a part of this is missing, the other parts are done; `method` and `why` of the result say so.
 
-    `server` is None for files that belong to no server.  `server_reads` is False if other processes
-    read the files: they never use a running server's own buffers, so these do not make the files
-    less cold.
+    `server` is None for files that belong to no server.  `server_reads` is False if processes other
+    than the server will read the files: then what is in the server's own buffers does not count.
     """
     prove(files)
     if asked is Temperature.HOT:
@@ -84,7 +83,10 @@ def make(
 
 
 def _without_buffers(server: Server, *, server_reads: bool) -> tuple[list[str], bool]:
-    """Stop a server or empty its buffers; return the steps as text, and whether buffers matter."""
+    """Stop a server or empty its buffers, if these are used at all (`server_reads`).
+
+    Return the steps that were done, as text, and whether the buffers may still hold data.
+    """
     try:
         server.stop()
     except Skip as skip:
@@ -107,11 +109,11 @@ def make_files(
     others: bool,
     done: Callable[[int], None] = lambda _bytes: None,
 ) -> Cold:
-    """Bring files to a temperature while a server runs, and return the one they got.
+    """Bring files to a temperature while a server runs; return the temperature measured then.
 
-    hot: every file is read into memory; otherwise each is dropped from it.  `others` is True if the
-    server may hold some of the data; a server that has just been started holds none.  `done` is
-    called with the bytes of each file that was read.
+    hot: every file is read into memory; otherwise every file is dropped from it.  `others` is True
+    if the server may hold some of the data in its own buffers; a server that has just been started
+    holds none.  `done` is called with the bytes of each file that was read.
     """
     prove(files)
     below = underneath.stack_of(files, host)
@@ -132,7 +134,7 @@ def make_files(
 def drop(files: Iterable[str | Path], host: Host) -> str:
     """Write dirty pages out and drop what is cached; return a description of that.
 
-    With the right to do so, all caches of the machine are dropped, otherwise those of the files.
+    If the user may do so, all caches of the machine are dropped, otherwise those of the files.
     """
     refused = _drop_all(host)
     if not refused:
@@ -177,14 +179,13 @@ def finish(
     needed_bytes: int | None = None,
     disk_bytes: int | None = None,
 ) -> Cold:
-    """Return the temperature after the read, corrected by where the bytes came from.
+    """Return the temperature after the files were read, corrected by where the bytes came from.
 
-    Cold requires that they came from a device, and hot that they did not.  `device_bytes` were read
-    from the device in the window by
-    any process, `own_bytes` by the readers themselves; None means not counted.  Without
-    `own_bytes`, `device_bytes` is used instead.  `needed_bytes` is the amount read, if that was not
-    all of the files.  `disk_bytes` is the amount that the disks beneath the device delivered, if
-    the device itself is not a disk.
+    Cold requires that the bytes came from a device, and hot that they did not.  During the read,
+    `device_bytes` were read from the device by any process, and `own_bytes` by the reading
+    processes; None means not counted.  Without `own_bytes`, `device_bytes` is used instead.
+    `needed_bytes` is the amount read, if that was not all of the files.  `disk_bytes` is the amount
+    that the disks beneath the device delivered, if the device itself is not a disk.
     """
     known = cold.model_copy(
         update={
@@ -220,10 +221,10 @@ def finish(
 
 
 def _still_hot(cold: Cold, delivered: float, whose: str) -> Cold:
-    """Return a coldness that is hot only if the readers had next to nothing from the device.
+    """Return `cold` if nearly no bytes came from the device, else a copy that is not hot.
 
-    `whose` is the source of `delivered`, "" for the readers' own count: what a device delivers to
-    all processes may be for others.
+    `whose` is "" if `delivered` counts the reading processes only: then the copy is lukewarm.
+    Otherwise it names the device that delivered to all processes: then the copy is unknown.
     """
     if delivered <= (1 - DEVICE_SHARE) * _expected(cold):
         return cold
@@ -248,7 +249,10 @@ def _still_hot(cold: Cold, delivered: float, whose: str) -> Cold:
 
 
 def _down_to_disks(cold: Cold, expected: int, disk_bytes: int | None) -> Cold:
-    """Return a coldness that also requires that the disks beneath the device delivered bytes."""
+    """Return `cold` if the disks beneath the device delivered the bytes, else a lukewarm copy.
+
+    `disk_bytes` is None if there are no such disks.
+    """
     if disk_bytes is None or disk_bytes >= DEVICE_SHARE * expected:
         return cold
     return cold.model_copy(
@@ -269,7 +273,10 @@ def _expected(cold: Cold) -> int:
 
 
 def _short(expected: int, delivered: float, device_bytes: float | None, *, own: bool) -> str:
-    """Return the sentence on bytes that did not come from the device."""
+    """Return a sentence that fewer bytes came from the device than `expected`, and why.
+
+    `own` is True if `delivered` counts the reading processes only.
+    """
     wanted = show_size(expected)
     elsewhere = "came from a cache that is not the page cache, or is stored compressed"
     if not own:
@@ -294,9 +301,10 @@ def _judge(
     *,
     others: bool,
 ) -> Cold:
-    """Return the coldness by residency; with `others`, a running server may hold files as well.
+    """Return the temperature of files, by the share of them that was `measured` in memory.
 
-    `steps` are the steps done before, as text.
+    `others` is True if a running server may hold data of the files in its own buffers.  `steps` are
+    the steps that were done before, as text.
     """
     judgement = _judgement(measured, others=others)
     judgement = _looked_beneath(judgement, measured, files, host)
@@ -357,7 +365,7 @@ def _held(measured: Residency) -> _Judgement:
 def _looked_beneath(
     judgement: _Judgement, measured: Residency, files: Sequence[str | Path], host: Host
 ) -> _Judgement:
-    """Return the judgement that includes the memory beneath the files' file systems."""
+    """Return the judgement, or another one if memory beneath the file systems holds the files."""
     below = underneath.stack_of(files, host)
     if below.memory and not (below.disks or below.hidden):
         names = " and ".join(below.memory)
@@ -419,7 +427,7 @@ def _explained(
 
 
 def _drop_all(host: Host) -> str:
-    """Drop the machine's caches; return "" or the system's error."""
+    """Drop all caches of the machine; return "", or the system's error if it refuses."""
     refused = host.cannot_write(_DROP_CACHES)
     if refused:
         return refused

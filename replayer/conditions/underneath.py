@@ -1,7 +1,7 @@
-"""Memory beneath a file system that holds data of its files, where residency cannot see it.
+"""Memory beneath a file system, which may hold the data of its files unseen by `residency`.
 
-A file on a loop device may be in memory as a part of the file beneath that device, and a file on
-zram always is.  The page cache of the file itself shows neither.
+A loop device stores its data in another file, which may be in the page cache.  A zram device stores
+its data in memory.  The page cache of a file on such a device shows neither.
 """
 
 import os
@@ -21,26 +21,26 @@ _PAGE = page_cache.PAGE
 
 @dataclass(frozen=True, slots=True)
 class Underneath:
-    """The memory beneath some files, as far as it is known; `why` is the reason for the rest."""
+    """The memory beneath some files; `why` is the reason if it is not known, else ""."""
 
     stack: Stack
     resident_bytes: int = 0
-    """Bytes in memory of files beneath loop devices."""
+    """Bytes in the page cache of the backing files, which store the data of loop devices."""
     exact: bool = True
-    """True if the files' own parts of those files are known; otherwise all of those files is
-    counted."""
+    """True if only those parts of the backing files are counted that store the files' data.
+    Otherwise at least one backing file is counted as a whole."""
     files: tuple[str, ...] = ()
-    """Those files, each with its device, as text."""
+    """The backing files, each with its loop device, as text."""
     why: str = ""
 
 
 def stack_of(files: Iterable[str | Path], host: Host) -> Stack:
-    """Return the stack of devices beneath files, found by their folders, which are fewer."""
+    """Return the stack of devices beneath files; only the folders of the files are looked up."""
     return stack.beneath(host, sorted({Path(file).parent for file in files}))
 
 
 def forget(stack_below: Stack) -> None:
-    """Drop the files beneath loop devices from the page cache, as far as the user may open them."""
+    """Drop the files beneath loop devices from the page cache; skip those that cannot be opened."""
     for backing in stack_below.files:
         try:
             page_cache.forget(backing.path)
@@ -49,15 +49,18 @@ def forget(stack_below: Stack) -> None:
 
 
 def disk_bytes(stack_below: Stack, host: Host) -> int | None:
-    """Return the bytes delivered so far by disks beneath loop devices; None if there are none.
+    """Return the bytes read since boot from the disks beneath loop devices; None if not counted.
 
-    Without loop devices, the device that is watched is the lowest one.
+    Returns None also without loop devices: then the device that is watched is the lowest one.
     """
     return stack.read_bytes(host, stack_below.disks) if stack_below.files else None
 
 
 def look(files: Sequence[str | Path], stack_below: Stack) -> Underneath:
-    """Measure the memory beneath files that holds their data."""
+    """Return how much of the files' data is in the page cache of files beneath loop devices.
+
+    `stack_below` is the stack of devices beneath the files.
+    """
     if not stack_below.files:
         return Underneath(stack_below)
     places = _places(files)
@@ -77,7 +80,10 @@ def look(files: Sequence[str | Path], stack_below: Stack) -> Underneath:
 
 
 def _places(files: Iterable[str | Path]) -> Mapping[int, list[FileExtent] | None]:
-    """Return device number -> the files' segments on that device; None if they are not known."""
+    """Return device number -> where the files are on that device; None if that is not known.
+
+    Files that cannot be opened are left out.
+    """
     places: defaultdict[int, list[FileExtent] | None] = defaultdict(list)
     for path in files:
         try:
@@ -98,7 +104,11 @@ def _ranges(
     every: Sequence[BackingFile],
     places: Mapping[int, list[FileExtent] | None],
 ) -> list[FileExtent] | None:
-    """Return the files' own segments of a file beneath a loop device, None if not known."""
+    """Return the segments of a backing file in which a loop device stores the files' data.
+
+    `every` are all backing files beneath the files, `places` where the files are on their devices.
+    Returns None if the segments are not known.
+    """
     # With several devices, the device of each file is not known here.
     if backing.offset is None or len(every) > 1 or len(places) != 1:
         return None
@@ -109,7 +119,10 @@ def _ranges(
 
 
 def _merged(segments: Iterable[FileExtent]) -> list[FileExtent]:
-    """Return whole pages without overlaps, sorted: files may share blocks."""
+    """Return the segments extended to whole pages, sorted and without overlaps.
+
+    Files may share blocks, so that the same segment may occur twice.
+    """
     merged: list[FileExtent] = []
     for offset, length in sorted(segments):
         begin = offset - offset % _PAGE

@@ -45,9 +45,10 @@ _opening: set[object] = set()
 
 
 class Cells(dict[str, Any]):
-    """A row as a server returned it, which may differ from what its verb's caller expects.
+    """A row that a server returned: column name -> value.
 
-    Numbers are checked only here: an error on a missing or invalid number names the SQL file.
+    An engine's SQL file may return other columns or values than replayer needs.  The error for a
+    missing column or an invalid number names that SQL file.
     """
 
     def __init__(self, cells: Any, source: str = "") -> None:
@@ -147,7 +148,7 @@ class Database:
             self._connection.exec_driver_sql(statement)
 
     def _refused(self, error: Exception, engine: Engine, title: str = "") -> ReplayerError:
-        """Return the error for a connection that cannot be used; raise it for a silent server."""
+        """Return the error for a refused connection; raise ReplayerError for a silent server."""
         watchdog.check(self._where)
         reason = redact(explain(getattr(error, "orig", None) or error), self.url)
         return ReplayerError(
@@ -177,7 +178,7 @@ class Database:
 
     @property
     def session(self) -> int:
-        """Return the server's session id, as it was announced."""
+        """Return the id of the session in the server, as announced when it began."""
         return self._session
 
     def _open(
@@ -187,7 +188,10 @@ class Database:
         return self._raw
 
     def announced_process(self) -> int:
-        """Return the server's process id, as announced when the connection was made."""
+        """Return the id of the session in the server, as the driver reports it.
+
+        It is the id of a process or a thread, according to the engine.
+        """
         return wires.load(self._wire).get_process(self._raw)
 
     def listener(self) -> int:
@@ -267,7 +271,7 @@ class Database:
             raise self._refusal(error, verb) from error
 
     def fetch(self, statement: str, *, verb: str = "") -> list[Row]:
-        """Return the rows of a statement without parameters, like `query` at a fifth of its CPU.
+        """Return the rows of a statement without parameters, with a fifth of the CPU of `query`.
 
         It is for statements that run every second during a measured load.
         """
@@ -319,7 +323,10 @@ class Database:
         return ""
 
     def rights(self) -> list[Row]:
-        """Return the verbs that need a special right: rows of verb, what, allowed and grants."""
+        """Return the special rights that the engine's verbs need; [] if the engine lists none.
+
+        Each row has `verb`, `what` the right is for, `allowed`, and `grants`: how to get the right.
+        """
         verb = self.engine.verb(_RIGHTS)
         return self.execute(verb) if verb is not None else []
 
@@ -330,7 +337,10 @@ class Database:
         holes: Mapping[str, str | int] | None = None,
         **parameters: Any,
     ) -> Row:
-        """Return the row of a verb; raise ReplayerError, with its file, for none or several."""
+        """Execute a verb and return its only row.
+
+        Raises ReplayerError with the name of the verb's SQL file if there is not exactly one row.
+        """
         rows = self.execute(verb, holes, **parameters)
         if len(rows) != 1:
             found = f"{len(rows)} rows" if rows else "no row"
@@ -347,7 +357,7 @@ class Database:
         holes: Mapping[str, str | int] | None = None,
         **parameters: Any,
     ) -> Any:
-        """Return the first column of the first row of a verb, or None if it has no row."""
+        """Execute a verb; return the first column of its first row, or None if it has no row."""
         rows = self.execute(verb, holes, **parameters)
         return next(iter(rows[0].values())) if rows else None
 
@@ -358,7 +368,10 @@ class Database:
         holes: Mapping[str, str | int] | None = None,
         **parameters: Any,
     ) -> int:
-        """Return the first column of the first row of a verb as an integer."""
+        """Execute a verb; return the first column of its only row as an integer.
+
+        Raises ReplayerError if there is not exactly one row, or no whole number in it.
+        """
         row = self.row(verb, holes, **parameters)
         return row.number(next(iter(row), ""))
 
@@ -368,10 +381,11 @@ class Database:
         return str(compiled)
 
     def numbered(self, statement: str, *, by_driver: bool = False) -> tuple[str, tuple[str, ...]]:
-        """Return a statement in the server's own prepare format, and its parameters in order.
+        """Return a statement with `:name` in the form of the server, and the names in order.
 
-        `:name` becomes `$1` on PostgreSQL's wire and `?` on MySQL's; there a name that is used
-        twice is two parameters.  It becomes `%s` for sessions by the driver's cursor.
+        `:name` becomes `$1` on PostgreSQL's wire and `?` on MySQL's.  It becomes `%s` for sessions
+        that use the driver's cursor.  With `?` and `%s`, a name that is used twice is two
+        parameters.
         """
         own = "" if by_driver else wires.load(self._wire).PARAMETERS
         make: Any = type(self._sql.dialect)
@@ -381,7 +395,7 @@ class Database:
 
     @property
     def has_own_sessions(self) -> bool:
-        """Return whether sessions on this wire do without the driver's cursor."""
+        """Return whether the wire has its own sessions, which do not use the driver's cursor."""
         return wires.has_own(wires.load(self._wire), "open_session")
 
     def connector(self) -> Connector:
@@ -390,12 +404,12 @@ class Database:
 
 
 def sessions() -> frozenset[int]:
-    """Return the server session ids of all connections that this process now has as a Database."""
+    """Return the session ids, in their servers, of all open Databases of this process."""
     return frozenset(_sessions)
 
 
 def opening() -> int:
-    """Return the number of connections that are being made: `sessions` does not have them yet."""
+    """Return the number of Databases that are connecting now; `sessions` does not include them."""
     return len(_opening)
 
 
@@ -427,7 +441,7 @@ def wire_of(url: "URL") -> str:
 
 
 def _register(url: "URL", wire: wires.Wire) -> None:
-    """Have SQLAlchemy know the dialect of a URL; raise Impossible if the wire's is not there."""
+    """Register the dialect of a URL with SQLAlchemy; raise Impossible if it cannot be loaded."""
     dialect = wire.DIALECT
     if not dialect:
         with contextlib.suppress(exc.NoSuchModuleError):
@@ -506,7 +520,7 @@ def _limited(url: "URL") -> "URL":
 
 
 def columns(rows: Sequence[Row], name: str) -> list[Any]:
-    """Return one column of rows."""
+    """Return the values of one column, one value for each row."""
     return [row[name] for row in rows]
 
 

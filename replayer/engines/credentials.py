@@ -27,7 +27,11 @@ _TLS = ("ssl_ca", "ssl_capath", "ssl_cert", "ssl_key", "ssl_cipher")
 
 
 def complete(url: URL, keys: Password) -> URL:
-    """Return a URL completed from the user's option file, then from the environment."""
+    """Return a URL to which missing parts are added: user, password, host and TLS files.
+
+    They come from the user's option file.  A password that is not in that file comes from the
+    environment.
+    """
     options = _options(url, keys)
     if url.username is None:
         url = url.set(username=options.get("user"))
@@ -66,7 +70,7 @@ def show(url: URL) -> str:
 
 
 def redact(text: str, url: URL) -> str:
-    """Return a message about a URL with *** for every secret of it."""
+    """Return a message in which every secret of the URL is replaced by ***."""
     secrets = [url.password or ""]
     for name in _hidden(url):
         value = url.query[name]
@@ -78,14 +82,17 @@ def redact(text: str, url: URL) -> str:
 
 
 def _hidden(url: URL) -> list[str]:
-    """Return the names of a URL's parameters that are hidden."""
+    """Return the names of a URL's parameters that must not be shown.
+
+    If one parameter is a secret, these are all parameters that are not known to be harmless.
+    """
     if not any(SECRET.search(name) for name in url.query):
         return []
     return [name for name in url.query if name not in PLAIN]
 
 
 def _options(url: URL, keys: Password) -> dict[str, str]:
-    """Return the options of a server in the user's option file; {} if there is no file."""
+    """Return the options of the first option file that exists; {} if there is none."""
     given = url.query.get("read_default_file")
     for name in [str(given)] if given else keys.option_files:
         path = Path(os.path.expanduser(name))  # noqa: PTH111 - a Path raises without a home

@@ -1,7 +1,7 @@
-"""Sessions by the cursor of a driver, for wires without sessions.
+"""Sessions that use the driver's cursor, for wires without sessions of their own.
 
-A cursor waits for its answer, so each session has a thread that waits in its place.  A statement
-costs the driver's work, and two changes of threads: see `replayer.load.session_path`.
+A cursor blocks until its answer is there, so each session has a thread that waits for it.  Each
+statement costs the driver's work and two changes of threads: see `replayer.load.session_path`.
 """
 
 import contextlib
@@ -40,7 +40,7 @@ class DbapiSession:
         self._thread.start()
 
     def prepare(self, statements: Sequence[DriverStatement]) -> None:
-        """Keep the texts: a cursor sends them whole each time."""
+        """Keep the texts of the statements: a cursor sends the whole text each time."""
         self._statements = [
             (statement.text, struct.Struct(f"<{len(statement.names)}q")) for statement in statements
         ]
@@ -50,11 +50,14 @@ class DbapiSession:
         return self._answered
 
     def send_prepared(self, place: int, payload: bytes) -> None:
-        """Have the thread execute a statement."""
+        """Let the thread execute statement number `place` with the packed parameters `payload`."""
         self._asked.put((place, payload))
 
     def receive(self) -> bool:
-        """Return True for an answer; call it once for each of them."""
+        """Take the answer that the thread has, and return True; call it once for each answer.
+
+        Raises ConnectionGone for an exception that is not an error of the driver.
+        """
         os.eventfd_read(self._answered)
         failed, self._failed = self._failed, None
         self.sqlstate = ""
@@ -71,7 +74,7 @@ class DbapiSession:
         return self.sqlstate, self._message
 
     def run(self, texts: Sequence[str]) -> None:
-        """Execute the statements while none is under way."""
+        """Execute statements one after the other in this thread, while none is under way."""
         try:
             with contextlib.closing(self._connection.cursor()) as cursor:
                 for text in texts:

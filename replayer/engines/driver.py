@@ -101,9 +101,9 @@ def connect(connector: Connector, *extra: str) -> Any:
 
 
 def load(wire: str) -> Any:
-    """Return a wire's driver.
+    """Return the module of a wire's driver.
 
-    Raises Impossible for one without `Error`, or with another form of parameters than replayer's.
+    Raises Impossible if the module has no `Error`, or a `paramstyle` other than PARAMETERS.
     """
     name = wires.load(wire).DRIVER
     module = lazy_import.load(name)
@@ -122,14 +122,17 @@ def load(wire: str) -> Any:
 
 
 def connect_worker(connector: Connector, *extra: str) -> Any:
-    """Return a connection as `connect` does, which waits without periodic wake-ups."""
+    """Return a connection as `connect` does; it waits for answers without periodic wake-ups."""
     connection = connect(connector, *extra)
     wires.load(connector.wire).sleep_soundly(connection)
     return connection
 
 
 def connect_session(connector: Connector, *extra: str) -> WireSession:
-    """Return a session that sends without waiting; raise ReplayerError as `connect` does."""
+    """Return a new session, which sends statements without waiting for the answer.
+
+    Raises ReplayerError as `connect` does.
+    """
     wire = wires.load(connector.wire)
     connection = connect(connector, *extra)
     if connector.by_driver:

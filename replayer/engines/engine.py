@@ -82,7 +82,7 @@ class Engine:
         return self._find(name, self.version or 0)
 
     def newest(self, name: str) -> Verb | None:
-        """Return the verb of a name for the newest version with such a file."""
+        """Return the verb of a name on the newest version that has it; None if none has it."""
         known = [verb for number in self._versions if (verb := self._find(name, number))]
         return known[-1] if known else None
 
@@ -138,8 +138,8 @@ class Engine:
     def check(self) -> None:
         """Raise Impossible for a file of this engine that no module uses or that cannot be read.
 
-        Its engine.toml was checked when it was loaded; an engine that it inherits from checks its
-        own.
+        Its engine.toml was checked when it was loaded.  An engine from which it inherits has a
+        check of its own.
         """
         layouts = self.layouts()
         self._check_layouts(layouts)
@@ -156,7 +156,7 @@ class Engine:
                 raise Impossible(f"{path}: no step uses the verb {name}{known}")
 
     def check_own(self) -> None:
-        """Do as `check` for an engine in the user's folder: tests check those that ship."""
+        """Call `check` for an engine in the user's folder; tests check the engines of replayer."""
         if self._is_own:
             self.check()
 
@@ -240,7 +240,7 @@ def _load(name: str, known: Mapping[str, Path]) -> Engine:
 def _inherited(
     name: str, heirs: tuple[str, ...], known: Mapping[str, Path]
 ) -> tuple[tuple[Path, ...], Mapping[str, Any]]:
-    """Return the folders of an engine and of those it inherits from, and their merged keys.
+    """Return the folders of an engine and of all engines above it, and their merged keys.
 
     `known` is name -> folder of every engine.
     """
@@ -316,9 +316,9 @@ def of_url(url: str) -> Engine:
 
 
 def alike(url: str, chosen: Engine) -> list[Engine]:
-    """Return the engines that may run at this URL, by their section [recognise].
+    """Return the engines that may run at this URL: those with [recognise] on the wire of `chosen`.
 
-    They share one wire; a URL whose scheme is an engine's name leaves no choice.
+    Returns [] if the URL's scheme is the name of one engine, which leaves no choice.
     """
     if _scheme(url) not in _listed():
         return []
@@ -339,7 +339,7 @@ def _every() -> list[Engine]:
 
 
 def _each() -> Iterator[tuple[Engine | None, str]]:
-    """Yield every engine, or why it cannot be read."""
+    """Yield (engine, "") for each engine that can be read, (None, error) for any other."""
     known = assets.engines()
     for name in known:
         try:

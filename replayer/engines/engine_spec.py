@@ -66,7 +66,7 @@ class Recognise(Noun):
     statement: str
     """Statement whose first cell is matched with `pattern`."""
     pattern: _Pattern
-    """Pattern that finds this engine's name in it."""
+    """Pattern that finds this engine's name in that cell."""
 
 
 class Connect(Noun):
@@ -108,7 +108,8 @@ class Lock(Noun):
     """Limits after which the server notices that the holder of the lock is gone."""
 
     noticed: Duration = 0.0
-    """Seconds after which the server has ended such a session; 0 if it may never notice."""
+    """Seconds after which the server has ended the holder's session if its host is gone; 0 if the
+    server may never notice."""
     heard_every: Duration = 0.0
     """Seconds between two heartbeats of the session, which show that its holder lives; 0 is
     never."""
@@ -143,7 +144,7 @@ class SettingsFile(Noun):
     included_by: str = ""
     """A file of the data directory to which an `include` line is added."""
     include: str = ""
-    """That line."""
+    """The `include` line that is added to the file `included_by`."""
     line: Annotated[str, _with_words("name", "value")] = ""
     """Form of a setting's line, with `{name}` and `{value}`."""
     escape: dict[str, str] = Field(default_factory=dict)
@@ -154,13 +155,13 @@ class SettingSpec(Noun):
     """The value of a server setting: a text, a number, or a table of these keys."""
 
     value: str = ""
-    """The value; without a table, what stands behind the setting's name."""
+    """The value; a setting that is not a table has this key only."""
     since: int = Field(0, ge=0)
     """The first major version that has the setting."""
     most: Size | None = None
     """A size instead of a value; it is limited by a share of the machine's memory."""
     of_memory: float = Field(1.0, gt=0, le=1)
-    """That share."""
+    """The share of the machine's memory to which `most` is limited."""
     unit: str = ""
     """Unit that is written behind the size, which is in MiB."""
 
@@ -246,7 +247,7 @@ class ServerSpec(Noun):
     settings_file: SettingsFile = SettingsFile()
     """The file that the server reads its settings from."""
     list_settings: tuple[_OfServer, ...] = ()
-    """The command that prints the settings that there are; a mistyped one is refused by it."""
+    """The command that prints the names of all settings, so that a mistyped name can be refused."""
     listed_setting: _Pattern = re.compile("$^")
     """Pattern of a line of that list; its first group is the setting's name."""
     abbreviates: bool = False
@@ -321,7 +322,7 @@ class SessionsSpec(Noun):
     """Kind of memory (direct, cgroup and others) -> settings that it needs."""
 
     def of(self, kind: MemoryKind) -> SessionMemory:
-        """Return the server settings for a kind of reads, empty if the engine has none."""
+        """Return the server settings for a kind of memory, empty if the engine has none for it."""
         return self.memory.get(kind, SessionMemory())
 
 

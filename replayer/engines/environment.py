@@ -22,9 +22,11 @@ def url(engine: str) -> str | None:
 
 
 def folders(engine: str, directory: Path) -> Iterator[Path]:
-    """Yield possible paths of a server's data directory here: its own path, then the mounted one.
+    """Yield possible paths of a server's data directory on this machine.
 
-    The caller must prove which one is right: another server's directory may have the same name.
+    `directory` is its path on the server.  That path is yielded first, then paths in the folder of
+    REPLAYER_FILES_NAME.  The caller must prove which one is right: the directory of another server
+    may have the same path.
     """
     yield directory
     mounted = os.environ.get(_variable("FILES", engine))
@@ -35,7 +37,7 @@ def folders(engine: str, directory: Path) -> Iterator[Path]:
 
 
 def limits() -> dict[str, Fact]:
-    """Return the limits of a lab's containers; a limit that is not set is None."""
+    """Return fact -> limit from REPLAYER_LIMITS; None for a limit that is 0 or empty."""
     words = (word.partition("=") for word in os.environ.get("REPLAYER_LIMITS", "").split())
     return {
         f"server.container.{name}": None if value in {"", "0", "0.0"} else value

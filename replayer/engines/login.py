@@ -19,10 +19,11 @@ _REFUSED = "server requested a cleartext password"
 
 
 def required(query: Mapping[str, Any], host: str | None) -> dict[str, str]:
-    """Return parameters with which libpq sends no password that others could read.
+    """Return URL parameters with which libpq sends no password that others could read.
 
-    `query` are the parameters of a URL. The user's own values for these, in the URL or in libpq's
-    variables, are kept; a server on this host may ask for any method.
+    `query` are the parameters of the URL.  Returns {} if none are needed: the server is on this
+    host, the connection is encrypted, or the user chose a method in the URL or in libpq's
+    environment variables.
     """
     variables = {"sslmode": "PGSSLMODE", REQUIRE: "PGREQUIREAUTH", "service": "PGSERVICE"}
     asked = {name: os.environ.get(variable) for name, variable in variables.items()} | dict(query)

@@ -7,7 +7,7 @@ from sqlalchemy.engine.default import DefaultDialect
 
 
 class PlainDialect(DefaultDialect):
-    """A dialect that asks the server nothing: the connection is in autocommit as it was opened.
+    """A dialect that executes no statement itself; the wire opens connections in autocommit mode.
 
     The driver gets `host`, `port`, `user`, `password` and `database`, as far as the URL has them,
     and the parameters of the URL.
@@ -18,15 +18,15 @@ class PlainDialect(DefaultDialect):
     supports_statement_cache = True
 
     def create_connect_args(self, url: Any) -> Any:
-        """Return what the wire's `open_connection` gets, by name."""
+        """Return no positional arguments, and the named ones of the wire's `open_connection`."""
         return [], {**url.translate_connect_args(username="user"), **url.query}
 
     def initialize(self, _connection: object) -> None:
-        """Ask nothing."""
+        """Execute no statement."""
 
     def get_isolation_level_values(self, _connection: object) -> Sequence[Literal["AUTOCOMMIT"]]:
-        """Return the only level."""
+        """Return the only isolation level."""
         return ["AUTOCOMMIT"]
 
     def set_isolation_level(self, _connection: object, _level: object) -> None:
-        """Leave the connection as it is."""
+        """Do nothing: the connection is in autocommit mode already."""

@@ -12,5 +12,5 @@ def explain(error: BaseException) -> str:
 
 
 def explain_bytes(message: bytes) -> str:
-    """Return a server's message, as it was received, as part of one sentence."""
+    """Return the first line of a server's message, given as bytes, as part of one sentence."""
     return explain(Exception(message.decode("utf-8", "replace")))

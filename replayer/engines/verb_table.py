@@ -1,7 +1,7 @@
-"""The verbs that replayer asks engines for: who asks, parameters, columns, engines without it.
+"""A table of all verbs: modules that use it, parameters, columns, engines that do not have it.
 
-All of it is read from the sources and from the engines' SQL files, but for the columns: these are
-declared here, and `replayer check --prove` and a test hold real rows against them.
+The columns are declared here; `replayer check --prove` and a test compare them with real rows.  All
+else is read from the modules' sources and from the engines' SQL files.
 """
 
 import re
@@ -54,7 +54,7 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {
 }  # fmt: skip
 """Verb -> the columns that replayer reads by name from its rows.
 
-Of the other verbs it reads no row, or the first column, whatever its name.
+For a verb that is not a key here, replayer reads no row, or only the first column.
 """
 
 
@@ -64,7 +64,7 @@ class VerbEntry:
 
     name: str
     asked_by: tuple[str, ...]
-    """Modules, without `replayer.`."""
+    """Modules that use the verb, without `replayer.` in their names."""
     parameters: tuple[str, ...]
     """`:name` parameters and `{{name}}` identifiers that engines' files use."""
     columns: tuple[str, ...]
@@ -73,12 +73,15 @@ class VerbEntry:
 
     @property
     def may_be_left_out(self) -> bool:
-        """Return whether some engine works without it."""
+        """Return whether at least one engine does not have the verb."""
         return bool(self.lacking)
 
 
 def pattern_of(name: str) -> str:
-    """Return the declared verb of a file's name, such as `{layout}/double` for rowstore/double."""
+    """Return the declared name of a verb file, such as `{layout}/double` for rowstore/double.
+
+    A name that is not declared is returned as it is.
+    """
     declared = verbs.declared()
     if name in declared:
         return name
@@ -88,7 +91,7 @@ def pattern_of(name: str) -> str:
 
 
 def list_verbs() -> list[VerbEntry]:
-    """Return every verb, sorted; engines that cannot be read are left out."""
+    """Return an entry for every verb, sorted by name; engines that cannot be read are left out."""
     engines = [*_readable()]
     asking = verbs.asking()
     return [_entry(name, asking[name], engines) for name in sorted(asking)]

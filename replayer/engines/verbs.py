@@ -20,7 +20,7 @@ _IMPORT = re.compile(
     rf"^from {re.escape(__name__)} import (?:\([^)]*?|.*?)\bVerbName\b(?: as (\w+))?", re.MULTILINE
 )
 _LIST = re.compile(r"^VERBS\b[^=\n]*=\s*[(\[]([^)\]]*)", re.MULTILINE)
-"""The list of verbs of a collector: in that low layer VerbName cannot be imported."""
+"""Pattern of the list of verbs in a collector, a low layer that cannot import VerbName."""
 _QUOTED = r"""["']([^"'\n]+)["']"""
 _HOLE = re.compile(r"\{\{(\w+)\}\}")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
@@ -39,11 +39,11 @@ class VerbName(str):
     __slots__ = ()
 
     def of(self, **words: str) -> "VerbName":
-        """Return the verb with its placeholders filled, such as that of one layout."""
+        """Return the name with its placeholders replaced, as in `of(layout="rowstore")`."""
         return VerbName(self.format(**words))
 
     def is_for(self, name: str, layouts: list[str]) -> bool:
-        """Return whether a verb file of that name is used, in an engine with these layouts."""
+        """Return whether `name`, a verb file of an engine with these layouts, is for this verb."""
         if "{" not in self:
             return self == name
         words = {"layout": "|".join(map(re.escape, layouts)) or "$^"}
@@ -89,7 +89,7 @@ def declared() -> frozenset[VerbName]:
 
 @functools.cache
 def asking() -> Mapping[str, tuple[str, ...]]:
-    """Return each declared verb -> the modules that ask for it, without `replayer.`."""
+    """Return declared verb -> names of the modules that use it, without `replayer.`."""
     root = Path(replayer.__file__).parent
     found: dict[str, list[str]] = {}
     for package in (*_ASKING, "collectors"):
@@ -113,7 +113,7 @@ def _named(source: str, *, listed: bool) -> set[str]:
 
 
 def is_declared(name: str, layouts: list[str]) -> bool:
-    """Return whether a verb file of that name is used, in an engine with these layouts."""
+    """Return whether any module uses a verb file of that name, in an engine with these layouts."""
     if name in declared():
         return True
     return any(asked.is_for(name, layouts) for asked in declared() if "{" in asked)

@@ -2,11 +2,11 @@
 
 No statement has its own timeout, because a doubling or an index may take hours.  Instead, if a
 statement waits for more than some seconds, a second connection sends the server an empty request.
-If that is not answered either, every connection to that server is cut, and all code that waits for
-it gets an error.  Before a second connection exists, while one is made, a statement has a fixed
-timeout.
+If that request is not answered either, every connection to that server is cut, and all code that
+waits for the server gets an error.  As long as there is no second connection to a server, its
+statements have a fixed timeout.
 
-One thread watches; it sleeps while no wait is long.
+One thread watches all servers; it sleeps while no code waits for one.
 """
 
 import contextlib
@@ -41,7 +41,10 @@ class Cuttable(Protocol):
 class _Watched(NamedTuple):
     title: str
     answers: Callable[[float], bool] | None
-    """Asks the server on a separate connection; returns whether it answered in that time."""
+    """Returns whether the server answers on a separate connection within a number of seconds.
+
+    None if there is no such connection.
+    """
 
 
 _lock = threading.Condition()
@@ -65,7 +68,7 @@ def watching(
 ) -> Iterator[None]:
     """Watch a server for as long as the `with` block runs; `answers` is as in `watch`.
 
-    An earlier watch of it continues afterwards.
+    If the server was watched before the block, that watch continues after it.
     """
     earlier = _watched.get(where)
     watch(where, title, answers)
@@ -78,10 +81,11 @@ def watching(
 
 
 def watch(where: Address, title: str, answers: Callable[[float], bool] | None = None) -> None:
-    """Watch a server: `answers(seconds)` asks it on a connection that has no other use.
+    """Watch a server from now on; `title` names it in messages.
 
-    Without `answers`, every statement has to end within `PATIENCE`.  An earlier `answers` function
-    is not called any more on return.
+    `answers(seconds)` returns whether the server answers in time on a connection that has no other
+    use.  Without `answers`, every statement has to end within PATIENCE.  The `answers` function of
+    an earlier watch is not called any more on return.
     """
     with _asking, _lock:
         _watched[where] = _Watched(title, answers)
@@ -96,7 +100,10 @@ def forget(where: Address) -> None:
 
 
 def add(where: Address, connection: Cuttable) -> None:
-    """Register a connection to be cut if its server goes silent; raise ReplayerError if it has."""
+    """Register a connection, which is cut if its server goes silent.
+
+    Raises ReplayerError if the server is silent already.
+    """
     with _lock:
         _connections.setdefault(where, weakref.WeakSet()).add(connection)
         if where in _silent:
@@ -155,7 +162,7 @@ class Wait:
         check(self.where)
 
     def tell(self) -> None:
-        """Wake the waiting thread; the caller holds the lock."""
+        """Make `fileno` readable, so that the waiting code wakes up; the caller holds the lock."""
         if self._pipe:
             os.write(self._pipe[1], b"!")
 
@@ -192,7 +199,7 @@ def _run() -> None:
 
 
 def _overdue() -> set[Address]:
-    """Return the servers without an answer for long while some thread waits for them."""
+    """Return the servers that have not answered for long although some code waits for them."""
     now = time.monotonic()
     with _lock:
         return {

@@ -1,7 +1,7 @@
-"""Connections of measured work: they send without waiting, and the answer is received later.
+"""Interfaces of connections for measured work: they send without waiting for the answer.
 
-A wire of engines/wires has classes for them, or none.  This module imports little, because worker
-processes load it.
+A wire of engines/wires may have classes with these interfaces.  This module imports little, because
+worker processes load it.
 """
 
 import select
@@ -24,12 +24,12 @@ class DriverStatement:
     kind: str
     text: str
     names: tuple[str, ...]
-    """Names of its parameters (of PARAMETERS), in order."""
+    """Names of the parameters, in the order in which their values are packed."""
     weight: float
     span: int
-    """Number of rows that it touches by an index."""
+    """Number of rows that the statement touches by an index."""
     burn: float
-    """Units of CPU that it burns on each row, on average."""
+    """Units of CPU that the statement burns on each row, on average."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class SessionLogin:
     settings: Sequence[tuple[str, str]] = field(default=())
     """Settings of the captured session that have valid names."""
     role: str = ""
-    """The role that it takes on; "" for none."""
+    """The role that the session takes on; "" for none."""
     read_only: bool = False
     timeout: float = 0.0
     """Most seconds of a statement; 0 for no limit."""
@@ -61,7 +61,7 @@ class ConnectionGone(ReplayerError):
     def __init__(self, why: str, sqlstate: str = LOST) -> None:
         super().__init__(why)
         self.sqlstate = sqlstate
-        """The server's last error, if it sent one."""
+        """SQLSTATE of the server's last error; LOST if it sent none."""
 
 
 class Refused(Exception):
@@ -88,7 +88,10 @@ class WireSession(Protocol):
         ...
 
     def send_prepared(self, place: int, payload: bytes) -> None:
-        """Send a statement with its parameters.  Raises ConnectionGone."""
+        """Send prepared statement number `place`; `payload` are its packed parameters.
+
+        Raises ConnectionGone.
+        """
         ...
 
     def receive(self) -> bool:
@@ -113,7 +116,7 @@ class WireConnection(WireSession, Protocol):
 
     fd: int
     prepared: dict[bytes, int]
-    """Names of prepared statements -> the places of their texts."""
+    """Name of a prepared statement -> the `place` with which `execute` prepared it."""
     feed: int
     """Descriptor of the file whose data the next COPY FROM STDIN sends, -1 for none."""
     unsent: bytes
@@ -138,7 +141,8 @@ class WireConnection(WireSession, Protocol):
     def send(self, whole: bytes, *, extended: bool, in_order: bool) -> None:
         """Send a message; `flush` sends the bytes that the socket does not take at once.
 
-        Raises ConnectionGone.
+        `extended` is True for messages of PostgreSQL's extended query protocol.  With `in_order`,
+        the order of the rows counts in `hash`.  Raises ConnectionGone.
         """
         ...
 
@@ -157,13 +161,13 @@ class WireConnection(WireSession, Protocol):
 
 
 class ConnectionAttempt(Protocol):
-    """An attempt to connect, which never blocks."""
+    """An attempt to connect; only `close` may block."""
 
     events: int
-    """The epoll events that it waits for."""
+    """The epoll events of `fileno` for which the attempt waits now."""
 
     def fileno(self) -> int:
-        """Return the descriptor that it waits for now."""
+        """Return the descriptor for which the attempt waits now; it may change after `go_on`."""
         ...
 
     def go_on(self) -> bool:
@@ -173,18 +177,21 @@ class ConnectionAttempt(Protocol):
     def connection(self, *, hashes: bool, read_only: bool) -> WireConnection:
         """Return the connection that was made; with `hashes`, it hashes the rows of each answer.
 
-        With `read_only`, it raises ConnectionGone once the server reports that its session is no
-        longer read only.
+        With `read_only`, the connection raises ConnectionGone once the server reports that the
+        session is no longer read only.
         """
         ...
 
     def close(self) -> None:
-        """Give the attempt up."""
+        """End the attempt; close the connection if it was made already.
+
+        This blocks if a thread makes the attempt: it waits until that thread ends.
+        """
         ...
 
 
 def encode_text(text: str) -> bytes:
-    """Return a text as the bytes that the client sent, without zero bytes, which are invalid."""
+    """Return a captured text as the bytes that its client sent, without zero bytes (invalid)."""
     return text.encode("utf-8", "surrogateescape").replace(b"\0", b"")
 
 

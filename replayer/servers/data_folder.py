@@ -1,7 +1,7 @@
 """The data folder of a private server: its owner, its lock and its contents.
 
-<folder>/replayer.json   replayer made this, for this engine and version
-<folder>/lock            locked by the replayer that uses it, with its process id
+<folder>/replayer.json   the marker: replayer made the folder, for this engine and version
+<folder>/lock            locked by the replayer that uses the folder; has the id of that process
 <folder>/data/           the server's own data directory
 <folder>/server.log      the server's messages since its last start
 """
@@ -30,7 +30,7 @@ _HOME = "replayer's own folder"
 
 @dataclass(frozen=True, slots=True)
 class Marker:
-    """The marker file that replayer writes into its own data folder."""
+    """Content of the marker file, with which replayer marks a data folder as its own."""
 
     engine: str
     major: int
@@ -45,13 +45,13 @@ class Marker:
 
 @dataclass(frozen=True, slots=True)
 class DataFolder:
-    """A folder that is replayer's own, or may become so."""
+    """A folder for a private server: it has replayer's marker, or is still empty or missing."""
 
     path: Path
 
     @property
     def data(self) -> Path:
-        """Return the server's own data directory."""
+        """Return the path of the server's own data directory, which is inside this folder."""
         return self.path / "data"
 
     @property
@@ -60,10 +60,10 @@ class DataFolder:
         return self.path / "server.log"
 
     def marker(self) -> Marker | None:
-        """Return the folder's marker; None if the folder is not replayer's.
+        """Return the folder's marker; None if it has no valid marker.
 
-        Raises Impossible for a folder that other users own or can write to: its marker may be
-        theirs.
+        Raises Impossible if the folder cannot be read, or if other users own it or can write to it:
+        they may have written the marker.
         """
         try:
             with self._own() as folder:
@@ -74,14 +74,14 @@ class DataFolder:
             return None
 
     def replayers(self) -> bool:
-        """Return whether the folder is replayer's; another user may have made one meanwhile."""
+        """Return whether the folder has a marker that can be read and trusted."""
         try:
             return self.marker() is not None
         except Impossible:
             return False
 
     def write(self, marker: Marker) -> Marker:
-        """Write the marker atomically."""
+        """Write the marker file completely or not at all; return the marker."""
         try:
             with self._own() as folder:
                 folder.replace(_MARKER, json.dumps(asdict(marker)))
@@ -90,16 +90,16 @@ class DataFolder:
         return marker
 
     def new_data(self, user: User | None) -> None:
-        """Make a new, empty data directory and give it to the server's user."""
+        """Replace the data directory by an empty one that the server's user owns."""
         with self._own() as folder:
             folder.remove(self.data.name)
             folder.make(self.data.name, 0o700, user)
 
     def write_data(self, name: str, text: str, user: User | None) -> None:
-        """Write a file into the data directory, where the server's user can write as well.
+        """Write a file into the data directory; the server's user owns the file.
 
-        A new file replaces the old one, even if the server's user made a link or folder of that
-        one.
+        This user can write into the directory, too.  An existing file or link of that name is
+        replaced, never followed.
         """
         with self._own() as folder, folder.below(self.data.name) as data:
             data.replace(name, text, 0o600, user)
@@ -123,7 +123,7 @@ class DataFolder:
             ) from error
 
     def begin_log(self, user: User | None) -> None:
-        """Rename the log of the last start; begin a new log that the server's user can write."""
+        """Rename the log to `server.log.1`; make an empty log that the server's user can write."""
         name = self.log.name
         with self._own() as folder:
             if folder.mode(name):
@@ -134,9 +134,10 @@ class DataFolder:
         return trusted_path.own(self.path, "data folder")
 
     def make(self) -> bool:
-        """Make the folder if it is missing, and return whether it was.
+        """Make the folder if it is missing; return True if it was missing.
 
-        Raises Impossible for a folder that holds files that are not replayer's.
+        Raises Impossible if the path is not a folder, or is a folder with files but without a
+        marker.
         """
         if not os.path.lexists(self.path):
             own_folder(self.path)
@@ -147,9 +148,10 @@ class DataFolder:
         return False
 
     def claim(self, engine: str, major: int, init: Mapping[str, str], *, made: bool) -> Marker:
-        """Return the folder's marker; an empty folder becomes replayer's own first.
+        """Return the folder's marker; write one first if the folder has none.
 
-        Raises Impossible for data made by another engine or version or with other initial settings.
+        `made` is True if replayer made the folder itself.  Raises Impossible if the data were made
+        by another engine or major version, or with other initial settings.
         """
         marker = self.marker()
         if marker is None:
@@ -211,7 +213,7 @@ class DataFolder:
         )
 
     def _refuse_shared(self) -> None:
-        """Raise Impossible if other users could plant a link where root will write."""
+        """Raise Impossible if other users could put a link where replayer will write."""
         try:
             if os.path.lexists(self.path):
                 self._own().close()
@@ -239,8 +241,9 @@ class DataFolder:
     def locked(self) -> Iterator[None]:
         """Lock the folder against other replayers for as long as the `with` block runs.
 
-        Raises Impossible, with the process id of the lock's holder.  The kernel releases the lock
-        when its process ends in any way, so a lock is never stale.
+        Raises Impossible if another process holds the lock, with the id of that process.  The
+        kernel releases the lock when the process that holds it ends in any way, so a lock is never
+        stale.
         """
         descriptor = self._lock()
         try:
@@ -311,19 +314,25 @@ class DataFolder:
 
 
 def standard(engine: str, major: int, init: Mapping[str, str]) -> Path:
-    """Return the default data folder (without --data-dir): one per version and initial settings."""
+    """Return the path of the data folder that is used without --data-dir.
+
+    Each engine, major version and choice of initial settings has its own folder.
+    """
     choices = [f"{name}-{value}" for name, value in sorted(init.items())]
     return own_folder(_inside()) / "-".join([engine, str(major), *choices])
 
 
 def every() -> list[DataFolder]:
-    """Return every existing data folder that replayer made, at any place."""
+    """Return all existing data folders that replayer made, also by --data-dir, sorted by path."""
     inside = {path for path in _inside().glob("*") if path.is_dir() and not path.is_symlink()}
     return [DataFolder(path) for path in sorted({*inside, *_outside()})]
 
 
 def _outside() -> Iterator[Path]:
-    """Yield replayer's data folders outside its own folder; forget those that it no longer owns."""
+    """Yield the recorded data folders that are outside replayer's own folder.
+
+    The record of a folder that no longer has a trusted marker is removed.
+    """
     with contextlib.suppress(FileNotFoundError), trusted_path.own(_elsewhere(), _HOME) as notes:
         for name in notes.names():
             with contextlib.suppress(OSError, ValueError):
@@ -343,7 +352,7 @@ def _elsewhere() -> Path:
 
 
 def _remember(path: Path) -> None:
-    """Record a folder outside replayer's own folder, so that `replayer clean` finds it."""
+    """Record a data folder for `replayer clean`, if it is outside replayer's own folder."""
     if not path.is_relative_to(journal.home()):
         own_folder(_elsewhere())
         with trusted_path.own(_elsewhere(), _HOME) as notes:

@@ -1,4 +1,8 @@
-"""Objects that replayer leaves on another user's server, by its own list on that server only."""
+"""Objects that replayer made on another user's server, and that still exist there.
+
+Replayer keeps a list of them on that server.  What is not on this list does not count as made by
+replayer.
+"""
 
 from __future__ import annotations
 
@@ -19,22 +23,22 @@ _FORGET = VerbName("residue/forget")
 _LEAVE = VerbName("residue/leave")
 
 BYTES = "left.bytes"
-"""Fact of an engine: the size in bytes of what replayer leaves on its server after a run."""
+"""Name of a fact: the total bytes of the objects that replayer leaves on a server after a run."""
 NAMES = "left.names"
-"""Fact of an engine: the names of these objects."""
+"""Name of a fact: the names of the objects that replayer leaves on a server after a run."""
 
 
 class Thing(NamedTuple):
-    """One object in the list of objects that replayer made."""
+    """One entry of the list of objects that replayer made on a server."""
 
     kind: str
-    """table, slob or database."""
+    """`table`, `slob` (the tables of a SLOB load) or `database`."""
     name: str
     bytes: int
 
 
 def refuse_unknown(engine: Engine) -> None:
-    """Raise Impossible for an engine without the verbs to remove these objects."""
+    """Raise Impossible if the engine has no verbs to list and remove replayer's objects."""
     if engine.verb(_RECORDED) is None:
         raise Impossible(
             f"what replayer made on {engine.title} is not removed by replayer: drop its database "
@@ -51,28 +55,28 @@ def recorded(database: Database) -> bool:
 
 
 def things(database: Database) -> list[Thing]:
-    """Return the objects on the list."""
+    """Return all entries of the list of objects that replayer made on this server."""
     rows = database.execute(_THINGS)
     return [Thing(row["kind"], row["name"], row.number("bytes")) for row in rows]
 
 
 def others(database: Database) -> list[str]:
-    """Return the names of objects in replayer's schema or database that are on no list."""
+    """Return the names of all objects in replayer's schema or database but the list itself."""
     return [row["name"] for row in database.execute(_OTHERS)]
 
 
 def forget(database: Database, thing: Thing) -> None:
-    """Remove an object from the list."""
+    """Remove an entry from the list; the object itself is not removed."""
     database.execute(_FORGET, kind=thing.kind, name=thing.name)
 
 
 def leave(database: Database) -> None:
-    """Remove the list, and the schema or database that contains it."""
+    """Remove the list of objects, and the schema or database that contains this list."""
     database.execute(_LEAVE)
 
 
 def facts(database: Database) -> dict[str, Fact]:
-    """Return facts on what replayer leaves on the server, {} if that cannot be found out."""
+    """Return the facts BYTES and NAMES; {} if nothing is left or the list cannot be read."""
     try:
         if database.engine.verb(_THINGS) is None or not recorded(database):
             return {}

@@ -1,12 +1,12 @@
 """The lock that keeps other replayers out of a remote server, and the identity of its holder.
 
-The lock belongs to a session of the server and ends with it.  The server itself has to notice that
-the client host is gone: lock.sql makes it send keepalives, or makes it end a session that is
-silent.  The holder sends a heartbeat every few seconds.
+The lock belongs to a session of the server and ends with that session.  The server itself has to
+notice that the client host is gone: lock.sql makes the server send keepalives, or end a session
+that is silent.  The holder sends a heartbeat every few seconds.
 
-A session's name contains the process that holds the lock: host, machine, start time.  If that
-process ran on this machine and is gone, its lock is taken over.  If it ran on another host,
-replayer waits until the server must have noticed that this host no longer answers.
+The session's name identifies the process that holds the lock: process id, host, boot, start time.
+If that process ran on this machine and is gone, its session is ended and the lock is free.  If it
+ran on another host, replayer waits until the server must have noticed that this host is gone.
 """
 
 from __future__ import annotations
@@ -32,12 +32,16 @@ if TYPE_CHECKING:
 
 _LOCK = VerbName("lock")
 _LOCK_DATABASE = VerbName("lock_database")
-"""Lock for a run that measures nothing of the machine: others may use other databases meanwhile."""
+"""Locks one database, for a run that does not measure the machine: other databases stay free."""
 _UNLOCK = VerbName("unlock")
 _HOLD = VerbName("hold")
 """Records the holder's name, on a server whose sessions have no name."""
 _HOLDER = VerbName("holder")
-"""Reads the holder: session, name, account, address, since and heard (seconds ago)."""
+"""Reads the holder of the lock: rows of session, name, account, address, since and heard.
+
+`since` is when the session began; `heard` are the seconds since the server received anything from
+it.
+"""
 _END = VerbName("end_holder")
 _MEASURED = "two runs at once would measure each other"
 _AGAIN_SECONDS = 0.5
@@ -46,7 +50,7 @@ _ENDING_SECONDS = 10.0
 _JOIN_SECONDS = 1.0
 _NAME = re.compile(r"replayer (\d{1,9})@(\S{1,24}) ([0-9a-f]{8})\.(\d{1,20})")
 _LONGEST_HOST = 24
-"""Characters of the host name: PostgreSQL keeps 63 of a session's name."""
+"""Most characters of the host in a session's name: PostgreSQL keeps 63 characters of the name."""
 
 
 class _Process(NamedTuple):
@@ -55,18 +59,18 @@ class _Process(NamedTuple):
     pid: int
     host: str
     place: str
-    """Digest of the boot id and the process id namespace in which the process has that id."""
+    """Digest of the boot id and of the process id namespace to which `pid` belongs."""
     start: int
     """Start time in kernel clock ticks since the boot."""
 
     @property
     def is_of_here(self) -> bool:
-        """Return whether this process can see if the holder's process lives."""
+        """Return whether the process shares the boot and process id namespace of this one."""
         return self.place == _place()
 
     @property
     def is_gone(self) -> bool:
-        """Return whether the process has certainly ended."""
+        """Return True if the process has certainly ended, False if it runs or that is not known."""
         if not self.is_of_here:
             return False
         start = _start(self.pid)
@@ -90,7 +94,7 @@ class _Holder(NamedTuple):
     address: str
     since: str
     heard: float | None
-    """Seconds since the server last received anything from it."""
+    """Seconds since the server last received anything from the session; None if not known."""
 
     def __str__(self) -> str:
         one = self.process
@@ -102,10 +106,10 @@ class _Holder(NamedTuple):
 
 
 def take(database: Database, *, alone: bool, why: str = _MEASURED) -> None:
-    """Take the lock of the whole server if `alone`, otherwise of one database.
+    """Take the lock of the whole server if `alone`, else of its database if the engine can.
 
-    The session of a holder that is gone is ended.  Raises Impossible for a live holder; the message
-    names the holder and adds `why`, the reason for which the holder is in the way.
+    If the process that holds the lock has ended, its session is ended too.  Raises Impossible if
+    the lock stays held; the message names the holder and ends with `why`, a reason to wait for it.
     """
     verb = _LOCK
     if not alone and database.engine.verb(_LOCK_DATABASE) is not None:
@@ -129,20 +133,26 @@ def take(database: Database, *, alone: bool, why: str = _MEASURED) -> None:
 
 
 def hold(database: Database) -> None:
-    """Record the holder of the lock, on a server whose sessions have no name."""
+    """Record this process as the lock's holder, on a server whose sessions have no name."""
     if database.engine.verb(_HOLD) is not None:
         database.execute(_HOLD, holder=_own_name())
 
 
 def release(database: Database) -> None:
-    """Release the lock at once, if the engine can: behind a pooler, its session ends later."""
+    """Release the lock at once, if the engine has a verb for that.
+
+    The lock would end with its session, but a pooler may keep the session open for longer.
+    """
     if database.engine.verb(_UNLOCK) is not None:
         with contextlib.suppress(ReplayerError):  # a server that is gone holds no lock any more
             database.execute(_UNLOCK)
 
 
 def is_lost(asking: Database, session: int) -> bool:
-    """Return whether a session certainly has its lock no more, seen by another connection."""
+    """Return whether `session` certainly no longer holds the lock.
+
+    `asking` is another connection to the server.  Returns False if the engine cannot list holders.
+    """
     verb = asking.engine.verb(_HOLDER)
     if verb is None:
         return False
@@ -152,9 +162,10 @@ def is_lost(asking: Database, session: int) -> bool:
 
 @contextlib.contextmanager
 def kept(database: Database) -> Iterator[Callable[[float], bool]]:
-    """Keep the lock's session alive for as long as the `with` block runs.
+    """Send heartbeats on the session that holds the lock, for as long as the `with` block runs.
 
-    Yields a function that asks the server, by this session, for an answer within some seconds.
+    Yields a function that takes a number of seconds, sends the server an empty request on this
+    session, and returns whether the server answered within these seconds.
     """
     asking, over = threading.Lock(), threading.Event()
     every = database.engine.spec.lock.heard_every
@@ -191,7 +202,7 @@ def _taken(database: Database, verb: VerbName) -> bool:
 
 
 def _held_by(database: Database) -> _Holder | None:
-    """Return the lock's holder, None if there is none or the server does not show it."""
+    """Return the lock's holder; None if no session holds it, or the server does not show that."""
     if database.engine.verb(_HOLDER) is None:
         return None
     try:
@@ -215,7 +226,10 @@ def _held_by(database: Database) -> _Holder | None:
 
 
 def _removed(database: Database, holder: _Holder | None) -> tuple[str, float]:
-    """End a holder that is gone; return why that was refused, and the seconds its end may take."""
+    """End the session of a holder whose process has ended.
+
+    Return the error if the server refused that ("" if not), and the seconds to wait for the lock.
+    """
     process = holder.process if holder else None
     if holder is None or process is None:
         return "", 0.0
@@ -234,7 +248,7 @@ def _removed(database: Database, holder: _Holder | None) -> tuple[str, float]:
 
 
 def _is_there(before: _Holder | None, now: _Holder | None) -> bool:
-    """Return whether another session now has the lock, or its holder sent a heartbeat."""
+    """Return whether another session has the lock `now`, or the same one sent a heartbeat."""
     if before is None or now is None:
         return False
     if before.session != now.session:

@@ -25,7 +25,10 @@ _PIECE = 1 << 20
 
 
 def marked(series: Series, server: Server) -> Series:
-    """Return the series with a mark for every event within it; private servers only."""
+    """Return the series with a mark for each event that the server logged during it.
+
+    The series of a server that replayer did not start is returned without new marks.
+    """
     data = server.data_directory() if server.kind == "private" else None
     keys = server.engine.spec.server.log_events
     began = _instant(series.started)
@@ -42,7 +45,7 @@ def marked(series: Series, server: Server) -> Series:
 
 
 def marks(log: Path, keys: LogEvents, began: datetime) -> Iterator[Mark]:
-    """Yield every event of a log, in seconds since `began` (negative before it)."""
+    """Yield a mark for each event of a log; its time is in seconds since `began`, or negative."""
     try:
         lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
@@ -55,7 +58,7 @@ def marks(log: Path, keys: LogEvents, began: datetime) -> Iterator[Mark]:
 
 
 class LogEvent(NamedTuple):
-    """One event that the server started by itself."""
+    """One event of the server's log, such as a checkpoint."""
 
     when: datetime
     kind: str
@@ -63,10 +66,10 @@ class LogEvent(NamedTuple):
 
 
 class Tail:
-    """New events of a private server's log while it grows; no events for other servers."""
+    """A reader of the events that a private server adds to its log; other servers have none."""
 
     def __init__(self, server: Server) -> None:
-        """Begin at the log's end."""
+        """Begin at the current end of the server's log."""
         data = server.data_directory() if server.kind == "private" else None
         self._log = None if data is None else DataFolder(data.parent).log
         self._keys = server.engine.spec.server.log_events
@@ -121,7 +124,7 @@ def _short(message: str) -> str:
 
 
 def _logs(log: Path) -> list[Path]:
-    """Return the logs from before and since the server's last start."""
+    """Return the paths of two logs: before the server's last start, and since then."""
     return [log.with_name(f"{log.name}.1"), log]
 
 

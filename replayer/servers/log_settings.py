@@ -41,10 +41,10 @@ Changes = Mapping[str, str]
 
 @contextlib.contextmanager
 def asking(chosen: Engine, url: URL) -> Iterator[Database]:
-    """Yield a connection for short statements; a statement that takes long means a silent server.
+    """Yield a connection for short statements, with a fixed time limit for each of them.
 
-    The connection's statements are not logged if the user has the right to switch that off: the
-    statements that change settings would otherwise be replayed with the captured ones.
+    The server does not log these statements if the user has the right to switch that off.
+    Otherwise they would be captured, and replayed with the statements of the server's clients.
     """
     title = f"{chosen.title} at {credentials.show(url)}"
     with (
@@ -96,7 +96,10 @@ def applied(
 
 
 def undoing(database: Database, changes: Changes) -> list[str]:
-    """Return statements that undo changes, in reverse order; [] if old values cannot be read."""
+    """Return the statements that restore the present values of the settings in `changes`.
+
+    The last setting comes first.  Returns [] if the present values cannot be read.
+    """
     try:
         kept = _kept(database)
     except Impossible:
@@ -122,7 +125,10 @@ def _set(database: Database, changes: Mapping[str, str | None]) -> None:
 
 
 def _kept(database: Database) -> dict[str, str]:
-    """Return the values to which the settings were set before; raise Impossible if not readable."""
+    """Return setting -> its present value, for settings that ALTER SYSTEM or SET GLOBAL changes.
+
+    Raises Impossible if the user may not read them.
+    """
     try:
         return {str(row["name"]): str(row["value"]) for row in database.execute(_KEPT)}
     except Denied as error:
@@ -136,7 +142,10 @@ def _without_right(database: Database, error: Denied) -> Impossible:
 def _give_back(
     chosen: Engine, url: URL, settings: Mapping[str, list[str | None]]
 ) -> tuple[list[str], list[str]]:
-    """Restore settings that still have replayer's value; return the names restored, then others."""
+    """Restore the settings that still have replayer's value.
+
+    Return the names of the restored settings, and of those with any other value, which stay.
+    """
     with asking(chosen, url) as database:
         kept = _kept(database)
         ours = [name for name, (_, value) in settings.items() if kept.get(name) == value]
@@ -155,7 +164,10 @@ def _refuse_another(url: URL) -> None:
 
 
 def give_back_left(chosen: Engine, url: URL) -> Iterator[str]:
-    """Restore what killed replayers changed on the server at a URL; yield messages on that."""
+    """Restore the log settings that killed replayers changed on the server at a URL.
+
+    Yields a message for each replayer that was killed.
+    """
     mine = _without_secrets(url)
     for note in list(journal.notes(*NOTES)):
         if note.abandoned and note.details.get("url") == mine:
@@ -190,7 +202,10 @@ def _recovered(note: Note, chosen: Engine, url: URL) -> str:
 
 
 def _believed(note: Note) -> dict[str, list[str | None]]:
-    """Return a note's settings: name -> values before and after; raise Untrusted for others."""
+    """Return a note's settings: name -> [value before, or None; replayer's value].
+
+    Raises Untrusted if the note contains anything that replayer would not have written there.
+    """
     settings = note.details.get("settings")
     if not isinstance(settings, Mapping):
         raise Untrusted(note, "it has no settings")
@@ -204,5 +219,5 @@ def _believed(note: Note) -> dict[str, list[str | None]]:
 
 
 def _without_secrets(url: URL) -> str:
-    """Return a URL that connects where no password is needed, and has none."""
+    """Return a URL as text, without its password and other secrets."""
     return credentials.show(url._replace(password=None))

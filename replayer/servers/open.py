@@ -39,10 +39,10 @@ def open_server(
 ) -> Iterator[Server]:
     """Yield the database server; at the end, stop a private server and release all resources.
 
-    A private server is not started yet: `Server.start` starts it.  `ask` asks the user for the
-    password of a server at a URL; None if no user is present.  Other replayers are locked out of
-    the whole server if `alone`, otherwise out of its database.  Raises Impossible for a server that
-    cannot be used.
+    Without `url` it is a private server, which is not started yet: `Server.start` starts it.  `ask`
+    asks the user for the password of a server at a URL; None if no user is present.  On a server at
+    a URL, other replayers are locked out of the whole server if `alone`, otherwise out of its
+    database.  Raises Impossible for a server that cannot be used.
     """
     if url is None:
         with _private(engine, bindir, data_dir, settings or {}) as own:
@@ -90,14 +90,17 @@ def _private(
 
 
 def _leftovers(folder: DataFolder) -> list[Note]:
-    """Return the notes on servers that killed replayers left on a data folder; its lock is held."""
+    """Return the journal's notes on servers that earlier replayers started on a data folder.
+
+    The caller holds the folder's lock, so these replayers have ended.
+    """
     return [n for n in journal.notes("server") if n.details.get("data") == str(folder.data)]
 
 
 def _refuse_running(
     folder: DataFolder, server_programs: programs.Programs, keys: ServerSpec
 ) -> None:
-    """Raise Impossible if another user's server runs on replayer's data folder."""
+    """Raise Impossible if a server that replayer did not start runs on its data folder."""
     main = private.main_process(folder.data, server_programs, keys)
     if main:
         raise Impossible(
@@ -111,9 +114,9 @@ NOTES = frozenset({"server"})
 
 
 def recover(note: Note) -> str:
-    """Clean up what an earlier replayer left, and return a short message on that.
+    """Stop the server that a killed replayer left, and return a short message on that.
 
-    Raises ReplayerError if that fails; then the note is kept.
+    Raises ReplayerError if the server cannot be stopped; then the note is kept.
     """
     folder = DataFolder(note.path_of("data", _DATA).parent)
     if not folder.path.is_dir():

@@ -41,7 +41,10 @@ _TIGHT = 16 << 20
 
 
 class PrivateServer:
-    """A server that replayer makes, starts and stops itself; the lock of its folder is held."""
+    """A server that replayer makes, starts and stops itself.
+
+    The caller holds the lock of the server's data folder.
+    """
 
     kind: protocol.Kind = "private"
     can_stop = True
@@ -76,7 +79,7 @@ class PrivateServer:
         self._lost = ""
 
     def start(self) -> URL:
-        """Start the server if it is stopped, and return the URL of its database."""
+        """Start the server, or restart it if its settings changed; return its database's URL."""
         self._lost = self._lost or self._gone()
         if self.running() and self._runs_with != self._overrides:
             self.stop()
@@ -99,7 +102,7 @@ class PrivateServer:
 
     @contextlib.contextmanager
     def settings(self, overrides: Mapping[str, str]) -> Iterator[URL]:
-        """Run the server with these overrides for as long as the `with` block lasts."""
+        """Run the server with `overrides` on top of its base settings, for the `with` block."""
         before, self._overrides = self._overrides, self._checked(overrides)
         try:
             yield self.start()
@@ -123,7 +126,7 @@ class PrivateServer:
             self._socket.close()
 
     def evict(self) -> str:
-        """Empty the server's buffers."""
+        """Empty the server's buffers, and return how; raise Skip if that is not possible."""
         with contextlib.closing(Database(self.engine, self.start())) as database:
             return protocol.evict(database)
 
@@ -136,7 +139,7 @@ class PrivateServer:
         return protocol.NoFiles("", "")
 
     def pids(self) -> list[int]:
-        """Return the server's main process and all its children; [] if it is stopped."""
+        """Return the process ids of the server, the main process first; [] if it is stopped."""
         return self._process.pids()
 
     def cpu_seconds(self) -> processes.CpuSeconds:
@@ -158,7 +161,7 @@ class PrivateServer:
         return self._log.read_last_words()
 
     def list_leftovers(self) -> dict[str, Fact]:
-        """Return {}: its data is in replayer's own folder, which `replayer clean` removes."""
+        """Return {}: all the server's data is in a data folder that `replayer clean` removes."""
         return {}
 
     def describe_loss(self) -> str:
@@ -171,7 +174,10 @@ class PrivateServer:
         return f"the database server went away ({how})" if how else ""
 
     def _checked(self, asked: Mapping[str, str]) -> dict[str, str]:
-        """Return a step's settings; raise Impossible for one that needs a new data directory."""
+        """Return a step's settings without initial ones, which the data directory already has.
+
+        Raises Impossible for an initial setting with another value: it needs a new data directory.
+        """
         init, rest = settings.split(self._keys, self.version, asked)
         if any(self._init.get(name) != value for name, value in init.items()):
             raise Impossible(
@@ -245,7 +251,10 @@ class PrivateServer:
         self._folder.forget_data(self._keys.pid_file)
 
     def _refusal(self, error: ReplayerError) -> ReplayerError:
-        """Return why the server did not start, with the setting that it refused."""
+        """Return the error that the server did not start, with the setting that it refused.
+
+        Impossible names that setting; without one, the error is a ReplayerError.
+        """
         messages = self._log.messages()
         why = self._log.find_reason(error)
         named = settings.named_in(messages, {**self._overrides, **self._base})
@@ -303,7 +312,10 @@ def recover(note: Note) -> str:
 
 
 def _keys_of(note: Note) -> ServerSpec:
-    """Return how to stop the server of a note; raise Untrusted if no engine describes it."""
+    """Return the section [server] of the engine that a note names.
+
+    Raises Untrusted if there is no such engine, or if replayer does not start its server.
+    """
     try:
         keys = load(note.text("engine")).spec.server
     except Impossible as error:

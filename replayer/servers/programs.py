@@ -1,9 +1,9 @@
 """The programs of a server: their folder, their version, and the user who runs them.
 
-The order of the search is in engine.toml: `--pg-bindir`, else a Python package that contains them,
-else the system's folders, newest first.  Programs that an unprivileged user cannot reach, such as a
-package in a virtual environment under /root, are copied into replayer's own folder once per
-content.
+With `--pg-bindir` only that folder is searched.  Without it, the programs are searched in a Python
+package that contains them, in the system's folders (newest version first), and in PATH; engine.toml
+names the package and the folders.  Programs that an unprivileged user cannot reach, such as a
+package in a virtual environment under /root, are copied into replayer's own folder.
 """
 
 import contextlib
@@ -27,7 +27,7 @@ from replayer.errors import Impossible, ReplayerError
 from replayer.shell import User
 
 _HOST = "replayer.engines.inprocess"
-"""The module that serves a guest."""
+"""The module that is run as the server of a guest, which is an engine without a server program."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,10 @@ def find(title: str, keys: ServerSpec, bindir: Path | None = None) -> Programs:
 
 
 def _guest(title: str, keys: ServerSpec, user: User | None, bindir: Path | None) -> Programs:
-    """Return this interpreter as the program of a guest, whose library must be installed."""
+    """Return the Python interpreter as the server program of a guest.
+
+    Raises Impossible if the guest's library is not installed or too old, or if `bindir` is given.
+    """
     if bindir is not None:
         raise Impossible(f"{title} is a Python package, so that there is no folder of programs")
     version = _guest_version(title, keys.guest)
@@ -86,7 +89,7 @@ def _guest(title: str, keys: ServerSpec, user: User | None, bindir: Path | None)
 
 
 def _guest_version(title: str, name: str) -> str:
-    """Return the version of a guest's library; raise Impossible without one."""
+    """Return the version of a guest's library; raise Impossible if it is not installed."""
     guest = guests.load(name)
     refusal = f"no {title} can be used"
     try:
@@ -103,7 +106,10 @@ def _guest_version(title: str, name: str) -> str:
 
 
 def guest_command(keys: ServerSpec, data: Path, socket: Path, user: User | None) -> list[str]:
-    """Return the command that serves a guest on a data folder as that user."""
+    """Return the command that starts the server of a guest.
+
+    It serves the data directory `data` on a socket in the folder `socket`, and runs as `user`.
+    """
     uid, gid = (os.geteuid(), os.getegid()) if user is None else (user.uid, user.gid)
     places = (data, socket / keys.socket_name, data / keys.pid_file)
     return [*interpreter.module(_HOST), keys.guest, *map(str, places), str(uid), str(gid)]
@@ -118,9 +124,10 @@ def word_of(keys: ServerSpec) -> str:
 
 
 def server_user(names: Iterable[str]) -> User | None:
-    """Return the user for the server: for root the first of these that exists, else None.
+    """Return the user that runs the server; None means the user who runs replayer.
 
-    Raises Impossible if root has none of them: replayer never makes a user.
+    If that is root, it is the first user of `names` that exists.  Raises Impossible if none does:
+    replayer never makes a user.
     """
     if os.geteuid() != 0:
         return None
@@ -135,7 +142,7 @@ def server_user(names: Iterable[str]) -> User | None:
 
 
 def ordinary_user(names: Iterable[str]) -> User | None:
-    """Return the first of these users that exists and is not root, None if none does."""
+    """Return the first user of `names` that exists and is not root; None if there is none."""
     for name in names:
         try:
             entry = pwd.getpwnam(name)
@@ -147,10 +154,11 @@ def ordinary_user(names: Iterable[str]) -> User | None:
 
 
 def with_a_name(title: str, keys: ServerSpec, user: User | None) -> list[str]:
-    """Return a command prefix that runs a program under a user name, if this user has no name.
+    """Return the words before a command that give it a user name; [] if the user has a name.
 
     Some programs refuse a user id without an entry in /etc/passwd.  In a user namespace the id
     gets another user's name, and the files that the program makes still belong to this user.
+    Raises Impossible if there is no other user, or no program `unshare`.
     """
     if user is not None or has_name(os.geteuid()):
         return []
@@ -174,7 +182,7 @@ def has_name(uid: int) -> bool:
 
 
 def blocked(path: Path, user: User | None) -> Path | None:
-    """Return the topmost folder on the way to `path`, itself included, that `user` cannot enter."""
+    """Return the topmost folder of `path` and its parents that `user` cannot enter, else None."""
     if _may(user, "-x", path):
         return None
     way = [*reversed(path.parents), path]
@@ -182,7 +190,10 @@ def blocked(path: Path, user: User | None) -> Path | None:
 
 
 def _may(user: User | None, right: str, path: Path) -> bool:
-    """Return whether a user has a right; the kernel decides, so that ACLs and mounts count."""
+    """Return whether a user has a right on a path; `right` is an option of test(1), such as -x.
+
+    The kernel is asked, so that access control lists and mount options count.
+    """
     if user is None:
         return os.access(path, os.X_OK)
     try:
@@ -208,14 +219,17 @@ def folders(keys: ServerSpec, bindir: Path | None) -> Iterator[Path]:
 
 
 def _package(keys: ServerSpec) -> Path | None:
-    """Return the folder of the Python package with the programs, without importing it."""
+    """Return the folder of the Python package with the programs; None if it is not installed.
+
+    The package is not imported.
+    """
     spec = importlib.util.find_spec(keys.package) if keys.package else None
     places = spec.submodule_search_locations if spec is not None else None
     return Path(next(iter(places))) if places else None
 
 
 def _called(keys: ServerSpec) -> list[str]:
-    """Return the names of the programs that init and start call."""
+    """Return the names of the programs that the commands `init` and `start` of engine.toml run."""
     firsts = (words[0] for words in (keys.init, keys.start) if words)
     return [first.removeprefix("{bin}/") for first in firsts if first.startswith("{bin}/")]
 
@@ -225,7 +239,10 @@ def _numbers(path: Path) -> list[int]:
 
 
 def _tried(title: str, keys: ServerSpec, folder: Path, user: User | None) -> Programs:
-    """Return the programs in a folder; the server is run as its user to print its version."""
+    """Return the programs of a folder; run the server program to learn its version.
+
+    Raises Impossible if a program is missing, is of another engine or is too old.
+    """
     program = keys.program
     for name in (program, *_called(keys)):
         if not os.path.isfile(folder / name):  # noqa: PTH113 - also False in an unreadable folder
@@ -314,7 +331,7 @@ def _open_up(folder: Path) -> None:
 
 
 def _digest(parts: list[Path]) -> str:
-    """Return a fingerprint that changes with every changed file, without reading 41 MB."""
+    """Return a fingerprint of the files' paths, sizes and modification times."""
     seen = hashlib.sha256()
     for part in parts:
         for path in sorted(part.rglob("*")):

@@ -38,10 +38,13 @@ VERSION = VerbName("version")
 SETTINGS = VerbName("settings")
 COUNTERS = VerbName("counters")
 _EXTENSIONS = VerbName("extensions")
-"""Extensions of a database: `name` and `version`."""
+"""Reads the extensions of a database: rows of `name` and `version`."""
 EVICT = VerbName("evict")
 BUFFERCACHE = VerbName("buffercache")
-"""The schema of the functions that `evict`, `dirty` and `buffered` need, and the user's right."""
+"""Reads the schema of the functions that the verbs evict, dirty and buffered need.
+
+Its only row has `schema`, and `allowed`: whether the user may use them.
+"""
 
 
 class Server(Protocol):
@@ -52,7 +55,7 @@ class Server(Protocol):
     version: int
     """The server's major version."""
     engine: Engine
-    """The engine at that version."""
+    """The engine, for a server of that version."""
 
     def start(self) -> URL:
         """Start the server if it is stopped, and return the URL of its database.
@@ -92,13 +95,16 @@ class Server(Protocol):
         ...
 
     def pids(self) -> list[int]:
-        """Return the server's main process and all its children; [] if none is known here."""
+        """Return the process ids of the server, the main process first.
+
+        Returns [] if they are not known on this machine.
+        """
         ...
 
     def cpu_seconds(self) -> CpuSeconds:
         """Return the CPU seconds of all the server's processes since its start.
 
-        User and system seconds are both 0 if no process of it is known here.
+        User and system seconds are both 0 if the processes are not known on this machine.
         """
         ...
 
@@ -107,7 +113,10 @@ class Server(Protocol):
         ...
 
     def list_leftovers(self) -> Mapping[str, Fact]:
-        """Return facts on what replayer leaves there after a run; {} for a private server."""
+        """Return facts on the objects that replayer leaves on a remote server after a run.
+
+        Returns {} for a private server.
+        """
         ...
 
     def read_last_words(self) -> str:
@@ -155,7 +164,7 @@ def prepare(database: Database) -> None:
 
 
 def facts(database: Database, kind: Kind, known: Mapping[str, Fact]) -> EngineFacts:
-    """Return facts on a server, asked over a connection, together with the `known` facts."""
+    """Return facts that a server reports on a connection, together with the `known` facts."""
     version = one_line(database.row(VERSION)["version"])
     newest = database.engine.spec.server.newest_tried
     extensions = database.engine.verb(_EXTENSIONS)
@@ -177,7 +186,10 @@ def facts(database: Database, kind: Kind, known: Mapping[str, Fact]) -> EngineFa
 
 
 def _settings(database: Database, facts: dict[str, Fact]) -> dict[str, str]:
-    """Return the settings that differ from the defaults; if unreadable, add a fact on that."""
+    """Return name -> value of the settings that differ from the defaults.
+
+    If the user may not read them, returns {} and adds the fact `settings.unread` to `facts`.
+    """
     try:
         rows = database.execute(SETTINGS)
     except Denied as error:

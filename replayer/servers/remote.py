@@ -29,10 +29,15 @@ _BACKEND = VerbName("backend")
 _PROCESS = re.compile(r"^(?:PID: )?(\d+)\s*$", re.MULTILINE)
 """A process id alone, or in a line of ClickHouse's file `status`."""
 _POOL_TRIES = 3
-"""Few enough that the driver does not prepare the statement: it would stay on the server
-session."""
+"""Number of queries in the check for a pooler.
+
+So few that the driver does not prepare the statement, which would then stay in the session.
+"""
 _PING_SECONDS = 5.0
-"""Seconds for an answer of the session that holds the lock, before another connection is asked."""
+"""Seconds to wait for an answer on the session that holds the lock.
+
+After that, the server is asked over another connection.
+"""
 
 
 class Remote:
@@ -42,29 +47,32 @@ class Remote:
     can_stop = False
 
     def __init__(self, engine: Engine, url: URL, lock: Database | None = None) -> None:
-        """Take a server whose engine has its version; `lock` is the connection with its lock."""
+        """Describe the server at `url`; `engine` has the server's major version.
+
+        `lock` is the connection that holds the server's lock; None if the server is not locked.
+        """
         self.engine = engine
         self.version = engine.version or 0
         self._where = url
         self._lock = lock
         self._facts: EngineFacts | None = None
         self.lock_answers: Callable[[float], bool] | None = None
-        """Asks the session that holds the lock for an answer within some seconds."""
+        """Returns whether the session that holds the lock answers within a number of seconds."""
         self._data: tuple[Path, int] | None = None
         self._looked = False
         self._absent = protocol.ELSEWHERE
 
     def start(self) -> URL:
-        """Return the URL."""
+        """Return the URL of the server's database; a remote server always counts as running."""
         return self._where
 
     def url(self) -> URL:
-        """Return the URL."""
+        """Return the URL of the server's database."""
         return self._where
 
     @contextlib.contextmanager
     def settings(self, overrides: Mapping[str, str]) -> Iterator[URL]:
-        """Raise Skip: only the server's owner can change its settings."""
+        """Yield the URL if `overrides` is empty, else raise Skip: settings cannot be changed."""
         if overrides:
             raise Skip(
                 f"the settings {', '.join(overrides)} of a server that replayer did not start "
@@ -77,7 +85,10 @@ class Remote:
         raise Skip("the server was not started by replayer, and is never stopped by it")
 
     def evict(self) -> str:
-        """Empty the server's buffers; other users only lose time by that."""
+        """Empty the server's buffers, and return how; raise Skip if that is not possible.
+
+        The server's other clients only lose time by that.
+        """
         with contextlib.closing(Database(self.engine, self._where)) as database:
             return protocol.evict(database)
 
@@ -92,7 +103,7 @@ class Remote:
         return self._absent
 
     def pids(self) -> list[int]:
-        """Return the server's processes, [] if they are on another host or may not be seen."""
+        """Return the server's process ids; [] if they are on another host or cannot be seen."""
         folder_and_pid = self._found()
         return self._family(folder_and_pid, ended=False)
 
@@ -101,13 +112,13 @@ class Remote:
         return processes.cpu_seconds(self._family(self._found(), ended=True))
 
     def locate(self, database: Database) -> None:
-        """Ask where the server's data is, over the connection that is open already."""
+        """Find out where the server's data is, over the open connection `database`."""
         self._found(database)
 
     def identify(self, database: Database) -> None:
-        """Read the facts that do not change during a run, over the connection that is open already.
+        """Read and keep the server's facts, over the open connection `database`.
 
-        If this fails, the method that needs a fact reads it again, and reports the error.
+        An error is ignored: `facts` then reads them again, and raises the error.
         """
         self.locate(database)
         with contextlib.suppress(ReplayerError):
@@ -134,7 +145,7 @@ class Remote:
         return protocol.facts(database, self.kind, known)
 
     def list_leftovers(self) -> dict[str, Fact]:
-        """Return facts on replayer's objects on the server, by its list there; {} if not known."""
+        """Return facts on the objects that replayer made on the server; {} if not known."""
         try:
             with contextlib.closing(Database(self.engine, self._where)) as database:
                 return leftovers.facts(database)
@@ -142,7 +153,7 @@ class Remote:
             return {}
 
     def describe_loss(self) -> str:
-        """Return that the run's lock was lost, "" if it is held or the server does not answer.
+        """Return a text if the run's lock was lost; "" if not, or if the server does not answer.
 
         Without the lock another run could begin, and both would measure each other.
         """
@@ -176,11 +187,12 @@ class Remote:
         return processes.family(folder_and_pid[1], ended=ended)
 
     def _found(self, database: Database | None = None) -> tuple[Path, int] | None:
-        """Return the data directory and the main process, if they are on this machine.
+        """Return the data directory and the main process's id (0 if unknown), or None.
 
-        The server is asked for the path of its files, and for the content of a file that is unique
-        to it: a server on another host, or in a container, may report a path that exists here too.
-        It is asked once, over an open connection if one is given.
+        None means that they are not proven to be on this machine.  For the proof, the server
+        reports the path of its data and the content of one file that no other server has, and that
+        file is read here: the path alone may exist on several hosts.  The server is asked only at
+        the first call, over `database` if that is given.
         """
         if not self._looked:
             self._looked = True
@@ -218,7 +230,7 @@ class Remote:
 
 
 def _process(row: Mapping[str, Any], folder: Path) -> int:
-    """Return the main process, from the server or its pid file on this machine; 0 if unknown."""
+    """Return the main process's id, by the server or its pid file in `folder`; 0 if unknown."""
     process = row["process"]
     if process is None and row.get("pid_file"):
         with contextlib.suppress(OSError):
@@ -232,11 +244,14 @@ class Whereabouts(NamedTuple):
 
     here: bool
     runs: bool
-    """True if its main process is seen here, which a shared disk alone does not show."""
+    """True if the server's main process is seen on this machine.
+
+    Data on a disk that several machines share may be here although the server is not.
+    """
     proven: bool
     """False if a missing right or a server without an answer leaves the place unknown."""
     why: str
-    """The reason for which it is not here; "" if it is here."""
+    """The reason for which the data is not here, or not known to be; "" if it is here."""
 
 
 def whereabouts(engine: Engine, text: str) -> Whereabouts:
@@ -256,10 +271,10 @@ def whereabouts(engine: Engine, text: str) -> Whereabouts:
 
 
 def with_password(engine: Engine, text: str, *, ask: Callable[[str], str] | None = None) -> str:
-    """Return a user's URL with the password of its server, for use on other hosts.
+    """Return the user's URL `text` with a password, so that other hosts can use it.
 
-    If the URL has no password, it is looked up where the engine's own clients look it up, or asked
-    for.  Raises ReplayerError if the server cannot be reached or refuses.
+    If the URL has no password, the password is looked up where the engine's own clients look it up,
+    or asked for, and tried on the server.  Raises ReplayerError if that connection fails.
     """
     url = credentials.complete(url_of(text, engine), engine.spec.password)
     if url.password is None:
@@ -316,8 +331,8 @@ def emptying(
 ) -> Iterator[Database | None]:
     """Yield a connection to the database with replayer's objects, locked for this replayer.
 
-    Nothing is created; it yields None if replayer has no list of its objects there.  Raises
-    Impossible as `connected` does.
+    Nothing is created.  Yields None, without a lock, if the server has no list of objects that
+    replayer made.  Raises Impossible as `connected` does.
     """
     with _identified(engine, text, ask=ask, begin=True) as database:
         engine, url = database.engine, database.url
@@ -341,8 +356,9 @@ def emptying(
 
 
 def rights(engine: Engine, text: str, *, ask: Callable[[str], str] | None = None) -> list[Row]:
-    """Return the special rights of a URL's user: rows of verb, what, allowed and grants.
+    """Return the special rights that the engine's verbs need, for the user in the URL.
 
+    Each row has `verb`, `what` the right is for, `allowed`, and `grants`: how to get the right.
     Nothing is created or changed.  Raises Impossible as `connected` does.
     """
     with _identified(engine, text, ask=ask) as database:
@@ -359,7 +375,7 @@ def identified(
     ask: Callable[[str], str] | None = None,
     query: Mapping[str, str] | None = None,
 ) -> tuple[Engine, URL]:
-    """Return the engine of a server at a URL, with its version, and the URL with a password.
+    """Return a server's engine with the server's major version, and its URL with the password.
 
     Nothing is created or changed; `query` is added to the URL. Raises Impossible as `connected`
     does.
@@ -369,7 +385,7 @@ def identified(
 
 
 def located(engine: Engine, text: str, *, ask: Callable[[str], str] | None = None) -> Remote:
-    """Return the server at a URL, which was asked where its data is; it is not locked.
+    """Return the server at a URL without a lock, after it was asked where its data is.
 
     Nothing is created or changed. Raises Impossible as `connected` does.
     """
@@ -388,10 +404,11 @@ def _identified(
     query: Mapping[str, str] | None = None,
     begin: bool = False,
 ) -> Iterator[Database]:
-    """Yield the one connection over which a server is identified, with its engine and version.
+    """Yield a connection to the server at a URL; its `engine` is the server's, with its version.
 
-    If `begin`, the engine's first statements were executed on it, after a pooler was refused:
-    behind one they would stay on sessions that other clients get next.
+    If `begin`, the engine's first statements are executed on this connection.  That is done after
+    the check that no pooler is in between: there the statements' settings would stay on sessions
+    that other clients get next.
     """
     url = credentials.complete(url_of(text, engine), engine.spec.password)
     url = url.update_query_dict(dict(query or {}))
@@ -415,7 +432,7 @@ def _identified(
 
 
 def _claimed(database: Database, *, alone: bool) -> Remote:
-    """Return the server once it has replayer's schema and is locked for this replayer."""
+    """Lock the server for this replayer, make replayer's schema on it, and return the server."""
     engine, url = database.engine, database.url
     _refuse_foreign(database)
     lock.take(database, alone=alone)
@@ -428,7 +445,7 @@ def _claimed(database: Database, *, alone: bool) -> Remote:
 
 
 def _title(engine: Engine, text: str) -> str:
-    """Return the title of a server that may be of any engine that shares the URL's scheme."""
+    """Return the engine's title; "the server" if other engines may run at the URL as well."""
     return "the server" if len(alike(text, engine)) > 1 else engine.title
 
 
@@ -437,7 +454,12 @@ def _full_title(database: Database) -> str:
 
 
 def _opened(engine: Engine, url: URL, ask: Callable[[str], str] | None, title: str) -> Database:
-    """Return a first connection; ask for a password if the server requires one."""
+    """Return a new connection, without executing the engine's first statements on it.
+
+    `title` names the server in messages.  If the URL has no password and the server requires one,
+    `ask` is called with a question and returns the password.  Raises Impossible if `ask` is None
+    then, ReplayerError if the server refuses the connection.
+    """
     keys = engine.spec.password
     try:
         return Database(engine, url, first=(), title=title)
@@ -452,7 +474,11 @@ def _opened(engine: Engine, url: URL, ask: Callable[[str], str] | None, title: s
 
 
 def _recognised(database: Database, others: list[Engine]) -> Engine:
-    """Return the engine that a server reports to be; the connection's own if there is no choice."""
+    """Return the engine of `others` that the server reports to be.
+
+    Without `others`, it is the connection's own engine.  Raises Impossible if the server reports to
+    be none of them.
+    """
     engine = database.engine
     answers: dict[str, str] = {}
     for one in others:
@@ -475,11 +501,14 @@ def _recognised(database: Database, others: list[Engine]) -> Engine:
 
 
 def _refuse_pool(database: Database) -> None:
-    """Raise Impossible if a pooler gives each transaction another session of the server.
+    """Raise Impossible if a pooler may give each transaction another session of the server.
 
-    No setting is made on such a connection before the check: it would stay on sessions that other
-    clients get next.  Behind a pooler that keeps one session for each client, each session has its
-    own process.
+    Two connections ask for the process of their session, a few times.  If one of them changes its
+    process, or both have the same one, there is such a pooler.  A pooler that keeps one session
+    for each client is accepted.
+
+    No setting may be made on the connection before this check: it would stay on sessions that other
+    clients get next.
     """
     verb = database.engine.verb(_BACKEND)
     if verb is None or database.value(verb) == database.announced_process():

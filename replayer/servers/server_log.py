@@ -1,4 +1,4 @@
-"""The log of a private server: its messages, the one about its end, the reason of a refusal."""
+"""The log of a private server: its messages, how the server ended, why it did not start."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ class ServerLog(NamedTuple):
         return ends[-1] if ends else ""
 
     def find_reason(self, error: ReplayerError) -> str:
-        """Return why the server did not start: the log's reason, or its last line and the error.
+        """Return why the server did not start: the last important message of its log.
 
-        What the server advises follows its reason: without huge pages, it says of the reason only
-        that memory could not be mapped.
+        The HINT after that message is added, as the message alone may say too little.  If the log
+        has no important message, the reason is `error` and the last line of the log.
         """
         messages = self.messages()
         if important := self._important(messages):

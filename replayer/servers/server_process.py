@@ -29,7 +29,7 @@ _NOTICE = 1.0
 
 
 class ServerProcess:
-    """The main process of one server, with its children; there may be none."""
+    """The processes of a private server: the main process and its children, or none."""
 
     def __init__(
         self, engine: Engine, installed: Installation, socket: ServerSocket, log: ServerLog
@@ -46,7 +46,10 @@ class ServerProcess:
         return journal.alive(self._identity) and not processes.ends(journal.pid_of(self._identity))
 
     def pids(self, *, ended: bool = False) -> list[int]:
-        """Return the main process and all its children, with `ended` those that ended, too."""
+        """Return the ids of the main process and all its children; [] if the server is stopped.
+
+        With `ended`, children that have ended and were not reaped yet are included.
+        """
         main = journal.pid_of(self._identity)
         return processes.family(main, ended=ended) if self.running() else []
 
@@ -61,7 +64,7 @@ class ServerProcess:
         return self._log.find_end() or unknown
 
     def write_down(self) -> None:
-        """Record the server that is about to run, or runs, in place of the earlier record."""
+        """Record the server in the journal, before or after its start; drop the earlier record."""
         user = self._installed.user
         with signals.shield():
             before = self._note
@@ -77,7 +80,7 @@ class ServerProcess:
                 before.drop()
 
     def forget(self) -> None:
-        """Drop the record of a server that was ended."""
+        """Drop the journal's record of the server, after it was ended."""
         if self._note is not None:
             self._note.drop()
             self._note = None
@@ -92,7 +95,10 @@ class ServerProcess:
         self._identity = journal.identity(main)
 
     def _start_child(self) -> int:
-        """Start a server that stays replayer's child; return its main process once it is ready."""
+        """Start a server that stays replayer's child; wait until it is ready.
+
+        Return the id of its main process.
+        """
         keys, socket, user = self._keys, self._socket.folder, self._installed.user
         assert socket is not None, "its folder was made before"
         guest = keys.guest

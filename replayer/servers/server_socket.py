@@ -61,7 +61,7 @@ class ServerSocket:
         return Database(self._engine, self.url(database))
 
     def try_to_connect(self) -> str | None:
-        """Return "" if the server takes connections, its error, or None if no process listens."""
+        """Connect once; return "" if that succeeds, None if no process listens, else the error."""
         if self.folder is not None and not (self.folder / self._keys.socket_name).exists():
             return None
         try:
@@ -74,12 +74,12 @@ class ServerSocket:
         return ""
 
     def watch(self) -> None:
-        """Register the server with the watchdog; it detects a halted process or a hanging disk."""
+        """Register the server with the watchdog, which detects a server that does not answer."""
         url = self.url(self._keys.first_database)
         watchdog.watch(watchdog.address(url), self._title, self._answers)
 
     def _answers(self, seconds: float) -> bool:
-        """Return whether the server answers on the watchdog's own connection within that time."""
+        """Return whether the server answers on the watchdog's own connection within `seconds`."""
         if self._asking is None:
             try:
                 connector = connector_of(self.url(self._keys.first_database))
@@ -89,7 +89,7 @@ class ServerSocket:
         return driver.answers(self._asking[0], self._asking[1], seconds)
 
     def unwatch(self) -> None:
-        """Take the server from the watchdog."""
+        """Remove the server from the watchdog, and close the watchdog's own connection."""
         if self.folder is not None:
             watchdog.forget(watchdog.address(self.url(self._keys.first_database)))
         if self._asking is not None:

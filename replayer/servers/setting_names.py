@@ -11,19 +11,20 @@ from replayer.servers import programs
 from replayer.shell import User
 
 _NEAR = 0.85
-"""Least likeness of a mistyped name to one in the list.  A list is not complete: of the settings
-that PostgreSQL 15 and 18 leave out, none that can be set is that near to a listed one."""
+"""Least similarity (0 to 1) of a mistyped name to a listed one.  The list is not complete, but no
+setting that PostgreSQL 15 or 18 leaves out and that can be set is this similar to a listed one."""
 _SECONDS = 5
-"""The longest wait for the list, which comes in a tenth of a second; without it the server itself
-refuses a name, when it starts."""
+"""The longest wait for the list, which usually takes 0.1 s.  Without the list, a mistyped name is
+refused by the server itself, when it starts."""
 
 
 def refuse_mistyped(
     title: str, keys: ServerSpec, folder: Path, user: User | None, names: Iterable[str]
 ) -> None:
-    """Raise NotFound for a name that is nearly that of a setting; `user` runs the programs.
+    """Raise NotFound for a name that is similar, but not equal, to the name of a setting.
 
-    Any other name passes: the server itself refuses unknown ones.  Upper and lower case are equal.
+    Any other name passes: the server itself refuses unknown names when it starts.  Upper and lower
+    case are equal.  `user` is the user that runs the program which lists the settings.
     """
     names = [name.lower() for name in names if "." not in name]
     if not names:
@@ -44,7 +45,8 @@ def refuse_mistyped_before(
 ) -> None:
     """Raise NotFound as `refuse_mistyped` does, before any program is copied.
 
-    It asks the first installed programs that the server's user can run in their own folder.
+    The settings are listed by the first installed programs that the server's user can reach without
+    a copy.
     """
     user = programs.server_user(keys.users)
     for folder in programs.folders(keys, bindir):
@@ -54,7 +56,7 @@ def refuse_mistyped_before(
 
 
 def _listed(keys: ServerSpec, folder: Path, user: User | None) -> list[str]:
-    """Return the names in lower case, with _ between their words; none if they are not listed."""
+    """Return the names of all settings, in lower case and with _ for -; [] if not known."""
     if not keys.list_settings:
         return []
     command = [word.format(bin=folder, data="", log="") for word in keys.list_settings]

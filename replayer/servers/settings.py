@@ -12,7 +12,9 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 def split(
     keys: ServerSpec, major: int, asked: Mapping[str, str]
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the settings for making a data directory, and the others; names in lower case.
+    """Return the settings for making a data directory, and all other settings.
+
+    Each is name in lower case -> value.
 
     Raises Impossible for an invalid name, a value of several lines, or a setting that replayer sets
     itself; NotFound for an initial setting or a value of it that does not exist.
@@ -65,7 +67,7 @@ def standard(keys: ServerSpec, major: int, memory_bytes: int) -> dict[str, str]:
 
 
 def fixed(keys: ServerSpec, words: Mapping[str, object]) -> dict[str, str]:
-    """Return the settings that users cannot change; `words` fill their braces."""
+    """Return the settings that users cannot change; `words` are the values for words in braces."""
     return {name: value.format(**words) for name, value in keys.fixed.items() if value is not None}
 
 
@@ -80,7 +82,10 @@ def text(keys: ServerSpec, settings: Mapping[str, str]) -> str:
 
 
 def named_in(lines: list[str], names: Mapping[str, str]) -> tuple[str, str] | None:
-    """Return the first of these settings that is named in a server's messages, and the message."""
+    """Return the first setting of `names` that a message names, and that message; None if none.
+
+    `lines` are a server's messages.
+    """
     for name in names:
         for line in lines:
             if re.search(rf"""(^|["'`\s]){re.escape(name)}($|["'`\s:=,])""", line, re.IGNORECASE):

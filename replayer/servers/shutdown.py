@@ -36,7 +36,7 @@ _IDLE = 5.0
 _ORPHANS = 1.0
 """Seconds for processes without a main process to end by themselves."""
 _STUBBORN = 5.0
-"""Seconds after which these processes are killed, if they ignored the signal to end."""
+"""Seconds between the signal to end and the kill, for processes without a main process."""
 _DEAD = 10.0
 """Seconds for the kernel to end a killed process."""
 _RELEASE = 30.0
@@ -61,7 +61,7 @@ class Installation:
         return processes.serving(self.data, self.bindir, self.user, programs.word_of(self.keys))
 
     def arguments(self, command: Sequence[str]) -> list[str]:
-        """Return a command of engine.toml with its braces filled."""
+        """Return a command of engine.toml with paths in place of `{bin}`, `{data}` and `{log}`."""
         return [argument.format(**self._words()) for argument in command]
 
     def environment(self) -> dict[str, str]:
@@ -87,8 +87,8 @@ class Installation:
 def end(server: Installation, identity: str) -> None:
     """Stop a server; wait until all its processes and its shared memory are gone.
 
-    `identity` is that of its main process, "" if none is known.  Only processes that run a program
-    of this installation, as its user and on this data directory, ever get a signal.  Raises
+    `identity` is the journal's identity of the main process; "" if not known.  Only processes that
+    run a program of this installation, as its user and on its data directory, get a signal.  Raises
     ReplayerError if a process cannot be ended.
     """
     ending = _Ending(server)
@@ -100,10 +100,11 @@ def end(server: Installation, identity: str) -> None:
 
 
 def end_child(child: shell.Conversation, asked_by: Sequence[str], *, after: float = 0.0) -> None:
-    """End a child process of replayer, with all of its session; it is gone on return.
+    """End a child process of replayer; it is gone on return.
 
-    It has `after` seconds to end by itself, and more time after each signal.  No one has waited for
-    the process (wait(2)) before, so its process id cannot belong to another process.
+    The child has `after` seconds to end by itself, and some seconds after each signal of
+    `asked_by`.  Then its whole process group is killed.  The child must not have been waited for
+    (wait(2)) before: so its process id cannot belong to another process.
     """
     if shell.ended(child, within=after):
         return
@@ -134,7 +135,10 @@ class _Ending:
         self._killed = 0.0
 
     def go_on(self, left: Sequence[int], main: int) -> None:
-        """Take the next action, if any is due, to end these processes; `main` may be among them."""
+        """Take the next action, if one is due, to end the processes `left`.
+
+        `main` is the main process; it is not in `left` if it has ended.
+        """
         if main in left:
             self._end_main(left, main)
         elif time.monotonic() - self._begin > _ORPHANS:
@@ -172,8 +176,8 @@ class _Ending:
     def _end_orphans(self, left: Sequence[int]) -> None:
         """End the processes that outlived their main process.
 
-        They end by themselves when they notice.  A process that is too busy to notice gets a signal
-        to end, and is then killed.
+        Such processes should end by themselves.  Those that have not ended get a signal to end, and
+        some seconds later they are killed.
         """
         stubborn = time.monotonic() - self._begin > _ORPHANS + _STUBBORN
         if stubborn:
@@ -220,9 +224,9 @@ class _Work:
 def _release(server: Installation) -> None:
     """Run the server's own program that removes the shared memory of a killed server.
 
-    A killed server leaves its pid file.  Its shared memory segments outlive it, and only the server
-    knows which are its own: at every start it removes those that an earlier server left for this
-    data directory.
+    A killed server leaves its pid file and its shared memory segments.  Only the server program
+    knows which segments belong to a data directory: at every start, it removes those that an
+    earlier server left for that directory.
     """
     if not server.pid_file.is_file():
         return

@@ -1,4 +1,4 @@
-"""The private folder of a server's socket: short, random, owned by the server's user only."""
+"""The private folder of a server's socket: it has a short random name, for the server's user."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _LIMIT = 108
 def make(keys: ServerSpec, server: Programs) -> tuple[Path, Note]:
     """Make the folder, give it to the server's user, and record it in a note.
 
-    Raises Impossible, with the reason for each place, if none is possible.
+    Raises Impossible if it cannot be made at any place, with the reason for each place.
     """
     refusals = []
     for parent in dict.fromkeys([*map(Path, keys.socket_folders), Path(tempfile.gettempdir())]):
@@ -56,7 +56,7 @@ def make(keys: ServerSpec, server: Programs) -> tuple[Path, Note]:
 
 
 def empty(path: Path) -> None:
-    """Remove a server's leftovers from the folder.
+    """Remove all files that a server left in the folder.
 
     Raises ReplayerError if it is not a folder any more: the server's user may have moved it.
     """
@@ -67,7 +67,7 @@ def empty(path: Path) -> None:
 
 
 def remove(path: Path) -> None:
-    """Remove the folder with its sockets; do nothing if it is gone or contains other files."""
+    """Remove the folder with all its files; ignore errors, such as a folder that is gone."""
     with contextlib.suppress(OSError, Impossible):
         _empty(path)
         with trusted_path.steady(path.parent, _WHAT) as parent:
@@ -87,7 +87,7 @@ NOTES = frozenset({"socket"})
 def recover(note: Note) -> str:
     """Remove the folder that a killed replayer left, and return a short message on that.
 
-    Raises Untrusted, and removes nothing, for a path that is no such folder.
+    Raises Untrusted, and removes nothing, if the path of the note is not a folder of sockets.
     """
     path = note.path_of("path", _NAME)
     try:
@@ -106,7 +106,7 @@ def recover(note: Note) -> str:
 
 
 def listens(folder: Path | None, name: str) -> bool:
-    """Return whether a process listens on a socket; True if the socket is not known."""
+    """Return whether a process listens on the socket `name`; True if `folder` is None."""
     if folder is None:
         return True
     with socket.socket(socket.AF_UNIX) as end:

@@ -1,8 +1,8 @@
 """Guests: engines that are a library in a process, one file each, found by name.
 
-`replayer.engines.inprocess` runs one as a server.  Its library is loaded in that process only, so
-that a guest imports it in its functions.  All text is passed through: SQL in, rows of text out.
-A guest of the user's own lies in `guests/` of a folder in $REPLAYER_SCHEMAS.
+`replayer.engines.inprocess` runs a guest as a server.  Only that server process loads the library,
+so a guest's module imports the library inside its functions.  A guest gets SQL as text and returns
+rows of text.  A guest of the user's own lies in `guests/` of a folder in $REPLAYER_SCHEMAS.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ and numeric."""
 
 
 class GuestColumn(NamedTuple):
-    """A column of rows."""
+    """A column of a statement's result."""
 
     name: str
     kind: int
@@ -32,7 +32,10 @@ class GuestColumn(NamedTuple):
 
 
 class GuestRows(NamedTuple):
-    """The result of one statement; without columns if it returns no rows."""
+    """The result of one statement.
+
+    `columns` is empty if the statement has no result set.  A query without rows still has columns.
+    """
 
     columns: Sequence[GuestColumn] = ()
     rows: Sequence[Sequence[str | None]] = ()
@@ -77,9 +80,9 @@ class Guest(Protocol):
     """A guest's module."""
 
     PACKAGE: str = ""
-    """The distribution whose version is the engine's, as pip names it; "" with `get_version`."""
+    """The pip package whose version is the engine's; "" if the guest has its own `get_version`."""
     EXTRA: str = ""
-    """The extra of replayer that installs it; "" if PACKAGE is what is to be installed."""
+    """The extra of replayer that installs the library; "" if pip has to install PACKAGE."""
 
     def get_version(self) -> str:
         """Return the library's version, which begins with its major number.
@@ -90,7 +93,7 @@ class Guest(Protocol):
 
     @abstractmethod
     def load(self) -> None:
-        """Load all of the library: afterwards the process may lose the right to read its files."""
+        """Load the whole library: later the process may not have the right to read its files."""
 
     @abstractmethod
     def open(self, data: Path, settings: Mapping[str, str]) -> OpenGuest:

@@ -38,14 +38,14 @@ _FOLDER = "clickhouse"
 
 
 def load() -> None:
-    """Import chdb, and execute something in memory, which imports what is imported late."""
+    """Import chdb, and execute a query in memory, so that modules used later are loaded, too."""
     for name in _LATE:
         lazy_import.load(name)
     lazy_import.load("chdb").query("SELECT 1, 1.5, now64(6)", _FORMAT)
 
 
 def open(data: Path, settings: Mapping[str, str]) -> OpenGuest:  # noqa: A001 - as the face names it
-    """Open the folder with these settings of its sessions."""
+    """Open the data in a subfolder of `data`; each session begins with these settings."""
     return _Folder(str(data / _FOLDER), settings)
 
 
@@ -74,7 +74,7 @@ class _Session:
         self._connection = connection
 
     def execute(self, statement: str) -> GuestRows:
-        """Execute a statement; one that returns no rows has no columns."""
+        """Execute a statement; without a result set, the result has no columns."""
         lines = self._connection.query(statement, _FORMAT).bytes().decode().splitlines()
         if len(lines) < 2:
             return GuestRows()

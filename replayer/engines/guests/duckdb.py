@@ -35,13 +35,13 @@ _KINDS = {
 
 
 def load() -> None:
-    """Import DuckDB, and execute something in memory, which imports what is imported late."""
+    """Import DuckDB, and execute a query in memory, so that modules used later are loaded, too."""
     with lazy_import.load("duckdb").connect(":memory:") as connection:
         connection.execute("SELECT 1, 1.5, TIMESTAMP '2000-01-01'").fetchall()
 
 
 def open(data: Path, settings: Mapping[str, str]) -> OpenGuest:  # noqa: A001 - as the face names it
-    """Open the file."""
+    """Open the database file in `data` with these settings."""
     return _File(lazy_import.load("duckdb").connect(str(data / _FILE), config=dict(settings)))
 
 
@@ -56,7 +56,7 @@ class _File:
         return _Session(self._connection.cursor())
 
     def close(self) -> None:
-        """Close the file; DuckDB writes its log into it by that."""
+        """Close the file; DuckDB first writes its write-ahead log into the file."""
         self._connection.close()
 
 
@@ -65,7 +65,7 @@ class _Session:
         self._connection = connection
 
     def execute(self, statement: str) -> GuestRows:
-        """Execute a statement; only what returns rows has columns."""
+        """Execute a statement; without a result set, the result has no columns."""
         done = self._connection.execute(statement)
         columns = [GuestColumn(one[0], _kind(str(one[1]))) for one in (done.description or ())]
         rows = done.fetchall() if columns else ()

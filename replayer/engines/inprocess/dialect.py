@@ -1,4 +1,4 @@
-"""SQLAlchemy's dialect of the in-process server: PostgreSQL's, which asks nothing on connecting."""
+"""SQLAlchemy's dialect of the in-process server: PostgreSQL's, without queries on connecting."""
 
 from typing import Any
 
@@ -6,9 +6,9 @@ from sqlalchemy.dialects.postgresql.psycopg import PGDialect_psycopg
 
 
 class InProcessDialect(PGDialect_psycopg):
-    """PostgreSQL's dialect without its questions on the server, which no library answers."""
+    """PostgreSQL's dialect without its queries on connecting, which a guest could not answer."""
 
     supports_statement_cache = True
 
     def initialize(self, _connection: Any) -> None:
-        """Ask nothing: replayer uses SQLAlchemy for parameters and rows only."""
+        """Execute no query: replayer uses SQLAlchemy for parameters and rows only."""

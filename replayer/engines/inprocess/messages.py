@@ -39,14 +39,14 @@ class ProtocolError(Exception):
 
 
 class Cancel(NamedTuple):
-    """A client's wish that the statement of a session ends."""
+    """A client's request to cancel the statement that a session executes."""
 
     session: int
     secret: int
 
 
 def begin(end: socket.socket) -> Cancel | None:
-    """Read a client's first message; return its wish if it only wants a statement cancelled.
+    """Read a client's first message; return it if it is a request to cancel, None for a login.
 
     Raises ProtocolError, and EOFError if the client has gone.
     """
@@ -67,7 +67,7 @@ def begin(end: socket.socket) -> Cancel | None:
 
 
 def greet(session: int, secret: int) -> bytes:
-    """Return the answer to a login without a password: who can reach the socket may log in."""
+    """Return the answer to a login; any process that can reach the socket needs no password."""
     parts = [_message(b"R", bytes(4))]
     for name, value in _PARAMETERS.items():
         parts.append(_message(b"S", f"{name}\0{value}\0".encode()))
@@ -97,13 +97,13 @@ def queries(end: socket.socket) -> Iterator[str]:
 
 
 def refuse(code: str, text: str, *, severity: str = "ERROR") -> bytes:
-    """Return the message on an error."""
+    """Return the message ErrorResponse; `code` is its SQLSTATE."""
     fields = f"S{severity}\0V{severity}\0C{code}\0M{text}\0\0"
     return _message(b"E", fields.encode("utf-8", "replace"))
 
 
 def answer(found: GuestRows) -> Iterator[bytes]:
-    """Yield the bytes of a whole answer, in pieces."""
+    """Yield the bytes of the answer with a statement's result, in several pieces."""
     if not found.columns:
         yield _message(b"C", b"OK\0")
         return

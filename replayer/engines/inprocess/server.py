@@ -40,16 +40,19 @@ _GOODBYE_SECONDS = 5.0
 
 
 class ServedFiles(NamedTuple):
-    """The files of a server."""
+    """The files that a server process uses."""
 
     data: Path
-    """Its folder of data, which exists."""
+    """The data directory, which exists already."""
     socket: Path
     pid_file: Path
 
 
 def serve(name: str, places: ServedFiles, uid: int, gid: int) -> int:
-    """Serve until SIGTERM, or until the caller's process is gone; return the exit status."""
+    """Serve the guest `name` until SIGTERM, or until the parent process is gone.
+
+    Return the exit status.
+    """
     caller = os.getppid()
     guest = guests.load(name)
     try:
@@ -70,7 +73,7 @@ def serve(name: str, places: ServedFiles, uid: int, gid: int) -> int:
 
 
 def _check_members(guest: Guest, found: object, face: type, what: str) -> None:
-    """Raise TypeError, with the guest's name, for an object that lacks a member of its face."""
+    """Raise TypeError, with the guest's name, if an object lacks a member of the class `face`."""
     wanted = getattr(face, "_fields", None) or sorted(registry.members(face))
     missing = [name for name in wanted if not hasattr(found, name)]
     if missing:
@@ -81,9 +84,10 @@ def _check_members(guest: Guest, found: object, face: type, what: str) -> None:
 
 
 def _explain(error: Exception) -> str:
-    """Return an error of a guest as text; one that Python raises for a mistake has its place.
+    """Return an error of a guest as text, with the file and line if it is a mistake in the guest.
 
-    A library defines errors, or raises RuntimeError: they are about the statement.
+    A mistake is an error of Python itself, such as TypeError.  An error class of the library, or
+    RuntimeError or OSError, is about the statement.
     """
     mistake = type(error).__module__ == "builtins" and not isinstance(error, RuntimeError | OSError)
     frames = traceback.extract_tb(error.__traceback__)
@@ -108,7 +112,7 @@ def _take_clients(server: _Server, places: ServedFiles, caller: int) -> None:
 
 
 def _give_up_rights(uid: int, gid: int) -> None:
-    """Become another user; other processes of that user may look at this one as at any other."""
+    """Become the user `uid` if this is root; let that user's processes inspect this one."""
     if os.geteuid() == 0 and uid != 0:
         os.setgroups([])
         os.setresgid(gid, gid, gid)
@@ -119,7 +123,7 @@ def _give_up_rights(uid: int, gid: int) -> None:
 
 
 def _settings(data: Path) -> dict[str, str]:
-    """Return the settings that replayer wrote; raise ValueError for a line that is none."""
+    """Return the settings that replayer wrote; raise ValueError for any other line."""
     settings = {}
     for line in (data / SETTINGS).read_text(encoding="utf-8").splitlines():
         found = _SETTING.fullmatch(line)
@@ -157,7 +161,7 @@ class _Server:
         self._numbers = itertools.count(1)
         self._lock = threading.Lock()
         self._sessions: dict[int, tuple[int, GuestSession]] = {}
-        """Number -> the secret that a wish to cancel must have, and the session."""
+        """Number of a session -> the secret that a request to cancel must have, and the session."""
         self._threads: list[threading.Thread] = []
 
     def take(self, end: socket.socket) -> None:
@@ -168,7 +172,7 @@ class _Server:
         thread.start()
 
     def end(self) -> None:
-        """Interrupt every statement, so that the data can be closed."""
+        """Interrupt every statement, and wait some seconds for the sessions to end."""
         with self._lock:
             for _, session in self._sessions.values():
                 session.interrupt()
@@ -215,7 +219,7 @@ class _Server:
         end.sendall(messages.READY)
 
     def _pieces(self, session: GuestSession, text: str) -> Iterator[bytes]:
-        """Yield the bytes of an answer; an error of the guest is the last of them."""
+        """Yield the bytes of the answer to a statement; if it fails, the last are the error."""
         try:
             found = session.execute(text)
             _check_members(self._guest, found, guests.GuestRows, "what its execute returned")

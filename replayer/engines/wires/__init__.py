@@ -1,10 +1,11 @@
 """Wires: how a server is reached, one file or folder each, found by name.
 
 A wire is a driver of Python's database interface (DBAPI), and what that interface leaves out: the
-socket beneath a connection, a question that no log shows, sessions that send without waiting.  All
-private members of drivers are used here only.  An engine.toml names its wire by `SCHEME`.
+socket beneath a connection, an empty request that no log shows, sessions that send without waiting.
+Only modules of this package use private members of drivers.  An engine.toml names its wire by
+`SCHEME`.
 
-A wire imports its driver in its functions, as listing engines must not load drivers.
+A wire imports its driver inside its functions, as listing the engines must not load drivers.
 """
 
 from __future__ import annotations
@@ -22,29 +23,29 @@ if TYPE_CHECKING:
 
 KIND = "engines.wires"
 CONNECT_SECONDS = 10
-"""The limit of one attempt to connect."""
+"""Seconds after which one attempt to connect is given up."""
 
 
 DumpForm = Literal["plain", "archive", "folder"]
-"""The form of a dump: a file of SQL, another file, or a folder."""
+"""The form of a dump: a file of SQL, a file in another format, or a folder."""
 
 
 class DumpLoader(NamedTuple):
-    """The program that loads a dump, which is on its standard input if it is a file."""
+    """The program that loads a dump; it reads a dump that is a file from standard input."""
 
     programs: tuple[str, ...]
-    """Its name, and names of others that do the same."""
+    """Names of the program, the preferred one first."""
     words: list[str]
     environment: dict[str, str]
 
 
 class Wire(Protocol):
-    """A wire, with a default for each member that it leaves out."""
+    """The interface of a wire's module, with a default for each member that may be left out."""
 
     SCHEME: str
     """The scheme of its URLs for SQLAlchemy, such as postgresql+psycopg."""
     DRIVER: str
-    """The module of its driver, which has `Error` as every DBAPI module."""
+    """The name of its driver's module, which has `Error` as every DBAPI module."""
     EXTRA: str = ""
     """The extra of the package replayer with the driver; "" if every installation has it."""
     LIMITS: Mapping[str, str] = {}
@@ -52,13 +53,13 @@ class Wire(Protocol):
     PARAMETERS: str = ""
     """The server's form of parameters in prepared statements, by SQLAlchemy's name.
 
-    numeric_dollar is `$1`, qmark is `?`.  "" means that it prepares none: its driver's cursor has
-    the values.
+    numeric_dollar is `$1`, qmark is `?`.  "" means that sessions prepare no statements: the
+    driver's cursor gets each statement with its values.
     """
     DIALECT: str = ""
-    """`module:class` of an SQLAlchemy dialect for SCHEME; "" for SQLAlchemy's.
+    """`module:class` of an SQLAlchemy dialect for SCHEME; "" for SQLAlchemy's own dialect.
 
-    Where SQLAlchemy has none, replayer's PlainDialect is taken.
+    If it is "" and SQLAlchemy has no dialect for SCHEME, replayer's PlainDialect is taken.
     """
     LANGUAGE: str = ""
     """The language of the captures that can be replayed on it; "" for none."""
@@ -93,10 +94,10 @@ class Wire(Protocol):
         return {}
 
     def sleep_soundly(self, connection: Any) -> None:
-        """Make a worker's connection wait without periodic wake-ups, if its driver has such."""
+        """Make a worker's connection wait without the periodic wake-ups that a driver may have."""
 
     def open_session(self, connection: Any) -> WireSession:
-        """Return a session that sends without waiting; without one here, by the driver's cursor."""
+        """Return a session that sends without waiting; by default it uses the driver's cursor."""
         return open_by_driver(self, connection)
 
     # A wire with LANGUAGE has what follows, but for what its servers cannot do.
@@ -117,7 +118,7 @@ class Wire(Protocol):
         """Return the message that executes a text."""
 
     def encode_values(self, values: Sequence[str | None]) -> bytes:
-        """Return the end of the message that binds values, as text, to a prepared statement."""
+        """Return the end of a message that binds these values, as text, to a prepared statement."""
 
     def encode_bound(self, text: str, values: Sequence[str | None]) -> bytes:
         """Return the messages that execute a text with its values once."""
@@ -146,7 +147,7 @@ FACE = Wire
 
 
 def open_by_driver(wire: Wire, connection: Any) -> WireSession:
-    """Return a session by the driver's cursor, whose statements have parameters as `%s`."""
+    """Return a session that uses the driver's cursor; its statements have parameters as `%s`."""
     # A control connection needs no sessions: they are loaded where they are used.
     from replayer.engines.dbapi_session import DbapiSession  # noqa: PLC0415
 
@@ -155,7 +156,7 @@ def open_by_driver(wire: Wire, connection: Any) -> WireSession:
 
 
 def has_own(wire: Wire, member: str) -> bool:
-    """Return whether a wire itself has a member, for which the others have the default."""
+    """Return whether a wire defines a member itself, instead of taking the default."""
     return member in vars(type(wire))
 
 

@@ -23,5 +23,5 @@ def open_connection(arguments: Mapping[str, Any]) -> Any:
 
 
 def ping(connection: Any, seconds: float) -> bool:
-    """Send the empty query, which the server answers without its library."""
+    """Return whether the server answers an empty query in time; its library is not used."""
     return waiting.ask_nothing(connection.pgconn, seconds)

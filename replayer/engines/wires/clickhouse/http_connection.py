@@ -17,7 +17,7 @@ from urllib3.connection import HTTPConnection, HTTPSConnection
 from replayer.engines.wires import CONNECT_SECONDS
 
 NAME = "replayer session "
-"""Before the number of a session in its setting log_comment, which the server shows."""
+"""Text before a session's number in the setting log_comment, which the server shows."""
 _OK = 200
 # It reports what it retries, and replayer reports what failed.
 for _talkative in ("clickhouse_connect", "urllib3"):
@@ -61,7 +61,7 @@ class KnownSocketConnection(Connection):
             timer.join()
 
     def _keep(self, latest: socket.socket) -> None:
-        """Note the latest socket; raise TimeoutError for one that comes too late."""
+        """Keep the latest socket; close it and raise TimeoutError if the time limit has passed."""
         self._sockets[:] = [latest]
         if self._too_late:
             latest.close()
@@ -90,7 +90,7 @@ class KnownSocketConnection(Connection):
 
 
 def _pool_of(pool: Any, kind: Any, keep: Callable[[socket.socket], None]) -> Any:
-    """Return a class of pools whose connections hand on their latest socket."""
+    """Return a class of pools whose connections call `keep` with each new socket."""
 
     def connect(self: Any) -> None:
         kind.connect(self)

@@ -1,4 +1,4 @@
-"""SQLAlchemy's dialect of clickhouse-connect, which asks the server nothing on connecting."""
+"""SQLAlchemy's dialect of clickhouse-connect, without queries on connecting."""
 
 from collections.abc import Sequence
 from typing import Any, Literal
@@ -9,7 +9,7 @@ from replayer import lazy_import
 
 
 class ClickHouseServerDialect(ClickHouseDialect):
-    """The dialect without its questions: replayer uses it for parameters and rows only."""
+    """ClickHouse's dialect without queries on connecting, for parameters and rows only."""
 
     supports_statement_cache = False
 
@@ -19,8 +19,8 @@ class ClickHouseServerDialect(ClickHouseDialect):
         return lazy_import.load("clickhouse_connect.dbapi")
 
     def initialize(self, _connection: object) -> None:
-        """Ask nothing."""
+        """Execute no query."""
 
     def get_isolation_level_values(self, _connection: object) -> Sequence[Literal["AUTOCOMMIT"]]:
-        """Return the only level: every statement takes effect by itself."""
+        """Return the only isolation level: every statement takes effect by itself."""
         return ["AUTOCOMMIT"]

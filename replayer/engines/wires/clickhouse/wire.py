@@ -14,14 +14,14 @@ LIMITS = {"connect_timeout": str(CONNECT_SECONDS)}
 DIALECT = "replayer.engines.wires.clickhouse.server_dialect:ClickHouseServerDialect"
 _ALLOW = "allow_cleartext"
 _LONGEST_SECONDS = 1_000_000
-"""A statement may take hours."""
+"""Time limit of a statement, which may take hours."""
 _OF_TLS = ("ca_cert", "verify", "client_cert", "client_cert_key")
 
 
 def open_connection(arguments: Mapping[str, Any]) -> Any:
-    """Return a connection whose settings go along with each statement: it has no session.
+    """Return a connection that sends its settings with each statement, as HTTP has no session.
 
-    Raises Impossible rather than send a password that other hosts can read.
+    Raises Impossible if the password would be sent so that other hosts can read it.
     """
     given = {name: value for name, value in arguments.items() if name != "autocommit"}
     allowed = str(given.pop(_ALLOW, "0")) == "1"
@@ -65,5 +65,5 @@ def get_descriptor(connection: Any) -> int:
 
 
 def ping(connection: Any, seconds: float) -> bool:
-    """Ask for /ping."""
+    """Return whether the server answers a request for /ping in time."""
     return bool(connection.ping(seconds))

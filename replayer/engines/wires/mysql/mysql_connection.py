@@ -1,7 +1,7 @@
-"""One connection in MySQL's protocol: statements go out, answers come as packets.
+"""One connection in MySQL's protocol, whose packets are written and read here.
 
-PyMySQL makes the connection.  From then on, packets are written and read here.  A load's statements
-use the binary protocol, which PyMySQL lacks; those of a capture go out as text.
+PyMySQL only makes the connection.  The statements of a load use the binary protocol, which PyMySQL
+lacks.  The statements of a capture are sent as text.
 """
 
 import contextlib
@@ -36,7 +36,7 @@ class MySQLConnection:
     packing = Packing("<")
 
     def __init__(self, connection: Any, *, hashes: bool = False, waits: bool = True) -> None:
-        """Take a connection of PyMySQL; `waits` lets PyMySQL itself use its socket, too."""
+        """Take a connection of PyMySQL; with `waits`, its socket blocks, so PyMySQL can use it."""
         self._connection = connection
         self._socket: Any = connection._sock  # noqa: SLF001 - it has no public name
         if not waits:
@@ -56,9 +56,9 @@ class MySQLConnection:
         self._in_order = False
         self._known: dict[bytes, tuple[int, int, int]] = {}
         self._packed: list[tuple[bytes, bytes | tuple[()]]] = []
-        """For each statement of a load: what its message begins with, and its answer ends with."""
+        """For each statement of a load: the beginning of its message, the end of most answers."""
         self._end: bytes | tuple[()] = ()
-        """Last bytes of most answers to the load's last statement: others are read in full."""
+        """Last bytes of most answers to the statement under way; other answers are parsed."""
         self._refused = b""
         """The packet of the last error."""
         self._start()
@@ -68,7 +68,7 @@ class MySQLConnection:
         self._matched = -1
         self._digest: Any = None
         self._columns = -1
-        """Column descriptions still to come; -1 before an answer, 0 among rows."""
+        """Column descriptions that are still to come; -1 before a result, 0 when rows follow."""
         self._continues = False
 
     @property
@@ -100,7 +100,7 @@ class MySQLConnection:
             raise ConnectionGone(explain(error)) from error
 
     def prepare(self, statements: Sequence[DriverStatement]) -> None:
-        """Prepare a load's statements on the server, and their messages here."""
+        """Prepare a load's statements on the server, and the messages that execute them."""
         for statement in statements:
             try:
                 number, columns = self._prepare(statement.text)

@@ -2,7 +2,7 @@
 
 The server, or a machine that has taken its place, chooses the login method.  Over an unencrypted
 connection it may ask for the password itself, or for the password encrypted with a key that it
-sends along.  PyMySQL gives both; this module, like MySQL's own client, gives neither.
+sends along.  PyMySQL sends both; this module, like MySQL's own client, sends neither.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 ALLOW = "enable_cleartext_plugin"
-"""The URL parameter that allows it; MySQL's own client has an option of the same name."""
+"""The URL parameter that allows a password in clear text; MySQL's own client has this option."""
 _YES, _NO = frozenset({"1", "true", "yes", "on"}), frozenset({"0", "false", "no", "off"})
 _READABLE = ("mysql_clear_password", "dialog")
 """Plug-ins that send the password in clear text."""
@@ -36,7 +36,7 @@ class Careful(pymysql.connections.Connection):  # type: ignore[misc]
 
     @property
     def server_public_key(self) -> Any:
-        """Return the key that encrypts a password on a connection without TLS."""
+        """Return the server's key, which encrypts a password on a connection without TLS."""
         return self._key
 
     @server_public_key.setter
@@ -48,7 +48,10 @@ class Careful(pymysql.connections.Connection):  # type: ignore[misc]
 
 
 def connect(arguments: Mapping[str, Any]) -> Any:
-    """Return a connection; raises Impossible, and the errors of PyMySQL."""
+    """Return a PyMySQL connection, a `Careful` one unless the user allows clear text by ALLOW.
+
+    Raises Impossible for an invalid value of ALLOW, and PyMySQL's errors.
+    """
     given = dict(arguments)
     allowed = str(given.pop(ALLOW, "0")).lower()
     if allowed not in _YES | _NO:
@@ -57,7 +60,10 @@ def connect(arguments: Mapping[str, Any]) -> Any:
 
 
 def _refuse(connection: Careful) -> None:
-    """Refuse a plug-in that the server requests; None lets PyMySQL handle it."""
+    """Raise an error for a plug-in in clear text, unless others cannot read the connection.
+
+    Otherwise returns None, so that PyMySQL itself handles the plug-in.
+    """
     # Secure means encrypted, or over a Unix socket.
     if not connection._secure:  # noqa: SLF001
         raise _refusal("the password as it is")

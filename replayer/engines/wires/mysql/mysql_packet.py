@@ -1,7 +1,7 @@
 """Packets of MySQL's protocol, as bytes: those that are sent for one statement of a capture.
 
 A packet is as in the MySQL client/server protocol: 3 bytes of length, a sequence number, the
-payload.  Logs of this protocol have statements with their values.
+payload.  A captured statement contains its values in its text.
 """
 
 import struct
@@ -34,5 +34,5 @@ def encode_failure(sqlstate: str, *, begins: bool, ends: bool) -> bytes:
 
 
 def packet(payload: bytes, number: int = 0) -> bytes:
-    """Return a packet with that sequence number."""
+    """Return a packet; `number` is its sequence number."""
     return struct.pack("<I", len(payload) | number << 24) + payload

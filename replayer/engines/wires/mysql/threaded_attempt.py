@@ -1,4 +1,4 @@
-"""Attempts to connect by PyMySQL, each in its own thread: it blocks until the server answers."""
+"""Attempts to connect by PyMySQL, which blocks: so each attempt has its own thread."""
 
 import json
 import os
@@ -12,14 +12,17 @@ from replayer.engines.wire_session import Refused
 from replayer.engines.wires.mysql.mysql_connection import MySQLConnection
 
 _PASSING = frozenset({1040, 1203, 1226, 2002, 2003, 2006, 2013, 1053})
-"""Errors that may pass: too many connections, or a server that is down or shuts down.
+"""Numbers of errors that may pass: too many connections, or a server that is down or shuts down.
 
 The limit of connections may be that of all users or of one user.
 """
 
 
 class MySQLConnectionAttempt:
-    """An attempt to connect, made by another thread."""
+    """An attempt to connect, which a thread of its own makes.
+
+    `go_on` does not wait for the server.  `close` does: it waits until the thread ends.
+    """
 
     events = select.EPOLLIN
 
@@ -83,7 +86,10 @@ class MySQLConnectionAttempt:
         return MySQLConnection(self._made, hashes=hashes, waits=False)
 
     def close(self) -> None:
-        """Wait for the thread to end; close the descriptor and the connection, if it was made."""
+        """Wait until the thread ends; close the descriptor, and the connection if it was made.
+
+        This blocks while the thread connects to the server.
+        """
         self._thread.join()
         os.close(self._bell)
         if self._made is not None:

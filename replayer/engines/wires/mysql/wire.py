@@ -18,7 +18,7 @@ ANY_DATABASE = True
 __all__ = ["encode_failure", "encode_query"]
 _BY_OTHERS = frozenset({"40001", "70100"})
 _NO_STATE, _SHORTEST_WAIT = "HY000", 1.0
-"""This server has no own SQLSTATE for a lock wait timeout, which takes at least a second."""
+"""A lock wait timeout has the SQLSTATE of other errors, too, but takes at least a second."""
 _CLIENT = {
     "host": "host",
     "port": "port",
@@ -30,7 +30,10 @@ _CLIENT = {
 
 
 def open_connection(arguments: Mapping[str, Any]) -> Any:
-    """Return a PyMySQL connection; its connect_timeout covers the first packet only."""
+    """Return a PyMySQL connection, with a time limit for each answer until it is made.
+
+    PyMySQL's own connect_timeout covers the first packet only.
+    """
     from replayer.engines.wires.mysql import mysql_login  # noqa: PLC0415 - PyMySQL, when used
 
     if "read_timeout" in arguments:
@@ -63,7 +66,7 @@ def get_descriptor(connection: Any) -> int:
 
 
 def ping(connection: Any, seconds: float) -> bool:
-    """Send COM_PING."""
+    """Send COM_PING and return True; raise an exception if the answer does not come in time."""
     connection._read_timeout = seconds  # noqa: SLF001
     connection.ping(reconnect=False)
     return True
@@ -78,7 +81,7 @@ def open_session(connection: Any) -> WireSession:
 
 
 def load_attempts() -> Callable[[str], ConnectionAttempt]:
-    """Return attempts in threads."""
+    """Return the class of attempts to connect, each of which has its own thread."""
     # Few commands open connections by the hundred.
     from replayer.engines.wires.mysql.threaded_attempt import (  # noqa: PLC0415
         MySQLConnectionAttempt,
@@ -104,13 +107,16 @@ def make_conninfo(arguments: Mapping[str, Any], login: SessionLogin) -> str:
 
 
 def is_by_others(sqlstate: str, seconds: float) -> bool:
-    """Judge by the SQLSTATE, and for a lock wait timeout by the time."""
+    """Return whether a statement was ended from outside, by its SQLSTATE.
+
+    HY000 may be a lock wait timeout: it counts if the statement took long enough for that.
+    """
     waited = sqlstate == _NO_STATE and seconds >= _SHORTEST_WAIT
     return waited or sqlstate in _BY_OTHERS
 
 
 def make_loader(dump: DumpForm, arguments: Mapping[str, Any]) -> DumpLoader | None:
-    """Return the client program, which loads files of SQL."""
+    """Return the client program, which loads a file of SQL; None if the dump is a folder."""
     if dump == "folder":
         return None
     words = [f"--{ours}={arguments[name]}" for name, ours in _CLIENT.items() if name in arguments]

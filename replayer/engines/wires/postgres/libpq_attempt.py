@@ -18,7 +18,10 @@ from replayer.engines.wires.postgres.postgres_connection import (
 )
 
 _PASSING = frozenset({"57P01", "57P02", "57P03"})
-"""The server shuts down, has crashed, or cannot take connections now; class 53 are its limits."""
+"""SQLSTATEs of a refusal that may pass: the server shuts down, crashed or cannot take connections.
+
+SQLSTATEs that begin with 53, for limits of the server, may pass as well.
+"""
 _UNSURE = ("", "08", "XX")
 """Classes of SQLSTATEs that are too general: poolers use them for all their messages."""
 _PASSING_WORDS = (
@@ -69,7 +72,8 @@ class PostgresConnectionAttempt:
     def connection(self, *, hashes: bool, read_only: bool) -> PostgresConnection:
         """Return the connection that was made.
 
-        With `read_only`, it raises ConnectionGone once its session is no longer read only.
+        With `read_only`, the connection raises ConnectionGone once its session is no longer read
+        only.
         """
         self._pg.nonblocking = 1
         kind = EncryptedPostgresConnection if self._pg.ssl_in_use else PostgresConnection
@@ -102,9 +106,10 @@ def _set_verbosity() -> Callable[[int | None, int], int] | None:
 
 
 def refusal(words: str) -> Refused:
-    """Return a refusal from libpq's message, which may have the server's SQLSTATE or not.
+    """Return the Refused for libpq's message `words`, which may contain the server's SQLSTATE.
 
-    If the server sent nothing, it may be reachable a little later.
+    It is `passing` if the SQLSTATE or the words show that, and if the server sent no error at all:
+    then it may be reachable a little later.
     """
     lines = [line.strip() for line in words.splitlines() if line.strip()]
     fatal = next((line for line in lines if _FATAL.search(line)), "")

@@ -1,7 +1,6 @@
-"""One connection in PostgreSQL's protocol, whose messages cost little.
+"""One connection in PostgreSQL's protocol, whose messages are written and read here.
 
-libpq makes the connection.  From then on, the messages are written and read here, which costs a
-third less CPU than libpq.
+libpq only makes the connection: to write and read the messages here takes a third less CPU.
 """
 
 import os
@@ -39,7 +38,7 @@ _INT8 = 20
 """PostgreSQL's type bigint."""
 _FINE = frozenset({pq.ExecStatus.COMMAND_OK, pq.ExecStatus.TUPLES_OK})
 _TAGS = {"insert": b"INSERT 0 1", "update": b"UPDATE 1"}
-"""Command tags of a load's statements, by kind; that of others is SELECT 1."""
+"""Kind of a load's statement -> its usual command tag; other kinds have SELECT 1."""
 
 
 class PostgresConnection:
@@ -60,12 +59,12 @@ class PostgresConnection:
         self._hashes, self._read_only = hashes, read_only
         self.fd = int(pg.socket)
         self.prepared: dict[bytes, int] = {}
-        """Names of prepared statements -> the places of their texts."""
+        """Name of a prepared statement -> the `place` with which `execute` prepared it."""
         self.status = _IDLE
         """I: no transaction is open; T: one is open; E: one is open, and it failed."""
         self.sqlstate, self.rows, self.hash = "", -1, 0
         self.matched = -1
-        """Of the last complete answer; -1, as this protocol does not report rows matched."""
+        """Always -1: this protocol does not report how many rows an UPDATE matched."""
         self.unsent = b""
         self.feed = -1
         self._fed = -1
@@ -79,16 +78,16 @@ class PostgresConnection:
         self._parsing: bytes | None = None
         self._known: dict[bytes, tuple[str, int, int]] = {}
         self._packed: list[tuple[bytes, bytes, bytes]] = []
-        """For each statement of a load: what its message begins and ends with, and its answer."""
+        """For each statement of a load: beginning and end of its message, end of most answers."""
         self._end: bytes | tuple[()] = ()
-        """Last bytes of most answers to the load's last statement: others are read in full."""
+        """Last bytes of most answers to the statement under way; other answers are parsed."""
         self._message = b""
         """The server's message of the last error."""
         self._start()
 
     @property
     def session(self) -> int:
-        """Return the number of the session's process in the server."""
+        """Return the process id of the session in the server."""
         return int(self._pg.backend_pid)
 
     @property
@@ -114,7 +113,7 @@ class PostgresConnection:
             self._check(self._pg.exec_(text.encode()))
 
     def prepare(self, statements: Sequence[DriverStatement]) -> None:
-        """Prepare a load's statements on the server, and their messages here."""
+        """Prepare a load's statements on the server, and the messages that execute them."""
         for place, statement in enumerate(statements):
             name, many = b"r%d" % place, len(statement.names)
             self._check(self._pg.prepare(name, statement.text.encode(), [_INT8] * many))
@@ -199,7 +198,7 @@ class PostgresConnection:
         self._end_feed()
 
     def _end_feed(self) -> None:
-        """End COPY on the client's side; in the extended protocol, resend the skipped Sync."""
+        """End the data of COPY; in the extended protocol, send again the Sync that was skipped."""
         self._fed = self.feed = -1
         self.unsent += postgres_message.SYNC if self._extended else b""
 
@@ -378,7 +377,7 @@ class EncryptedPostgresConnection(PostgresConnection):
         self._do(self._pg.send_query_prepared, name, postgres_message.values_of(ending))
 
     def send_prepared(self, place: int, payload: bytes) -> None:
-        """Send a statement of a load; its rows are binary."""
+        """Send a statement of a load through libpq; its parameters and rows are binary."""
         values = postgres_message.unpack(payload)
         self._do(self._pg.send_query_prepared, b"r%d" % place, values, [1] * len(values), 1)
 
@@ -421,7 +420,7 @@ class EncryptedPostgresConnection(PostgresConnection):
             raise ConnectionGone("its session is not read only any more", LOST)
 
     def _feed_more(self) -> None:
-        """Give libpq the next part of the file; it buffers that until the server takes it."""
+        """Give libpq the next part of the file, or its end; libpq keeps it until it can be sent."""
         data = self._next_part()
         if data:
             self._pg.put_copy_data(data)

@@ -1,8 +1,8 @@
 """Messages of PostgreSQL's protocol, as bytes: those that are sent for one statement.
 
-They are as in the chapter Frontend/Backend Protocol: a letter, a length, the body.  Parameters and
-results of a captured statement are sent as text, and the server chooses their types.  Those of a
-load's statement are binary.
+The messages are those of the chapter Frontend/Backend Protocol in PostgreSQL's manual: a letter, a
+length, the body.  Parameters and results of a captured statement are sent as text, and the server
+chooses their types.  Parameters and results of a load's statement are binary.
 """
 
 import struct
@@ -38,19 +38,19 @@ def encode_failure(sqlstate: str, *, begins: bool, ends: bool) -> bytes:
 
 
 def parse(name: bytes, text: bytes) -> bytes:
-    """Return Parse; the server chooses all types."""
+    """Return the message Parse, which prepares a statement; the server chooses all types."""
     body = name + b"\0" + text + b"\0" + _NO_FORMATS
     return b"P" + _LENGTH.pack(4 + len(body)) + body
 
 
 def forget(name: bytes) -> bytes:
-    """Return Close of a prepared statement."""
+    """Return the message Close for a prepared statement."""
     body = b"S" + name + b"\0"
     return b"C" + _LENGTH.pack(4 + len(body)) + body
 
 
 def encode_values(values: Sequence[str | None]) -> bytes:
-    """Return the end of Bind: the parameters as text (None is NULL), and text results."""
+    """Return the end of the message Bind: values as text (None is NULL), and text for results."""
     parts = [_NO_FORMATS, _COUNT.pack(len(values))]
     for value in values:
         if value is None:
@@ -63,7 +63,7 @@ def encode_values(values: Sequence[str | None]) -> bytes:
 
 
 def bind(name: bytes, ending: bytes) -> bytes:
-    """Return Bind of the unnamed portal; `ending` comes from `encode_values`."""
+    """Return the message Bind for the unnamed portal; `ending` comes from `encode_values`."""
     body = b"\0" + name + b"\0" + ending
     return b"B" + _LENGTH.pack(4 + len(body)) + body
 
@@ -74,14 +74,17 @@ def encode_bound(text: str, values: Sequence[str | None]) -> bytes:
 
 
 def bind_packed(name: bytes, many: int) -> tuple[bytes, bytes]:
-    """Return the bytes before and after the packed parameters, in the messages that execute it."""
+    """Return the bytes before and after the packed parameters in the messages that execute `name`.
+
+    `many` is the number of parameters.
+    """
     begin = b"\0" + name + b"\0" + _ALL_BINARY + _COUNT.pack(many)
     length = 4 + len(begin) + many * (len(PACKING.prefix) + 8) + len(_ALL_BINARY)
     return b"B" + _LENGTH.pack(length) + begin, _ALL_BINARY + EXECUTE_AND_SYNC
 
 
 def unpack(payload: bytes) -> list[bytes]:
-    """Return the parameters that a payload has, each without its prefix."""
+    """Return the parameters in a packed payload, each without its prefix."""
     width = len(PACKING.prefix) + 8
     return [payload[place - 8 : place] for place in range(width, len(payload) + 1, width)]
 
@@ -114,7 +117,7 @@ def values_of(ending: bytes) -> list[bytes | None]:
 
 
 def row(cells: Sequence[bytes | None]) -> bytes:
-    """Return DataRow, as a server sends it."""
+    """Return the message DataRow as a server sends it for these cells; None is NULL."""
     body = _COUNT.pack(len(cells)) + b"".join(
         _NULL if cell is None else _LENGTH.pack(len(cell)) + cell for cell in cells
     )
@@ -125,10 +128,10 @@ COPY_DONE = b"c" + _LENGTH.pack(4)
 
 
 def copy_data(data: bytes) -> bytes:
-    """Return CopyData."""
+    """Return the message CopyData."""
     return b"d" + _LENGTH.pack(4 + len(data)) + data
 
 
 def copy_fail(why: bytes) -> bytes:
-    """Return CopyFail: there is no data for a server that wants it, or no more."""
+    """Return the message CopyFail: the data of a COPY cannot be sent, for the reason `why`."""
     return b"f" + _LENGTH.pack(5 + len(why)) + why + b"\0"

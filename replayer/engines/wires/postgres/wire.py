@@ -40,7 +40,7 @@ its client left in the middle of the data of a COPY, or sent what the protocol d
 _TUPLES_OK = 2
 _NOT_OF_LIBPQ = frozenset({"autocommit", "context", "row_factory", "cursor_factory"})
 _PARTING = re.compile(r"[\\\s]", re.ASCII)
-"""A server splits its options at white space."""
+"""White space, at which a server splits its options, and the backslash that escapes it."""
 _ESCAPED = r"\\\g<0>"
 _LONGEST_NAME = 63
 """Characters of an application's name: the server truncates a longer one."""
@@ -69,12 +69,12 @@ def get_descriptor(connection: Any) -> int:
 
 
 def ping(connection: Any, seconds: float) -> bool:
-    """Send the empty query."""
+    """Return whether the server answers an empty query in time."""
     return waiting.ask_nothing(connection.pgconn, seconds)
 
 
 def secure(query: Mapping[str, Any], host: str | None) -> dict[str, str]:
-    """Return the login methods that libpq may use."""
+    """Return the URL parameter that forbids libpq to send a readable password; {} if not needed."""
     return login.required(query, host)
 
 
@@ -92,7 +92,7 @@ def open_session(connection: Any) -> WireSession:
 
 
 def load_attempts() -> Callable[[str], ConnectionAttempt]:
-    """Return attempts by libpq."""
+    """Return the class of attempts to connect, which libpq makes."""
     # Few commands open connections by the hundred.
     from replayer.engines.wires.postgres.libpq_attempt import (  # noqa: PLC0415
         PostgresConnectionAttempt,
@@ -120,13 +120,16 @@ def make_conninfo(arguments: Mapping[str, Any], login: SessionLogin) -> str:
 
 
 def is_by_others(sqlstate: str, seconds: float) -> bool:
-    """Judge by the SQLSTATE."""
+    """Return whether the SQLSTATE shows that the statement was ended from outside."""
     del seconds
     return _BY_OTHERS.fullmatch(sqlstate) is not None
 
 
 def explain(connection: Any, text: bytes, values: Sequence[bytes | None]) -> list[bytes]:
-    """Explain in a transaction that may only read, by the protocol that takes one statement."""
+    """Return the lines of a statement's plan, made in a read-only transaction.
+
+    The extended protocol is used, as it takes one statement only.
+    """
     connection.execute("BEGIN READ ONLY")
     result = connection.pgconn.exec_params(b"EXPLAIN " + text, values)
     connection.execute("ROLLBACK")
@@ -136,7 +139,7 @@ def explain(connection: Any, text: bytes, values: Sequence[bytes | None]) -> lis
 
 
 def make_loader(dump: DumpForm, arguments: Mapping[str, Any]) -> DumpLoader:
-    """Return psql or pg_restore."""
+    """Return psql for a dump of SQL, pg_restore for any other."""
     plain = _of_libpq(arguments)
     # Older programs reject the parameter, but ignore the environment variable.
     names = {"password": "PGPASSWORD", login.REQUIRE: "PGREQUIREAUTH"}
@@ -155,5 +158,5 @@ def _of_libpq(arguments: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _sent(text: str) -> str:
-    """Return a text that may be in a conninfo: invalid characters become ?, zero bytes go."""
+    """Return a text for a conninfo: ? replaces invalid characters, zero bytes are removed."""
     return text.encode("utf-8", "replace").decode().replace("\0", "")
